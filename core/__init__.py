@@ -1,0 +1,1 @@
+"""Everything trimtab knows and does, without a screen: no Textual in here."""

@@ -1,0 +1,160 @@
+"""What every command is given: the target cluster, and how to print documents and messages."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from core.cluster.connect import Address, Connection, connect
+from core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from core.cluster.state import ClusterState
+    from core.load.snapshot import Load
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which cluster is meant: an address, or a saved document; and where its load is published."""
+
+    address: Address | None = None
+    from_file: Path | None = None
+    name: str | None = None
+    snapshots: str | None = None
+    read_only: bool = False
+
+    @classmethod
+    def choose(
+        cls,
+        *,
+        bootstrap: str | None,
+        cluster_name: str | None,
+        command_config: Path | None,
+        from_file: Path | None,
+        snapshots: str | None,
+    ) -> Target:
+        """Return the target of flags over environment (`TRIMTAB_…`) over config.toml."""
+        from core.settings import load_settings
+
+        bootstrap = bootstrap or os.environ.get("TRIMTAB_BOOTSTRAP")
+        cluster_name = cluster_name or os.environ.get("TRIMTAB_CLUSTER")
+        snapshots = snapshots or os.environ.get("TRIMTAB_SNAPSHOTS")
+        if from_file and bootstrap:
+            raise UsageError(
+                "--from and --bootstrap exclude each other.",
+                next="Work offline on a document, or on the cluster; not both.",
+            )
+        if from_file:
+            return cls(from_file=from_file, snapshots=snapshots)
+        if bootstrap:
+            return cls(Address(bootstrap, command_config), None, cluster_name, snapshots)
+        if cluster_name is None:
+            return cls(snapshots=snapshots)
+        cluster = load_settings().cluster(cluster_name)
+        return cls(
+            Address(cluster.bootstrap, command_config or cluster.command_config),
+            None,
+            cluster_name,
+            snapshots or cluster.snapshots,
+            cluster.read_only,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The invocation: built once by the root command, passed with `click.pass_obj`."""
+
+    target: Target
+    write: bool
+    no_load: bool
+    theme: str | None
+    ascii_only: bool
+    mouse: bool
+    open_dashboard: Callable[[Context], None]
+
+    def require_target(self) -> None:
+        """Raise UsageError when no cluster was named."""
+        if self.target.address is None and self.target.from_file is None:
+            raise UsageError(
+                "Which cluster?",
+                next="Say -b HOST:PORT, --cluster NAME (config.toml) or --from FILE; "
+                "`trimtab demo` needs none.",
+            )
+
+    def require_address(self) -> Address:
+        """Return the live cluster's address; raises UsageError offline or when none was named."""
+        if self.target.address is None:
+            raise UsageError(
+                "This needs a live cluster.", next="Say -b HOST:PORT or --cluster NAME."
+            )
+        return self.target.address
+
+    @contextmanager
+    def connected(self) -> Iterator[Connection]:
+        """Open the live cluster and close it afterwards."""
+        connection = connect(self.require_address())
+        try:
+            yield connection
+        finally:
+            connection.client.close()
+
+    def picture(self) -> tuple[ClusterState, Load]:
+        """Return the cluster with sizes, and its load, live or from the document."""
+        from core.cli.picture import read_picture
+
+        return read_picture(self)
+
+
+def emit(document: Any, output: Path | None = None) -> None:
+    """Print one JSON document on stdout, or write it to `output` atomically."""
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    write_text(text, output)
+
+
+def emit_line(event: Any, stream: IO[str] | None = None) -> None:
+    """Print one JSON document on one line, at once: for streams of events."""
+    print(json.dumps(event, ensure_ascii=False), file=stream or sys.stdout, flush=True)
+
+
+def write_text(text: str, output: Path | None) -> None:
+    """Print `text`, or write it to `output` by rename, so that no half file is ever seen."""
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        handle, temporary = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(output)
+    except OSError as error:
+        raise UsageError(
+            f"Cannot write {output}: {error.strerror}.", next="Choose another place with -o."
+        ) from error
+
+
+def say(message: str) -> None:
+    """Tell the user something on stderr; stdout is for the answer."""
+    click.echo(message, err=True)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write here, atomically.",
+)

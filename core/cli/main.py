@@ -1,0 +1,166 @@
+"""The root command `trimtab`: global options, lazy commands, and the one place errors end.
+
+Commands are named here as `module:attribute` and imported when asked for, so that `--help`
+stays quick and imports neither Textual nor pyarrow nor pyspark.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Callable
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+import click
+
+from core import paths
+from core.cli.context import Context, Target
+from core.errors import ExitCode, TrimtabError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "apply": ("core.cli.apply:apply", "Carry a plan out."),
+    "collect": ("core.cli.collect:collect", "Poll the cluster and write load samples."),
+    "demo": ("core.cli.demo:demo", "The dashboard on a simulated cluster."),
+    "doctor": ("core.cli.doctor:doctor", "What is missing here, each with its remedy."),
+    "estimate": ("core.cli.estimate:estimate", "How long a plan takes, or how fast it must be."),
+    "pipeline": ("core.cli.pipeline:pipeline", "Turn load samples into snapshots, on Spark."),
+    "plan": ("core.cli.plan:plan", "Check, show, compare and invert plans."),
+    "runs": ("core.cli.runs:runs", "List, show, attach to and cancel runs."),
+    "sandbox": ("core.cli.sandbox:sandbox", "Real Kafka brokers on this machine."),
+    "show": ("core.cli.show:show", "The cluster document, or the heat map as text."),
+    "snapshot": ("core.cli.snapshot:snapshot", "List and show what was published."),
+    "throttles": ("core.cli.throttles:throttles", "List every throttle in the cluster."),
+    "verify": ("core.cli.verify:verify", "Is the cluster as the plan says?"),
+}
+
+OpenDashboard = Callable[[Context], None]
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are invoked."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[cmd_name][0].split(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help) for name, (_, help) in sorted(COMMANDS.items())])
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True, no_args_is_help=False)
+@click.option("-b", "--bootstrap", metavar="HOST:PORT,…", help="Brokers to ask first.")
+@click.option("--cluster", "cluster_name", metavar="NAME", help="A cluster from config.toml.")
+@click.option(
+    "--command-config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Kafka client properties.",
+)
+@click.option(
+    "--from",
+    "from_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Work offline on a saved cluster document.",
+)
+@click.option("--snapshots", metavar="PATH", help="Load snapshots that somebody publishes.")
+@click.option("--write", is_flag=True, help="Let the dashboard change the cluster.")
+@click.option("--no-load", is_flag=True, help="Do not start the collector and Spark.")
+@click.option("--theme", metavar="NAME", help="Theme of the dashboard.")
+@click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters only.")
+@click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal.")
+@click.version_option(package_name="trimtab", message="trimtab %(version)s")
+@click.pass_context
+def root(
+    ctx: click.Context,
+    bootstrap: str | None,
+    cluster_name: str | None,
+    command_config: Path | None,
+    from_file: Path | None,
+    snapshots: str | None,
+    write: bool,
+    no_load: bool,
+    theme: str | None,
+    ascii_only: bool,
+    no_mouse: bool,
+) -> None:
+    """Balance Kafka clusters: see the load, plan moves, carry them out.
+
+    Without a command it opens the dashboard.
+    """
+    open_dashboard = ctx.obj
+    ctx.obj = Context(
+        target=Target.choose(
+            bootstrap=bootstrap,
+            cluster_name=cluster_name,
+            command_config=command_config,
+            from_file=from_file,
+            snapshots=snapshots,
+        ),
+        write=write,
+        no_load=no_load,
+        theme=theme,
+        ascii_only=ascii_only,
+        mouse=not no_mouse,
+        open_dashboard=open_dashboard,
+    )
+    if ctx.invoked_subcommand is None:
+        ctx.obj.require_target()
+        open_dashboard(ctx.obj)
+
+
+def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
+    """Run one command line and return its exit code; no traceback reaches the user."""
+    try:
+        result = root.main(
+            args=argv, prog_name="trimtab", obj=open_dashboard, standalone_mode=False
+        )
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.Abort:
+        print("trimtab: stopped.", file=sys.stderr)
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.USAGE
+    except TrimtabError as error:
+        print(f"trimtab: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; keep the interpreter from saying so at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.DONE
+    except Exception:  # noqa: BLE001 - the last line of defence: log it and say where
+        where = log_bug()
+        print(
+            f"trimtab: this is a bug in trimtab; nothing more was done. Details: {where}",
+            file=sys.stderr,
+        )
+        return ExitCode.FAILED
+    return result if isinstance(result, int) else ExitCode.DONE
+
+
+def log_bug() -> Path:
+    """Write the exception being handled to the log and return the log's path."""
+    path = paths.log_dir() / "trimtab.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handler = RotatingFileHandler(path, maxBytes=1_000_000, backupCount=2)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
+    logger = logging.getLogger("trimtab.bug")
+    logger.propagate = False
+    logger.addHandler(handler)
+    logger.exception("unexpected error")
+    logger.removeHandler(handler)
+    handler.close()
+    return path

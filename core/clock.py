@@ -1,0 +1,36 @@
+"""The clock that everything above the cluster is given: tests and the simulator own time."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """A wall clock, a monotonic one and the only way to wait."""
+
+    def now(self) -> datetime:
+        """Return the time of day as an aware datetime in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that never go backwards."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Return after `seconds` of this clock have passed."""
+        ...
+
+
+class SystemClock:
+    """This machine's clock."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)

@@ -1,0 +1,1 @@
+"""What is it now? The cluster as it stands, and the only ways to change it."""

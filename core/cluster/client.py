@@ -1,0 +1,193 @@
+"""ClusterClient: the calls that everything above the cluster makes, and the values they carry.
+
+Three things speak it: KafkaClient, SimulatedCluster and the simulator's socket. All calls block
+and are safe to make from several threads; `core.cluster.connect` opens one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from core.cluster.state import BrokerLogs, ClusterState, Reassignment, TopicPartition
+
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+LEADER_LIST = "leader.replication.throttled.replicas"
+FOLLOWER_LIST = "follower.replication.throttled.replicas"
+LOG_DIRS_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Kafka's error for one partition or resource: its name (`UNKNOWN_TOPIC_OR_PARTITION`)."""
+
+    name: str
+    message: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.message}" if self.message else self.name
+
+
+class ResourceKind(Enum):
+    BROKER = "broker"
+    TOPIC = "topic"
+
+
+class Resource(NamedTuple):
+    """A thing that has configs. A broker's name is its id; "" is the cluster-wide default."""
+
+    kind: ResourceKind
+    name: str
+
+    @classmethod
+    def broker(cls, broker: int) -> Resource:
+        return cls(ResourceKind.BROKER, str(broker))
+
+    @classmethod
+    def topic(cls, topic: str) -> Resource:
+        return cls(ResourceKind.TOPIC, topic)
+
+
+class ConfigSource(Enum):
+    """Where a config's effective value comes from (Kafka's DescribeConfigs sources)."""
+
+    TOPIC = "dynamic topic"
+    BROKER = "dynamic broker"
+    BROKER_DEFAULT = "dynamic default broker"
+    STATIC = "static broker"
+    DEFAULT = "default"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """One config's effective value; `value` None means null."""
+
+    value: str | None
+    source: ConfigSource
+
+
+class ConfigOp(Enum):
+    """Kafka's AlterConfigOp; APPEND and SUBTRACT take comma-separated list entries."""
+
+    SET = "set"
+    DELETE = "delete"
+    APPEND = "append"
+    SUBTRACT = "subtract"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    resource: Resource
+    name: str
+    op: ConfigOp
+    value: str | None = None
+
+
+class OffsetAt(Enum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One consumer of a group and what it was given to read."""
+
+    id: str
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One consumer group; `committed` holds the offsets it has committed."""
+
+    id: str
+    state: str
+    assignor: str
+    coordinator: int | None
+    members: tuple[Member, ...]
+    committed: Mapping[TopicPartition, int]
+
+
+class ClusterClient(Protocol):
+    """One cluster.
+
+    Every call raises UnreachableError or AccessDeniedError when nothing could be learned; faults
+    of single partitions, topics or brokers are in the answer, so that the rest is not lost.
+    """
+
+    def describe(self) -> ClusterState:
+        """Return brokers, topics, assignments, leaders and ISRs; reassignments marked.
+
+        Sizes, lags and log dirs are unknown here: `log_dirs` knows them (state.with_logs).
+        Topic configs are unknown unless an earlier call has cached them.
+        A broker that partitions name and the cluster does not is present with alive=False.
+        """
+        ...
+
+    def log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
+        """Return what each of these brokers says of its log dirs, one answer a broker.
+
+        Brokers are asked side by side, each with its own deadline; one that does not answer, or
+        may not say, has `error` set and everything else empty.
+        """
+        ...
+
+    def reassignments(self) -> dict[TopicPartition, Reassignment]:
+        """Return every partition in flight, ours or not (KIP-455)."""
+        ...
+
+    def alter_reassignments(
+        self, targets: Mapping[TopicPartition, tuple[int, ...]]
+    ) -> dict[TopicPartition, Fault | None]:
+        """Submit target assignments; returns a fault or None for each partition."""
+        ...
+
+    def cancel(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Fault | None]:
+        """Cancel reassignments; NO_REASSIGNMENT_IN_PROGRESS is a fault like any other."""
+        ...
+
+    def configs(
+        self, resources: Collection[Resource], names: Collection[str] | None = None
+    ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
+        """Return effective configs, all or only `names`.
+
+        Throttle configs that are unset are absent or have value None or "" by broker version:
+        treat these three alike, and look at `source` for who set what.
+        """
+        ...
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
+        """Apply changes incrementally (KIP-339), one request a broker resource."""
+        ...
+
+    def elect_leaders(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Fault | None]:
+        """Elect preferred leaders; ELECTION_NOT_NEEDED and PREFERRED_LEADER_NOT_AVAILABLE too."""
+        ...
+
+    def alter_log_dirs(
+        self, moves: Mapping[tuple[TopicPartition, int], str]
+    ) -> dict[tuple[TopicPartition, int], Fault | None]:
+        """Move replicas, named by (partition, broker), to log dir paths."""
+        ...
+
+    def offsets(
+        self, partitions: Collection[TopicPartition], at: OffsetAt
+    ) -> dict[TopicPartition, int]:
+        """Return log offsets; partitions without a leader are left out."""
+        ...
+
+    def groups(self) -> tuple[Group, ...]:
+        """Return all consumer groups with members and committed offsets."""
+        ...
+
+    def close(self) -> None:
+        """Give connections back; the client is of no use afterwards."""
+        ...

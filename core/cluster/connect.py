@@ -1,0 +1,49 @@
+"""Opens a cluster by its address: real brokers, or a simulator's socket (`sim:PATH`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.clock import Clock, SystemClock
+from core.cluster.client import ClusterClient
+
+SIMULATOR_PREFIX = "sim:"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a cluster is: enough to open it again from another process."""
+
+    bootstrap: str
+    command_config: Path | None = None
+
+    @property
+    def simulated(self) -> bool:
+        return self.bootstrap.startswith(SIMULATOR_PREFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """An open client with the clock that its cluster lives by."""
+
+    client: ClusterClient
+    clock: Clock
+    address: Address
+
+
+def connect(address: Address) -> Connection:
+    """Return an open connection; imports only the libraries that this address needs.
+
+    Raises UnreachableError when nothing answers, DocumentError for a bad properties file.
+    """
+    if address.simulated:
+        from core.cluster.simulator import SimulatorClient
+
+        simulator = SimulatorClient(Path(address.bootstrap.removeprefix(SIMULATOR_PREFIX)))
+        return Connection(simulator, simulator.clock, address)
+    from core.cluster.connection import ConnectionSettings
+    from core.cluster.kafka import KafkaClient
+
+    settings = ConnectionSettings.load(address.bootstrap, address.command_config)
+    return Connection(KafkaClient(settings), SystemClock(), address)

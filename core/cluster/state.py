@@ -1,0 +1,373 @@
+"""ClusterState: one immutable, columnar picture of brokers, topics, partitions and replicas.
+
+Unknown is -1 in integer columns, never 0. A million partitions fit; a dict of objects would not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+_A = TypeVar("_A", bound=npt.NDArray[Any])
+
+UNKNOWN = -1
+
+
+class TopicPartition(NamedTuple):
+    """Kafka's name for a partition; sorts by topic, then number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """One log directory of a broker; `error` says why its sizes are unknown."""
+
+    path: str
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker; capacities come from the user's configuration and may be unknown."""
+
+    id: int
+    rack: str | None = None
+    host: str = ""
+    port: int = 0
+    alive: bool = True
+    log_dirs: tuple[LogDir, ...] = ()
+    in_capacity_bytes_per_s: float | None = None
+    out_capacity_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic and the configs that matter to moving it; None is unknown."""
+
+    name: str
+    id: str | None = None
+    min_insync: int | None = None
+    retention_ms: int | None = None
+    cleanup_policy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """One partition in flight, as the controller lists it."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """Return the assignment it will end with: replicas minus removing, in order."""
+        return tuple(b for b in self.replicas if b not in self.removing)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLog:
+    """One replica's log on one broker; `future` marks a move between log dirs."""
+
+    topic: str
+    partition: int
+    size_bytes: int
+    lag: int
+    log_dir: str
+    future: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLogs:
+    """What one broker said of its log dirs; `error` means everything else is unknown."""
+
+    broker: int
+    log_dirs: tuple[LogDir, ...] = ()
+    replicas: tuple[ReplicaLog, ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """One partition of a ClusterState as plain Python values, for building and for reading one."""
+
+    topic: str
+    partition: int
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    leader_epoch: int = UNKNOWN
+
+    @property
+    def tp(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+def _frozen(array: _A) -> _A:
+    array.setflags(write=False)
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterState:
+    """The cluster at one moment.
+
+    Partition columns have length P and are sorted by (topic name, partition); replica columns
+    have length R; the replicas of partition i are `replica_start[i]:replica_start[i+1]`, in
+    assignment order, preferred leader first. `topic_of[i]` indexes `topics`.
+    """
+
+    cluster_id: str
+    fetched_at: datetime
+    controller: int | None
+    brokers: tuple[Broker, ...]
+    topics: tuple[Topic, ...]
+    topic_of: Int32
+    partition: Int32
+    leader: Int32
+    leader_epoch: Int32
+    replica_start: Int64
+    replica_broker: Int32
+    in_sync: Bool
+    adding: Bool
+    removing: Bool
+    size_bytes: Int64
+    lag: Int64
+    log_dir: Int32
+    """Index into `log_dir_paths` for each replica, -1 unknown."""
+    log_dir_paths: tuple[str, ...] = ()
+
+    @classmethod
+    def build(
+        cls,
+        *,
+        cluster_id: str,
+        fetched_at: datetime,
+        brokers: Iterable[Broker],
+        topics: Iterable[Topic],
+        partitions: Iterable[PartitionRow],
+        controller: int | None = None,
+    ) -> ClusterState:
+        """Return the state of these rows; sizes, lags and log dirs start unknown.
+
+        `topics` may leave out topics that `partitions` names; they are added with unknown configs.
+        """
+        rows = sorted(partitions, key=lambda row: (row.topic, row.partition))
+        known = {topic.name: topic for topic in topics}
+        names = sorted(known.keys() | {row.topic for row in rows})
+        index = {name: i for i, name in enumerate(names)}
+        counts = np.fromiter((len(row.replicas) for row in rows), np.int64, len(rows))
+        start = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(counts, out=start[1:])
+        total = int(start[-1])
+
+        def per_partition(values: Iterator[int]) -> Int32:
+            return _frozen(np.fromiter(values, np.int32, len(rows)))
+
+        def per_replica(values: Iterator[bool]) -> Bool:
+            return _frozen(np.fromiter(values, np.bool_, total))
+
+        return cls(
+            cluster_id=cluster_id,
+            fetched_at=fetched_at,
+            controller=controller,
+            brokers=tuple(sorted(brokers, key=lambda broker: broker.id)),
+            topics=tuple(known.get(name, Topic(name)) for name in names),
+            topic_of=per_partition(index[row.topic] for row in rows),
+            partition=per_partition(row.partition for row in rows),
+            leader=per_partition(row.leader for row in rows),
+            leader_epoch=per_partition(row.leader_epoch for row in rows),
+            replica_start=_frozen(start),
+            replica_broker=_frozen(
+                np.fromiter((b for row in rows for b in row.replicas), np.int32, total)
+            ),
+            in_sync=per_replica(b in row.isr for row in rows for b in row.replicas),
+            adding=per_replica(b in row.adding for row in rows for b in row.replicas),
+            removing=per_replica(b in row.removing for row in rows for b in row.replicas),
+            size_bytes=_frozen(np.full(total, UNKNOWN, np.int64)),
+            lag=_frozen(np.full(total, UNKNOWN, np.int64)),
+            log_dir=_frozen(np.full(total, UNKNOWN, np.int32)),
+        )
+
+    # -- looking up ---------------------------------------------------------------------------
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.partition)
+
+    @property
+    def replica_count(self) -> int:
+        return len(self.replica_broker)
+
+    @cached_property
+    def broker_by_id(self) -> Mapping[int, Broker]:
+        return {broker.id: broker for broker in self.brokers}
+
+    @cached_property
+    def broker_ids(self) -> Int32:
+        """Return all broker ids, ascending, shape [B]."""
+        return _frozen(np.array([broker.id for broker in self.brokers], np.int32))
+
+    @cached_property
+    def topic_index(self) -> Mapping[str, int]:
+        return {topic.name: i for i, topic in enumerate(self.topics)}
+
+    @cached_property
+    def _topic_start(self) -> Int64:
+        return np.searchsorted(self.topic_of, np.arange(len(self.topics) + 1)).astype(np.int64)
+
+    def topic(self, name: str) -> Topic | None:
+        index = self.topic_index.get(name)
+        return None if index is None else self.topics[index]
+
+    def partitions_of(self, topic: str) -> range:
+        """Return the row indices of a topic's partitions; empty when there is no such topic."""
+        index = self.topic_index.get(topic)
+        if index is None:
+            return range(0)
+        return range(int(self._topic_start[index]), int(self._topic_start[index + 1]))
+
+    def find(self, tp: TopicPartition) -> int | None:
+        """Return the row index of a partition, or None when it does not exist."""
+        rows = self.partitions_of(tp.topic)
+        at = rows.start + int(np.searchsorted(self.partition[rows.start : rows.stop], tp.partition))
+        return at if at < rows.stop and self.partition[at] == tp.partition else None
+
+    def tp(self, index: int) -> TopicPartition:
+        return TopicPartition(
+            self.topics[int(self.topic_of[index])].name, int(self.partition[index])
+        )
+
+    def replicas(self, index: int) -> tuple[int, ...]:
+        """Return the assignment of row `index`, in order, adding and removing ones included."""
+        return tuple(self.replica_broker[self.replica_slice(index)].tolist())
+
+    def replica_slice(self, index: int) -> slice:
+        return slice(int(self.replica_start[index]), int(self.replica_start[index + 1]))
+
+    def row(self, index: int) -> PartitionRow:
+        at = self.replica_slice(index)
+        brokers = self.replica_broker[at]
+
+        def where(mask: Bool) -> tuple[int, ...]:
+            return tuple(brokers[mask[at]].tolist())
+
+        tp = self.tp(index)
+        return PartitionRow(
+            topic=tp.topic,
+            partition=tp.partition,
+            leader=int(self.leader[index]),
+            leader_epoch=int(self.leader_epoch[index]),
+            replicas=tuple(brokers.tolist()),
+            isr=where(self.in_sync),
+            adding=where(self.adding),
+            removing=where(self.removing),
+        )
+
+    def rows(self) -> Iterator[PartitionRow]:
+        return (self.row(i) for i in range(self.partition_count))
+
+    @cached_property
+    def partition_of_replica(self) -> Int64:
+        """Return for each replica the row index of its partition, shape [R]."""
+        counts = np.diff(self.replica_start)
+        return _frozen(np.repeat(np.arange(self.partition_count, dtype=np.int64), counts))
+
+    @cached_property
+    def is_leader(self) -> Bool:
+        """Return for each replica whether it leads its partition, shape [R]."""
+        return _frozen(self.replica_broker == self.leader[self.partition_of_replica])
+
+    @cached_property
+    def partition_size_bytes(self) -> Int64:
+        """Return the leader's size, else the largest known replica's, else -1, shape [P]."""
+        sizes = np.full(self.partition_count, UNKNOWN, np.int64)
+        np.maximum.at(sizes, self.partition_of_replica, self.size_bytes)
+        led = self.is_leader & (self.size_bytes >= 0)
+        sizes[self.partition_of_replica[led]] = self.size_bytes[led]
+        return _frozen(sizes)
+
+    @cached_property
+    def metadata_hash(self) -> str:
+        """Return a short hash of who holds what, to notice that a layout has changed."""
+        import hashlib
+
+        digest = hashlib.sha256()
+        for name in (topic.name for topic in self.topics):
+            digest.update(name.encode() + b"\0")
+        for column in (self.topic_of, self.partition, self.replica_start, self.replica_broker):
+            digest.update(np.ascontiguousarray(column).tobytes())
+        return digest.hexdigest()[:16]
+
+    # -- joining what other calls said -----------------------------------------------------------
+
+    def with_logs(self, logs: Iterable[BrokerLogs]) -> ClusterState:
+        """Return this state with sizes, lags and log dirs of the brokers that answered.
+
+        Brokers that did not answer keep what was known before. Future logs (a move between log
+        dirs of one broker) do not count as the replica's size.
+        """
+        size, lag, place = self.size_bytes.copy(), self.lag.copy(), self.log_dir.copy()
+        paths = list(self.log_dir_paths)
+        path_index = {path: i for i, path in enumerate(paths)}
+        dirs: dict[int, tuple[LogDir, ...]] = {}
+        order = np.lexsort((self.replica_broker, self.partition_of_replica))
+        keys = (self.partition_of_replica[order].astype(np.int64) << 32) | self.replica_broker[
+            order
+        ].astype(np.int64)
+        for answer in logs:
+            if answer.error is not None:
+                continue
+            dirs[answer.broker] = answer.log_dirs
+            mine = self.replica_broker == answer.broker
+            size[mine], lag[mine], place[mine] = UNKNOWN, UNKNOWN, UNKNOWN
+            for log in answer.replicas:
+                row = self.find(TopicPartition(log.topic, log.partition))
+                if row is None or log.future:
+                    continue
+                key = (row << 32) | answer.broker
+                at = int(np.searchsorted(keys, key))
+                if at == len(keys) or keys[at] != key:
+                    continue
+                if log.log_dir not in path_index:
+                    path_index[log.log_dir] = len(paths)
+                    paths.append(log.log_dir)
+                replica = order[at]
+                size[replica], lag[replica] = log.size_bytes, log.lag
+                place[replica] = path_index[log.log_dir]
+        return replace(
+            self,
+            brokers=tuple(
+                replace(b, log_dirs=dirs[b.id]) if b.id in dirs else b for b in self.brokers
+            ),
+            size_bytes=_frozen(size),
+            lag=_frozen(lag),
+            log_dir=_frozen(place),
+            log_dir_paths=tuple(paths),
+        )
+
+    def with_topics(self, topics: Mapping[str, Topic]) -> ClusterState:
+        """Return this state with these topics' configs."""
+        return replace(self, topics=tuple(topics.get(t.name, t) for t in self.topics))
+
+    def with_brokers(self, brokers: Sequence[Broker]) -> ClusterState:
+        return replace(self, brokers=tuple(sorted(brokers, key=lambda broker: broker.id)))

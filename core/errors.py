@@ -1,0 +1,82 @@
+"""The errors a user may see: what went wrong, what to do next, and the exit code.
+
+Everything that is not one of these is a bug: its traceback goes to the log, never to the screen.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar
+
+
+class ExitCode(IntEnum):
+    """What the process tells its caller; the meanings are part of the command line's contract."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    REFUSED = 3
+    UNREACHABLE = 4
+    INCOMPLETE = 5
+    NO = 6
+
+
+class TrimtabError(Exception):
+    """One clear sentence (`title`), optional `detail`, and what to do `next`."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.FAILED
+
+    def __init__(self, title: str, *, detail: str = "", next: str = "") -> None:
+        super().__init__(title)
+        self.title = title
+        self.detail = detail
+        self.next = next
+
+    def __str__(self) -> str:
+        return "\n".join(part for part in (self.title, self.detail, self.next) if part)
+
+
+class UsageError(TrimtabError):
+    """The words of a command, a file or a setting are off."""
+
+    exit_code = ExitCode.USAGE
+
+
+class DocumentError(UsageError):
+    """A file the user named cannot be read as what it should be."""
+
+
+class RefusedError(TrimtabError):
+    """A check refuses; `checks` are the ids that `--allow` takes."""
+
+    exit_code = ExitCode.REFUSED
+
+    def __init__(
+        self, title: str, *, detail: str = "", next: str = "", checks: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(title, detail=detail, next=next)
+        self.checks = checks
+
+
+class UnreachableError(TrimtabError):
+    """The cluster does not answer, or answers in another protocol."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
+class AccessDeniedError(TrimtabError):
+    """The cluster answers, and says no."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
+class IncompleteError(TrimtabError):
+    """Something ended before it was complete."""
+
+    exit_code = ExitCode.INCOMPLETE
+
+
+class AnswerNo(TrimtabError):
+    """The question was understood and the answer is no (verify, check, doctor, *never*)."""
+
+    exit_code = ExitCode.NO

@@ -1,0 +1,1 @@
+"""What does it carry? Samples of load, and the snapshots made of them."""

@@ -1,0 +1,76 @@
+"""Where trimtab keeps its files: every path is here and nowhere else.
+
+`TRIMTAB_HOME` puts all of them below one folder, for tests and for several installations.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import platformdirs
+
+APP = "trimtab"
+
+
+def _home(kind: str, default: Path) -> Path:
+    home = os.environ.get("TRIMTAB_HOME")
+    return Path(home) / kind if home else default
+
+
+def config_dir() -> Path:
+    """Return the folder of config.toml and the user's own themes."""
+    return _home("config", platformdirs.user_config_path(APP))
+
+
+def config_file() -> Path:
+    return config_dir() / "config.toml"
+
+
+def user_themes_dir() -> Path:
+    return config_dir() / "themes"
+
+
+def cache_dir() -> Path:
+    """Return what can be made again: broker jars, class-data archives."""
+    return _home("cache", platformdirs.user_cache_path(APP))
+
+
+def jars_dir(kafka_version: str) -> Path:
+    return cache_dir() / "kafka" / kafka_version
+
+
+def data_dir() -> Path:
+    """Return what should outlive a reboot: load data, run journals."""
+    return _home("data", platformdirs.user_data_path(APP))
+
+
+def load_root() -> Path:
+    """Return the root of spool, partials, windows and snapshots (docs/formats.md)."""
+    return data_dir() / "load"
+
+
+def runs_dir(cluster_id: str) -> Path:
+    """Return the folder of this cluster's run journals."""
+    return data_dir() / "runs" / safe_name(cluster_id)
+
+
+def sandbox_dir(name: str) -> Path:
+    return data_dir() / "sandbox" / safe_name(name)
+
+
+def log_dir() -> Path:
+    return _home("log", platformdirs.user_log_path(APP))
+
+
+def runtime_dir() -> Path:
+    """Return a private folder for sockets and locks; short, as socket paths must be."""
+    path = _home("run", platformdirs.user_runtime_path(APP))
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
+def safe_name(name: str) -> str:
+    """Return `name` as one path component (cluster ids may hold any base64url character)."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".") or "_"

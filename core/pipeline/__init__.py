@@ -1,0 +1,1 @@
+"""Samples to snapshots, on Spark; the only room that imports pyspark."""

@@ -1,0 +1,1 @@
+"""What should change? Plans, what they cost and what speaks against them: pure values."""

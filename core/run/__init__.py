@@ -1,0 +1,1 @@
+"""Do it: carrying a plan out, in a process that needs nobody."""

@@ -1,0 +1,127 @@
+"""Bytes, rates and times: read from what people type, written as people read.
+
+A bare number for a rate is refused: a wrong unit is the most common throttle accident.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime
+
+from core.errors import UsageError
+
+UNLIMITED = -1
+"""A rate that stands for no throttle at all."""
+
+_DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
+_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40, "pi": 2**50}
+_FACTORS = _DECIMAL | _BINARY
+_SIZE = re.compile(r"\s*(\d+(?:[._]\d+)*|\.\d+)\s*([kmgtp]i?)?(b)?\s*", re.IGNORECASE)
+_RATE = re.compile(r"\s*(\d+(?:[._]\d+)*|\.\d+)\s*([kmgtp]i?)?b(?:/s|ps)\s*", re.IGNORECASE)
+_BARE = re.compile(r"\s*\d+(?:\.\d+)?\s*")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|sec|m|min|h|d)", re.IGNORECASE)
+_SECONDS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+
+
+def parse_rate(text: str) -> int:
+    """Return bytes per second for `50MB/s`, `50MiB/s`; `-1` and `unlimited` give UNLIMITED.
+
+    Raises UsageError for anything else; for a bare number it shows both readings.
+    """
+    if text.strip().lower() in ("-1", "unlimited"):
+        return UNLIMITED
+    match = _RATE.fullmatch(text)
+    if match is None:
+        if _BARE.fullmatch(text):
+            number = text.strip()
+            raise UsageError(
+                f"A rate needs its unit: {number} what?",
+                next=f"Say {number}MB/s ({float(number) * 1e6:,.0f} bytes a second) "
+                f"or {number}B/s; MiB/s is 1,048,576.",
+            )
+        raise UsageError(f"Not a rate: {text!r}.", next="Write it like 50MB/s or 50MiB/s.")
+    rate = float(match[1].replace("_", "")) * _FACTORS[(match[2] or "").lower()]
+    if rate < 1:
+        raise UsageError(
+            f"A rate of {text.strip()} moves nothing.",
+            next="Give at least 1B/s, or unlimited for no throttle.",
+        )
+    return round(rate)
+
+
+def parse_size(text: str) -> int:
+    """Return bytes for `500MB`, `2GiB`, `1024`."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise UsageError(f"Not a size: {text!r}.", next="Write it like 500MB or 2GiB.")
+    return round(float(match[1].replace("_", "")) * _FACTORS[(match[2] or "").lower()])
+
+
+def parse_duration(text: str) -> float:
+    """Return seconds for `90s`, `10m`, `1h30m`, `2d`; a bare number is seconds."""
+    compact = text.strip().replace(" ", "")
+    if _BARE.fullmatch(compact):
+        return float(compact)
+    parts = _DURATION.findall(compact)
+    if not parts or "".join(number + unit for number, unit in parts) != compact:
+        raise UsageError(f"Not a time: {text!r}.", next="Write it like 90s, 10m or 1h30m.")
+    return float(sum(float(number) * _SECONDS[unit.lower()] for number, unit in parts))
+
+
+def format_bytes(value: float | None, *, unit: str = "B") -> str:
+    """Return three significant digits in decimal units (`212 GB`, `1.9 MB`); `?` for unknown."""
+    if value is None or math.isnan(value):
+        return "?"
+    sign, value = ("-", -value) if value < 0 else ("", value)
+    for step, prefix in enumerate(("", "k", "M", "G", "T", "P")):
+        scaled = value / 1000**step
+        if round(scaled, 1 if scaled < 10 else 0) < 1000 or prefix == "P":
+            digits = 1 if 0 < scaled < 10 and step else 0
+            return f"{sign}{scaled:.{digits}f} {prefix}{unit}"
+    raise AssertionError("unreachable: the last prefix always returns")
+
+
+def format_rate(value: float | None) -> str:
+    """Return `48 MB/s`; `unlimited` for UNLIMITED, `?` for unknown."""
+    if value == UNLIMITED:
+        return "unlimited"
+    return format_bytes(value, unit="B/s")
+
+
+def format_duration(seconds: float | None) -> str:
+    """Return at most two units: `44 s`, `19 m`, `1 h 07 m`, `2 d 3 h`; `?` for unknown."""
+    if seconds is None or math.isnan(seconds) or math.isinf(seconds):
+        return "?"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} m"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60:02d} m"
+    hours = round(seconds / 3600)
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def format_time(moment: datetime) -> str:
+    """Return RFC 3339 in UTC with milliseconds, ending in Z."""
+    utc = moment.astimezone(UTC)
+    return utc.strftime("%Y-%m-%dT%H:%M:%S.") + f"{utc.microsecond // 1000:03d}Z"
+
+
+def parse_time(text: str) -> datetime:
+    """Return an aware datetime for an RFC 3339 time.
+
+    Raises UsageError when it is not one or has no zone.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise UsageError(f"Not a time: {text!r}.", next="Write it like 2026-01-31T02:00:00Z.")
+    return moment.astimezone(UTC)

@@ -1,0 +1,95 @@
+# Two targets do all the set-up on a fresh machine: `make demo` and `make test`.
+# The others: install, check, screenshots, scenarios, bench-*, docs, clean.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+DEV    := $(VENV)/.installed-dev
+REPORTS := reports
+
+PYTEST := $(BIN)/python -P -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help install dev demo test check lint types imports test-core test-tui test-spark \
+        test-kafka test-e2e screenshots screenshots-check docs clean bench-first-paint \
+        bench-terminal bench-estimate
+
+help:
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 28
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not ((3, 11) <= sys.version_info[:2] <= (3, 13)))' \
+	  || { echo "trimtab needs Python 3.11 to 3.13; say which: make PYTHON=python3.12 install" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) \
+	  || { echo "python3 lacks venv: on Debian and Ubuntu, apt-get install python3-venv" >&2; exit 1; }
+
+$(STAMP): pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "installing trimtab into $(VENV) (once) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pipeline]'
+	@touch $@
+
+$(DEV): $(STAMP)
+	@echo "installing what the tests need (once) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pipeline,dev]'
+	@touch $@
+
+install: $(STAMP)  ## .venv with the command trimtab in it; nothing to do when nothing changed
+dev: $(DEV)
+
+demo: $(STAMP)  ## real brokers under a skewed load, Spark, and the dashboard on them
+	@$(BIN)/trimtab sandbox demo
+
+check: lint types imports  ## the fast part of `make test`
+	$(PYTEST) tests/core -m 'not slow'
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(DEV)
+	$(BIN)/mypy
+
+imports: $(DEV)
+	$(BIN)/lint-imports --no-cache
+
+test: lint types imports test-core test-tui screenshots-check test-spark test-kafka test-e2e  ## everything a change must pass
+
+test-core: $(DEV)
+	$(PYTEST) tests/core
+
+test-tui: $(DEV)
+	$(PYTEST) tests/tui
+
+test-spark: $(DEV)
+	$(PYTEST) tests/spark
+
+test-kafka: $(DEV)
+	$(PYTEST) tests/kafka
+
+test-e2e: $(DEV)
+	$(PYTEST) tests/e2e
+
+screenshots: $(DEV)  ## screenshots/*.svg from the simulated cluster
+	$(BIN)/python -P -m tui.screenshots screenshots
+
+screenshots-check: $(DEV)
+	$(BIN)/python -P -m tui.screenshots --check screenshots
+
+docs: $(DEV)  ## docs/keys.md and docs/commands.md, made from the code
+	$(BIN)/python -P -m tui.docs docs
+
+bench-first-paint: $(DEV)  ## first paint of the map beside Kafka's TopicCommand, on real brokers
+	@mkdir -p $(REPORTS)
+	$(BIN)/python -P tests/bench/first_paint.py -o $(REPORTS)/first-paint.json
+
+bench-terminal: $(DEV)  ## bytes sent to the terminal: idle, one cell, one row
+	@mkdir -p $(REPORTS)
+	$(BIN)/python -P tests/bench/terminal_bytes.py -o $(REPORTS)/terminal-bytes.json
+
+bench-estimate: $(DEV)  ## estimate beside wall time of a throttled run, on real brokers
+	@mkdir -p $(REPORTS)
+	$(BIN)/python -P tests/bench/estimate_against_clock.py -o $(REPORTS)/estimate.json
+
+clean:  ## remove what the targets made
+	rm -rf $(VENV) $(REPORTS) build dist .mypy_cache .ruff_cache .hypothesis

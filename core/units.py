@@ -76,8 +76,8 @@ def format_bytes(value: float | None, *, unit: str = "B") -> str:
     sign, value = ("-", -value) if value < 0 else ("", value)
     for step, prefix in enumerate(("", "k", "M", "G", "T", "P")):
         scaled = value / 1000**step
-        if round(scaled, 1 if scaled < 10 else 0) < 1000 or prefix == "P":
-            digits = 1 if 0 < scaled < 10 and step else 0
+        digits = 1 if step and scaled and round(scaled, 1) < 10 else 0
+        if round(scaled, digits) < 1000 or prefix == "P":
             return f"{sign}{scaled:.{digits}f} {prefix}{unit}"
     raise AssertionError("unreachable: the last prefix always returns")
 

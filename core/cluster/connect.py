@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core.clock import Clock, SystemClock
-from core.cluster.client import ClusterClient
+
+if TYPE_CHECKING:
+    from core.cluster.client import ClusterClient
 
 SIMULATOR_PREFIX = "sim:"
 

@@ -1,0 +1,90 @@
+"""The root command: what every command line has in common."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.cli import main as cli
+from core.cli.context import Context
+from core.errors import ExitCode, RefusedError
+
+
+def never(context: Context) -> None:
+    raise AssertionError("the dashboard must not open")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    for name in ("TRIMTAB_BOOTSTRAP", "TRIMTAB_CLUSTER", "TRIMTAB_SNAPSHOTS"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def test_without_a_cluster_it_asks_which(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(never, []) == ExitCode.USAGE
+    assert "Which cluster?" in capsys.readouterr().err
+
+
+def test_without_a_command_the_dashboard_opens() -> None:
+    opened: list[Context] = []
+    assert cli.run(opened.append, ["-b", "localhost:1", "--write", "--ascii"]) == ExitCode.DONE
+    (context,) = opened
+    assert context.target.address is not None
+    assert context.target.address.bootstrap == "localhost:1"
+    assert context.write
+    assert context.ascii_only
+
+
+@pytest.mark.parametrize("words", [["--frobnicate"], ["frobnicate"], ["plan", "frobnicate"]])
+def test_unknown_words_are_a_usage_error(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(never, words) == ExitCode.USAGE
+    assert "frobnicate" in capsys.readouterr().err
+
+
+def test_an_error_is_its_sentence_and_its_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(context: Context) -> None:
+        raise RefusedError("Not so.", detail="Because.", next="Do this.", checks=("disk",))
+
+    assert cli.run(refuse, ["-b", "localhost:1"]) == ExitCode.REFUSED
+    assert capsys.readouterr().err == "trimtab: Not so.\nBecause.\nDo this.\n"
+
+
+def test_a_bug_goes_to_the_log_and_not_to_the_screen(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(context: Context) -> None:
+        raise KeyError("surprise")
+
+    assert cli.run(broken, ["-b", "localhost:1"]) == ExitCode.FAILED
+    shown = capsys.readouterr().err
+    assert "Traceback" not in shown
+    log = home / "log" / "trimtab.log"
+    assert str(log) in shown
+    assert "KeyError: 'surprise'" in log.read_text()
+
+
+def test_every_command_can_be_imported_and_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in cli.COMMANDS:
+        assert cli.run(never, [name, "--help"]) == ExitCode.DONE
+        assert capsys.readouterr().out.startswith("Usage: trimtab")
+
+
+@pytest.mark.parametrize("module", ["textual", "pyspark", "pyarrow", "numpy", "confluent_kafka"])
+def test_help_imports_nothing_heavy(module: str) -> None:
+    program = (
+        "import sys; from tui.__main__ import main\n"
+        "try:\n main(['--help'])\nexcept SystemExit: pass\n"
+        f"assert {module!r} not in sys.modules, {module!r}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Balance Kafka clusters" in done.stdout

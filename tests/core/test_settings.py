@@ -1,0 +1,91 @@
+"""config.toml: what it may say, and what is said of a bad one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.cli.context import Target
+from core.errors import UsageError
+from core.settings import Settings, load_settings
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    for name in ("TRIMTAB_BOOTSTRAP", "TRIMTAB_CLUSTER", "TRIMTAB_SNAPSHOTS"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "config").mkdir()
+    return tmp_path
+
+
+def write(home: Path, text: str) -> None:
+    (home / "config" / "config.toml").write_text(text)
+
+
+def choose(**given: object) -> Target:
+    nothing = dict.fromkeys(
+        ("bootstrap", "cluster_name", "command_config", "from_file", "snapshots")
+    )
+    return Target.choose(**(nothing | given))  # type: ignore[arg-type]
+
+
+def test_no_file_gives_the_defaults(home: Path) -> None:
+    assert load_settings() == Settings()
+
+
+def test_a_named_cluster_is_found(home: Path) -> None:
+    write(
+        home,
+        """
+        theme = "light"
+        [clusters.prod-eu]
+        bootstrap = "kafka-1:9092"
+        command_config = "prod.properties"
+        read_only = true
+        in_capacity = "125MB/s"
+        """,
+    )
+    cluster = load_settings().cluster("prod-eu")
+    assert cluster.bootstrap == "kafka-1:9092"
+    assert cluster.command_config == home / "config" / "prod.properties"
+    assert cluster.read_only
+    assert cluster.in_capacity_bytes_per_s == 125_000_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[clusters",
+        "clusters = 3",
+        "[clusters.x]\nread_only = true",
+        "[clusters.x]\nbootstrap = 1\nin_capacity=5",
+    ],
+)
+def test_a_bad_file_is_one_clear_message(home: Path, text: str) -> None:
+    write(home, text)
+    with pytest.raises(UsageError) as refused:
+        load_settings()
+    assert refused.value.next
+
+
+def test_an_unknown_name_lists_the_known_ones(home: Path) -> None:
+    write(home, '[clusters.prod]\nbootstrap = "a:1"\n[clusters.dev]\nbootstrap = "b:1"')
+    with pytest.raises(UsageError, match="prdo") as refused:
+        choose(cluster_name="prdo")
+    assert "dev, prod" in refused.value.next
+
+
+def test_flags_go_over_environment_over_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(home, '[clusters.prod]\nbootstrap = "file:1"\nsnapshots = "file"')
+    monkeypatch.setenv("TRIMTAB_CLUSTER", "prod")
+    assert choose().address.bootstrap == "file:1"  # type: ignore[union-attr]
+    monkeypatch.setenv("TRIMTAB_BOOTSTRAP", "environment:1")
+    assert choose().address.bootstrap == "environment:1"  # type: ignore[union-attr]
+    assert choose(bootstrap="flag:1").address.bootstrap == "flag:1"  # type: ignore[union-attr]
+
+
+def test_offline_and_live_exclude_each_other(home: Path) -> None:
+    with pytest.raises(UsageError):
+        choose(bootstrap="a:1", from_file=home / "cluster.json")

@@ -1,0 +1,147 @@
+"""ClusterState: lookups and joins over its columns."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.cluster.state import (
+    UNKNOWN,
+    Broker,
+    BrokerLogs,
+    ClusterState,
+    LogDir,
+    PartitionRow,
+    Reassignment,
+    ReplicaLog,
+    Topic,
+    TopicPartition,
+)
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def state_of(rows: list[PartitionRow], *, brokers: int = 6) -> ClusterState:
+    return ClusterState.build(
+        cluster_id="test",
+        fetched_at=NOON,
+        brokers=[Broker(id) for id in range(brokers)],
+        topics=[Topic("empty")],
+        partitions=rows,
+    )
+
+
+partition_rows = st.lists(
+    st.builds(
+        lambda topic, partition, replicas, leader, synced: PartitionRow(
+            topic,
+            partition,
+            leader=replicas[leader % len(replicas)],
+            replicas=tuple(replicas),
+            isr=tuple(replicas[: synced % (len(replicas) + 1)]),
+        ),
+        st.sampled_from(["a", "b", "a.b", "z"]),
+        st.integers(0, 50),
+        st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True),
+        st.integers(0, 3),
+        st.integers(0, 4),
+    ),
+    unique_by=lambda row: row.tp,
+)
+
+
+@given(partition_rows)
+def test_rows_that_go_in_come_out_sorted(rows: list[PartitionRow]) -> None:
+    assert list(state_of(rows).rows()) == sorted(rows, key=lambda row: row.tp)
+
+
+@given(partition_rows)
+def test_every_partition_is_found_and_no_other(rows: list[PartitionRow]) -> None:
+    state = state_of(rows)
+    for i in range(state.partition_count):
+        assert state.find(state.tp(i)) == i
+    assert state.find(TopicPartition("empty", 0)) is None
+    assert state.find(TopicPartition("absent", 0)) is None
+    assert state.find(TopicPartition("a", 51)) is None
+
+
+@given(partition_rows)
+def test_a_topic_holds_its_own_partitions(rows: list[PartitionRow]) -> None:
+    state = state_of(rows)
+    for topic in ("a", "b", "a.b", "z", "empty"):
+        found = {state.tp(i) for i in state.partitions_of(topic)}
+        assert found == {row.tp for row in rows if row.topic == topic}
+
+
+def test_columns_cannot_be_written() -> None:
+    state = state_of([PartitionRow("a", 0, 1, (1, 2), (1,))])
+    with pytest.raises(ValueError, match="read-only"):
+        state.leader[0] = 2
+
+
+def test_sizes_start_unknown_and_come_with_the_logs() -> None:
+    state = state_of([PartitionRow("a", 0, 1, (1, 2), (1,)), PartitionRow("b", 3, 2, (2, 1), (2,))])
+    assert state.size_bytes.tolist() == [UNKNOWN] * 4
+    assert state.partition_size_bytes.tolist() == [UNKNOWN] * 2
+    answers = [
+        BrokerLogs(
+            1,
+            (LogDir("/d1", 100, 40),),
+            (ReplicaLog("a", 0, 70, 0, "/d1"), ReplicaLog("gone", 0, 1, 0, "/d1")),
+        ),
+        BrokerLogs(2, error="timed out"),
+    ]
+    joined = state.with_logs(answers)
+    assert joined.size_bytes.tolist() == [70, UNKNOWN, UNKNOWN, UNKNOWN]
+    assert joined.log_dir_paths == ("/d1",)
+    assert joined.broker_by_id[1].log_dirs == (LogDir("/d1", 100, 40),)
+    assert joined.broker_by_id[2].log_dirs == ()
+
+
+def test_a_broker_that_does_not_answer_keeps_what_was_known() -> None:
+    state = state_of([PartitionRow("a", 0, 1, (1,), (1,))])
+    known = state.with_logs([BrokerLogs(1, (), (ReplicaLog("a", 0, 70, 0, "/d"),))])
+    later = known.with_logs([BrokerLogs(1, error="timed out")])
+    assert later.size_bytes.tolist() == [70]
+
+
+def test_a_log_that_moves_between_dirs_is_counted_once() -> None:
+    state = state_of([PartitionRow("a", 0, 1, (1,), (1,))])
+    logs = (ReplicaLog("a", 0, 70, 0, "/d1"), ReplicaLog("a", 0, 30, 40, "/d2", future=True))
+    assert state.with_logs([BrokerLogs(1, (), logs)]).size_bytes.tolist() == [70]
+
+
+def test_a_partition_is_as_large_as_its_leader_says() -> None:
+    state = state_of([PartitionRow("a", 0, 2, (1, 2), (2,))])
+    both = [
+        BrokerLogs(1, (), (ReplicaLog("a", 0, 90, 0, "/d"),)),
+        BrokerLogs(2, (), (ReplicaLog("a", 0, 70, 0, "/d"),)),
+    ]
+    assert state.with_logs(both).partition_size_bytes.tolist() == [70]
+    assert state.with_logs(both[:1]).partition_size_bytes.tolist() == [90]
+
+
+def test_metadata_hash_sees_the_order_of_replicas() -> None:
+    one = state_of([PartitionRow("a", 0, 1, (1, 2), (1,))])
+    other = state_of([PartitionRow("a", 0, 1, (2, 1), (1,))])
+    same = state_of([PartitionRow("a", 0, 2, (1, 2), (1, 2))])
+    assert one.metadata_hash != other.metadata_hash
+    assert one.metadata_hash == same.metadata_hash
+
+
+def test_reassignment_ends_with_replicas_minus_removing_in_order() -> None:
+    moving = Reassignment(replicas=(7, 3, 1, 9, 0, 2), adding=(7, 9), removing=(0, 2))
+    assert moving.target == (7, 3, 1, 9)
+
+
+def test_two_hundred_thousand_partitions_are_built_and_searched() -> None:
+    count = 200_000
+    rows = [PartitionRow(f"t{i // 1000:04}", i % 1000, 1, (1, 2, 3), (1, 2)) for i in range(count)]
+    state = state_of(rows)
+    assert state.replica_count == 3 * count
+    assert state.find(TopicPartition("t0199", 999)) == count - 1
+    assert int(np.count_nonzero(~state.in_sync)) == count

@@ -1,0 +1,272 @@
+"""Checks a plan: everything that speaks against it, or against one drop of a replica.
+
+The same checks serve the dashboard, the command line and a run's preflight; what they can find is
+in `core.plan.findings`. Nothing here asks the cluster anything.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from core.cluster.state import ClusterState, Reassignment, TopicPartition
+from core.load.snapshot import Load
+from core.plan.check_brokers import disks, hotter, leader_skew
+from core.plan.findings import (
+    Finding,
+    Severity,
+    finding,
+    named,
+    never_finding,
+    parse_allow,
+    refuse,
+    worst_first,
+)
+from core.plan.plan import Move, Plan, current_target
+
+__all__ = [
+    "Finding",
+    "Severity",
+    "check_plan",
+    "drop_finding",
+    "never_finding",
+    "parse_allow",
+    "refuse",
+    "worst_first",
+]
+
+CRUISE_CONTROL_TOPIC = "__CruiseControlMetrics"
+GROWTH_SECONDS = 3600.0
+"""How long partitions are taken to grow while they move, when nobody has estimated it."""
+
+_NONE_IN_FLIGHT: Mapping[TopicPartition, Reassignment] = MappingProxyType({})
+
+
+def check_plan(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    *,
+    reassignments: Mapping[TopicPartition, Reassignment] = _NONE_IN_FLIGHT,
+    seconds: float = GROWTH_SECONDS,
+) -> tuple[Finding, ...]:
+    """Return everything that speaks against `plan`, worst first.
+
+    `reassignments` are the moves in flight that are not the plan's own run's; `seconds` is how
+    long the plan will take, for what grows meanwhile. *Never* is the estimate's to say
+    (`never_finding`).
+    """
+    possible = [move for move in plan if not _illegal(state, move)]
+    found = [
+        *_per_move(state, load, plan, reassignments),
+        *disks(state, load, possible, seconds),
+        *_cruise_control(state, plan),
+        *hotter(state, load, possible),
+        *leader_skew(state, possible),
+    ]
+    return worst_first(found)
+
+
+def drop_finding(
+    state: ClusterState, load: Load, plan: Plan, tp: TopicPartition, source: int, destination: int
+) -> Finding | None:
+    """Return the worst that putting `tp`'s replica from `source` on `destination` would bring.
+
+    None when nothing new speaks against it. ILLEGAL means that it cannot be dropped there.
+    """
+    try:
+        after = plan.with_move(state, tp, source, destination)
+    except KeyError:
+        return finding("missing-partition", f"{tp} does not exist.", [tp])
+    except ValueError:
+        if source not in plan.target(state, tp):
+            return finding("not-a-replica", f"Broker {source} holds no replica of {tp}.", [tp])
+        return finding("same-broker-twice", f"Broker {destination} already holds {tp}.", [tp])
+    before = {
+        (old.id, old.sentence)
+        for old in (
+            *_per_move(state, load, _only(plan, tp), _NONE_IN_FLIGHT),
+            *disks(state, load, plan.moves, GROWTH_SECONDS),
+        )
+    }
+    found = [
+        new
+        for new in (
+            *_per_move(state, load, _only(after, tp), _NONE_IN_FLIGHT),
+            *disks(state, load, after.moves, GROWTH_SECONDS),
+            *hotter(state, load, after.moves, only=destination),
+        )
+        if (new.id, new.sentence) not in before
+    ]
+    return worst_first(found)[0] if found else None
+
+
+def _only(plan: Plan, tp: TopicPartition) -> Plan:
+    move = plan.by_partition.get(tp)
+    return Plan(plan.cluster_id, (move,) if move else ())
+
+
+def _cruise_control(state: ClusterState, plan: Plan) -> Iterator[Finding]:
+    if plan.moves and state.topic(CRUISE_CONTROL_TOPIC) is not None:
+        yield finding(
+            "cruise-control",
+            f"Cruise Control reports to this cluster (topic {CRUISE_CONTROL_TOPIC}): "
+            "its next run would cancel these moves; stop it first.",
+        )
+
+
+# -- one move at a time --------------------------------------------------------------------------
+
+_Fact = tuple[str, object]
+"""A check's id and what its findings are grouped by, so that forty alike are one sentence."""
+
+
+def _per_move(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    reassignments: Mapping[TopicPartition, Reassignment],
+) -> Iterator[Finding]:
+    groups: defaultdict[_Fact, list[TopicPartition]] = defaultdict(list)
+    for move in plan:
+        illegal = _illegal(state, move)
+        for fact in illegal or _doubts(state, load, move, reassignments):
+            groups[fact].append(move.tp)
+    for (id, about), tps in groups.items():
+        yield finding(id, _SENTENCES[id](about, tps), tps)
+
+
+def _illegal(state: ClusterState, move: Move) -> list[_Fact]:
+    if state.find(move.tp) is None:
+        return [("missing-partition", None)]
+    if not move.after:
+        return [("empty", None)]
+    facts: list[_Fact] = []
+    if len(set(move.after)) < len(move.after):
+        facts.append(("same-broker-twice", None))
+    facts += [("unknown-broker", b) for b in move.after if b not in state.broker_by_id]
+    if len(move.after) > len(state.brokers):
+        facts.append(("too-many-replicas", len(state.brokers)))
+    return facts
+
+
+def _doubts(
+    state: ClusterState,
+    load: Load,
+    move: Move,
+    reassignments: Mapping[TopicPartition, Reassignment],
+) -> Iterator[_Fact]:
+    index = state.find(move.tp)
+    assert index is not None, "illegal moves do not come here"
+    row, topic = state.row(index), state.topics[int(state.topic_of[index])]
+    current = current_target(state, move.tp)
+    replaced = bool(move.topic_id and topic.id and move.topic_id != topic.id)
+    if replaced or current not in (move.before, move.after):
+        yield "stale", "replaced" if replaced else "moved"
+    if move.tp in reassignments or row.adding or row.removing:
+        yield "foreign-move", None
+    for broker in move.adding:
+        if not state.broker_by_id[broker].alive:
+            yield "dead-broker", broker
+    if row.leader < 0:
+        yield "no-leader", None
+    lagging = [b for b in row.replicas if b not in row.isr and b not in row.adding]
+    if lagging and row.leader >= 0:
+        yield "out-of-sync", tuple(lagging)
+    if topic.min_insync is not None and len(move.after) < topic.min_insync:
+        yield "min-isr", (len(move.after), topic.min_insync)
+    if len(move.after) != len(move.before):
+        yield "rf-change", (len(move.before), len(move.after))
+    yield from _racks(state, move)
+    if move.moves_data and state.partition_size_bytes[index] < 0:
+        yield "size-unknown", None
+    if move.moves_data and np.isnan(load.in_bytes_per_s[index]):
+        yield "load-unknown", None
+
+
+def _racks(state: ClusterState, move: Move) -> Iterator[_Fact]:
+    """Compare how `move` spreads over racks: fewer of them, or more replicas in the fullest."""
+
+    def racks(brokers: Sequence[int]) -> list[str | None]:
+        known = state.broker_by_id
+        return [known[b].rack if b in known else None for b in brokers]
+
+    everywhere = {broker.rack for broker in state.brokers} - {None}
+    if not everywhere:
+        return
+    without = [b for b, rack in zip(move.after, racks(move.after), strict=True) if rack is None]
+    if without:
+        for broker in without:
+            if broker in move.adding:
+                yield "rack-unknown", broker
+        return
+    before, after = _counts(racks(move.before)), _counts(racks(move.after))
+    fewer = len(after) < min(len(before), len(move.after))
+    even = -(-len(move.after) // len(everywhere))
+    if fewer or max(after.values()) > max(even, *before.values()):
+        yield "rack-spread", (len(before), len(after))
+
+
+def _counts(racks: Iterable[str | None]) -> dict[str | None, int]:
+    counts: defaultdict[str | None, int] = defaultdict(int)
+    for rack in racks:
+        counts[rack] += 1
+    return counts
+
+
+def _stay(tps: Sequence[TopicPartition], one: str, many: str) -> str:
+    return f"{named(tps)} {one if len(tps) == 1 else many}"
+
+
+def _out_of_sync(about: object, tps: Sequence[TopicPartition]) -> str:
+    assert isinstance(about, tuple)
+    who = ", ".join(map(str, about))
+    broker = "broker" if len(about) == 1 else "brokers"
+    return f"{_stay(tps, 'lacks', 'lack')} {broker} {who} in the ISR; let it catch up first."
+
+
+def _rack_spread(about: object, tps: Sequence[TopicPartition]) -> str:
+    assert isinstance(about, tuple)
+    before, after = about
+    if after < before:
+        return f"{_stay(tps, 'goes', 'go')} from {before} racks to {after}."
+    return f"{_stay(tps, 'has', 'have')} more replicas in one rack than before."
+
+
+def _pair(text: str) -> Callable[[object, Sequence[TopicPartition]], str]:
+    def sentence(about: object, tps: Sequence[TopicPartition]) -> str:
+        assert isinstance(about, tuple)
+        return text.format(named(tps), *about)
+
+    return sentence
+
+
+_SENTENCES: Mapping[str, Callable[[object, Sequence[TopicPartition]], str]] = {
+    "missing-partition": lambda _, tps: f"{_stay(tps, 'does', 'do')} not exist.",
+    "empty": lambda _, tps: f"{_stay(tps, 'is', 'are')} left without a replica.",
+    "same-broker-twice": lambda _, tps: f"{named(tps)}: two replicas on one broker.",
+    "unknown-broker": lambda b, tps: f"Broker {b} does not exist; {named(tps)} should go there.",
+    "too-many-replicas": lambda n, tps: f"{named(tps)}: more replicas than the {n} brokers.",
+    "dead-broker": lambda b, tps: (
+        f"Broker {b} is down: {_stay(tps, 'would wait', 'would wait')} for it."
+    ),
+    "no-leader": lambda _, tps: f"{_stay(tps, 'has', 'have')} no leader to copy from.",
+    "foreign-move": lambda _, tps: (
+        f"{_stay(tps, 'is', 'are')} moving already, by somebody else; wait for its end."
+    ),
+    "stale": lambda how, tps: (
+        f"{_stay(tps, 'was', 'were')} deleted and made anew since the plan was made."
+        if how == "replaced"
+        else f"{_stay(tps, 'has', 'have')} other replicas than when the plan was made."
+    ),
+    "out-of-sync": _out_of_sync,
+    "min-isr": _pair("{0}: {1} replicas, and min.insync.replicas is {2}: producers would fail."),
+    "rf-change": _pair("{0}: from {1} replicas to {2}."),
+    "rack-spread": _rack_spread,
+    "rack-unknown": lambda b, tps: f"Broker {b} has no rack; {named(tps)} should go there.",
+    "size-unknown": lambda _, tps: f"The size of {named(tps)} is not known.",
+    "load-unknown": lambda _, tps: f"What is produced to {named(tps)} is not known.",
+}

@@ -1,0 +1,121 @@
+"""What may speak against a plan: the catalogue of checks, and what a finding says and does.
+
+Each check has an id; the ids of unsafe ones are what `--allow` takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from types import MappingProxyType
+
+from core.cluster.state import TopicPartition
+from core.errors import RefusedError, UsageError
+
+
+class Severity(IntEnum):
+    """ILLEGAL cannot be done, UNSAFE only when allowed by its id, UNWISE is only said."""
+
+    UNWISE = 1
+    UNSAFE = 2
+    ILLEGAL = 3
+
+
+CATALOGUE: Mapping[str, tuple[Severity, str]] = MappingProxyType(
+    {
+        "missing-partition": (Severity.ILLEGAL, "the partition does not exist"),
+        "empty": (Severity.ILLEGAL, "a partition is left without a replica"),
+        "not-a-replica": (Severity.ILLEGAL, "the broker that should give it away has no replica"),
+        "same-broker-twice": (Severity.ILLEGAL, "two replicas of a partition on one broker"),
+        "unknown-broker": (Severity.ILLEGAL, "the broker does not exist"),
+        "too-many-replicas": (Severity.ILLEGAL, "more replicas than brokers"),
+        "dead-broker": (Severity.UNSAFE, "a new replica on a broker that is down"),
+        "no-leader": (Severity.UNSAFE, "nobody leads the partition, so nothing can be copied"),
+        "foreign-move": (Severity.UNSAFE, "the partition is moving already"),
+        "stale": (Severity.UNSAFE, "the cluster has changed since the plan was made"),
+        "out-of-sync": (Severity.UNSAFE, "a replica of the partition is out of the ISR"),
+        "min-isr": (Severity.UNSAFE, "fewer replicas than min.insync.replicas"),
+        "rf-change": (Severity.UNSAFE, "the number of replicas changes"),
+        "rack-spread": (Severity.UNSAFE, "replicas over fewer racks, or less evenly"),
+        "disk": (Severity.UNSAFE, "too little free disk where replicas arrive"),
+        "never": (Severity.UNSAFE, "the throttle is below what is produced meanwhile"),
+        "cruise-control": (Severity.UNSAFE, "Cruise Control works here and may cancel moves"),
+        "rack-unknown": (Severity.UNWISE, "a broker without a rack among brokers with racks"),
+        "size-unknown": (Severity.UNWISE, "how much is to be copied is not known"),
+        "load-unknown": (Severity.UNWISE, "how much is produced meanwhile is not known"),
+        "disk-fuller": (Severity.UNWISE, "a disk gets rather full"),
+        "hotter-broker": (Severity.UNWISE, "a broker ends above its fair share"),
+        "leader-skew": (Severity.UNWISE, "preferred leaders end less even"),
+    }
+)
+"""Every check: id → severity and what it looks for, worst first."""
+
+_ORDER = {id: i for i, id in enumerate(CATALOGUE)}
+ALLOWABLE = frozenset(id for id, (severity, _) in CATALOGUE.items() if severity is Severity.UNSAFE)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that speaks against a plan, in a sentence; `partitions` are the ones concerned."""
+
+    id: str
+    severity: Severity
+    sentence: str
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+def finding(id: str, sentence: str, partitions: Iterable[TopicPartition] = ()) -> Finding:
+    """Return a finding of the catalogue; raises KeyError for an id that is not in it."""
+    return Finding(id, CATALOGUE[id][0], sentence, tuple(sorted(partitions)))
+
+
+def never_finding(reason: str, partitions: Iterable[TopicPartition] = ()) -> Finding:
+    """Return the finding for an estimate of *never*."""
+    return finding("never", reason, partitions)
+
+
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple(sorted(findings, key=lambda f: (-f.severity, _ORDER[f.id], f.partitions)))
+
+
+def parse_allow(text: str | None) -> frozenset[str]:
+    """Return the ids of `--allow id,id`; raises UsageError for ids that allow nothing."""
+    ids = frozenset(part.strip() for part in (text or "").split(",") if part.strip())
+    for id in sorted(ids - ALLOWABLE):
+        reason = "cannot be allowed: Kafka refuses it" if id in CATALOGUE else "is no check"
+        raise UsageError(
+            f"--allow {id}: it {reason}.",
+            next=f"These can be allowed: {', '.join(i for i in CATALOGUE if i in ALLOWABLE)}.",
+        )
+    return ids
+
+
+def refuse(findings: Iterable[Finding], allowed: Collection[str] = ()) -> None:
+    """Raise RefusedError for findings that are illegal, or unsafe and not `allowed` by id."""
+    against = [
+        f
+        for f in worst_first(findings)
+        if f.severity is Severity.ILLEGAL or (f.severity is Severity.UNSAFE and f.id not in allowed)
+    ]
+    if not against:
+        return
+    ids = tuple(dict.fromkeys(f.id for f in against))
+    illegal = any(f.severity is Severity.ILLEGAL for f in against)
+    raise RefusedError(
+        f"Refused by {'a check' if len(ids) == 1 else f'{len(ids)} checks'}: {', '.join(ids)}.",
+        detail="\n".join(f"  {f.id}: {f.sentence}" for f in against),
+        next="Change the plan: Kafka would refuse it."
+        if illegal
+        else f"Change the plan, or say --allow {','.join(ids)} if you know better.",
+        checks=ids,
+    )
+
+
+def named(tps: Sequence[TopicPartition], most: int = 3) -> str:
+    """Return partitions as a reader wants them: a few by name, the rest counted."""
+    names = [str(tp) for tp in tps[:most]]
+    rest = len(tps) - len(names)
+    if rest > 0:
+        return f"{', '.join(names)} and {rest} more"
+    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]

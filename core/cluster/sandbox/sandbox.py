@@ -1,0 +1,372 @@
+"""Sandbox: a named cluster of real brokers, from `up` to `down`, in a folder of its own.
+
+Its processes outlive the one that started them; the state file says which they are, and whatever
+a crash left behind is found by the properties file on its command line.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core import paths
+from core.cluster.sandbox.jars import KAFKA_VERSION, Say, kafka_jars, locked
+from core.cluster.sandbox.java import find_java
+from core.cluster.sandbox.launch import Launcher, launcher
+from core.cluster.sandbox.layout import Node, Role, lay_out, write_files
+from core.errors import TrimtabError, UsageError
+from core.process import Process, running_with
+
+DEFAULT_NAME = "default"
+DEFAULT_BROKERS = (1, 2, 3, 4)
+_UP_SECONDS = 90.0
+_STOP_SECONDS = 30.0
+_PORT_TAKEN = "Address already in use"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """One node and whether its process runs."""
+
+    node: Node
+    pid: int | None
+
+    @property
+    def alive(self) -> bool:
+        return self.pid is not None
+
+
+class Sandbox:
+    """A sandbox that is up, or was; made by `up`, found again by `open`."""
+
+    def __init__(
+        self,
+        name: str,
+        cluster_id: str,
+        kafka: str,
+        nodes: Sequence[Node],
+        launcher: Launcher,
+        processes: Mapping[int, Process],
+    ) -> None:
+        self.name = name
+        self.cluster_id = cluster_id
+        self.kafka = kafka
+        self.nodes = tuple(nodes)
+        self._launcher = launcher
+        self._processes = dict(processes)
+
+    # -- from nothing, and back ----------------------------------------------------------------
+
+    @classmethod
+    def up(
+        cls,
+        name: str = DEFAULT_NAME,
+        broker_ids: Sequence[int] = DEFAULT_BROKERS,
+        racks: int = 0,
+        *,
+        controllers: int = 1,
+        kafka: str = KAFKA_VERSION,
+        overrides: Mapping[str, str] | None = None,
+        replace: bool = False,
+        say: Say = lambda text: None,
+    ) -> Sandbox:
+        """Start these brokers and wait until all of them answer.
+
+        What a crash left of a sandbox with this name is cleaned first. Raises UsageError when one
+        runs already and `replace` is not set, TrimtabError when Java or the jars are missing or a
+        node does not come up.
+        """
+        _check(name, broker_ids, controllers)
+        java = find_java()
+        launch = launcher(java, kafka_jars(kafka, java, say), say)
+        folder = paths.sandbox_dir(name)
+        with _lock(name):
+            if not replace and _is_up(folder):
+                raise UsageError(
+                    f"Sandbox {name!r} is up already.",
+                    next=f"Use it, or stop it first: trimtab sandbox down --name {name}",
+                )
+            for last in (False, False, True):
+                _clean(folder)
+                nodes = lay_out(folder, broker_ids, racks=racks, controllers=controllers)
+                sandbox = cls(name, _new_cluster_id(), kafka, nodes, launch, {})
+                try:
+                    sandbox._begin(overrides or {}, say)
+                except _PortTakenError as error:
+                    if last:
+                        raise TrimtabError(str(error), next="Try again.") from error
+                    continue
+                except BaseException:
+                    _stop_all(folder)
+                    raise
+                break
+        return sandbox
+
+    @classmethod
+    def open(cls, name: str = DEFAULT_NAME) -> Sandbox:
+        """Return the sandbox with this name; raises UsageError when there is none."""
+        folder = paths.sandbox_dir(name)
+        state = _read_state(folder)
+        if state is None:
+            others = ", ".join(cls.names()) or "none"
+            raise UsageError(
+                f"There is no sandbox {name!r}; there is: {others}.",
+                next="Start one: trimtab sandbox up",
+            )
+        java = find_java()
+        return cls(
+            name,
+            state["cluster_id"],
+            state["kafka"],
+            [_node(folder, entry) for entry in state["nodes"]],
+            launcher(java, kafka_jars(state["kafka"], java, lambda text: None), lambda text: None),
+            {
+                entry["id"]: Process(entry["pid"], entry["started"])
+                for entry in state["nodes"]
+                if entry["pid"]
+            },
+        )
+
+    @staticmethod
+    def names() -> list[str]:
+        """Return the sandboxes there are, running or not."""
+        root = paths.sandbox_dir("x").parent
+        return sorted(folder.parent.name for folder in root.glob("*/state.json"))
+
+    @staticmethod
+    def remove(name: str) -> bool:
+        """Stop whatever runs under this name and remove its folder; False when nothing was there.
+
+        Needs neither Java nor a readable state file.
+        """
+        folder = paths.sandbox_dir(name)
+        with _lock(name):
+            there = folder.exists()
+            _clean(folder)
+        return there
+
+    def down(self) -> None:
+        """Stop all nodes and remove their data."""
+        self.remove(self.name)
+
+    # -- single nodes --------------------------------------------------------------------------
+
+    def kill(self, id: int) -> None:
+        """End a node at once (SIGKILL), as a power cut would."""
+        self._end(id, signal.SIGKILL)
+
+    def stop(self, id: int) -> None:
+        """End a node in order: it hands its leaders over first."""
+        self._end(id, signal.SIGTERM)
+
+    def start(self, id: int) -> None:
+        """Start a node that was stopped or killed and wait until it answers."""
+        node = self.node(id)
+        with _lock(self.name):
+            if self.process(id) is not None:
+                return
+            self._processes[id] = self._launcher.server(node)
+            self._write_state(ready=True)
+        self._wait([node])
+
+    def node(self, id: int) -> Node:
+        """Return a node; raises UsageError naming those there are."""
+        for node in self.nodes:
+            if node.id == id:
+                return node
+        known = ", ".join(str(node.id) for node in self.nodes)
+        raise UsageError(f"Sandbox {self.name!r} has no node {id}.", next=f"It has {known}.")
+
+    # -- looking -------------------------------------------------------------------------------
+
+    @property
+    def folder(self) -> Path:
+        return paths.sandbox_dir(self.name)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.address for node in self.nodes if node.role is Role.BROKER)
+
+    @property
+    def broker_ids(self) -> tuple[int, ...]:
+        return tuple(node.id for node in self.nodes if node.role is Role.BROKER)
+
+    def process(self, id: int) -> Process | None:
+        """Return a node's process when it runs."""
+        process = self._processes.get(id)
+        return process if process is not None and process.alive else None
+
+    def status(self) -> tuple[NodeStatus, ...]:
+        return tuple(
+            NodeStatus(node, process.pid if (process := self.process(node.id)) else None)
+            for node in self.nodes
+        )
+
+    def tool(
+        self, class_name: str, *arguments: str, seconds: float = 60.0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run one of Kafka's own tools (`org.apache.kafka.tools.TopicCommand`) to its end."""
+        return self._launcher.tool(self.folder, class_name, *arguments, seconds=seconds)
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _begin(self, overrides: Mapping[str, str], say: Say) -> None:
+        write_files(self.nodes, overrides)
+        self._write_state(ready=False)
+        failed = self._launcher.format(self.nodes, self.cluster_id)
+        if failed:
+            raise TrimtabError(
+                "The brokers' storage could not be formatted.", detail="\n".join(failed)
+            )
+        say(f"Starting {len(self.broker_ids)} brokers…")
+        for node in self.nodes:
+            self._processes[node.id] = self._launcher.server(node)
+        self._write_state(ready=False)
+        self._wait([node for node in self.nodes if node.role is Role.BROKER])
+        self._write_state(ready=True)
+
+    def _wait(self, nodes: Iterable[Node]) -> None:
+        """Return once these nodes are members of the cluster.
+
+        Raises TrimtabError with the last lines of the log of one that has died or is late.
+        """
+        from core.cluster.connection import ConnectionSettings
+        from core.cluster.kafka import alive_brokers
+
+        missing = {node.id: node for node in nodes if node.role is Role.BROKER}
+        settings = ConnectionSettings(self.bootstrap)
+        deadline = time.monotonic() + _UP_SECONDS
+        for alive in alive_brokers(settings):
+            for id in alive:
+                missing.pop(id, None)
+            if not missing:
+                return
+            dead = [n for n in self.nodes if n.id in self._processes and not self.process(n.id)]
+            ours = [node for node in dead if node.id in missing or node.role is Role.CONTROLLER]
+            if ours or time.monotonic() > deadline:
+                raise _not_up(ours or list(missing.values()))
+
+    def _end(self, id: int, number: int) -> None:
+        self.node(id)
+        process = self.process(id)
+        if process is not None and process.signal(number) and not process.wait(_STOP_SECONDS):
+            process.stop()
+
+    def _write_state(self, *, ready: bool) -> None:
+        state = {
+            "name": self.name,
+            "cluster_id": self.cluster_id,
+            "kafka": self.kafka,
+            "ready": ready,
+            "nodes": [
+                {
+                    "id": node.id,
+                    "role": node.role.value,
+                    "port": node.port,
+                    "rack": node.rack,
+                    "folder": node.folder.name,
+                    "pid": process.pid if (process := self._processes.get(node.id)) else None,
+                    "started": process.started if process else None,
+                }
+                for node in self.nodes
+            ],
+        }
+        temporary = _state_file(self.folder).with_suffix(".new")
+        temporary.write_text(json.dumps(state, indent=1))
+        temporary.replace(_state_file(self.folder))
+
+
+class _PortTakenError(Exception):
+    """Somebody else took a port between our look and the node's start."""
+
+
+def _check(name: str, broker_ids: Sequence[int], controllers: int) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,40}", name):
+        raise UsageError(f"Not a name for a sandbox: {name!r}.", next="Use letters and digits.")
+    if not broker_ids or len(set(broker_ids)) != len(broker_ids):
+        raise UsageError("A sandbox needs brokers with different ids.")
+    if any(id < 0 or id >= 100 for id in broker_ids):
+        raise UsageError("Broker ids go from 0 to 99; controllers have those from 100.")
+    if controllers not in (1, 3):
+        raise UsageError("A sandbox has one controller, or three.")
+
+
+def _lock(name: str) -> Any:
+    folder = paths.sandbox_dir(name)
+    return locked(folder.with_name(f".{folder.name}.lock"))
+
+
+def _state_file(folder: Path) -> Path:
+    return folder / "state.json"
+
+
+def _read_state(folder: Path) -> dict[str, Any] | None:
+    try:
+        state = json.loads(_state_file(folder).read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return state if isinstance(state, dict) else None
+
+
+def _node(folder: Path, entry: Mapping[str, Any]) -> Node:
+    return Node(
+        entry["id"], Role(entry["role"]), entry["port"], entry["rack"], folder / entry["folder"]
+    )
+
+
+def _is_up(folder: Path) -> bool:
+    """Return whether a sandbox came up whole and still has a process."""
+    state = _read_state(folder)
+    return bool(state and state["ready"]) and bool(_leftovers(folder))
+
+
+def _leftovers(folder: Path) -> list[Process]:
+    """Return the processes of this folder's nodes, whoever started them."""
+    return running_with({str(properties) for properties in folder.glob("*/server.properties")})
+
+
+def _stop_all(folder: Path) -> None:
+    left = _leftovers(folder)
+    for process in left:
+        process.signal(signal.SIGKILL)
+    for process in left:
+        process.wait(_STOP_SECONDS)
+
+
+def _clean(folder: Path) -> None:
+    _stop_all(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _new_cluster_id() -> str:
+    id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+    # A leading dash would look like an option to the storage tool.
+    return id if id[0] != "-" else _new_cluster_id()
+
+
+def _not_up(nodes: Sequence[Node]) -> Exception:
+    node = nodes[0]
+    lines = [
+        line
+        for path in (node.server_log, node.output)
+        if path.exists()
+        for line in path.read_text(errors="replace").splitlines()[-400:]
+    ]
+    if any(_PORT_TAKEN in line for line in lines):
+        return _PortTakenError(f"Port {node.port} is taken.")
+    telling = [line for line in lines if "ERROR" in line or "Exception" in line] or lines
+    return TrimtabError(
+        f"{node.role.value.capitalize()} {node.id} did not come up.",
+        detail="\n".join(telling[-5:]),
+        next=f"Its whole log: {node.server_log}",
+    )

@@ -1,0 +1,133 @@
+"""Processes that outlive the one that starts them, known by pid and start time.
+
+A pid alone is never trusted: pids are used again, so every signal checks the start time first.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process: `started` is what the system says of its start, an opaque text."""
+
+    pid: int
+    started: str
+
+    @classmethod
+    def of(cls, pid: int) -> Process | None:
+        """Return the live process with this pid; None when there is none (or a zombie)."""
+        started = _start_time(pid)
+        return None if started is None else cls(pid, started)
+
+    @property
+    def alive(self) -> bool:
+        return _start_time(self.pid) == self.started
+
+    def signal(self, number: int) -> bool:
+        """Send a signal; returns False when the process is gone."""
+        if not self.alive:
+            return False
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def wait(self, seconds: float) -> bool:
+        """Return whether it has ended within `seconds`."""
+        deadline = time.monotonic() + seconds
+        while self.alive:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def stop(self, seconds: float = 10.0) -> None:
+        """Ask it to end, then make it end."""
+        if self.signal(signal.SIGTERM) and not self.wait(seconds):
+            self.signal(signal.SIGKILL)
+            self.wait(seconds)
+
+
+def spawn(
+    command: Sequence[str | Path], *, output: Path, environment: Mapping[str, str] | None = None
+) -> Process:
+    """Start `command` in a session of its own, its output appended to a file.
+
+    Raises OSError when it cannot be started.
+    """
+    argv = [str(part) for part in command]
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    pid = os.posix_spawnp(
+        argv[0],
+        argv,
+        {**os.environ, **(environment or {})},
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(output), flags, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )
+    # A child that has died already is a zombie without a start time: any other text will do.
+    return Process.of(pid) or Process(pid, "ended")
+
+
+def running_with(arguments: Collection[str]) -> list[Process]:
+    """Return the processes whose command line has one of these as a whole argument."""
+    found = []
+    for pid, words in _command_lines():
+        if pid != os.getpid() and any(word in arguments for word in words):
+            process = Process.of(pid)
+            if process is not None:
+                found.append(process)
+    return found
+
+
+def _start_time(pid: int) -> str | None:
+    try:
+        # A child of ours that has ended is reaped here, else it would stay a zombie.
+        if os.waitpid(pid, os.WNOHANG)[0] == pid:
+            return None
+    except ChildProcessError:
+        pass
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return _start_time_by_ps(pid) if not Path("/proc/self").exists() else None
+    # The command's name may hold anything, so count from the last bracket: state, …, start time.
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    return None if fields[0] in (b"Z", b"X") else fields[19].decode()
+
+
+def _start_time_by_ps(pid: int) -> str | None:
+    answer = subprocess.run(
+        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout.split(None, 1)
+    return None if len(answer) < 2 or answer[0].startswith("Z") else answer[1].strip()
+
+
+def _command_lines() -> list[tuple[int, list[str]]]:
+    if not Path("/proc/self").exists():
+        listed = subprocess.run(
+            ["ps", "-axww", "-o", "pid=,args="], capture_output=True, text=True, check=False
+        ).stdout
+        rows = (line.split() for line in listed.splitlines())
+        return [(int(row[0]), row[1:]) for row in rows if row]
+    lines = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                raw = (folder / "cmdline").read_bytes()
+            except OSError:
+                continue
+            lines.append((int(folder.name), raw.decode(errors="replace").split("\0")))
+    return lines

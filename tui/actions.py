@@ -1,0 +1,192 @@
+"""The one table of actions: name, keys, help. Footer, help screen, palette and docs come from it.
+
+An action is handled by the method `action_<id>` of its screen, or of the app for global ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from textual.binding import Binding, BindingType
+
+GLOBAL = "all"
+MAP = "map"
+CARRY = "carry"
+"""Not a screen of its own: the map while a replica is being carried."""
+PLAN = "plan"
+MOVES = "moves"
+LOAD = "load"
+SCREENS = {MAP: "Map", PLAN: "Plan", MOVES: "Moves", LOAD: "Load"}
+PLACES = {GLOBAL: "Everywhere", MAP: "Map", CARRY: "While carrying a replica"} | {
+    name: title for name, title in SCREENS.items() if name != MAP
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing the user can do. `keys` are Textual's names; `footer` orders, 0 keeps it out."""
+
+    id: str
+    name: str
+    keys: tuple[str, ...]
+    help: str
+    screens: tuple[str, ...] = (GLOBAL,)
+    needs_write: bool = False
+    footer: int = 0
+    argument: str = ""
+    """What the handler is called with, written as Textual writes it: `('map')`."""
+
+    @property
+    def binding_id(self) -> str:
+        return self.id if self.screens == (GLOBAL,) else f"{self.screens[0]}.{self.id}"
+
+
+ACTIONS: tuple[Action, ...] = (
+    # -- everywhere
+    Action("go_map", "map", ("1",), "Open the map.", argument="show_screen('map')"),
+    Action("go_plan", "plan", ("2",), "Open the plan.", argument="show_screen('plan')"),
+    Action("go_moves", "moves", ("3",), "Open the moves.", argument="show_screen('moves')"),
+    Action("go_load", "load", ("4",), "Open load over time.", argument="show_screen('load')"),
+    Action("help", "keys", ("question_mark",), "Show all keys.", footer=90),
+    Action("commands", "commands", ("colon", "ctrl+p"), "Find a command by its name."),
+    Action("pause", "pause", ("p",), "Stop following the cluster; again to go on."),
+    Action("refresh_now", "refresh", ("r",), "Ask the cluster now, and draw everything again."),
+    Action("copy", "copy", ("y",), "Copy what is selected (OSC 52, also through tmux)."),
+    Action("next_theme", "theme", ("t",), "Change to the next theme."),
+    Action("toggle_mouse", "mouse", ("percent_sign",), "Leave the mouse to the terminal, or not."),
+    Action("save_screenshot", "screenshot", ("S",), "Save the screen as SVG."),
+    Action("quit", "quit", ("q",), "Leave; a run goes on without the dashboard."),
+    # -- map
+    Action(
+        "enter",
+        "partitions",
+        ("enter",),
+        "Zoom in: the partitions of a topic, then one partition.",
+        (MAP,),
+        footer=10,
+    ),
+    Action("back", "back", ("escape",), "Zoom out, or drop the filter.", (MAP,)),
+    Action("up", "up", ("k", "up"), "One row up.", (MAP,)),
+    Action("down", "down", ("j", "down"), "One row down.", (MAP,)),
+    Action("left", "left", ("h", "left"), "One broker to the left.", (MAP,)),
+    Action("right", "right", ("l", "right"), "One broker to the right.", (MAP,)),
+    Action("top", "top", ("g", "home"), "First row.", (MAP,)),
+    Action("bottom", "bottom", ("G", "end"), "Last row.", (MAP,)),
+    Action("page_down", "page down", ("ctrl+d", "pagedown"), "Half a page down.", (MAP,)),
+    Action("page_up", "page up", ("ctrl+u", "pageup"), "Half a page up.", (MAP,)),
+    Action("grab", "grab", ("space",), "Pick the replica under the cursor up.", (MAP,), footer=20),
+    Action(
+        "take_suggestion",
+        "suggest",
+        ("a",),
+        "Put the suggested move into the plan.",
+        (MAP,),
+        footer=30,
+    ),
+    Action("filter", "filter", ("slash",), "Show rows by name; !x leaves out.", (MAP,), footer=40),
+    Action("sort", "sort", ("s",), "Next order: excess, name, total, skew.", (MAP,), footer=50),
+    Action("metric", "metric", ("m",), "Next metric: in, out, size, leaders…", (MAP,), footer=60),
+    Action("colors", "colour", ("c",), "Colour by deviation, or by amount.", (MAP,)),
+    Action("next_trouble", "next", ("n",), "Go to the next trouble in the strip.", (MAP,)),
+    Action("previous_trouble", "previous", ("N",), "Go to the trouble before.", (MAP,)),
+    Action("mark", "mark", ("v",), "Mark the row; marked rows are carried together.", (MAP,)),
+    Action("prefer", "make leader", ("L",), "Make this replica the preferred leader.", (MAP,)),
+    Action("undo", "undo", ("u",), "Take the last edit of the plan back.", (MAP,), footer=70),
+    Action("redo", "redo", ("U",), "Make the edit again.", (MAP,)),
+    Action("export", "export", ("e",), "Write the plan as Kafka's reassignment JSON.", (MAP,)),
+    Action(
+        "apply",
+        "apply…",
+        ("A",),
+        "Carry the plan out, after you typed the cluster's name.",
+        (MAP,),
+        needs_write=True,
+        footer=80,
+    ),
+    # -- carrying
+    Action("left", "carry left", ("h", "left"), "Carry to the broker on the left.", (CARRY,)),
+    Action("right", "carry right", ("l", "right"), "Carry to the broker on the right.", (CARRY,)),
+    Action("digit", "to broker", tuple("0123456789"), "Carry to the broker typed.", (CARRY,)),
+    Action("drop", "drop", ("enter", "space"), "Drop it here, into the plan.", (CARRY,), footer=30),
+    Action("let_go", "let go", ("escape",), "Let go; nothing changes.", (CARRY,), footer=40),
+)
+
+_WRITTEN = {
+    "question_mark": "?",
+    "colon": ":",
+    "slash": "/",
+    "percent_sign": "%",
+    "plus": "+",
+    "minus": "-",
+    "escape": "esc",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "pagedown": "pgdn",
+    "pageup": "pgup",
+}
+
+
+def written(key: str) -> str:
+    """Return a key as people write it (`?` for `question_mark`)."""
+    return _WRITTEN.get(key, key)
+
+
+def keys_of(action: Action, keys: Mapping[str, str]) -> tuple[str, ...]:
+    """Return an action's keys, the user's own (`keys` of config.toml) before the table's."""
+    own = keys.get(action.binding_id)
+    return tuple(own.split(",")) if own else action.keys
+
+
+def actions_of(place: str) -> tuple[Action, ...]:
+    """Return the actions of one place, without those that work everywhere."""
+    return tuple(action for action in ACTIONS if place in action.screens)
+
+
+def bindings_of(place: str) -> list[BindingType]:
+    """Return the Textual bindings of one place."""
+    return [
+        Binding(
+            ",".join(action.keys),
+            action.argument or action.id,
+            action.name,
+            show=False,
+            id=action.binding_id,
+            tooltip=action.help,
+        )
+        for action in actions_of(place)
+    ]
+
+
+def footer_of(places: Iterable[str]) -> tuple[Action, ...]:
+    """Return what the footer shows in these places, in order."""
+    shown = {
+        action.binding_id: action
+        for place in places
+        for action in actions_of(place)
+        if action.footer
+    }
+    return tuple(sorted(shown.values(), key=lambda action: action.footer))
+
+
+def key_table() -> str:
+    """Return the table of all keys as Markdown (docs/keys.md is this text)."""
+    lines = [
+        "# Keys",
+        "",
+        "Made from `tui/actions.py` by `python -m tui.actions`; a test holds it current.",
+    ]
+    for place, title in PLACES.items():
+        rows = actions_of(place)
+        if not rows:
+            continue
+        lines += ["", f"## {title}", "", "| key | action | what it does |", "|---|---|---|"]
+        for action in rows:
+            keys = " ".join(f"`{written(key)}`" for key in action.keys)
+            write = " Needs `--write`." if action.needs_write else ""
+            lines.append(f"| {keys} | {action.name} | {action.help}{write} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(key_table(), end="")

@@ -1,0 +1,243 @@
+"""The dashboard: takes what the feed saw into the Session and has the open screen draw it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from textual import events
+from textual.app import App
+from textual.message import Message
+from textual.screen import Screen
+from textual.timer import Timer
+
+from core.errors import TrimtabError
+from tui import terminal
+from tui.actions import GLOBAL, MAP, SCREENS, bindings_of
+from tui.feed import ClusterLost, Connected, Feed, PictureSeen, RunSeen, Trouble
+from tui.feed import Event as FeedEvent
+from tui.screens.base import DashboardScreen
+from tui.session import Session
+from tui.theming import ASCII, UNICODE, Glyphs, Palette, choose_palette, load_palettes
+from tui.widgets.header import HeaderLine
+
+if TYPE_CHECKING:
+    from core.cli.context import Context
+
+SCREEN_CLASSES = {
+    "map": ("tui.screens.map", "MapScreen"),
+    "plan": ("tui.screens.plan", "PlanScreen"),
+    "moves": ("tui.screens.moves", "MovesScreen"),
+    "load": ("tui.screens.load", "LoadScreen"),
+}
+
+
+class Seen(Message):
+    """Something the feed saw, on its way from a reading thread to the event loop."""
+
+    def __init__(self, event: FeedEvent) -> None:
+        super().__init__()
+        self.event = event
+
+    def can_replace(self, message: Message) -> bool:
+        """A newer picture makes one that nobody has looked at yet superfluous."""
+        return (
+            isinstance(message, Seen)
+            and isinstance(self.event, PictureSeen)
+            and isinstance(message.event, PictureSeen)
+        )
+
+
+class TrimtabApp(App[int]):
+    """One dashboard on one session. `failure` is why it ended before it showed anything."""
+
+    ENABLE_COMMAND_PALETTE = False
+    ALLOW_SELECT = False
+    BINDINGS = bindings_of(GLOBAL)
+    CSS = """
+    Screen { background: $background; color: $foreground; }
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        feed: Feed | None = None,
+        theme: str | None = None,
+        ascii_only: bool = False,
+        user_keys: Mapping[str, str] | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        plain = terminal.no_color()
+        super().__init__(ansi_color=plain)
+        self.session = session
+        self.feed = feed
+        self.user_keys: Mapping[str, str] = user_keys or {}
+        self.failure: TrimtabError | None = None
+        self.monotonic = monotonic
+        self.ascii_only = ascii_only
+        self.glyphs: Glyphs = ASCII if ascii_only else UNICODE
+        self.few_colors = plain or terminal.few_colors()
+        self._palettes = load_palettes()
+        self._palette = choose_palette(self._palettes, theme)
+        self._plain = plain
+        self._age_timer: Timer | None = None
+        self._mouse_on = True
+
+    @property
+    def palette(self) -> Palette:
+        return self._palette.as_plain() if self._plain else self._palette
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        self.animation_level = "none"
+        for palette in self._palettes.values():
+            self.register_theme(palette.theme())
+        if not self._plain:
+            self.theme = self._palette.name
+        self.set_keymap(self.user_keys)
+        if not self.is_headless:
+            terminal.leave_on_hangup(asyncio.get_running_loop(), self.exit)
+        self.push_screen(self._make_screen(MAP))
+        if self.feed is not None:
+            self.feed.attach(self._deliver)
+
+    def on_unmount(self) -> None:
+        if self.feed is not None:
+            self.feed.stop()
+
+    def _deliver(self, event: FeedEvent) -> None:
+        self.post_message(Seen(event))
+
+    def _make_screen(self, name: str) -> Screen[None]:
+        if not self.is_screen_installed(name):
+            module, attribute = SCREEN_CLASSES[name]
+            screen: Screen[None] = getattr(importlib.import_module(module), attribute)()
+            self.install_screen(screen, name)
+        return self.get_screen(name)
+
+    # -- what the feed saw -----------------------------------------------------------------------
+
+    def on_seen(self, message: Seen) -> None:
+        match message.event:
+            case Connected(connection):
+                self.session.connection = connection
+                return
+            case PictureSeen() as picture:
+                self._take_picture(picture)
+            case ClusterLost(error):
+                if self.session.state is None:
+                    self.failure = error
+                    self.exit(return_code=error.exit_code)
+                    return
+                self.session.problem = error
+            case RunSeen(run):
+                first = self.session.run is None
+                self.session.run = run
+                if first and run is not None and not run.state.ended:
+                    self.action_show_screen("moves")
+            case Trouble(error):
+                self.tell(error)
+        self.draw()
+
+    def _take_picture(self, picture: PictureSeen) -> None:
+        session = self.session
+        session.state, session.load = picture.state, picture.load
+        session.snapshot = picture.snapshot
+        session.metadata_age, session.load_age = picture.metadata_age, picture.load_age
+        session.problem = None
+        if session.plan.cluster_id is None:
+            plan = replace(session.plan, cluster_id=picture.state.cluster_id)
+            session.history = replace(session.history, plan=plan)
+
+    def draw(self) -> None:
+        """Have the open screen draw the session, and wake up when an age reads differently."""
+        self.session.now = self.monotonic()
+        screen = self.screen if self.screen_stack else None
+        if isinstance(screen, DashboardScreen):
+            screen.show(self.session)
+            if self.feed is not None and self.session.state is not None:
+                self.call_after_refresh(self.feed.painted)
+        if self._age_timer is not None:
+            self._age_timer.stop()
+            self._age_timer = None
+        left = self.session.next_age_change
+        if left is not None and self.feed is not None:
+            self._age_timer = self.set_timer(left + 0.02, self.draw)
+
+    def tell(self, error: TrimtabError) -> None:
+        """Say what went wrong in the footer; the whole of it is a dialog away."""
+        screen = self.screen
+        if isinstance(screen, DashboardScreen):
+            words = " ".join(part for part in (error.title, error.next) if part)
+            screen.say(words, "look")
+
+    # -- actions that work everywhere ------------------------------------------------------------
+
+    def action_show_screen(self, name: str) -> None:
+        if isinstance(self.screen, DashboardScreen) and name != self.screen.PLACE:
+            self.switch_screen(self._make_screen(name))
+
+    def on_header_line_screen_asked(self, message: HeaderLine.ScreenAsked) -> None:
+        self.action_show_screen(message.screen_name)
+
+    def action_pause(self) -> None:
+        self.session.paused = not self.session.paused
+        if self.feed is not None:
+            self.feed.pause(self.session.paused)
+        self.draw()
+
+    def action_refresh_now(self) -> None:
+        if self.feed is not None:
+            self.feed.refresh()
+        self.screen.refresh()
+        self.draw()
+
+    def on_key(self, event: events.Key) -> None:
+        if isinstance(self.screen, DashboardScreen):
+            self.screen.hush()
+
+
+def make_session(context: Context) -> Session:
+    """Return the session of an invocation, before anything was read."""
+    target = context.target
+    name = target.name or (target.from_file.stem if target.from_file else None)
+    writable = context.write and not target.read_only and target.address is not None
+    because = "start with --write"
+    if target.read_only:
+        because = "config.toml says read_only"
+    elif target.address is None:
+        because = "this is a saved document"
+    return Session(
+        cluster_name=name or (target.address.bootstrap if target.address else ""),
+        writable=writable,
+        read_only_because=because,
+        address=target.address,
+        snapshots=target.snapshots,
+    )
+
+
+def run_dashboard(context: Context, feed: Feed) -> None:
+    """Run the dashboard on this terminal; raises what ended it before it showed anything."""
+    from core.settings import load_settings
+
+    settings = load_settings()
+    terminal.mend_driver()
+    app = TrimtabApp(
+        make_session(context),
+        feed=feed,
+        theme=context.theme or settings.theme,
+        ascii_only=context.ascii_only,
+        user_keys=settings.keys,
+    )
+    app.run(mouse=context.mouse)
+    if app.failure is not None:
+        raise app.failure
+
+
+assert set(SCREEN_CLASSES) == set(SCREENS)

@@ -1,0 +1,121 @@
+"""What all four screens share: header, footer, `show(session)`, and painting by cells.
+
+A screen gives its body in `compose_body` and draws it in `show_body`; it never asks the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual import events
+from textual.app import ComposeResult
+from textual.screen import Screen
+from textual.widget import Widget
+
+from tui.actions import GLOBAL, Action, actions_of, footer_of
+from tui.painting import PreciseCompositor
+from tui.theming import Glyphs, Palette
+from tui.widgets.footer import FooterLine
+from tui.widgets.header import HeaderLine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tui.app import TrimtabApp
+    from tui.session import Session
+
+
+class DashboardScreen(Screen[None]):
+    """One of the four screens; `PLACE` is its name in the table of actions."""
+
+    PLACE: ClassVar[str]
+    ALLOW_SELECT = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._compositor = PreciseCompositor()
+
+    @property
+    def trimtab(self) -> TrimtabApp:
+        return cast("TrimtabApp", self.app)
+
+    @property
+    def session(self) -> Session:
+        return self.trimtab.session
+
+    @property
+    def palette(self) -> Palette:
+        return self.trimtab.palette
+
+    @property
+    def glyphs(self) -> Glyphs:
+        return self.trimtab.glyphs
+
+    def compose(self) -> ComposeResult:
+        yield HeaderLine(self.palette, self.glyphs)
+        yield from self.compose_body()
+        yield FooterLine(self.palette)
+
+    def compose_body(self) -> Iterable[Widget]:
+        """Return the widgets between header and footer."""
+        return ()
+
+    def show(self, session: Session) -> None:
+        """Draw the session; called when it changed, when the size did, and on coming here."""
+        if not self.is_mounted or self.size.width == 0:
+            return
+        self.query_one(HeaderLine).show(session, self.PLACE, self.size.width)
+        self.show_body(session)
+        self.show_footer()
+
+    def show_body(self, session: Session) -> None:
+        """Draw what is between header and footer."""
+
+    # -- the footer ------------------------------------------------------------------------------
+
+    @property
+    def place(self) -> str:
+        """Return where the user is, in the table of actions; a screen may have several modes."""
+        return self.PLACE
+
+    def footer_words(self) -> Mapping[str, str]:
+        """Return words for actions whose name depends on the moment; "" leaves one out."""
+        return {}
+
+    def show_footer(self) -> None:
+        greyed = (
+            frozenset()
+            if self.session.writable
+            else frozenset(action.id for action in actions_of(self.place) if action.needs_write)
+        )
+        actions: tuple[Action, ...] = footer_of((self.place, GLOBAL))
+        self.query_one(FooterLine).show(
+            actions, self.footer_words(), greyed, self.trimtab.user_keys, self.size.width
+        )
+
+    def say(self, text: str, role: str = "text") -> None:
+        """Show a message in the footer until the next key; roles are the palette's."""
+        self.query_one(FooterLine).message = (text, role)
+        self.show_footer()
+
+    def hush(self) -> None:
+        """Take the message in the footer away."""
+        footer = self.query_one(FooterLine)
+        if footer.message is not None:
+            footer.message = None
+            self.show_footer()
+
+    # -- events ----------------------------------------------------------------------------------
+
+    def on_screen_resume(self) -> None:
+        self.call_after_refresh(self.trimtab.draw)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.trimtab.draw()
+
+    def repaint(self, palette: Palette) -> None:
+        """Draw everything in another theme."""
+        self.query_one(HeaderLine).palette = palette
+        self.query_one(FooterLine).palette = palette
+        self.show(self.session)

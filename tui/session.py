@@ -1,0 +1,134 @@
+"""Session: what the dashboard knows. The event loop owns it; only message handlers change it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from core.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from core.cluster.connect import Address, Connection
+    from core.cluster.state import ClusterState
+    from core.errors import TrimtabError
+    from core.load.snapshot import Load, LoadSnapshot
+    from core.run.progress import RunView
+
+DEFAULT_RATE_BYTES_PER_S = 50_000_000
+
+_STEPS = (5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400)
+
+
+def age_words(seconds: float) -> str:
+    """Return an age in steps: `now`, `5 s`, `10 s`, `30 s`, `1 min`, …, `1 d`, `2 d`."""
+    passed = [step for step in _STEPS if step <= seconds]
+    if not passed:
+        return "now"
+    step = passed[-1]
+    if step < 60:
+        return f"{step} s"
+    if step < 3600:
+        return f"{step // 60} min"
+    if step < 86400:
+        return f"{step // 3600} h"
+    return f"{int(seconds // 86400)} d"
+
+
+def seconds_to_next_age(seconds: float) -> float:
+    """Return how long `age_words` keeps saying the same."""
+    for step in _STEPS:
+        if seconds < step:
+            return step - seconds
+    return 86400 - math.fmod(seconds, 86400)
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """When one source's data was true (monotonic seconds) and how often it should be renewed."""
+
+    at: float
+    interval_seconds: float
+
+    def age(self, now: float) -> float:
+        return max(0.0, now - self.at)
+
+    def stale(self, now: float) -> bool:
+        """Return whether it is older than twice its interval."""
+        return self.age(now) > 2 * self.interval_seconds
+
+    def next_change(self, now: float) -> float:
+        """Return seconds until the age reads differently or turns stale."""
+        age = self.age(now)
+        left = seconds_to_next_age(age)
+        until_stale = 2 * self.interval_seconds - age
+        return min(left, until_stale) if until_stale > 0 else left
+
+
+@dataclass(frozen=True, slots=True)
+class PlanHistory:
+    """The plan being edited, with what undo and redo lead to."""
+
+    plan: Plan = field(default_factory=Plan)
+    undo: tuple[Plan, ...] = ()
+    redo: tuple[Plan, ...] = ()
+
+    def edited(self, plan: Plan) -> PlanHistory:
+        """Return the history with one more edit; an edit that changes nothing adds nothing."""
+        if plan.moves == self.plan.moves:
+            return self
+        return PlanHistory(plan, (*self.undo, self.plan), ())
+
+    def undone(self) -> PlanHistory:
+        if not self.undo:
+            return self
+        return PlanHistory(self.undo[-1], self.undo[:-1], (*self.redo, self.plan))
+
+    def redone(self) -> PlanHistory:
+        if not self.redo:
+            return self
+        return PlanHistory(self.redo[-1], (*self.undo, self.plan), self.redo[:-1])
+
+
+@dataclass(slots=True)
+class Session:
+    """Everything that screens draw from. `load` always has the length of `state`."""
+
+    cluster_name: str
+    writable: bool = False
+    read_only_because: str = "start with --write"
+    address: Address | None = None
+    connection: Connection | None = None
+    snapshots: str | None = None
+    state: ClusterState | None = None
+    load: Load | None = None
+    snapshot: LoadSnapshot | None = None
+    metadata_age: Freshness | None = None
+    load_age: Freshness | None = None
+    history: PlanHistory = field(default_factory=PlanHistory)
+    rate_bytes_per_s: int = DEFAULT_RATE_BYTES_PER_S
+    run: RunView | None = None
+    problem: TrimtabError | None = None
+    """Why the cluster cannot be read just now; None while it can."""
+    paused: bool = False
+    now: float = 0.0
+    """Monotonic seconds at which screens were last asked to draw."""
+
+    @property
+    def plan(self) -> Plan:
+        return self.history.plan
+
+    def edit(self, plan: Plan) -> None:
+        """Make `plan` the plan being edited; the one before can be had back with undo."""
+        self.history = self.history.edited(plan)
+
+    def clear_plan(self) -> None:
+        """Start an empty plan, after one was handed to a run."""
+        cluster_id = self.state.cluster_id if self.state else None
+        self.history = self.history.edited(replace(Plan(), cluster_id=cluster_id))
+
+    @property
+    def next_age_change(self) -> float | None:
+        """Return seconds until an age on the screen reads differently; None when nothing ages."""
+        ages = [age for age in (self.metadata_age, self.load_age) if age is not None]
+        return min((age.next_change(self.now) for age in ages), default=None)

@@ -1,0 +1,69 @@
+"""The last line of every screen: what can be done here, and the newest message for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tui.actions import Action, keys_of, written
+from tui.theming import Palette
+from tui.widgets.canvas import Canvas, Row
+
+EDGE = 1
+GAP = 3
+
+
+def footer_row(
+    actions: Sequence[Action],
+    words: Mapping[str, str],
+    greyed: frozenset[str],
+    keys: Mapping[str, str],
+    width: int,
+    palette: Palette,
+) -> Row:
+    """Return the keys that fit, each with its word; `words` replaces names, the last stays."""
+    row = Row(width, palette.style("text", "panel"))
+    parts = [
+        (written(keys_of(action, keys)[0]), words.get(action.id, action.name), action.id)
+        for action in actions
+    ]
+    parts = [part for part in parts if part[1]]
+
+    def taken(chosen: Sequence[tuple[str, str, str]]) -> int:
+        return sum(len(key) + 1 + len(word) + GAP for key, word, _ in chosen) - GAP + 2 * EDGE
+
+    while len(parts) > 1 and taken(parts) > width:
+        # The last one is how to find all the others: it goes last.
+        parts.pop(-2)
+    x = EDGE
+    for key, word, id in parts:
+        off = id in greyed
+        x = row.put(x, key, palette.style("dim" if off else "yours", "panel", bold=not off))
+        x = row.put(x + 1, word, palette.style("dim" if off else "text", "panel")) + GAP
+    return row
+
+
+class FooterLine(Canvas):
+    """The footer; `say` shows a message instead until the next key."""
+
+    DEFAULT_CSS = "FooterLine { height: 1; dock: bottom; background: $surface; }"
+
+    def __init__(self, palette: Palette) -> None:
+        super().__init__(id="footer")
+        self.palette = palette
+        self.message: tuple[str, str] | None = None
+
+    def show(
+        self,
+        actions: Sequence[Action],
+        words: Mapping[str, str],
+        greyed: frozenset[str],
+        keys: Mapping[str, str],
+        width: int,
+    ) -> None:
+        if self.message is None:
+            self.put_rows([footer_row(actions, words, greyed, keys, width, self.palette)])
+            return
+        text, role = self.message
+        row = Row(width, self.palette.style("text", "panel"))
+        row.put(EDGE, text, self.palette.style(role, "panel", bold=role in ("look", "act")))
+        self.put_rows([row])

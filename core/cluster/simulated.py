@@ -1,0 +1,325 @@
+"""SimulatedCluster: a deterministic cluster with a clock, quotas, faults and load.
+
+It speaks ClusterClient; the same spec and seed, advanced by the same steps, give the same cluster.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from core.cluster import simulated_controller as controller
+from core.cluster.client import (
+    ConfigChange,
+    ConfigValue,
+    Fault,
+    Group,
+    OffsetAt,
+    Resource,
+    ResourceKind,
+)
+from core.cluster.simulated_demo import demo_spec
+from core.cluster.simulated_engine import Engine
+from core.cluster.simulated_spec import ClusterSpec, small_spec
+from core.cluster.state import (
+    UNKNOWN,
+    Broker,
+    BrokerLogs,
+    ClusterState,
+    Int32,
+    LogDir,
+    Reassignment,
+    ReplicaLog,
+    Topic,
+    TopicPartition,
+)
+
+__all__ = ["SimulatedClock", "SimulatedCluster", "demo_spec", "small_spec"]
+
+UNANSWERED = "the broker does not answer"
+
+
+class SimulatedClock:
+    """The cluster's own clock: sleeping lets the cluster live on."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def now(self) -> datetime:
+        return self._cluster.now
+
+    def monotonic(self) -> float:
+        return self._cluster.elapsed_seconds
+
+    def sleep(self, seconds: float) -> None:
+        self._cluster.advance(seconds)
+
+
+class SimulatedCluster:
+    """A ClusterClient in process. All calls are safe from several threads."""
+
+    def __init__(self, spec: ClusterSpec, seed: int = 0) -> None:
+        self.spec = spec
+        self.clock = SimulatedClock(self)
+        self._lock = threading.RLock()
+        self._engine = Engine(spec, seed)
+        self._described: tuple[int, ClusterState] | None = None
+
+    # -- time and faults ---------------------------------------------------------------------------
+
+    @property
+    def elapsed_seconds(self) -> float:
+        return self._engine.elapsed
+
+    @property
+    def now(self) -> datetime:
+        return self.spec.started_at + timedelta(seconds=self._engine.elapsed)
+
+    def advance(self, seconds: float) -> None:
+        """Let the cluster live on for `seconds`."""
+        with self._lock:
+            self._engine.advance(seconds)
+
+    def stop_broker(self, broker: int) -> None:
+        """Fence a broker at once, as a kill does: leaders move within their ISRs."""
+        with self._lock:
+            self._engine.stop_broker(broker)
+
+    def start_broker(self, broker: int) -> None:
+        """Bring a broker back; it catches up, enters ISRs, and leads only what nobody led."""
+        with self._lock:
+            self._engine.start_broker(broker)
+
+    def fill_disk(self, broker: int, log_dir: str | None = None) -> None:
+        """Fill one log dir, by default the first: it goes offline with its replicas.
+
+        A broker whose log dirs are all offline shuts down, like Kafka's.
+        """
+        with self._lock:
+            self._engine.fill_disk(broker, log_dir)
+
+    def free_disk(self, broker: int) -> None:
+        """Make room again; the log dirs come back when the broker is started again."""
+        with self._lock:
+            self._engine.free_disk(broker)
+
+    def pause_replication(self, broker: int) -> None:
+        """Hang a broker's fetchers: it leaves ISRs replica.lag.time.max.ms later."""
+        with self._lock:
+            self._engine.pause_replication(broker)
+
+    def resume_replication(self, broker: int) -> None:
+        with self._lock:
+            self._engine.resume_replication(broker)
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic with its reassignments and configs."""
+        with self._lock:
+            self._engine.delete_topic(topic)
+
+    # -- ClusterClient: reading ------------------------------------------------------------------
+
+    def describe(self) -> ClusterState:
+        with self._lock:
+            engine = self._engine
+            if self._described is None or self._described[0] != engine.version:
+                self._described = (engine.version, self._build_state())
+            return replace(self._described[1], fetched_at=self.now)
+
+    def _build_state(self) -> ClusterState:
+        engine = self._engine
+        rows = engine.live_rows()
+        names = sorted({engine.partitions[row].topic for row in rows})
+        index = {name: i for i, name in enumerate(names)}
+        registrations = [engine.registrations[row] for row in rows]
+        start = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(r.replicas) for r in registrations], out=start[1:])
+        total = int(start[-1])
+
+        def column(values: Sequence[int]) -> Int32:
+            return _frozen(np.array(values, np.int32))
+
+        def marks(values: Sequence[bool]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+            marked = np.array(values, np.bool_)
+            marked.setflags(write=False)
+            return marked
+
+        unknown = np.full(total, UNKNOWN, np.int64)
+        unknown.setflags(write=False)
+        start.setflags(write=False)
+        return ClusterState(
+            cluster_id=self.spec.cluster_id,
+            fetched_at=self.now,
+            controller=self.spec.controller,
+            brokers=tuple(
+                Broker(b.id, b.rack, f"b{b.id}.sim", 9092, b.id in engine.alive)
+                for b in sorted(self.spec.brokers, key=lambda b: b.id)
+            ),
+            topics=tuple(Topic(name, engine.topic_ids[name]) for name in names),
+            topic_of=column([index[engine.partitions[row].topic] for row in rows]),
+            partition=column([engine.partitions[row].partition for row in rows]),
+            leader=column([r.leader for r in registrations]),
+            leader_epoch=column([r.leader_epoch for r in registrations]),
+            replica_start=start,
+            replica_broker=column([b for r in registrations for b in r.replicas]),
+            in_sync=marks([b in r.isr for r in registrations for b in r.replicas]),
+            adding=marks([b in r.adding for r in registrations for b in r.replicas]),
+            removing=marks([b in r.removing for r in registrations for b in r.replicas]),
+            size_bytes=unknown,
+            lag=unknown,
+            log_dir=_frozen(np.full(total, UNKNOWN, np.int32)),
+        )
+
+    def log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
+        with self._lock:
+            return tuple(self._log_dirs_of(broker) for broker in brokers)
+
+    def _log_dirs_of(self, broker: int) -> BrokerLogs:
+        engine = self._engine
+        if broker not in engine.alive:
+            return BrokerLogs(broker, error=UNANSWERED)
+        column = engine.logs.column[broker]
+        paths = engine.dir_paths[broker]
+        offline = engine.offline_dirs[broker]
+        used = engine.logs.used_bytes(engine.dir_count)[column]
+        dirs = tuple(
+            LogDir(path, error="KAFKA_STORAGE_ERROR")
+            if i in offline
+            else LogDir(path, engine.dir_bytes[broker][i], engine.usable_bytes(broker, i, used[i]))
+            for i, path in enumerate(paths)
+        )
+        logs = engine.logs
+        held = np.flatnonzero(logs.holds[:, column])
+        sizes = (logs.position[held, column] - logs.start[held]).tolist()
+        behind = logs.end[held] - logs.position[held, column]
+        lags = np.ceil(behind / logs.message_bytes[held]).astype(np.int64).tolist()
+        places = logs.log_dir[held, column].tolist()
+        replicas = [
+            ReplicaLog(*engine.partitions[row], int(size), lag, paths[place])
+            for row, size, lag, place in zip(held.tolist(), sizes, lags, places, strict=True)
+            if place not in offline
+        ]
+        replicas += [
+            ReplicaLog(*engine.partitions[row], int(move.copied_bytes), 0, paths[move.to], True)
+            for (row, at), move in engine.dir_moves.items()
+            if at == broker
+        ]
+        return BrokerLogs(broker, dirs, tuple(replicas))
+
+    def reassignments(self) -> dict[TopicPartition, Reassignment]:
+        with self._lock:
+            return {
+                self._engine.partitions[row]: Reassignment(r.replicas, r.adding, r.removing)
+                for row, r in self._engine.in_flight()
+            }
+
+    def configs(
+        self, resources: Collection[Resource], names: Collection[str] | None = None
+    ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
+        with self._lock:
+            return {
+                resource: self._resource_fault(resource)
+                or self._engine.configs.effective(resource, names)
+                for resource in resources
+            }
+
+    def offsets(
+        self, partitions: Collection[TopicPartition], at: OffsetAt
+    ) -> dict[TopicPartition, int]:
+        with self._lock:
+            engine = self._engine
+            logs = engine.logs
+            position = logs.start if at is OffsetAt.EARLIEST else logs.end
+            found = {}
+            for tp in partitions:
+                row = engine.index.get(tp)
+                if row is not None and engine.registrations[row].leader != controller.NO_LEADER:
+                    found[tp] = int(position[row] // logs.message_bytes[row])
+            return found
+
+    def groups(self) -> tuple[Group, ...]:
+        with self._lock:
+            return self._engine.readers.groups(self._engine)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    # -- ClusterClient: changing ------------------------------------------------------------------
+
+    def alter_reassignments(
+        self, targets: Mapping[TopicPartition, tuple[int, ...]]
+    ) -> dict[TopicPartition, Fault | None]:
+        with self._lock:
+            return {tp: self._reassign(tp, tuple(target)) for tp, target in targets.items()}
+
+    def _reassign(self, tp: TopicPartition, target: tuple[int, ...]) -> Fault | None:
+        engine = self._engine
+        row = engine.index.get(tp)
+        if row is None:
+            return controller.UNKNOWN_PARTITION
+        fault = controller.refusal(target, engine.dir_paths)
+        if fault is None:
+            now = engine.registrations[row]
+            engine.register(row, controller.reassigned(now, target, engine.alive))
+        return fault
+
+    def cancel(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Fault | None]:
+        with self._lock:
+            return {tp: self._change(tp, controller.reverted) for tp in partitions}
+
+    def elect_leaders(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Fault | None]:
+        with self._lock:
+            return {tp: self._change(tp, controller.preferred) for tp in partitions}
+
+    def _change(self, tp: TopicPartition, change: controller.Change) -> Fault | None:
+        engine = self._engine
+        row = engine.index.get(tp)
+        if row is None:
+            return controller.UNKNOWN_PARTITION
+        changed = change(engine.registrations[row], engine.alive)
+        if isinstance(changed, Fault):
+            return changed
+        engine.register(row, changed)
+        return None
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
+        with self._lock:
+            by_resource: dict[Resource, list[ConfigChange]] = {}
+            for change in changes:
+                by_resource.setdefault(change.resource, []).append(change)
+            done = {
+                resource: self._resource_fault(resource) or self._engine.configs.apply(wanted)
+                for resource, wanted in by_resource.items()
+            }
+            self._engine.take_configs(done)
+            return done
+
+    def _resource_fault(self, resource: Resource) -> Fault | None:
+        if resource.kind is ResourceKind.TOPIC:
+            known = resource.name in self._engine.topic_ids
+            return None if known else controller.UNKNOWN_PARTITION
+        if resource.name == "":
+            return None
+        if not resource.name.isdigit() or int(resource.name) not in self._engine.alive:
+            return Fault("REQUEST_TIMED_OUT", UNANSWERED)
+        return None
+
+    def alter_log_dirs(
+        self, moves: Mapping[tuple[TopicPartition, int], str]
+    ) -> dict[tuple[TopicPartition, int], Fault | None]:
+        with self._lock:
+            return {
+                (tp, broker): self._engine.move_log_dir(tp, broker, path)
+                for (tp, broker), path in moves.items()
+            }
+
+
+def _frozen(array: Int32) -> Int32:
+    array.setflags(write=False)
+    return array

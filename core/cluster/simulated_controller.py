@@ -1,0 +1,151 @@
+"""What Kafka's controller makes of one partition: assignment, reassignment, ISR and leader.
+
+Pure functions from one Registration to the next, after KRaft's PartitionChangeBuilder,
+PartitionReassignmentReplicas and PartitionReassignmentRevert (Kafka 4.x).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from core.cluster.client import Fault
+
+NO_LEADER = -1
+
+NO_REASSIGNMENT = Fault("NO_REASSIGNMENT_IN_PROGRESS", "No partition reassignment is in progress.")
+UNKNOWN_PARTITION = Fault(
+    "UNKNOWN_TOPIC_OR_PARTITION", "This server does not host this topic-partition."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """One partition as the metadata log has it; replicas in assignment order."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    leader_epoch: int = 0
+
+    @property
+    def in_flight(self) -> bool:
+        return bool(self.adding or self.removing)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        return tuple(b for b in self.replicas if b not in self.removing)
+
+
+Change = Callable[[Registration, Collection[int]], Registration | Fault]
+"""One partition, given who is alive, to what it becomes or why it cannot."""
+
+
+def refusal(target: Sequence[int], registered: Collection[int]) -> Fault | None:
+    """Return why a target assignment is invalid; a fenced broker is registered, hence valid."""
+    said = "The manual partition assignment includes"
+    if not target:
+        return Fault("INVALID_REPLICA_ASSIGNMENT", f"{said} an empty replica list.")
+    for broker in sorted(set(target)):
+        if target.count(broker) > 1:
+            return Fault(
+                "INVALID_REPLICA_ASSIGNMENT", f"{said} the broker {broker} more than once."
+            )
+        if broker not in registered:
+            return Fault(
+                "INVALID_REPLICA_ASSIGNMENT",
+                f"{said} broker {broker}, but no such broker is registered.",
+            )
+    return None
+
+
+def reassigned(now: Registration, target: tuple[int, ...], alive: Collection[int]) -> Registration:
+    """Return the partition with `target` in flight, or done when there is nothing to copy.
+
+    Like the controller it leaves adding and removing as they were when the new target has none,
+    so that the same target twice changes nothing.
+    """
+    adding = tuple(sorted(set(target) - set(now.replicas))) or now.adding
+    removing = tuple(sorted(set(now.replicas) - set(target))) or now.removing
+    replicas = target + tuple(sorted(set(now.replicas) - set(target)))
+    return settled(replace(now, replicas=replicas, adding=adding, removing=removing), alive)
+
+
+def settled(now: Registration, alive: Collection[int]) -> Registration:
+    """Return the partition with a reassignment completed if its target is in sync, and led."""
+    if now.in_flight and set(now.target) <= set(now.isr):
+        target = now.target
+        now = replace(
+            now,
+            replicas=target,
+            isr=tuple(b for b in now.isr if b in target),
+            adding=(),
+            removing=(),
+            leader_epoch=now.leader_epoch + 1,
+        )
+    return led(now, alive)
+
+
+def led(now: Registration, alive: Collection[int]) -> Registration:
+    """Return the partition with its leader kept while it may lead, else the first that may."""
+
+    def may_lead(broker: int) -> bool:
+        return broker in now.isr and broker in alive
+
+    if may_lead(now.leader):
+        return now
+    leader = next((b for b in now.replicas if may_lead(b)), NO_LEADER)
+    if leader == now.leader:
+        return now
+    return replace(now, leader=leader, leader_epoch=now.leader_epoch + 1)
+
+
+def reverted(now: Registration, alive: Collection[int]) -> Registration | Fault:
+    """Return the partition with its reassignment cancelled: replicas minus adding, in order.
+
+    Refused when none of the reverted replicas is in sync: that were an unclean election.
+    """
+    if not now.in_flight:
+        return NO_REASSIGNMENT
+    isr = tuple(b for b in now.isr if b not in now.adding)
+    if not isr:
+        return Fault(
+            "INVALID_REPLICA_ASSIGNMENT",
+            "Unable to revert partition assignment because it would require an unclean "
+            "leader election.",
+        )
+    replicas = tuple(b for b in now.replicas if b not in now.adding)
+    epoch = now.leader_epoch + 1
+    return led(
+        replace(now, replicas=replicas, isr=isr, adding=(), removing=(), leader_epoch=epoch), alive
+    )
+
+
+def without_in_sync(now: Registration, broker: int, alive: Collection[int]) -> Registration:
+    """Return the partition with `broker` out of the ISR; the last one in it stays."""
+    isr = tuple(b for b in now.isr if b != broker)
+    if not isr or len(isr) == len(now.isr):
+        return led(now, alive)
+    return led(replace(now, isr=isr, leader_epoch=now.leader_epoch + 1), alive)
+
+
+def with_in_sync(now: Registration, broker: int, alive: Collection[int]) -> Registration:
+    """Return the partition with `broker` in the ISR, which may complete a reassignment."""
+    if broker in now.isr or broker not in now.replicas:
+        return now
+    return settled(replace(now, isr=(*now.isr, broker)), alive)
+
+
+def preferred(now: Registration, alive: Collection[int]) -> Registration | Fault:
+    """Return the partition led by its first replica."""
+    wanted = now.replicas[0]
+    if now.leader == wanted:
+        return Fault("ELECTION_NOT_NEEDED", "Leader election not needed for topic partition.")
+    if wanted not in now.isr or wanted not in alive:
+        return Fault(
+            "PREFERRED_LEADER_NOT_AVAILABLE",
+            "The preferred leader was not available.",
+        )
+    return replace(now, leader=wanted, leader_epoch=now.leader_epoch + 1)

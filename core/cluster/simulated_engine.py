@@ -1,0 +1,424 @@
+"""The simulated cluster's inside: one step of time, and what faults and changes do to it.
+
+Not safe for several threads; SimulatedCluster locks.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.cluster import simulated_controller as controller
+from core.cluster.client import (
+    FOLLOWER_LIST,
+    FOLLOWER_RATE,
+    LEADER_LIST,
+    LEADER_RATE,
+    LOG_DIRS_RATE,
+    Fault,
+    Resource,
+    ResourceKind,
+)
+from core.cluster.quota import Quota
+from core.cluster.simulated_configs import SimulatedConfigs, throttled_pairs
+from core.cluster.simulated_controller import Registration
+from core.cluster.simulated_groups import Readers
+from core.cluster.simulated_logs import Bool, Float64, Logs
+from core.cluster.simulated_replication import CatchUp, Link, run_links
+from core.cluster.simulated_spec import ClusterSpec
+from core.cluster.state import TopicPartition
+
+STEP_SECONDS = 1.0
+"""One step of time while every follower is in step."""
+FINE_SECONDS = 0.1
+"""One step of time while a follower is catching up."""
+REACTION_SECONDS = 0.1
+"""From a change of assignment to the first fetch of the new follower."""
+HOUSEKEEPING_SECONDS = 10.0
+"""How often retention and full disks are looked at."""
+DISK_BYTES_PER_S = 200e6
+"""How fast a broker copies between its log dirs when nothing throttles it."""
+
+
+@dataclass(slots=True)
+class DirMove:
+    """One replica on its way to another log dir of its broker."""
+
+    to: int
+    copied_bytes: float = 0.0
+
+
+class Engine:
+    """Columns, registrations and links of one cluster; `elapsed` seconds since its start."""
+
+    def __init__(self, spec: ClusterSpec, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.elapsed = 0.0
+        self.version = 0
+        self.fine_seconds = FINE_SECONDS
+        self.partitions = [
+            TopicPartition(t.name, i) for t in spec.topics for i in range(len(t.partitions))
+        ]
+        self.index = {tp: row for row, tp in enumerate(self.partitions)}
+        self.topic_ids = {
+            t.name: base64.urlsafe_b64encode(rng.bytes(16)).decode().rstrip("=")
+            for t in spec.topics
+        }
+        self.dir_paths = {b.id: tuple(path for path, _ in b.log_dirs) for b in spec.brokers}
+        self.dir_bytes = {b.id: tuple(size for _, size in b.log_dirs) for b in spec.brokers}
+        self.dir_count = max(len(paths) for paths in self.dir_paths.values())
+        self.offline_dirs: dict[int, set[int]] = {b.id: set() for b in spec.brokers}
+        self._full_dirs: dict[int, set[int]] = {b.id: set() for b in spec.brokers}
+        self.alive = {b.id for b in spec.brokers}
+        self._paused: dict[int, float] = {}
+        self.configs = SimulatedConfigs(
+            {Resource.topic(t.name): t.configs for t in spec.topics}
+            | {Resource.broker(b.id): b.dynamic_configs for b in spec.brokers},
+            {b.id: b.static_configs for b in spec.brokers},
+        )
+        self.logs = Logs(spec, rng)
+        self.leader_quotas = {b: Quota.after_silence(math.inf, 0.0) for b in self.alive}
+        self.follower_quotas = {b: Quota() for b in self.alive}
+        self.links: dict[tuple[int, int], Link] = {}
+        self.dir_moves: dict[tuple[int, int], DirMove] = {}
+        self._epoch = spec.started_at.timestamp()
+        self._wire_bytes_per_s = spec.link_bytes_per_s
+        self._housekept = 0.0
+        self._stale = True
+        shape = self.logs.holds.shape
+        self._sick: Bool = np.zeros(shape, np.bool_)
+        self._leader_listed: Bool = np.zeros(shape, np.bool_)
+        self._follower_listed: Bool = np.zeros(shape, np.bool_)
+        self._writable: Bool = np.zeros(shape[0], np.bool_)
+        self._leader_column = np.full(shape[0], -1)
+        self.registrations: list[Registration] = []
+        self._settle_in(spec)
+        self.readers = Readers(spec, self.partitions, self.logs)
+        self.take_configs([Resource.topic(t.name) for t in spec.topics])
+        self.take_configs([Resource.broker(b.id) for b in spec.brokers])
+
+    def _settle_in(self, spec: ClusterSpec) -> None:
+        """Put every replica into the log dir with the fewest, in step unless it is sick."""
+        for row, partition in enumerate(p for t in spec.topics for p in t.partitions):
+            leader = partition.replicas[0] if partition.leader is None else partition.leader
+            isr = tuple(b for b in partition.replicas if b not in partition.sick)
+            self.registrations.append(Registration(partition.replicas, isr, leader))
+            end = float(self.logs.end[row])
+            behind = 0.05 * partition.size_bytes
+            for broker in partition.replicas:
+                sick = broker in partition.sick
+                self._place(row, broker, end - behind if sick else end)
+                self._sick[row, self.logs.column[broker]] = sick
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def advance(self, seconds: float) -> None:
+        """Let `seconds` pass, in fine steps while something is catching up."""
+        until = self.elapsed + seconds
+        while until - self.elapsed > 1e-9:
+            if self._stale:
+                self._refresh()
+            fine = self.links or self.dir_moves or self._paused
+            self._step(min(self.fine_seconds if fine else STEP_SECONDS, until - self.elapsed))
+
+    def _step(self, seconds: float) -> None:
+        began, ends = self.elapsed, self.elapsed + seconds
+        made = self.logs.produce(self._epoch + began, seconds, self._writable)
+        self._count_in_step(began, made)
+        if self.links:
+            self._catch_up(ends)
+        self.elapsed = ends
+        self.readers.advance()
+        for (row, broker), move in list(self.dir_moves.items()):
+            self._copy_between_dirs(row, broker, move, seconds)
+        for broker, since in list(self._paused.items()):
+            if ends - since >= 30.0:
+                self._leave_in_sync_sets(broker)
+        if ends - self._housekept >= HOUSEKEEPING_SECONDS:
+            self._housekept = ends
+            self.logs.expire(ends)
+            self._notice_full_disks()
+
+    def _count_in_step(self, now: float, made: Float64) -> None:
+        """Let quotas count what in-sync followers of listed partitions copy; it is never held."""
+        logs, columns = self.logs, len(self.logs.broker_ids)
+        led = self._leader_column >= 0
+        at = self._leader_column[led]
+        followers = logs.follows[led].sum(axis=1) - 1
+        listed = self._leader_listed[led, at]
+        sent = np.bincount(at, np.where(listed, made[led] * followers, 0.0), columns)
+        for broker, size in zip(logs.broker_ids, sent.tolist(), strict=True):
+            if broker in self.alive:
+                self.leader_quotas[broker].record(now, size)
+        if self._follower_listed.any():
+            copied = self._follower_listed & logs.follows
+            copied[led, at] = False
+            for broker, size in zip(logs.broker_ids, (made @ copied).tolist(), strict=True):
+                if size:
+                    self.follower_quotas[broker].record(now, size)
+
+    def _catch_up(self, until: float) -> None:
+        logs = self.logs
+        for link in self.links.values():
+            for replica in link.replicas.values():
+                replica.end = float(logs.end[replica.partition])
+        done = run_links(
+            self.links, self.leader_quotas, self.follower_quotas, self._wire_bytes_per_s, until
+        )
+        for link in self.links.values():
+            column = logs.column[link.follower]
+            for replica in link.replicas.values():
+                logs.position[replica.partition, column] = replica.position
+        for row, broker in done:
+            logs.position[row, logs.column[broker]] = logs.end[row]
+            now = self.registrations[row]
+            self.register(row, controller.with_in_sync(now, broker, self.alive))
+
+    def _refresh(self) -> None:
+        """Work out anew who follows in step, who catches up from whom, and what is writable."""
+        self._stale = False
+        logs = self.logs
+        logs.follows[:] = False
+        needed: dict[str, int] = {}
+        behind: dict[tuple[int, int], list[int]] = {}
+        for row in self.live_rows():
+            now = self.registrations[row]
+            topic = self.partitions[row].topic
+            if topic not in needed:
+                resource = Resource.topic(topic)
+                needed[topic] = int(self.configs.value(resource, "min.insync.replicas") or 1)
+            up = now.leader != controller.NO_LEADER
+            self._leader_column[row] = logs.column[now.leader] if up else -1
+            self._writable[row] = up and len(now.isr) >= needed[topic]
+            for broker in now.replicas:
+                if broker in now.isr:
+                    steps = up and broker in self.alive and broker not in self._paused
+                    logs.follows[row, logs.column[broker]] = steps or broker == now.leader
+                elif up and self._can_fetch(row, broker):
+                    behind.setdefault((now.leader, broker), []).append(row)
+        self._relink(behind)
+
+    def _can_fetch(self, row: int, broker: int) -> bool:
+        column = self.logs.column[broker]
+        return (
+            broker in self.alive
+            and broker not in self._paused
+            and not self._sick[row, column]
+            and int(self.logs.log_dir[row, column]) not in self.offline_dirs[broker]
+        )
+
+    def _relink(self, behind: dict[tuple[int, int], list[int]]) -> None:
+        logs = self.logs
+        links: dict[tuple[int, int], Link] = {}
+        rates = logs.traffic.rates(self._epoch + self.elapsed)
+        for (leader, follower), rows in sorted(behind.items()):
+            link = self.links.get((leader, follower))
+            if link is None:
+                link = Link(leader, follower, self.elapsed + REACTION_SECONDS)
+            at, column = logs.column[leader], logs.column[follower]
+            others = logs.follows[:, column] & (self._leader_column == at)
+            link.follows_quiet = bool(others.any())
+            link.follows_busy = bool((rates[others] > 0).any())
+            kept = [row for row in link.replicas if row in rows]
+            link.replicas = {
+                row: CatchUp(
+                    row,
+                    float(logs.position[row, column]),
+                    float(logs.end[row]),
+                    logs.batch_bytes[row],
+                    bool(self._leader_listed[row, at]),
+                    bool(self._follower_listed[row, column]),
+                )
+                for row in (*kept, *(row for row in rows if row not in link.replicas))
+            }
+            links[leader, follower] = link
+        self.links = links
+
+    # -- what the controller and operators do ---------------------------------------------------
+
+    def live_rows(self) -> Collection[int]:
+        return self.index.values()
+
+    def in_flight(self) -> Iterator[tuple[int, Registration]]:
+        return (
+            (row, self.registrations[row])
+            for row in self.live_rows()
+            if self.registrations[row].in_flight
+        )
+
+    def register(self, row: int, changed: Registration) -> None:
+        """Take over one partition's new registration; replicas appear and vanish with it."""
+        now = self.registrations[row]
+        if changed == now:
+            return
+        for broker in now.replicas:
+            if broker not in changed.replicas:
+                self.logs.drop(row, broker)
+                self._sick[row, self.logs.column[broker]] = False
+                self.dir_moves.pop((row, broker), None)
+        for broker in changed.replicas:
+            if broker not in now.replicas:
+                self._place(row, broker, float(self.logs.start[row]))
+        self.registrations[row] = changed
+        self._changed()
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._stale = True
+
+    def _place(self, row: int, broker: int, position: float) -> None:
+        column = self.logs.column[broker]
+        held = self.logs.log_dir[self.logs.holds[:, column], column]
+        counts = np.bincount(held, minlength=len(self.dir_paths[broker])).tolist()
+        choices = [d for d in range(len(counts)) if d not in self.offline_dirs[broker]]
+        self.logs.place(row, broker, min(choices or [0], key=lambda d: counts[d]), position)
+
+    def take_configs(self, resources: Collection[Resource]) -> None:
+        """Let changed configs take effect."""
+        for resource in resources:
+            if resource.kind is ResourceKind.TOPIC:
+                self._take_topic_configs(resource)
+        for broker in self.alive:
+            values = self.configs.effective(Resource.broker(broker), (LEADER_RATE, FOLLOWER_RATE))
+            for name, quotas in (
+                (LEADER_RATE, self.leader_quotas),
+                (FOLLOWER_RATE, self.follower_quotas),
+            ):
+                rate = values[name].value if name in values else None
+                quotas[broker].rate = float(rate) if rate else math.inf
+        self._stale = True
+
+    def _take_topic_configs(self, resource: Resource) -> None:
+        values = {n: v.value for n, v in self.configs.effective(resource).items()}
+        rows = {tp.partition: row for tp, row in self.index.items() if tp.topic == resource.name}
+        for row in rows.values():
+            self.logs.retain(row, values)
+        for name, matrix in (
+            (LEADER_LIST, self._leader_listed),
+            (FOLLOWER_LIST, self._follower_listed),
+        ):
+            pairs = throttled_pairs(values[name])
+            matrix[list(rows.values())] = pairs is None
+            for partition, broker in pairs or ():
+                if partition in rows and broker in self.logs.column:
+                    matrix[rows[partition], self.logs.column[broker]] = True
+
+    def move_log_dir(self, tp: TopicPartition, broker: int, path: str) -> Fault | None:
+        """Start copying one replica to another log dir of its broker."""
+        row = self.index.get(tp)
+        if row is None:
+            return controller.UNKNOWN_PARTITION
+        if broker not in self.alive:
+            return Fault("REQUEST_TIMED_OUT", "the broker does not answer")
+        if path not in self.dir_paths[broker]:
+            return Fault("LOG_DIR_NOT_FOUND", f"{path} is no log dir of broker {broker}.")
+        column = self.logs.column[broker]
+        if not self.logs.holds[row, column]:
+            return Fault("REPLICA_NOT_AVAILABLE", f"Broker {broker} has no replica of {tp}.")
+        to = self.dir_paths[broker].index(path)
+        if to in self.offline_dirs[broker]:
+            return Fault("KAFKA_STORAGE_ERROR", f"{path} is offline.")
+        self.dir_moves.pop((row, broker), None)
+        if to != int(self.logs.log_dir[row, column]):
+            self.dir_moves[row, broker] = DirMove(to)
+        return None
+
+    def _copy_between_dirs(self, row: int, broker: int, move: DirMove, seconds: float) -> None:
+        if broker not in self.alive:
+            return
+        rate = self.configs.value(Resource.broker(broker), LOG_DIRS_RATE)
+        move.copied_bytes += seconds * min(float(rate or math.inf), DISK_BYTES_PER_S)
+        column = self.logs.column[broker]
+        if move.copied_bytes >= self.logs.position[row, column] - self.logs.start[row]:
+            self.logs.log_dir[row, column] = move.to
+            del self.dir_moves[row, broker]
+
+    # -- faults -----------------------------------------------------------------------------------
+
+    def stop_broker(self, broker: int) -> None:
+        """Fence a broker: it leaves every ISR that has others in it, and leads nothing."""
+        if broker in self.alive:
+            self.alive.discard(broker)
+            self._paused.pop(broker, None)
+            self._leave_in_sync_sets(broker)
+            self._changed()
+
+    def start_broker(self, broker: int) -> None:
+        """Unfence a broker; what it led alone it leads again."""
+        if broker in self.alive:
+            return
+        self.alive.add(broker)
+        self.offline_dirs[broker] = set(self._full_dirs[broker])
+        self._sick[:, self.logs.column[broker]] = False
+        self.leader_quotas[broker] = Quota.after_silence(math.inf, self.elapsed)
+        self.follower_quotas[broker] = Quota()
+        self.take_configs([])
+        for row in self._rows_on(broker):
+            self.register(row, controller.led(self.registrations[row], self.alive))
+        self._changed()
+
+    def _rows_on(self, broker: int) -> list[int]:
+        return [row for row in self.live_rows() if broker in self.registrations[row].replicas]
+
+    def _leave_in_sync_sets(self, broker: int) -> None:
+        for row in self._rows_on(broker):
+            now = self.registrations[row]
+            behind = self.logs.position[row, self.logs.column[broker]] < self.logs.end[row]
+            if broker not in self.alive or (behind and broker != now.leader):
+                self.register(row, controller.without_in_sync(now, broker, self.alive))
+
+    def pause_replication(self, broker: int) -> None:
+        self._paused.setdefault(broker, self.elapsed)
+        self._stale = True
+
+    def resume_replication(self, broker: int) -> None:
+        self._paused.pop(broker, None)
+        self._stale = True
+
+    def fill_disk(self, broker: int, path: str | None) -> None:
+        self._lose_dir(broker, self.dir_paths[broker].index(path) if path else 0)
+
+    def free_disk(self, broker: int) -> None:
+        self._full_dirs[broker].clear()
+
+    def usable_bytes(self, broker: int, log_dir: int, used_bytes: float) -> int:
+        if log_dir in self._full_dirs[broker]:
+            return 0
+        return max(0, int(self.dir_bytes[broker][log_dir] - used_bytes))
+
+    def _notice_full_disks(self) -> None:
+        used = self.logs.used_bytes(self.dir_count)
+        for broker in sorted(self.alive):
+            for d, total in enumerate(self.dir_bytes[broker]):
+                full = used[self.logs.column[broker], d] >= total
+                if full and d not in self.offline_dirs[broker]:
+                    self._lose_dir(broker, d)
+
+    def _lose_dir(self, broker: int, log_dir: int) -> None:
+        """Take a log dir offline with its replicas; without any left the broker shuts down."""
+        self._full_dirs[broker].add(log_dir)
+        self.offline_dirs[broker].add(log_dir)
+        if len(self.offline_dirs[broker]) == len(self.dir_paths[broker]):
+            self.stop_broker(broker)
+            return
+        others = self.alive - {broker}
+        for row in self._rows_on(broker):
+            if int(self.logs.log_dir[row, self.logs.column[broker]]) == log_dir:
+                now = self.registrations[row]
+                self.register(row, controller.without_in_sync(now, broker, others))
+        self._changed()
+
+    def delete_topic(self, topic: str) -> None:
+        """Forget a topic; its logs go with it."""
+        for tp in [tp for tp in self.index if tp.topic == topic]:
+            row = self.index.pop(tp)
+            self.logs.holds[row] = self.logs.follows[row] = False
+            self._writable[row] = False
+            self._leader_column[row] = -1
+        self.topic_ids.pop(topic, None)
+        self.configs.forget(Resource.topic(topic))
+        self._changed()

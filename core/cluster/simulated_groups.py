@@ -1,0 +1,93 @@
+"""The simulated cluster's consumer groups: what they have committed, and who reads what."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+import numpy as np
+
+from core.cluster.client import Group, Member
+from core.cluster.simulated_logs import Float64, Int64, Logs
+from core.cluster.simulated_spec import ClusterSpec, GroupSpec
+from core.cluster.state import TopicPartition
+
+
+class Readers:
+    """Every group's position in every partition it reads, in bytes of log."""
+
+    def __init__(self, spec: ClusterSpec, partitions: list[TopicPartition], logs: Logs) -> None:
+        self._specs = spec.groups
+        self._partitions = partitions
+        self._logs = logs
+        self._coordinators = sorted(broker.id for broker in spec.brokers)
+        self._rows: dict[str, Int64] = {}
+        self._positions: dict[str, Float64] = {}
+        for group in spec.groups:
+            rows = np.array(
+                [i for i, tp in enumerate(partitions) if tp.topic in group.topics], np.int64
+            )
+            self._rows[group.id] = rows
+            self._positions[group.id] = self._followed(group, rows)
+        self.fan_out: Float64 = np.zeros(len(partitions))
+        for group in spec.groups:
+            if group.members:
+                self.fan_out[self._rows[group.id]] += 1
+
+    def _followed(self, group: GroupSpec, rows: Int64) -> Float64:
+        """Return where a group that keeps up is: its distance behind the ends of the logs."""
+        behind = self._logs.traffic.mean_bytes_per_s[rows] * group.behind_seconds
+        positions: Float64 = np.maximum(self._logs.end[rows] - behind, self._logs.start[rows])
+        return positions
+
+    def advance(self) -> None:
+        """Let groups with members read and commit."""
+        for group in self._specs:
+            if group.members:
+                rows = self._rows[group.id]
+                self._positions[group.id] = np.maximum(
+                    self._positions[group.id], self._followed(group, rows)
+                )
+
+    def groups(self, cluster: HasMembers) -> tuple[Group, ...]:
+        """Return every group; the partitions of deleted topics are gone from it."""
+        return tuple(self._group(spec, cluster) for spec in self._specs)
+
+    def _group(self, spec: GroupSpec, cluster: HasMembers) -> Group:
+        live = cluster.live_rows()
+        present = set(live)
+        rows = self._rows[spec.id]
+        offsets = (self._positions[spec.id] // self._logs.message_bytes[rows]).astype(np.int64)
+        committed = {
+            self._partitions[row]: offset
+            for row, offset in zip(rows.tolist(), offsets.tolist(), strict=True)
+            if row in present
+        }
+        at = sum(spec.id.encode()) % len(self._coordinators)
+        coordinator = self._coordinators[at]
+        keys = sorted(committed)
+        members = tuple(
+            Member(
+                id=f"{spec.id}-{n}-{sum(spec.id.encode()) * 7919 + n:08x}",
+                client_id=f"{spec.id}-{n}",
+                host=f"/10.0.{at}.{n + 10}",
+                assignment=tuple(keys[n :: spec.members]),
+            )
+            for n in range(spec.members)
+        )
+        return Group(
+            id=spec.id,
+            state="stable" if members else "empty",
+            assignor="roundrobin" if members else "",
+            coordinator=coordinator if coordinator in cluster.alive else None,
+            members=members,
+            committed=committed,
+        )
+
+
+class HasMembers(Protocol):
+    """What a group must know of its cluster."""
+
+    alive: set[int]
+
+    def live_rows(self) -> Collection[int]: ...

@@ -21,7 +21,8 @@ HOT, GREEDY = 7, 3
 DISK_FILL = 0.6
 """How full the average broker is."""
 
-MB = 1e6
+MB = 0.42e6
+"""The rates below are of a cluster that is larger than the demo's."""
 
 # name, partitions, MB/s, hours kept, how far above its fair share the hot broker is
 _NAMED: tuple[tuple[str, int, float, float, float], ...] = (
@@ -47,7 +48,30 @@ _NAMED: tuple[tuple[str, int, float, float, float], ...] = (
     ("metrics.raw", 24, 83, 1, 1.4),
 )
 _COMPACTED = ("users.cdc",)
-_SERVICES = ["auth", "basket", "catalog", "chat", "coupons", "delivery", "devices", "email", "export", "feed", "flags", "gateway", "growth", "identity", "invoices", "loyalty", "mailer", "media", "offers", "partners", "pricing", "profile"]
+_SERVICES = (
+    "auth",
+    "basket",
+    "catalog",
+    "chat",
+    "coupons",
+    "delivery",
+    "devices",
+    "email",
+    "export",
+    "feed",
+    "flags",
+    "gateway",
+    "growth",
+    "identity",
+    "invoices",
+    "loyalty",
+    "mailer",
+    "media",
+    "offers",
+    "partners",
+    "pricing",
+    "profile",
+)
 _KINDS = ("commands", "events", "dlq", "retries", "state", "changelog", "audit-trail")
 
 _GROUPS = (

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from core import paths
-from core.cluster.sandbox.java import Java
 from core.errors import TrimtabError, UsageError
+from core.java import Java
 
 KAFKA_VERSION = "4.3.1"
 _LOGGING = ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.1")

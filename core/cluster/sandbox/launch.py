@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.cluster.sandbox.jars import Say, classpath, locked
-from core.cluster.sandbox.java import Java
 from core.cluster.sandbox.layout import (
     HOST,
     JVM_FLAGS,
@@ -26,6 +25,7 @@ from core.cluster.sandbox.layout import (
     logging_file,
     tool_logging_file,
 )
+from core.java import Java
 from core.process import Process, spawn
 
 _ARCHIVE_SECONDS = 60.0

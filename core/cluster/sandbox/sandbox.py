@@ -21,10 +21,10 @@ from typing import Any
 
 from core import paths
 from core.cluster.sandbox.jars import KAFKA_VERSION, Say, kafka_jars, locked
-from core.cluster.sandbox.java import find_java
 from core.cluster.sandbox.launch import Launcher, launcher
 from core.cluster.sandbox.layout import Node, Role, lay_out, write_files
 from core.errors import TrimtabError, UsageError
+from core.java import find_java
 from core.process import Process, running_with
 
 DEFAULT_NAME = "default"

@@ -34,7 +34,7 @@ def find_java() -> Java:
     path = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if path is None or not Path(path).exists():
         where = f"JAVA_HOME is {home}, and there is no bin/java in it" if home else "no Java here"
-        raise TrimtabError(f"Real brokers need Java: {where}.", next=REMEDY)
+        raise TrimtabError(f"Java is missing: {where}.", next=REMEDY)
     try:
         answer = subprocess.run(
             [path, "-version"], capture_output=True, text=True, timeout=30, check=True

@@ -1,0 +1,215 @@
+"""`trimtab doctor`: what is missing here, each with its remedy. Exit 6 when something is."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import click
+
+from core import paths
+from core.cli.context import Context, emit, json_option
+from core.errors import ExitCode, TrimtabError
+from core.units import format_bytes
+
+LEAST_FREE_BYTES = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at; `remedy` is empty when it is fine, `needed_for` says what lacks it."""
+
+    name: str
+    found: str
+    remedy: str = ""
+    needed_for: str = ""
+
+    @property
+    def fine(self) -> bool:
+        return not self.remedy
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def doctor(context: Context, as_json: bool) -> int:
+    """Look for what is missing here; with -b also at the cluster."""
+    findings = tuple(examine(context))
+    if as_json:
+        emit(
+            {
+                "fine": all(finding.fine for finding in findings),
+                "findings": [
+                    {
+                        "name": finding.name,
+                        "fine": finding.fine,
+                        "found": finding.found,
+                        "remedy": finding.remedy or None,
+                        "needed_for": finding.needed_for or None,
+                    }
+                    for finding in findings
+                ],
+            }
+        )
+    else:
+        width = max(len(finding.name) for finding in findings)
+        for finding in findings:
+            mark = "✓" if finding.fine else "✗"
+            click.echo(f"{mark} {finding.name:<{width}}  {finding.found}")
+            if not finding.fine:
+                what = f" (needed for {finding.needed_for})" if finding.needed_for else ""
+                click.echo(f"  {'':<{width}}  → {finding.remedy}{what}")
+    return ExitCode.DONE if all(finding.fine for finding in findings) else ExitCode.NO
+
+
+def examine(context: Context) -> Iterator[Finding]:
+    """Yield every finding, this machine's first, then the cluster's when one is named."""
+    yield python()
+    yield from libraries()
+    yield java()
+    yield spark()
+    yield terminal()
+    yield clock()
+    yield data_folder(paths.data_dir())
+    yield logout()
+    if context.target.address is not None:
+        yield from cluster(context)
+
+
+def python() -> Finding:
+    found = platform.python_version()
+    fine = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    return Finding("python", found, "" if fine else "Use Python 3.11 to 3.13.")
+
+
+def libraries() -> Iterator[Finding]:
+    for name in ("confluent-kafka", "kafka-python", "textual", "pyarrow"):
+        try:
+            yield Finding(name, version(name))
+        except PackageNotFoundError:
+            yield Finding(name, "not installed", "Install trimtab again, with its dependencies.")
+
+
+def java() -> Finding:
+    from core.java import find_java
+
+    try:
+        found = find_java()
+    except TrimtabError as error:
+        return Finding("java", error.title, error.next, "real brokers here, and Spark")
+    return Finding("java", f"{found.version} at {found.path}")
+
+
+def spark() -> Finding:
+    # find_spec: importing pyspark would cost a second to say the same.
+    if importlib.util.find_spec("pyspark") is None:
+        return Finding(
+            "pyspark", "not installed", "pip install 'trimtab[pipeline]'", "load snapshots"
+        )
+    return Finding("pyspark", version("pyspark"))
+
+
+def terminal() -> Finding:
+    name = os.environ.get("TERM", "")
+    if name == "dumb":
+        return Finding("terminal", "TERM=dumb", "Set TERM, e.g. to xterm-256color.", "dashboard")
+    colours = (
+        "truecolor" if os.environ.get("COLORTERM") in ("truecolor", "24bit") else "256 or less"
+    )
+    return Finding("terminal", f"TERM={name or 'unset'}, {colours}")
+
+
+def clock() -> Finding:
+    """Ages, rates and audit times are only as good as this machine's clock."""
+    tool = shutil.which("timedatectl")
+    if tool is None:
+        return Finding("clock", "cannot be asked (no timedatectl)")
+    answer = subprocess.run(
+        [tool, "show", "--property=NTPSynchronized", "--value"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=5,
+    ).stdout.strip()
+    if answer == "no":
+        return Finding("clock", "not synchronised", "timedatectl set-ntp true", "ages and audit")
+    return Finding("clock", "synchronised" if answer == "yes" else "cannot be asked")
+
+
+def data_folder(folder: Path) -> Finding:
+    """Journals must be written before a cluster is changed, so their folder must be sound."""
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    if not os.access(existing, os.W_OK):
+        return Finding(
+            "data folder", f"{folder} cannot be written", "Set TRIMTAB_HOME elsewhere.", "runs"
+        )
+    free = shutil.disk_usage(existing).free
+    found = f"{folder}, {format_bytes(free)} free"
+    if free < LEAST_FREE_BYTES:
+        return Finding("data folder", found, "Free some space there.", "samples and journals")
+    return Finding("data folder", found)
+
+
+def logout() -> Finding:
+    """Where the login manager kills user processes at logout, a run would die with the session."""
+    kills = any(
+        line.split("=", 1)[1].strip().lower() in ("yes", "true", "1", "on")
+        for path in sorted(
+            [Path("/etc/systemd/logind.conf"), *Path("/etc/systemd/logind.conf.d").glob("*.conf")]
+        )
+        if path.is_file()
+        for line in path.read_text(errors="replace").splitlines()
+        if line.strip().startswith("KillUserProcesses=")
+    )
+    user = os.environ.get("USER", "")
+    if kills and not Path("/var/lib/systemd/linger", user).exists():
+        return Finding(
+            "logout",
+            "kills your processes",
+            f"loginctl enable-linger {user}".strip(),
+            "runs that go on when you log out",
+        )
+    return Finding("logout", "leaves your processes running")
+
+
+def cluster(context: Context) -> Iterator[Finding]:
+    """Look at the named cluster: reachability, rights, clocks."""
+    try:
+        with context.connected() as connection:
+            client = connection.client
+            state = client.describe()
+            alive = [broker.id for broker in state.brokers if broker.alive]
+            yield Finding(
+                "cluster", f"{state.cluster_id}, {len(alive)} of {len(state.brokers)} brokers up"
+            )
+            yield from rights(lambda: client.log_dirs(alive), lambda: client.reassignments())
+    except TrimtabError as error:
+        yield Finding("cluster", error.title, error.next or "Look at -b and --command-config.")
+
+
+def rights(
+    log_dirs: Callable[[], object], reassignments: Callable[[], object]
+) -> Iterator[Finding]:
+    """Ask for what a run needs to read; what it needs to alter is known when it is tried."""
+    for name, call, loss in (
+        ("right to see log dirs", log_dirs, "sizes and progress"),
+        ("right to see reassignments", reassignments, "runs"),
+    ):
+        try:
+            answer = call()
+        except TrimtabError as error:
+            yield Finding(name, error.title, "Allow DESCRIBE on the cluster.", loss)
+            continue
+        errors = [log.error for log in answer if log.error] if isinstance(answer, tuple) else []
+        if errors:
+            yield Finding(name, errors[0], "Allow DESCRIBE on the cluster.", loss)
+        else:
+            yield Finding(name, "yes")

@@ -1,0 +1,388 @@
+"""HeatMap: who carries what. Rows are topics or the partitions of one, columns are brokers.
+
+Pure NumPy over ClusterState and Load. A cell's value is what its broker carries of its row:
+`in` what is produced to leaders there, `out` what consumers and followers fetch from leaders
+there, `size`, `leaders`, `replicas`. NaN is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from core.cluster.state import Bool, ClusterState, Int32, Int64
+from core.load.snapshot import Float64, Load
+
+Int8 = npt.NDArray[np.int8]
+
+ABOVE = (1.2, 1.4, 1.6, 1.85)
+"""Ratios to fair share from which a cell is warmer by one step; below the first it is quiet."""
+BELOW = (0.8, 0.6, 0.4, 0.2)
+SMALL = 0.02
+"""A cell off by less than this part of a broker's whole fair share stays pale, however wild."""
+PALE = 2
+
+
+class Metric(Enum):
+    IN = "in"
+    OUT = "out"
+    SIZE = "size"
+    LEADERS = "leaders"
+    REPLICAS = "replicas"
+
+    @property
+    def of_leaders(self) -> bool:
+        """Return whether only a partition's leader carries it."""
+        return self in (Metric.IN, Metric.OUT, Metric.LEADERS)
+
+    @property
+    def unit(self) -> str:
+        return {Metric.IN: "B/s", Metric.OUT: "B/s", Metric.SIZE: "B"}.get(self, "")
+
+
+class Order(Enum):
+    """How rows are sorted; ties go by name."""
+
+    EXCESS = "excess"
+    SKEW = "skew"
+    TOTAL = "total"
+    NAME = "name"
+
+
+def broker_index(state: ClusterState, brokers: Int32) -> Int64:
+    """Return the column of each broker id, -1 for none."""
+    ids = state.broker_ids
+    at = np.searchsorted(ids, brokers).astype(np.int64)
+    at[at == len(ids)] = 0
+    return np.where(ids[at] == brokers, at, -1) if len(ids) else np.full(len(brokers), -1)
+
+
+def eligible(state: ClusterState) -> Bool:
+    """Return which brokers may hold anything: those alive, shape [B]."""
+    return np.array([broker.alive for broker in state.brokers], np.bool_)
+
+
+def weights(state: ClusterState, metric: Metric) -> Float64:
+    """Return each broker's fair part of any total, shape [B], summing to 1.
+
+    By capacity where it is known for all live brokers, else even.
+    """
+    alive = eligible(state)
+    if not alive.any():
+        return np.zeros(len(alive))
+
+    def disk(i: int) -> float | None:
+        sizes = [d.total_bytes for d in state.brokers[i].log_dirs]
+        return float(sum(s for s in sizes if s)) if sizes and all(sizes) else None
+
+    read: Callable[[int], float | None] | None = {
+        Metric.IN: lambda i: state.brokers[i].in_capacity_bytes_per_s,
+        Metric.OUT: lambda i: state.brokers[i].out_capacity_bytes_per_s,
+        Metric.SIZE: disk,
+    }.get(metric)
+    capacity = alive.astype(np.float64)
+    if read is not None:
+        known = [read(i) if alive[i] else 0.0 for i in range(len(alive))]
+        if all(value is not None for value in known) and sum(v or 0.0 for v in known) > 0:
+            capacity = np.array(known, np.float64)
+    return np.asarray(capacity / capacity.sum())
+
+
+def partition_values(state: ClusterState, load: Load, metric: Metric) -> Float64:
+    """Return what one replica that counts carries of each partition, shape [P], NaN unknown."""
+    match metric:
+        case Metric.IN:
+            return load.in_bytes_per_s
+        case Metric.OUT:
+            followers = np.diff(state.replica_start) - 1
+            fetched = np.where(followers > 0, load.in_bytes_per_s * followers, 0.0)
+            return np.asarray(load.out_bytes_per_s + fetched)
+        case Metric.SIZE:
+            size = state.partition_size_bytes
+            return np.where(size < 0, np.nan, size.astype(np.float64))
+        case _:
+            return np.ones(state.partition_count)
+
+
+def spread(state: ClusterState, load: Load, metric: Metric) -> tuple[Int64, Int64, Float64]:
+    """Return (partition, broker column, value) of everything that is carried, one entry each."""
+    values = partition_values(state, load, metric)
+    if metric.of_leaders:
+        partitions = np.arange(state.partition_count)
+        columns = broker_index(state, state.leader)
+    else:
+        partitions = state.partition_of_replica
+        columns = broker_index(state, state.replica_broker)
+        if metric is Metric.SIZE:
+            own = state.size_bytes
+            values = np.where(own < 0, np.nan, own.astype(np.float64))
+        else:
+            values = values[partitions]
+    held = columns >= 0
+    return partitions[held], columns[held], values[held]
+
+
+def summed(rows: Int64, columns: Int64, values: Float64, shape: tuple[int, int]) -> Float64:
+    """Return the matrix of sums; a cell of which nothing is known is NaN."""
+    at = rows * shape[1] + columns
+    known = ~np.isnan(values)
+    size = shape[0] * shape[1]
+    sums = np.asarray(np.bincount(at[known], values[known], size), np.float64)
+    count = np.bincount(at, minlength=size)
+    sums[(count > 0) & (np.bincount(at[known], minlength=size) == 0)] = np.nan
+    return sums.reshape(shape)
+
+
+def levels(values: Float64, fair: Float64, piece: Float64, enough: float = 0.0) -> Int8:
+    """Return the deviation of each cell from its fair share, -4 … 4, 0 within the band.
+
+    `piece` is the size of what can be moved on its own: a cell that is off by less than one piece
+    cannot be better, and is quiet. Cells off by less than `enough` are at most pale.
+    """
+    off = values - fair
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(fair > 0, values / fair, 1.0)
+        up = np.searchsorted(np.array(ABOVE), ratio, side="right")
+        down = np.searchsorted(-np.array(BELOW), -ratio, side="right")
+        movable = np.abs(off) >= piece * 0.999
+    level = np.where(off > 0, up, -down)
+    level = np.where(np.abs(off) < enough, np.clip(level, -PALE, PALE), level)
+    return np.where(movable & ~np.isnan(values), level, 0).astype(np.int8)
+
+
+@dataclass(frozen=True, eq=False)
+class HeatMap:
+    """Topics by brokers, for one metric. Shapes: [T, B] for cells, [T] for rows."""
+
+    metric: Metric
+    topics: tuple[str, ...]
+    partitions: Int64
+    """Partitions of each topic."""
+    values: Float64
+    total: Float64
+    fair: Float64
+    skew: Float64
+    """The fullest broker against its fair share (or one partition's worth, if that is more)."""
+    excess: Float64
+    """What is above fair share and could be moved away, summed."""
+    level: Int8
+    out_of_sync: Int64
+    arriving: Int64
+    leaving: Int64
+
+    def order(self, order: Order) -> Int64:
+        """Return row numbers in this order, worst or largest first, or by name."""
+        names = np.arange(len(self.topics))
+        key = {Order.EXCESS: self.excess, Order.SKEW: self.skew, Order.TOTAL: self.total}.get(order)
+        if key is None:
+            return names
+        first = np.nan_to_num(key, nan=-1.0)
+        # Rows without any excess go by what they carry, not by the alphabet.
+        return np.lexsort((names, -np.nan_to_num(self.total, nan=-1.0), -first))
+
+    @cached_property
+    def known(self) -> bool:
+        """Return whether anything is known of this metric."""
+        return bool((~np.isnan(self.values) & (self.values > 0)).any())
+
+
+def heat_map(state: ClusterState, load: Load, metric: Metric) -> HeatMap:
+    """Return topics by brokers for one metric."""
+    shape = (len(state.topics), len(state.brokers))
+    partitions, columns, carried = spread(state, load, metric)
+    rows = state.topic_of[partitions].astype(np.int64)
+    values = summed(rows, columns, carried, shape)
+    known = ~np.isnan(carried)
+    total = np.asarray(np.bincount(rows[known], carried[known], shape[0]), np.float64)
+    pieces = np.bincount(rows, minlength=shape[0])
+    total[(pieces > 0) & (np.bincount(rows[known], minlength=shape[0]) == 0)] = np.nan
+    piece = (total / np.maximum(pieces, 1))[:, None]
+    fair = total[:, None] * weights(state, metric)[None, :]
+    alive = eligible(state)
+    enough = SMALL * float(np.nansum(total)) / max(1, int(alive.sum()))
+    level = levels(values, fair, np.broadcast_to(piece, shape), enough)
+    off = np.where(alive, np.nan_to_num(values - fair), 0.0)
+    share = np.maximum(fair, piece)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(share > 0, values / share, 0.0)
+    marks = replica_marks(state)
+    return HeatMap(
+        metric=metric,
+        topics=tuple(topic.name for topic in state.topics),
+        partitions=np.bincount(state.topic_of, minlength=shape[0]),
+        values=values,
+        total=total,
+        fair=fair,
+        skew=np.nan_to_num(ratio).max(axis=1, initial=0.0),
+        excess=np.where(off >= piece * 0.999, off, 0.0).sum(axis=1),
+        level=level,
+        out_of_sync=_marked(state, marks.out_of_sync, shape),
+        arriving=_marked(state, state.adding, shape),
+        leaving=_marked(state, state.removing, shape),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ReplicaMarks:
+    """Which replicas need a mark, shape [R]."""
+
+    out_of_sync: Bool
+    """Not in sync, and not merely arriving."""
+
+
+def replica_marks(state: ClusterState) -> ReplicaMarks:
+    return ReplicaMarks(out_of_sync=~state.in_sync & ~state.adding)
+
+
+def _marked(state: ClusterState, mask: Bool, shape: tuple[int, int]) -> Int64:
+    columns = broker_index(state, state.replica_broker[mask])
+    rows = state.topic_of[state.partition_of_replica[mask]].astype(np.int64)
+    held = columns >= 0
+    at = rows[held] * shape[1] + columns[held]
+    return np.bincount(at, minlength=shape[0] * shape[1]).reshape(shape)
+
+
+class Role(Enum):
+    """What a broker is to a partition."""
+
+    NONE = "none"
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    OUT_OF_SYNC = "out of sync"
+    ARRIVING = "arriving"
+    LEAVING = "leaving"
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionMap:
+    """The partitions of one topic, hottest first: `rows` index the ClusterState, shape [N]."""
+
+    topic: str
+    metric: Metric
+    rows: Int64
+    values: Float64
+    """What each partition carries."""
+    size_bytes: Float64
+    fair: float
+    """What a partition would carry if all carried the same; NaN when unknown."""
+
+
+def partition_map(
+    state: ClusterState, load: Load, topic: str, metric: Metric, order: Order
+) -> PartitionMap:
+    """Return a topic's partitions; by number for Order.NAME, else hottest first."""
+    rows = np.array(state.partitions_of(topic), np.int64)
+    values = partition_values(state, load, metric)[rows]
+    if metric in (Metric.LEADERS, Metric.REPLICAS):
+        # A partition has one leader: what tells partitions apart here is what they carry.
+        values = load.in_bytes_per_s[rows]
+    size = state.partition_size_bytes[rows].astype(np.float64)
+    size[size < 0] = np.nan
+    if order is not Order.NAME and len(rows):
+        by = np.lexsort((rows, -np.nan_to_num(size, nan=-1.0), -np.nan_to_num(values, nan=-1.0)))
+        rows, values, size = rows[by], values[by], size[by]
+    known = values[~np.isnan(values)]
+    return PartitionMap(
+        topic, metric, rows, values, size, float(known.mean()) if len(known) else float("nan")
+    )
+
+
+def roles(state: ClusterState, row: int) -> dict[int, Role]:
+    """Return what each broker that holds a replica of a partition is to it."""
+    at = state.replica_slice(row)
+    found: dict[int, Role] = {}
+    leader = int(state.leader[row])
+    for broker, in_sync, adding, removing in zip(
+        state.replica_broker[at].tolist(),
+        state.in_sync[at].tolist(),
+        state.adding[at].tolist(),
+        state.removing[at].tolist(),
+        strict=True,
+    ):
+        if adding:
+            role = Role.ARRIVING
+        elif removing:
+            role = Role.LEAVING
+        elif not in_sync:
+            role = Role.OUT_OF_SYNC
+        else:
+            role = Role.LEADER if broker == leader else Role.FOLLOWER
+        found[broker] = role
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class BrokerTotals:
+    """What each broker carries in all, shape [B], with fair shares; NaN unknown."""
+
+    brokers: Int32
+    alive: Bool
+    values: dict[Metric, Float64]
+    fair: dict[Metric, Float64]
+    disk_used: Float64
+    """Used part of all log dirs, 0 … 1."""
+
+    def level(self, metric: Metric) -> Int8:
+        values, fair = self.values[metric], self.fair[metric]
+        return np.where(self.alive, levels(values, fair, np.zeros(len(values))), 0).astype(np.int8)
+
+    def skew(self, metric: Metric) -> float:
+        """Return the fullest broker's ratio to its fair share; NaN when unknown."""
+        return highest_ratio(self.values[metric], self.fair[metric])[1]
+
+    @property
+    def disk_level(self) -> Int8:
+        return levels(self.disk_used, self.disk_fair, np.zeros(len(self.brokers)))
+
+    @property
+    def disk_fair(self) -> Float64:
+        known = self.disk_used[~np.isnan(self.disk_used)]
+        return np.full(len(self.brokers), known.mean() if len(known) else np.nan)
+
+
+def highest_ratio(values: Float64, fair: Float64) -> tuple[int, float]:
+    """Return (column, ratio) of the fullest broker; (-1, NaN) when nothing is known."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(fair > 0, values / fair, np.nan)
+    if not len(ratio) or np.isnan(ratio).all():
+        return -1, float("nan")
+    column = int(np.nanargmax(ratio))
+    return column, float(ratio[column])
+
+
+def broker_totals(state: ClusterState, load: Load) -> BrokerTotals:
+    """Return what each broker carries, by every metric."""
+    count = len(state.brokers)
+    values: dict[Metric, Float64] = {}
+    fair: dict[Metric, Float64] = {}
+    for metric in Metric:
+        _, columns, carried = spread(state, load, metric)
+        values[metric] = summed(np.zeros(len(columns), np.int64), columns, carried, (1, count))[0]
+        if np.isnan(carried).all():
+            values[metric] = np.full(count, np.nan)
+        fair[metric] = fair_shares(values[metric], weights(state, metric))
+    return BrokerTotals(state.broker_ids, eligible(state), values, fair, disk_used(state))
+
+
+def fair_shares(values: Float64, parts: Float64) -> Float64:
+    """Return fair shares of what is known of `values`; all NaN when nothing is."""
+    if np.isnan(values).all():
+        return np.full(len(values), np.nan)
+    return np.asarray(float(np.nansum(values)) * parts)
+
+
+def disk_used(state: ClusterState) -> Float64:
+    """Return the used part of each broker's log dirs, NaN where a size is unknown."""
+    used = np.full(len(state.brokers), np.nan)
+    for i, broker in enumerate(state.brokers):
+        total = [d.total_bytes for d in broker.log_dirs]
+        usable = [d.usable_bytes for d in broker.log_dirs]
+        if total and None not in total and None not in usable:
+            whole = sum(t or 0 for t in total)
+            used[i] = 1 - sum(u or 0 for u in usable) / whole if whole else np.nan
+    return used

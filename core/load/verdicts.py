@@ -1,0 +1,174 @@
+"""Verdicts: what is wrong with a cluster in short sentences, worst first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from core.cluster.state import ClusterState
+from core.load.heat import BrokerTotals, Metric, broker_totals, highest_ratio, replica_marks
+from core.load.snapshot import Load
+from core.units import format_duration
+
+SKEW = 1.3
+"""A broker above this many times its fair share is worth a look."""
+DISK_LOOK, DISK_ACT = 0.85, 0.95
+
+
+class Weight(IntEnum):
+    """How a verdict is to be read; the order in which they are shown."""
+
+    ACT = 0
+    LOOK = 1
+    MOVING = 2
+    FINE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One sentence, a shorter one for narrow screens, and where to look."""
+
+    id: str
+    weight: Weight
+    sentence: str
+    short: str
+    broker: int | None = None
+    metric: Metric | None = None
+    topic: str | None = None
+
+
+def verdicts(
+    state: ClusterState,
+    load: Load,
+    totals: BrokerTotals | None = None,
+    left_seconds: float | None = None,
+) -> tuple[Verdict, ...]:
+    """Return what there is to say, worst first; `left_seconds` is of the run in progress."""
+    totals = totals or broker_totals(state, load)
+    found = [
+        *_brokers_down(state),
+        *_without_leader(state),
+        *_out_of_sync(state),
+        *_full_disks(totals),
+        *_skews(totals),
+        *_moving(state, left_seconds),
+        *_racks(state),
+    ]
+    return tuple(sorted(found, key=lambda verdict: verdict.weight))
+
+
+def _brokers_down(state: ClusterState) -> list[Verdict]:
+    down = [broker.id for broker in state.brokers if not broker.alive]
+    if not down:
+        return []
+    names = " ".join(f"b{id}" for id in down[:3]) + (" …" if len(down) > 3 else "")
+    words = f"{names} down"
+    return [Verdict("brokers-down", Weight.ACT, words, words, broker=down[0])]
+
+
+def _without_leader(state: ClusterState) -> list[Verdict]:
+    offline = np.flatnonzero(state.leader < 0)
+    if not len(offline):
+        return []
+    topic = state.tp(int(offline[0])).topic
+    return [
+        Verdict(
+            "offline",
+            Weight.ACT,
+            f"{len(offline):,} without leader",
+            f"{len(offline):,} offline",
+            topic=topic,
+        )
+    ]
+
+
+def _out_of_sync(state: ClusterState) -> list[Verdict]:
+    mask = replica_marks(state).out_of_sync
+    behind = np.unique(state.partition_of_replica[mask])
+    if not len(behind):
+        return []
+    words = f"{len(behind):,} out of sync"
+    brokers = np.bincount(state.replica_broker[mask])
+    topics = np.bincount(state.topic_of[behind])
+    return [
+        Verdict(
+            "out-of-sync",
+            Weight.ACT,
+            words,
+            words,
+            broker=int(brokers.argmax()),
+            topic=state.topics[int(topics.argmax())].name,
+        )
+    ]
+
+
+def _full_disks(totals: BrokerTotals) -> list[Verdict]:
+    used = totals.disk_used
+    if np.isnan(used).all():
+        return []
+    column = int(np.nanargmax(used))
+    if used[column] < DISK_LOOK:
+        return [Verdict("disks", Weight.FINE, "disks", "disks")]
+    weight = Weight.ACT if used[column] >= DISK_ACT else Weight.LOOK
+    broker = int(totals.brokers[column])
+    words = f"b{broker} disk {used[column]:.0%}"
+    return [Verdict("disks", weight, words, words, broker=broker, metric=Metric.SIZE)]
+
+
+def _skews(totals: BrokerTotals) -> list[Verdict]:
+    """Return the fullest broker of each metric, where it is worth a look; the wildest first."""
+    found: list[tuple[float, Verdict]] = []
+    for metric in (Metric.IN, Metric.OUT, Metric.LEADERS, Metric.SIZE):
+        column, ratio = highest_ratio(totals.values[metric], totals.fair[metric])
+        if column < 0 or ratio < SKEW:
+            continue
+        broker = int(totals.brokers[column])
+        if metric is Metric.LEADERS:
+            sentence = f"b{broker} leads {ratio - 1:.0%} more"
+            short = f"b{broker} leads +{ratio - 1:.0%}"
+        else:
+            word = "holds" if metric is Metric.SIZE else metric.value
+            sentence = f"b{broker} {word} {ratio:.1f}× fair share"
+            short = f"b{broker} {word} {ratio:.1f}×"
+        verdict = Verdict(
+            f"skew-{metric.value}", Weight.LOOK, sentence, short, broker=broker, metric=metric
+        )
+        found.append((ratio, verdict))
+    return [verdict for _, verdict in sorted(found, key=lambda item: -item[0])]
+
+
+def _moving(state: ClusterState, left_seconds: float | None) -> list[Verdict]:
+    mask = state.adding | state.removing
+    count = len(np.unique(state.partition_of_replica[mask]))
+    if not count:
+        return []
+    left = f", {format_duration(left_seconds)}" if left_seconds is not None else ""
+    words = f"{count:,} moving{left}"
+    return [Verdict("moving", Weight.MOVING, words, words)]
+
+
+def _racks(state: ClusterState) -> list[Verdict]:
+    racks = {broker.id: broker.rack for broker in state.brokers}
+    names = sorted({rack for rack in racks.values() if rack is not None})
+    if len(names) < 2:
+        return []
+    number = {rack: i for i, rack in enumerate(names)}
+    highest = max(racks) + 1
+    rack_of = np.full(highest, -1, np.int64)
+    for broker, rack in racks.items():
+        rack_of[broker] = number.get(rack, -1) if rack is not None else -1
+    held = state.replica_broker >= 0
+    partitions = state.partition_of_replica[held]
+    in_rack = rack_of[np.minimum(state.replica_broker[held], highest - 1)]
+    pairs = np.unique(partitions * (len(names) + 1) + in_rack + 1)
+    spread = np.bincount(pairs // (len(names) + 1), minlength=state.partition_count)
+    wanted = np.minimum(np.diff(state.replica_start), len(names))
+    narrow = np.flatnonzero(spread < wanted)
+    if not len(narrow):
+        return [Verdict("racks", Weight.FINE, "racks", "racks")]
+    words = f"{len(narrow):,} share a rack"
+    return [
+        Verdict("racks", Weight.LOOK, words, words, topic=state.tp(int(narrow[0])).topic),
+    ]

@@ -68,7 +68,7 @@ class Launcher:
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
-            )  # fmt: skip
+            )
             for node in nodes
         ]
         said = [process.communicate()[0] for process in running]

@@ -1,0 +1,134 @@
+"""What a plan does to the brokers: their totals as they are, and as they will be.
+
+Pure and columnar. A partition's production arrives at every broker that holds a replica; its
+leader sends it to consumers and once to every follower.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.cluster.state import ClusterState, Int32, Int64
+from core.load.snapshot import Float64, Load
+from core.plan.plan import Move, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerTotals:
+    """Columns of length B in the order of `ClusterState.brokers`; NaN is unknown."""
+
+    brokers: Int32
+    in_bytes_per_s: Float64
+    out_bytes_per_s: Float64
+    leaders: Int64
+    replicas: Int64
+    disk_used_bytes: Float64
+    disk_total_bytes: Float64
+
+    @property
+    def disk_fraction(self) -> Float64:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(
+                self.disk_total_bytes > 0, self.disk_used_bytes / self.disk_total_bytes, np.nan
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """Totals before and after a plan, and which brokers it changes (row indices)."""
+
+    before: BrokerTotals
+    after: BrokerTotals
+    touched: tuple[int, ...]
+
+
+def impact(state: ClusterState, load: Load, plan: Plan) -> Impact:
+    """Return what the plan does; moves of partitions that are gone count nothing."""
+    before = totals(state, load)
+    at = {int(broker): i for i, broker in enumerate(before.brokers)}
+    received, sent = before.in_bytes_per_s.copy(), before.out_bytes_per_s.copy()
+    leaders, replicas = before.leaders.copy(), before.replicas.copy()
+    used = before.disk_used_bytes.copy()
+    touched: set[int] = set()
+    for move in plan:
+        row = state.find(move.tp)
+        if row is None:
+            continue
+        w = float(np.nan_to_num(load.in_bytes_per_s[row]))
+        consumed = float(np.nan_to_num(load.out_bytes_per_s[row]))
+        size = max(int(state.partition_size_bytes[row]), 0)
+        held, leader = state.replicas(row), int(state.leader[row])
+        for sign, brokers, led in (
+            (-1, held, leader),
+            (1, move.after, leader_after(move, leader)),
+        ):
+            for broker in brokers:
+                if (i := at.get(broker)) is None:
+                    continue
+                touched.add(i)
+                received[i] += sign * w
+                replicas[i] += sign
+                used[i] += sign * size
+                if broker == led:
+                    leaders[i] += sign
+                    sent[i] += sign * (consumed + w * (len(brokers) - 1))
+    after = BrokerTotals(
+        before.brokers, received, sent, leaders, replicas, used, before.disk_total_bytes
+    )
+    changed = [
+        i
+        for i in sorted(touched)
+        if leaders[i] != before.leaders[i]
+        or replicas[i] != before.replicas[i]
+        or not np.isclose(sent[i], before.out_bytes_per_s[i], equal_nan=True)
+        or not np.isclose(received[i], before.in_bytes_per_s[i], equal_nan=True)
+        or not np.isclose(used[i], before.disk_used_bytes[i], equal_nan=True)
+    ]
+    return Impact(before, after, tuple(changed))
+
+
+def leader_after(move: Move, leader: int) -> int:
+    """Return who leads when the move is done: a leader that stays keeps leading, unless the plan
+    asks for another preferred leader."""
+    old, new = move.preferred_leader
+    return leader if old == new and leader in move.after else new
+
+
+def totals(state: ClusterState, load: Load) -> BrokerTotals:
+    """Return each broker's totals now; rates are NaN when no partition's rate is known."""
+    brokers = state.broker_ids
+    at = np.searchsorted(brokers, state.replica_broker)
+    owner = state.partition_of_replica
+    count = len(brokers)
+    held = np.diff(state.replica_start)
+    known = bool(np.isfinite(load.in_bytes_per_s).any() or np.isfinite(load.out_bytes_per_s).any())
+    w, consumed = np.nan_to_num(load.in_bytes_per_s), np.nan_to_num(load.out_bytes_per_s)
+    sent = (consumed + w * np.maximum(held - 1, 0))[owner] * state.is_leader
+
+    def summed(values: Float64) -> Float64:
+        return np.bincount(at, weights=values, minlength=count)[:count].astype(np.float64)
+
+    unknown = np.full(count, np.nan)
+    disk = [
+        (
+            sum(d.total_bytes for d in b.log_dirs if d.total_bytes is not None),
+            sum(d.usable_bytes for d in b.log_dirs if d.usable_bytes is not None),
+        )
+        if b.log_dirs
+        and all(d.total_bytes is not None and d.usable_bytes is not None for d in b.log_dirs)
+        else (np.nan, np.nan)
+        for b in state.brokers
+    ]
+    total = np.array([d[0] for d in disk], np.float64)
+    usable = np.array([d[1] for d in disk], np.float64)
+    return BrokerTotals(
+        brokers=brokers,
+        in_bytes_per_s=summed(w[owner]) if known else unknown,
+        out_bytes_per_s=summed(sent) if known else unknown,
+        leaders=np.bincount(at[state.is_leader], minlength=count)[:count].astype(np.int64),
+        replicas=np.bincount(at, minlength=count)[:count].astype(np.int64),
+        disk_used_bytes=total - usable,
+        disk_total_bytes=total,
+    )

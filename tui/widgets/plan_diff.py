@@ -1,0 +1,219 @@
+"""The plan as a list: what each partition has and will have, and what speaks against it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.cluster.state import UNKNOWN, ClusterState
+from core.plan.findings import Finding, Severity
+from core.plan.plan import Move, Plan
+from core.units import format_bytes
+from tui.widgets.lines import (
+    Line,
+    Lines,
+    Span,
+    Tone,
+    bright,
+    dim,
+    fit,
+    highlighted,
+    hitting,
+    left,
+    plain,
+    right,
+    window,
+    wrapped,
+)
+
+_SEVERITY = {
+    Severity.ILLEGAL: ("✗", Tone.ACT),
+    Severity.UNSAFE: ("▲", Tone.LOOK),
+    Severity.UNWISE: ("·", Tone.DIM),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MoveHit:
+    """A click on a move, by its index in the plan."""
+
+    index: int
+
+
+def bytes_to_copy(state: ClusterState, move: Move) -> int | None:
+    """Return what a move copies: the partition's size for each new replica; None is unknown."""
+    if not move.moves_data:
+        return 0
+    row = state.find(move.tp)
+    size = UNKNOWN if row is None else int(state.partition_size_bytes[row])
+    return None if size == UNKNOWN else size * len(move.adding)
+
+
+def total_to_copy(state: ClusterState, plan: Plan) -> tuple[int, int]:
+    """Return the bytes a plan copies, and how many of its moves have an unknown size."""
+    sizes = [bytes_to_copy(state, move) for move in plan]
+    return sum(size for size in sizes if size is not None), sum(size is None for size in sizes)
+
+
+def change_words(before: Sequence[int], after: Sequence[int]) -> str:
+    """Return what changes in short: `7→12`, `+4`, `−4`, `order` when only the order does."""
+    adding = [b for b in after if b not in before]
+    removing = [b for b in before if b not in after]
+    pairs = [f"{a}→{b}" for a, b in zip(removing, adding, strict=False)]
+    pairs += [f"+{b}" for b in adding[len(removing) :]]
+    pairs += [f"−{b}" for b in removing[len(adding) :]]
+    return " ".join(pairs) or "order"
+
+
+def replicas_of(move: Move) -> Line:
+    """Return `●7 ○2 ○4 → ●12 ○2 ○4`: the preferred leader first, leaving amber, arriving blue."""
+    spans: list[Span] = []
+    for brokers, changed, tone in (
+        (move.before, set(move.removing), Tone.LOOK),
+        (move.after, set(move.adding), Tone.YOURS),
+    ):
+        if spans:
+            spans.append(dim(" → "))
+        for place, broker in enumerate(brokers):
+            spans.append(plain(" ") if place else plain(""))
+            mark = "●" if place == 0 else "○"
+            leads_anew = place == 0 and move.before[:1] != move.after[:1]
+            if broker in changed:
+                spans.append(Span(f"{mark}{broker}", tone, bold=place == 0))
+            elif leads_anew:
+                spans.append(Span(f"{mark}{broker}", Tone.BRIGHT, bold=True))
+            else:
+                spans.append(dim(f"{mark}{broker}"))
+    return tuple(spans)
+
+
+def consequence_of(move: Move) -> str:
+    """Return what a move means beyond its bytes: who leads, how many replicas."""
+    parts = []
+    old, new = (move.before or (None,))[0], (move.after or (None,))[0]
+    if old != new:
+        parts.append(f"leader {old}→{new}")
+    if len(move.before) != len(move.after):
+        parts.append(f"RF {len(move.before)}→{len(move.after)}")
+    return ", ".join(parts)
+
+
+def diff_header(width: int) -> Line:
+    name, change, replicas = _columns(width)
+    return fit(
+        (
+            dim("  " + left("partition", name + 1)),
+            dim(left("move", change + 1)),
+            dim(left("replicas, preferred leader first", replicas)),
+            dim(right("to copy", 9)),
+        ),
+        width,
+    )
+
+
+def diff_lines(
+    state: ClusterState, plan: Plan, cursor: int, width: int, height: int, *, focused: bool
+) -> Lines:
+    """Return the moves under their topics, as many as fit `height`, the cursor's among them."""
+    rows: list[tuple[int | None, Line]] = []
+    topic, at_cursor = None, 0
+    for index, move in enumerate(plan):
+        if move.tp.topic != topic:
+            topic = move.tp.topic
+            rows.append((None, _topic_line(state, plan, topic, width)))
+        if index == cursor:
+            at_cursor = len(rows)
+        rows.append((index, _move_line(state, move, width, selected=index == cursor and focused)))
+    shown = []
+    for i in window(len(rows), height, at_cursor):
+        index_of, line = rows[i]
+        if index_of is None:
+            shown.append(fit(line, width))
+        elif index_of == cursor:
+            shown.append(highlighted(line, width, MoveHit(index_of)))
+        else:
+            shown.append(hitting(fit(line, width), MoveHit(index_of)))
+    return tuple(shown)
+
+
+def _topic_line(state: ClusterState, plan: Plan, topic: str, width: int) -> Line:
+    moves = [move for move in plan if move.tp.topic == topic]
+    sizes = [bytes_to_copy(state, move) for move in moves]
+    known = sum(size for size in sizes if size is not None)
+    amount = "size unknown" if None in sizes and not known else format_bytes(known)
+    return (
+        plain("  "),
+        Span(topic, Tone.PLAIN),
+        dim(f"  {_many(len(moves), 'move')}" + (f" · {amount}" if known or None in sizes else "")),
+    )
+
+
+def _move_line(state: ClusterState, move: Move, width: int, *, selected: bool) -> Line:
+    name, change, replicas = _columns(width)
+    size = bytes_to_copy(state, move)
+    data: Span
+    if not move.moves_data:
+        data = Span(right("no data", 9), Tone.FINE)
+    elif size is None:
+        data = Span(right("?", 9), Tone.LOOK)
+    else:
+        data = plain(right(format_bytes(size), 9))
+    partition = f"p{move.tp.partition}"
+    return (
+        Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
+        bright(left("  " + partition, name + 1))
+        if selected
+        else plain(left("  " + partition, name + 1)),
+        Span(
+            left(change_words(move.before, move.after), change + 1),
+            Tone.YOURS if move.moves_data else Tone.DIM,
+        ),
+        *fit(replicas_of(move), replicas),
+        data,
+        plain("  "),
+        dim(consequence_of(move)),
+    )
+
+
+def _columns(width: int) -> tuple[int, int, int]:
+    """Return the widths of name, change and replicas."""
+    if width >= 100:
+        return 16, 14, 44
+    return (10, 9, 31) if width >= 64 else (7, 7, 27)
+
+
+def finding_lines(findings: Sequence[Finding], width: int, height: int) -> Lines:
+    """Return findings worst first, at most `height` lines; the last counts those left out."""
+    if not findings:
+        return ((Span("√", Tone.FINE), plain(" nothing speaks against it")),)
+    blocks: list[list[Line]] = []
+    for finding in findings:
+        mark, tone = _SEVERITY[finding.severity]
+        texts = wrapped(finding.sentence, width - 2 - len(finding.id) - 2)[:2]
+        blocks.append(
+            [
+                (
+                    Span(f"{mark} ", tone, bold=finding.severity > Severity.UNWISE),
+                    Span(left(finding.id if i == 0 else "", len(finding.id)), tone),
+                    plain("  "),
+                    plain(text) if finding.severity > Severity.UNWISE else dim(text),
+                )
+                if i == 0
+                else (plain(" " * (len(finding.id) + 4)), plain(text))
+                for i, text in enumerate(texts)
+            ]
+        )
+    lines: list[Line] = []
+    for at, block in enumerate(blocks):
+        left_out = len(blocks) - at
+        room = height - len(lines)
+        if len(block) > room or (len(block) == room and left_out > 1):
+            lines = lines[: height - 1]
+            lines.append((dim(f"  and {_many(left_out, 'more finding')[0:]}"),))
+            break
+        lines += block
+    return tuple(fit(line, width) for line in lines[:height])
+
+
+def _many(count: int, thing: str) -> str:
+    return f"{count} {thing}" + ("" if count == 1 else "s")

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from core.cluster.state import ClusterState, TopicPartition
-from core.load.snapshot import Float64, Load
+from core.load.snapshot import Load
 from core.plan.findings import Finding, finding
-from core.plan.plan import Move
+from core.plan.impact import impact
+from core.plan.plan import Move, Plan
 from core.units import format_bytes, format_rate
 
 BAND = 0.10
@@ -64,29 +65,22 @@ def disks(
                 yield finding("disk-fuller", f"The disks of broker {id} get {share:.0%} full.", tps)
 
 
-def broker_in_bytes_per_s(state: ClusterState, load: Load) -> Float64:
-    """Return what each broker takes in, as leader and as follower, shape [B]; unknown is 0."""
-    position = np.searchsorted(state.broker_ids, state.replica_broker)
-    rates = np.nan_to_num(load.in_bytes_per_s)[state.partition_of_replica]
-    return np.bincount(position, weights=rates, minlength=len(state.brokers)).astype(np.float64)
-
-
 def hotter(
     state: ClusterState, load: Load, moves: Iterable[Move], only: int | None = None
 ) -> Iterator[Finding]:
-    """Say which broker the plan lifts furthest above the mean of those that are alive."""
-    before = broker_in_bytes_per_s(state, load)
-    after = before.copy()
-    at = {int(id): i for i, id in enumerate(state.broker_ids)}
-    for move in moves:
-        index = state.find(move.tp)
-        if index is None or np.isnan(load.in_bytes_per_s[index]):
-            continue
-        for broker in move.adding:
-            after[at[broker]] += load.in_bytes_per_s[index]
-        for broker in move.removing:
-            if broker in at:
-                after[at[broker]] -= load.in_bytes_per_s[index]
+    """Say which broker the plan lifts furthest above the mean of those that are alive.
+
+    By what is produced to leaders there, which is what `in` means on the screen.
+    """
+    known = [
+        move
+        for move in moves
+        if (row := state.find(move.tp)) is not None and not np.isnan(load.in_bytes_per_s[row])
+    ]
+    effect = impact(state, load, Plan.of(known))
+    before, after = effect.before.in_bytes_per_s, effect.after.in_bytes_per_s
+    if np.isnan(after).all():
+        return
     alive = np.array([broker.alive for broker in state.brokers])
     fair = float(after[alive].mean()) if alive.any() else 0.0
     if fair <= 0:

@@ -1,7 +1,7 @@
 """What a plan does to the brokers: their totals as they are, and as they will be.
 
-Pure and columnar. A partition's production arrives at every broker that holds a replica; its
-leader sends it to consumers and once to every follower.
+Pure and columnar. `in` is what is produced to the leaders on a broker and `out` what they send to
+consumers and once to every follower, as everywhere on the screen (core.load.heat).
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ def impact(state: ClusterState, load: Load, plan: Plan) -> Impact:
                 if (i := at.get(broker)) is None:
                     continue
                 touched.add(i)
-                received[i] += sign * w
                 replicas[i] += sign
                 used[i] += sign * size
                 if broker == led:
                     leaders[i] += sign
+                    received[i] += sign * w
                     sent[i] += sign * (consumed + w * (len(brokers) - 1))
     after = BrokerTotals(
         before.brokers, received, sent, leaders, replicas, used, before.disk_total_bytes
@@ -125,7 +125,7 @@ def totals(state: ClusterState, load: Load) -> BrokerTotals:
     usable = np.array([d[1] for d in disk], np.float64)
     return BrokerTotals(
         brokers=brokers,
-        in_bytes_per_s=summed(w[owner]) if known else unknown,
+        in_bytes_per_s=summed(w[owner] * state.is_leader) if known else unknown,
         out_bytes_per_s=summed(sent) if known else unknown,
         leaders=np.bincount(at[state.is_leader], minlength=count)[:count].astype(np.int64),
         replicas=np.bincount(at, minlength=count)[:count].astype(np.int64),

@@ -112,8 +112,6 @@ class ConnectionSettings:
             "bootstrap_servers": self.bootstrap.split(","),
             "security_protocol": self.security_protocol,
             "client_id": "trimtab",
-            "bootstrap_timeout_ms": int(CONNECT_SECONDS * 1000),
-            "request_timeout_ms": 30_000,
         }
         if self.sasl_mechanism:
             config["sasl_mechanism"] = self.sasl_mechanism

@@ -23,7 +23,7 @@ from core.cluster.client import (
     ResourceKind,
 )
 from core.cluster.simulated_demo import demo_spec
-from core.cluster.simulated_engine import Engine
+from core.cluster.simulated_engine import FINE_SECONDS, STEP_SECONDS, Engine
 from core.cluster.simulated_spec import ClusterSpec, small_spec
 from core.cluster.state import (
     UNKNOWN,
@@ -83,6 +83,12 @@ class SimulatedCluster:
         """Let the cluster live on for `seconds`."""
         with self._lock:
             self._engine.advance(seconds)
+
+    def coarsen(self, speed: float) -> None:
+        """Take longer steps, so that `speed` simulated seconds a real one cost little."""
+        with self._lock:
+            self._engine.step_seconds = max(STEP_SECONDS, speed / 20)
+            self._engine.fine_seconds = max(FINE_SECONDS, min(speed / 50, STEP_SECONDS))
 
     def stop_broker(self, broker: int) -> None:
         """Fence a broker at once, as a kill does: leaders move within their ISRs."""

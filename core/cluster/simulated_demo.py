@@ -173,7 +173,7 @@ class _Placement:
 
     def leader(self, hot_topic: bool) -> int:
         """Return who leads next; of the hot topics the hot broker has twice its share."""
-        weights = {GREEDY: 1.42, HOT: 2.2 if hot_topic else 0.8, self.brokers: 0.62}
+        weights = {GREEDY: 1.37, HOT: 2.2 if hot_topic else 0.8, self.brokers: 0.62}
         led = self._led[hot_topic]
         chosen = min(led, key=lambda b: (led[b] + 1) / weights.get(b, 1.0))
         led[chosen] += 1

@@ -59,7 +59,7 @@ class Engine:
         rng = np.random.default_rng(seed)
         self.elapsed = 0.0
         self.version = 0
-        self.fine_seconds = FINE_SECONDS
+        self.step_seconds, self.fine_seconds = STEP_SECONDS, FINE_SECONDS
         self.partitions = [
             TopicPartition(t.name, i) for t in spec.topics for i in range(len(t.partitions))
         ]
@@ -123,7 +123,7 @@ class Engine:
             if self._stale:
                 self._refresh()
             fine = self.links or self.dir_moves or self._paused
-            self._step(min(self.fine_seconds if fine else STEP_SECONDS, until - self.elapsed))
+            self._step(min(self.fine_seconds if fine else self.step_seconds, until - self.elapsed))
 
     def _step(self, seconds: float) -> None:
         began, ends = self.elapsed, self.elapsed + seconds

@@ -11,10 +11,12 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.cluster.admin import quiet_admin
+from core.cluster.connection import ConnectionSettings
 from core.cluster.sandbox.jars import Say, classpath, locked
 from core.cluster.sandbox.layout import (
     HOST,
@@ -147,18 +149,24 @@ def _make_archive(plain: Launcher, archive: Path) -> None:
 
 
 def answers(node: Node, process: Process, seconds: float) -> bool:
-    """Return whether the node speaks Kafka within `seconds`; False at once when it has died."""
+    """Return whether the node is in its cluster within `seconds`; False when it has died."""
+    deadline = time.monotonic() + seconds
+    for alive in members(node.address):
+        if node.id in alive:
+            return True
+        if not process.alive or time.monotonic() > deadline:
+            break
+    return False
+
+
+def members(bootstrap: str) -> Iterator[frozenset[int]]:
+    """Yield again and again which brokers are in the cluster; none while nobody answers."""
     from confluent_kafka import KafkaException
 
-    from core.cluster.connection import ConnectionSettings
-    from core.cluster.kafka import quiet_admin
-
-    admin = quiet_admin(ConnectionSettings(node.address))
-    deadline = time.monotonic() + seconds
-    while process.alive and time.monotonic() < deadline:
+    admin = quiet_admin(ConnectionSettings(bootstrap))
+    while True:
         try:
-            if node.id in admin.list_topics(timeout=1).brokers:
-                return True
+            yield frozenset(admin.list_topics(timeout=1).brokers)
         except KafkaException:
-            time.sleep(0.1)
-    return False
+            yield frozenset()
+        time.sleep(0.1)

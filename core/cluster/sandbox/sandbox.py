@@ -21,7 +21,7 @@ from typing import Any
 
 from core import paths
 from core.cluster.sandbox.jars import KAFKA_VERSION, Say, kafka_jars, locked
-from core.cluster.sandbox.launch import Launcher, launcher
+from core.cluster.sandbox.launch import Launcher, launcher, members
 from core.cluster.sandbox.layout import Node, Role, lay_out, write_files
 from core.errors import TrimtabError, UsageError
 from core.java import find_java
@@ -240,13 +240,9 @@ class Sandbox:
 
         Raises TrimtabError with the last lines of the log of one that has died or is late.
         """
-        from core.cluster.connection import ConnectionSettings
-        from core.cluster.kafka import alive_brokers
-
         missing = {node.id: node for node in nodes if node.role is Role.BROKER}
-        settings = ConnectionSettings(self.bootstrap)
         deadline = time.monotonic() + _UP_SECONDS
-        for alive in alive_brokers(settings):
+        for alive in members(self.bootstrap):
             for id in alive:
                 missing.pop(id, None)
             if not missing:

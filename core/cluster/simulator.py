@@ -1,0 +1,181 @@
+"""SimulatorClient: a ClusterClient at the other end of a simulator's private Unix socket.
+
+The other side is `simulator_server`; what travels is `simulator_wire`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from core.cluster import simulator_wire as wire
+from core.cluster.client import ConfigChange, ConfigValue, Fault, Group, OffsetAt, Resource
+from core.cluster.state import BrokerLogs, ClusterState, Reassignment, TopicPartition
+from core.errors import UnreachableError
+
+Json = Any
+
+ANSWER_SECONDS = 30.0
+"""How long a client waits for an answer."""
+
+
+class SimulatorClock:
+    """The simulator's clock, read here: both processes see the same monotonic clock."""
+
+    def __init__(self, document: Json) -> None:
+        self._at = datetime.fromisoformat(document["at"])
+        self._began: float = document["monotonic"]
+        self.speed: float = document["speed"]
+
+    def now(self) -> datetime:
+        return self._at + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return (time.monotonic() - self._began) * self.speed
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(max(0.0, seconds) / self.speed)
+
+
+class SimulatorClient:
+    """A ClusterClient at the other end of the socket.
+
+    Raises UnreachableError from every call when the simulator is gone.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._stream: tuple[socket.socket, Any] | None = None
+        self.clock = SimulatorClock(self._ask("clock"))
+
+    def _connected(self) -> Any:
+        if self._stream is None:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.settimeout(ANSWER_SECONDS)
+            try:
+                connection.connect(str(self.path))
+            except OSError:
+                connection.close()
+                raise
+            self._stream = (connection, connection.makefile("rwb"))
+        return self._stream[1]
+
+    def _ask(self, call: str, *args: Json) -> Json:
+        request = json.dumps({"call": call, "args": args}, separators=(",", ":")).encode() + b"\n"
+        with self._lock:
+            try:
+                stream = self._connected()
+                stream.write(request)
+                stream.flush()
+                line = stream.readline()
+                if not line.endswith(b"\n"):
+                    raise ConnectionError("the connection was closed")
+            except OSError as error:
+                self._disconnect()
+                raise UnreachableError(
+                    f"The simulator at {self.path} does not answer.",
+                    detail=str(error),
+                    next="Start one with: trimtab demo",
+                ) from error
+        answer = json.loads(line)
+        if "error" in answer:
+            raise RuntimeError(f"the simulator refused {call}: {answer['error']}")
+        return answer["answer"]
+
+    def _disconnect(self) -> None:
+        if self._stream is not None:
+            connection, stream = self._stream
+            self._stream = None
+            with contextlib.suppress(OSError):
+                stream.close()
+            connection.close()
+
+    # -- ClusterClient ---------------------------------------------------------------------------
+
+    def describe(self) -> ClusterState:
+        return wire.decode_state(self._ask("describe"))
+
+    def log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
+        return wire.decode_logs(self._ask("log_dirs", [int(b) for b in brokers]))
+
+    def reassignments(self) -> dict[TopicPartition, Reassignment]:
+        return wire.decode_by_partition(
+            self._ask("reassignments"), lambda lists: Reassignment(*(tuple(one) for one in lists))
+        )
+
+    def alter_reassignments(
+        self, targets: Mapping[TopicPartition, tuple[int, ...]]
+    ) -> dict[TopicPartition, Fault | None]:
+        wanted = wire.encode_by_partition(targets, lambda target: [int(b) for b in target])
+        return wire.decode_by_partition(self._ask("alter_reassignments", wanted), wire.decode_fault)
+
+    def cancel(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Fault | None]:
+        asked = wire.encode_partitions(partitions)
+        return wire.decode_by_partition(self._ask("cancel", asked), wire.decode_fault)
+
+    def configs(
+        self, resources: Collection[Resource], names: Collection[str] | None = None
+    ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
+        asked = [wire.encode_resource(resource) for resource in resources]
+        return wire.decode_configs(
+            self._ask("configs", asked, None if names is None else list(names))
+        )
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
+        done = self._ask("alter_configs", wire.encode_changes(changes))
+        return {wire.decode_resource(r): wire.decode_fault(fault) for r, fault in done}
+
+    def elect_leaders(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Fault | None]:
+        asked = wire.encode_partitions(partitions)
+        return wire.decode_by_partition(self._ask("elect_leaders", asked), wire.decode_fault)
+
+    def alter_log_dirs(
+        self, moves: Mapping[tuple[TopicPartition, int], str]
+    ) -> dict[tuple[TopicPartition, int], Fault | None]:
+        wanted = [[*tp, broker, path] for (tp, broker), path in moves.items()]
+        return {
+            (TopicPartition(topic, partition), broker): wire.decode_fault(fault)
+            for topic, partition, broker, fault in self._ask("alter_log_dirs", wanted)
+        }
+
+    def offsets(
+        self, partitions: Collection[TopicPartition], at: OffsetAt
+    ) -> dict[TopicPartition, int]:
+        asked = wire.encode_partitions(partitions)
+        return wire.decode_by_partition(self._ask("offsets", asked, at.value), int)
+
+    def groups(self) -> tuple[Group, ...]:
+        return tuple(wire.decode_group(group) for group in self._ask("groups"))
+
+    def close(self) -> None:
+        with self._lock:
+            self._disconnect()
+
+    # -- what only a simulator can do --------------------------------------------------------------
+
+    def stop_broker(self, broker: int) -> None:
+        self._ask("stop_broker", broker)
+
+    def start_broker(self, broker: int) -> None:
+        self._ask("start_broker", broker)
+
+    def fill_disk(self, broker: int, log_dir: str | None = None) -> None:
+        self._ask("fill_disk", broker, log_dir)
+
+    def free_disk(self, broker: int) -> None:
+        self._ask("free_disk", broker)
+
+    def shutdown(self) -> None:
+        """Tell the simulator to end; a simulator that is gone already has done so."""
+        with contextlib.suppress(UnreachableError):
+            self._ask("shutdown")

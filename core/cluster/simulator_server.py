@@ -1,0 +1,141 @@
+"""The simulator's side of the socket: a SimulatedCluster that lives in real time.
+
+JSON lines both ways, one answer a request; no pickle. `core.load.simulated` is the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from core.cluster import simulator_wire as wire
+from core.cluster.client import Fault, OffsetAt
+from core.cluster.simulated import SimulatedCluster
+from core.cluster.state import TopicPartition
+
+Json = Any
+
+PULSE_SECONDS = 0.05
+"""How often the cluster is brought up to its clock, in real time."""
+
+
+class SimulatorServer:
+    """Owns a cluster and its clock: `speed` simulated seconds pass in each real one."""
+
+    def __init__(self, cluster: SimulatedCluster, path: Path, speed: float = 1.0) -> None:
+        self.cluster = cluster
+        self.path = path
+        self.speed = speed
+        self.stopped = threading.Event()
+        self._began = time.monotonic()
+        self._began_at = cluster.now
+        cluster.coarsen(speed)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._server = _Server(str(path), _Connection)
+        path.chmod(0o600)
+        self._server.owner = self
+        self._calls = _calls(self)
+
+    def start(self) -> None:
+        """Serve and live in background threads until `stop` or a client's shutdown."""
+        for target in (self._server.serve_forever, self._live):
+            threading.Thread(target=target, daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop serving and remove the socket."""
+        self.stopped.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self.path.unlink(missing_ok=True)
+
+    def clock_document(self) -> Json:
+        return {"at": self._began_at.isoformat(), "monotonic": self._began, "speed": self.speed}
+
+    def answer(self, request: Json) -> Json:
+        call = self._calls.get(request.get("call"))
+        if call is None:
+            return {"error": f"unknown call {request.get('call')!r}"}
+        try:
+            return {"answer": call(*request.get("args", ()))}
+        except (KeyError, TypeError, ValueError) as error:
+            return {"error": f"{type(error).__name__}: {error}"}
+
+    def _live(self) -> None:
+        started = self.cluster.elapsed_seconds
+        while not self.stopped.wait(PULSE_SECONDS):
+            due = started + (time.monotonic() - self._began) * self.speed
+            # In small portions, so that requests are answered in between when it lags behind.
+            while due - self.cluster.elapsed_seconds > 1e-6 and not self.stopped.is_set():
+                self.cluster.advance(min(due - self.cluster.elapsed_seconds, 5.0 * self.speed))
+
+
+def _calls(server: SimulatorServer) -> Mapping[str, Callable[..., Json]]:
+    """Return what may be asked, by name, in terms of what travels."""
+    cluster = server.cluster
+    faults = wire.encode_fault
+
+    def altered(done: Mapping[TopicPartition, Fault | None]) -> Json:
+        return wire.encode_by_partition(done, faults)
+
+    def alter_configs(changes: Json) -> Json:
+        done = cluster.alter_configs(wire.decode_changes(changes))
+        return [[wire.encode_resource(r), faults(fault)] for r, fault in done.items()]
+
+    def alter_log_dirs(moves: Json) -> Json:
+        wanted = {(TopicPartition(t, p), b): path for t, p, b, path in moves}
+        done = cluster.alter_log_dirs(wanted)
+        return [[*tp, broker, faults(fault)] for (tp, broker), fault in done.items()]
+
+    return {
+        "clock": server.clock_document,
+        "shutdown": server.stopped.set,
+        "describe": lambda: wire.encode_state(cluster.describe()),
+        "log_dirs": lambda brokers: wire.encode_logs(cluster.log_dirs(brokers)),
+        "reassignments": lambda: wire.encode_by_partition(
+            cluster.reassignments(), lambda r: [r.replicas, r.adding, r.removing]
+        ),
+        "alter_reassignments": lambda targets: altered(
+            cluster.alter_reassignments(wire.decode_by_partition(targets, tuple))
+        ),
+        "cancel": lambda tps: altered(cluster.cancel(wire.decode_partitions(tps))),
+        "configs": lambda resources, names: wire.encode_configs(
+            cluster.configs([wire.decode_resource(r) for r in resources], names)
+        ),
+        "alter_configs": alter_configs,
+        "elect_leaders": lambda tps: altered(cluster.elect_leaders(wire.decode_partitions(tps))),
+        "alter_log_dirs": alter_log_dirs,
+        "offsets": lambda tps, at: wire.encode_by_partition(
+            cluster.offsets(wire.decode_partitions(tps), OffsetAt(at)), int
+        ),
+        "groups": lambda: [wire.encode_group(group) for group in cluster.groups()],
+        "stop_broker": cluster.stop_broker,
+        "start_broker": cluster.start_broker,
+        "fill_disk": cluster.fill_disk,
+        "free_disk": cluster.free_disk,
+    }
+
+
+class _Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+    block_on_close = False
+    owner: SimulatorServer
+
+
+class _Connection(socketserver.StreamRequestHandler):
+    """One client's requests; a client that dies takes nothing else with it."""
+
+    def handle(self) -> None:
+        owner = cast(_Server, self.server).owner
+        with contextlib.suppress(OSError):
+            for line in self.rfile:
+                try:
+                    answer = owner.answer(json.loads(line))
+                except (ValueError, AttributeError):
+                    answer = {"error": "not a request"}
+                self.wfile.write(json.dumps(answer, separators=(",", ":")).encode() + b"\n")

@@ -1,0 +1,223 @@
+"""What a plan makes brokers copy: which bytes go from which leader to which new replica."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from core.cluster.state import ClusterState, TopicPartition
+from core.load.snapshot import Load
+from core.plan.plan import Plan
+
+FETCH_WAIT_SECONDS = 0.5
+"""replica.fetch.wait.max.ms: how long a leader holds a fetch for which it has nothing."""
+BACKOFF_SECONDS = 1.0
+"""replica.fetch.backoff.ms: how long a follower sleeps that has nothing to fetch."""
+BUSY_BATCH_BYTES = 15_000.0
+"""How much is taken to arrive at once on a followed partition; that ends a leader's wait."""
+
+
+class Side(Enum):
+    """The two quotas of a broker: what it sends as leader, what it receives as follower."""
+
+    LEADER = "leader"
+    FOLLOWER = "follower"
+
+
+class BrokerSide(NamedTuple):
+    broker: int
+    side: Side
+
+
+class Flow(NamedTuple):
+    """One fetcher thread: Kafka's followers have one a leader (num.replica.fetchers = 1)."""
+
+    leader: int
+    destination: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One new replica of one partition.
+
+    `in_bytes_per_s` is produced meanwhile and must be fetched, too; `followers` in-sync replicas
+    of the partition fetch it from the same leader, and count in its quota.
+    """
+
+    tp: TopicPartition
+    leader: int
+    destination: int
+    size_bytes: float
+    in_bytes_per_s: float
+    followers: int
+
+    @property
+    def flow(self) -> Flow:
+        return Flow(self.leader, self.destination)
+
+    @property
+    def sides(self) -> tuple[BrokerSide, BrokerSide]:
+        return BrokerSide(self.leader, Side.LEADER), BrokerSide(self.destination, Side.FOLLOWER)
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """Everything that a plan makes brokers copy, and what is not known about it.
+
+    `idle_seconds` says how long a fetcher is away once it may fetch nothing that is throttled.
+    `blocked` says why some of it cannot be copied at all.
+    """
+
+    copies: tuple[Copy, ...]
+    idle_seconds: Mapping[Flow, float]
+    sizes_unknown: tuple[TopicPartition, ...] = ()
+    loads_unknown: tuple[TopicPartition, ...] = ()
+    blocked: str | None = None
+
+    @property
+    def total_bytes(self) -> int:
+        return round(sum(copy.size_bytes for copy in self.copies))
+
+
+def copying(state: ClusterState, load: Load, plan: Plan) -> Copying:
+    """Return what `plan` makes brokers copy in `state`, one Copy a new replica.
+
+    Partitions that `state` does not have are left out: checks refuse them. What a new replica
+    holds already, as one in flight does, is not copied again.
+    """
+    copies: list[Copy] = []
+    sizes_unknown: list[TopicPartition] = []
+    loads_unknown: list[TopicPartition] = []
+    leaderless: list[TopicPartition] = []
+    for move in plan:
+        index = state.find(move.tp)
+        if index is None or not move.adding:
+            continue
+        leader, size = int(state.leader[index]), int(state.partition_size_bytes[index])
+        rate = float(load.in_bytes_per_s[index])
+        if leader < 0:
+            leaderless.append(move.tp)
+        if size < 0:
+            sizes_unknown.append(move.tp)
+        if np.isnan(rate):
+            loads_unknown.append(move.tp)
+        at = state.replica_slice(index)
+        held = dict(
+            zip(state.replica_broker[at].tolist(), state.size_bytes[at].tolist(), strict=True)
+        )
+        in_sync = state.replica_broker[at][state.in_sync[at]].tolist()
+        copies.extend(
+            Copy(
+                tp=move.tp,
+                leader=leader,
+                destination=destination,
+                size_bytes=float(max(0, size - max(0, held.get(destination, 0)))),
+                in_bytes_per_s=0.0 if np.isnan(rate) else rate,
+                followers=sum(b not in (leader, destination) for b in in_sync),
+            )
+            for destination in move.adding
+            if destination not in in_sync
+        )
+    return Copying(
+        copies=tuple(copies),
+        idle_seconds=_idle_seconds(state, load, plan, {copy.flow for copy in copies}),
+        sizes_unknown=tuple(sizes_unknown),
+        loads_unknown=tuple(loads_unknown),
+        blocked=_blocked(state, copies, leaderless),
+    )
+
+
+@dataclass(slots=True)
+class SideLoad:
+    """One broker and side: bytes to copy, and bytes/s that its quota carries besides.
+
+    `background` is what in-sync followers of the moving partitions fetch (leader side), and what
+    is produced meanwhile, once for each new replica.
+    """
+
+    bytes: float = 0.0
+    background: float = 0.0
+
+    def required_bytes_per_s(self, seconds: float) -> float:
+        """Return the rate that this broker and side needs to end in `seconds` (closed form).
+
+        Leader: Σ over added (bytes + w·T)/T + Σ w·in-sync followers; follower: the first sum.
+        """
+        return self.bytes / seconds + self.background
+
+
+def side_loads(what: Copying) -> dict[BrokerSide, SideLoad]:
+    """Return what each broker and side has to carry, by broker."""
+    loads: defaultdict[BrokerSide, SideLoad] = defaultdict(SideLoad)
+    counted: set[TopicPartition] = set()
+    for copy in what.copies:
+        for side in copy.sides:
+            loads[side].bytes += copy.size_bytes
+            loads[side].background += copy.in_bytes_per_s
+        if copy.tp not in counted:
+            counted.add(copy.tp)
+            loads[copy.sides[0]].background += copy.in_bytes_per_s * copy.followers
+    return dict(sorted(loads.items(), key=lambda item: (item[0].broker, item[0].side.value)))
+
+
+def _blocked(
+    state: ClusterState, copies: Iterable[Copy], leaderless: list[TopicPartition]
+) -> str | None:
+    if leaderless:
+        more = f" and {len(leaderless) - 1} more" if len(leaderless) > 1 else ""
+        return f"{leaderless[0]}{more} has no leader to copy from."
+    known = state.broker_by_id
+    down = sorted({c.destination for c in copies if c.destination in known} - alive_ids(state))
+    if down:
+        return f"Broker {down[0]} is down: what should go there waits until it is back."
+    return None
+
+
+def alive_ids(state: ClusterState) -> set[int]:
+    return {broker.id for broker in state.brokers if broker.alive}
+
+
+def _idle_seconds(
+    state: ClusterState, load: Load, plan: Plan, flows: Iterable[Flow]
+) -> dict[Flow, float]:
+    """Return for each flow how long its fetcher waits when the quota leaves it nothing.
+
+    A follower with nothing else to fetch from that leader sleeps; one that follows quiet
+    partitions waits at the leader; busy ones bring it back at once.
+    """
+    wanted = set(flows)
+    if not wanted:
+        return {}
+    leaders = np.array(sorted({flow.leader for flow in wanted}))
+    destinations = np.array(sorted({flow.destination for flow in wanted}))
+    of = state.partition_of_replica
+    mine = (
+        np.isin(state.replica_broker, destinations)
+        & np.isin(state.leader[of], leaders)
+        & ~state.is_leader
+        & ~state.adding
+    )
+    moving = {state.find(move.tp) for move in plan if move.moves_data}
+    followed: defaultdict[Flow, list[float]] = defaultdict(list)
+    rates = np.nan_to_num(load.in_bytes_per_s)
+    for replica in np.flatnonzero(mine).tolist():
+        partition = int(of[replica])
+        flow = Flow(int(state.leader[partition]), int(state.replica_broker[replica]))
+        if flow in wanted and partition not in moving:
+            followed[flow].append(float(rates[partition]))
+    return {
+        flow: wait_seconds(sum(followed[flow])) if flow in followed else BACKOFF_SECONDS
+        for flow in wanted
+    }
+
+
+def wait_seconds(in_bytes_per_s: float) -> float:
+    """Return how long a fetch of partitions produced at this rate waits at the leader."""
+    if in_bytes_per_s <= 0:
+        return FETCH_WAIT_SECONDS
+    return min(FETCH_WAIT_SECONDS, BUSY_BATCH_BYTES / in_bytes_per_s)

@@ -1,0 +1,314 @@
+"""The calls on confluent-kafka: configs, elections, offsets and consumer groups."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from core.cluster.client import (
+    ConfigChange,
+    ConfigOp,
+    ConfigSource,
+    ConfigValue,
+    Fault,
+    Group,
+    Member,
+    OffsetAt,
+    Resource,
+    ResourceKind,
+)
+from core.cluster.connection import ConnectionSettings
+from core.cluster.reach import denied, unreachable
+from core.cluster.state import TopicPartition
+from core.cluster.wire import fault
+
+_SECONDS = 10.0
+# A broker that is down is waited for, so this is also what a dead one costs.
+_BROKER_SECONDS = 4.0
+_ELECTION_SECONDS = 15.0
+
+
+def quiet_admin(settings: ConnectionSettings) -> Any:
+    """Return a confluent-kafka AdminClient that is quick to connect again and never prints."""
+    from confluent_kafka.admin import AdminClient
+
+    config = settings.confluent()
+    logger = config.pop("logger")
+    return AdminClient(
+        {
+            **config,
+            "reconnect.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 500,
+            "topic.metadata.refresh.interval.ms": -1,
+        },
+        logger=logger,
+    )
+
+
+class Admin:
+    """confluent-kafka's admin client for one cluster, opened at the first call."""
+
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self._settings = settings
+        self._opening = threading.Lock()
+        self._opened: Any = None
+
+    def close(self) -> None:
+        with self._opening:
+            self._opened = None
+
+    def configs(
+        self, resources: Collection[Resource], names: Collection[str] | None
+    ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
+        from confluent_kafka.admin import ConfigResource
+
+        admin = self._client()
+        pending: dict[Resource, Any] = {}
+        for group in _requests(resources):
+            asked = {ConfigResource(_kind(r), r.name): r for r in group}
+            futures = admin.describe_configs(list(asked), request_timeout=_seconds(group))
+            pending |= {asked[resource]: future for resource, future in futures.items()}
+        answers: dict[Resource, dict[str, ConfigValue] | Fault] = {}
+        for resource, future in pending.items():
+            entries = self._settle(future)
+            answers[resource] = (
+                entries
+                if isinstance(entries, Fault)
+                else {
+                    name: ConfigValue(entry.value, _source(entry.source))
+                    for name, entry in entries.items()
+                    if names is None or name in names
+                }
+            )
+        self._raise_if_nothing(answers.values())
+        return answers
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
+        answers: dict[Resource, Fault | None] = {}
+        for changes_once in _rounds(changes):
+            left = [change for change in changes_once if answers.get(change.resource) is None]
+            answers |= self._alter(left)
+        self._raise_if_nothing(answers.values())
+        return answers
+
+    def _alter(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
+        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+
+        operations = {op: AlterConfigOpType[op.name] for op in ConfigOp}
+        by_resource: dict[Resource, list[Any]] = defaultdict(list)
+        for change in changes:
+            by_resource[change.resource].append(
+                ConfigEntry(
+                    change.name,
+                    None if change.op is ConfigOp.DELETE else change.value,
+                    incremental_operation=operations[change.op],
+                )
+            )
+        admin = self._client()
+        pending: dict[Resource, Any] = {}
+        for group in _requests(by_resource):
+            asked = {
+                ConfigResource(_kind(r), r.name, incremental_configs=by_resource[r]): r
+                for r in group
+            }
+            futures = admin.incremental_alter_configs(list(asked), request_timeout=_seconds(group))
+            pending |= {asked[resource]: future for resource, future in futures.items()}
+        return {
+            resource: answer if isinstance(answer := self._settle(future), Fault) else None
+            for resource, future in pending.items()
+        }
+
+    def elect_leaders(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Fault | None]:
+        from confluent_kafka import ElectionType, KafkaException
+        from confluent_kafka import TopicPartition as TheirPartition
+
+        if not partitions:
+            return {}
+        try:
+            answers = (
+                self._client()
+                .elect_leaders(
+                    ElectionType.PREFERRED,
+                    [TheirPartition(tp.topic, tp.partition) for tp in partitions],
+                    request_timeout=_ELECTION_SECONDS,
+                    operation_timeout=_ELECTION_SECONDS,
+                )
+                .result()
+            )
+        except KafkaException as error:
+            raise self._explained(error) from error
+        return {
+            TopicPartition(tp.topic, tp.partition): None if error is None else _fault(error)
+            for tp, error in answers.items()
+        }
+
+    def offsets(
+        self, partitions: Collection[TopicPartition], at: OffsetAt
+    ) -> dict[TopicPartition, int]:
+        from confluent_kafka import TopicPartition as TheirPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        if not partitions:
+            return {}
+        spec = OffsetSpec.earliest() if at is OffsetAt.EARLIEST else OffsetSpec.latest()
+        futures = self._client().list_offsets(
+            {TheirPartition(tp.topic, tp.partition): spec for tp in partitions},
+            request_timeout=_SECONDS,
+        )
+        answers = {
+            TopicPartition(tp.topic, tp.partition): self._settle(future)
+            for tp, future in futures.items()
+        }
+        self._raise_if_nothing(answers.values())
+        return {tp: a.offset for tp, a in answers.items() if not isinstance(a, Fault)}
+
+    def groups(self) -> tuple[Group, ...]:
+        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+
+        admin = self._client()
+        try:
+            listed = admin.list_consumer_groups(request_timeout=_SECONDS).result()
+        except KafkaException as error:
+            raise self._explained(error) from error
+        ids = [group.group_id for group in listed.valid]
+        if not ids:
+            return ()
+        described = admin.describe_consumer_groups(ids, request_timeout=_SECONDS)
+        committed: dict[str, Any] = {}
+        for id in ids:
+            committed |= admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(id)], request_timeout=_SECONDS
+            )
+        groups = []
+        for id in sorted(ids):
+            description, offsets = self._settle(described[id]), self._settle(committed[id])
+            if not isinstance(description, Fault):
+                groups.append(_group(description, offsets))
+        return tuple(groups)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _client(self) -> Any:
+        with self._opening:
+            if self._opened is None:
+                self._opened = quiet_admin(self._settings)
+            return self._opened
+
+    def _settle(self, future: Any) -> Any:
+        """Return a future's answer, or the fault that came instead."""
+        from confluent_kafka import KafkaException
+
+        try:
+            return future.result()
+        except KafkaException as error:
+            return _fault(error)
+
+    def _raise_if_nothing(self, answers: Iterable[object]) -> None:
+        """Raise when every answer is a fault of the whole cluster: then nothing was learned."""
+        faults = [answer for answer in answers if isinstance(answer, Fault)]
+        if not faults or len(faults) < len(list(answers)):
+            return
+        if all("AUTHORIZATION" in f.name or "AUTHENTICATION" in f.name for f in faults):
+            raise denied(f"The cluster says no: {faults[0].name}.")
+        if all(f.name == _ALL_DOWN for f in faults):
+            raise unreachable(self._settings, faults[0].message)
+
+    def _explained(self, error: Any) -> Exception:
+        failure = _fault(error)
+        if "AUTHORIZATION" in failure.name or "AUTHENTICATION" in failure.name:
+            return denied(f"The cluster says no: {failure.name}.")
+        return unreachable(self._settings, str(failure))
+
+
+_ALL_DOWN = "ALL_BROKERS_DOWN"
+
+
+def _fault(error: Any) -> Fault:
+    """Return librdkafka's error by Kafka's name; its own (negative) codes are told apart."""
+    inner = error.args[0] if getattr(error, "args", None) else error
+    code = inner.code()
+    if code > 0:
+        found = fault(code, inner.str())
+        assert found is not None
+        return found
+    names = {"_TIMED_OUT": "REQUEST_TIMED_OUT", "_AUTHENTICATION": "SASL_AUTHENTICATION_FAILED"}
+    return Fault(names.get(inner.name(), inner.name().lstrip("_")), inner.str())
+
+
+def _kind(resource: Resource) -> Any:
+    from confluent_kafka.admin import ResourceType
+
+    return ResourceType.BROKER if resource.kind is ResourceKind.BROKER else ResourceType.TOPIC
+
+
+def _requests(resources: Iterable[Resource]) -> Iterator[list[Resource]]:
+    """Yield what may go together: topics all at once, each broker alone (it answers itself)."""
+    topics = []
+    for resource in resources:
+        if resource.kind is ResourceKind.TOPIC:
+            topics.append(resource)
+        else:
+            yield [resource]
+    if topics:
+        yield topics
+
+
+def _seconds(group: Sequence[Resource]) -> float:
+    return _BROKER_SECONDS if group[0].kind is ResourceKind.BROKER else _SECONDS
+
+
+def _rounds(changes: Sequence[ConfigChange]) -> list[list[ConfigChange]]:
+    """Return changes in rounds that name each config once; Kafka refuses it twice in a request."""
+    rounds: list[list[ConfigChange]] = []
+    seen: dict[tuple[Resource, str], int] = {}
+    for change in changes:
+        at = seen.get((change.resource, change.name), 0)
+        seen[change.resource, change.name] = at + 1
+        if at == len(rounds):
+            rounds.append([])
+        rounds[at].append(change)
+    return rounds
+
+
+def _source(number: int) -> ConfigSource:
+    sources = {
+        1: ConfigSource.TOPIC,
+        2: ConfigSource.BROKER,
+        3: ConfigSource.BROKER_DEFAULT,
+        4: ConfigSource.STATIC,
+        5: ConfigSource.DEFAULT,
+    }
+    return sources.get(int(number), ConfigSource.UNKNOWN)
+
+
+def _group(description: Any, offsets: Any) -> Group:
+    coordinator = description.coordinator.id if description.coordinator is not None else None
+    committed: Mapping[TopicPartition, int] = {}
+    if not isinstance(offsets, Fault):
+        committed = {
+            TopicPartition(tp.topic, tp.partition): tp.offset
+            for tp in offsets.topic_partitions
+            if tp.offset >= 0
+        }
+    return Group(
+        id=description.group_id,
+        state=description.state.name.lower(),
+        assignor=description.partition_assignor or "",
+        coordinator=coordinator,
+        members=tuple(_member(member) for member in description.members),
+        committed=committed,
+    )
+
+
+def _member(member: Any) -> Member:
+    assigned = member.assignment.topic_partitions if member.assignment is not None else ()
+    return Member(
+        member.member_id,
+        member.client_id,
+        member.host,
+        tuple(TopicPartition(tp.topic, tp.partition) for tp in assigned),
+    )

@@ -1,0 +1,87 @@
+"""Why a cluster does not answer, said so that the reader knows what to do next."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+from core.cluster.connection import ConnectionSettings
+from core.errors import AccessDeniedError, UnreachableError
+
+_PROBE_SECONDS = 1.0
+
+
+def denied(title: str) -> AccessDeniedError:
+    return AccessDeniedError(
+        title, next="Ask for the rights, or name another user with --command-config."
+    )
+
+
+def unreachable(settings: ConnectionSettings | None, detail: str) -> UnreachableError:
+    """Return the error for a cluster that does not answer; looks at the first server itself."""
+    if settings is None:
+        return UnreachableError(detail, next="Try again; the brokers' logs say more.")
+    title, advice = _look(settings)
+    return UnreachableError(title, next=advice)
+
+
+def _look(settings: ConnectionSettings) -> tuple[str, str]:
+    server = settings.bootstrap.split(",")[0]
+    host, _, port = server.rpartition(":")
+    place = (host.strip("[]"), int(port))
+    again = "Check host and port, and that the brokers run."
+    try:
+        with socket.create_connection(place, timeout=_PROBE_SECONDS):
+            pass
+    except socket.gaierror:
+        return f"There is no host named {place[0]}.", "Check the name after -b."
+    except ConnectionRefusedError:
+        return f"Nothing listens on {server}.", again
+    except OSError as error:
+        return f"{server} does not answer: {error.strerror or error}.", again
+    if _speaks_http(place):
+        return f"{server} is an HTTP server, not a Kafka broker.", "Give a broker's address."
+    if _speaks_tls(place):
+        if settings.encrypted:
+            return (
+                f"{server} speaks TLS, but no connection comes about.",
+                "Check the trust store (ssl.truststore.location) and the host name.",
+            )
+        return (
+            f"{server} is a TLS listener, and this connection is plain text.",
+            "Set security.protocol=SSL or SASL_SSL in a file for --command-config.",
+        )
+    if settings.encrypted:
+        return (
+            f"{server} does not speak TLS, and this connection wants to.",
+            "Set security.protocol=PLAINTEXT or SASL_PLAINTEXT in the --command-config file.",
+        )
+    return f"{server} does not answer as a Kafka broker.", again
+
+
+def _speaks_http(place: tuple[str, int]) -> bool:
+    try:
+        with socket.create_connection(place, timeout=_PROBE_SECONDS) as connection:
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            answer = connection.recv(64)
+    except OSError:
+        return False
+    # A web server that wants TLS says so in plain HTTP: then TLS is the better answer.
+    return answer.startswith(b"HTTP/") and b" 400 " not in answer
+
+
+def _speaks_tls(place: tuple[str, int]) -> bool:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection(place, timeout=_PROBE_SECONDS) as connection,
+            context.wrap_socket(connection),
+        ):
+            return True
+    except ssl.SSLError as error:
+        # A server that refuses our side of the handshake in an alert has spoken TLS.
+        return "ALERT" in str(error).upper()
+    except OSError:
+        return False

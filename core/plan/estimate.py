@@ -97,7 +97,7 @@ def estimate_within(state: ClusterState, load: Load, plan: Plan, seconds: float)
     if not what.copies:
         return _at(what, state, UNLIMITED)
     loads = side_loads(what).values()
-    needed = math.ceil(max((load.required_bytes_per_s(seconds) for load in loads)))
+    needed = math.ceil(max(load.required_bytes_per_s(seconds) for load in loads))
     recommended = _least_rate(what, state, seconds)
     if recommended is None:
         estimate = _at(what, state, needed)

@@ -1,0 +1,131 @@
+"""Plan as a value: edits, differences, and the laws they keep."""
+
+from __future__ import annotations
+
+import pytest
+from clusters import cluster, tp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.plan.plan import Move, Plan, current_target
+
+BROKERS = range(7)
+assignments = st.permutations(BROKERS).flatmap(
+    lambda order: st.integers(1, 4).map(lambda count: tuple(order[:count]))
+)
+moves = st.builds(
+    Move,
+    st.builds(lambda topic, p: tp(f"{topic}-{p}"), st.sampled_from("ab"), st.integers(0, 5)),
+    assignments,
+    assignments,
+)
+plans = st.lists(moves, unique_by=lambda move: move.tp).map(Plan.of)
+states = st.dictionaries(
+    st.builds(lambda topic, p: f"{topic}-{p}", st.sampled_from("ab"), st.integers(0, 5)),
+    assignments,
+    min_size=1,
+).map(lambda replicas: cluster(replicas, brokers=BROKERS))
+
+
+@given(plans)
+def test_inverse_of_inverse_is_the_plan(plan):
+    assert plan.inverse().inverse() == plan
+
+
+@given(plans)
+def test_an_inverse_adds_what_was_removed(plan):
+    for there, back in zip(plan, plan.inverse(), strict=True):
+        assert set(there.adding) == set(back.removing)
+        assert set(there.removing) == set(back.adding)
+
+
+@given(plans)
+def test_moves_are_sorted_and_change_something(plan):
+    assert [move.tp for move in plan] == sorted(move.tp for move in plan)
+    assert all(move.before != move.after for move in plan)
+
+
+@given(states, st.data())
+def test_any_edits_and_their_way_back_leave_an_empty_plan(state, data):
+    """Base is kept through edits, so putting every partition back is no change at all."""
+    plan = Plan()
+    for _ in range(data.draw(st.integers(1, 6))):
+        partition = state.tp(data.draw(st.integers(0, state.partition_count - 1)))
+        plan = plan.with_target(state, partition, data.draw(assignments))
+    for move in plan:
+        assert move.before == current_target(state, move.tp)
+        plan = plan.with_target(state, move.tp, move.before)
+    assert plan.moves == ()
+
+
+@given(states, st.data())
+def test_a_move_keeps_place_and_number_of_replicas(state, data):
+    index = data.draw(st.integers(0, state.partition_count - 1))
+    partition, before = state.tp(index), state.replicas(index)
+    place = data.draw(st.integers(0, len(before) - 1))
+    free = [b for b in BROKERS if b not in before]
+    destination = data.draw(st.sampled_from(free))
+
+    after = Plan().with_move(state, partition, before[place], destination).target(state, partition)
+
+    assert after == (*before[:place], destination, *before[place + 1 :])
+
+
+@given(states, st.data())
+def test_a_leader_edit_moves_no_data(state, data):
+    index = data.draw(st.integers(0, state.partition_count - 1))
+    partition = state.tp(index)
+    broker = data.draw(st.sampled_from(state.replicas(index)))
+
+    plan = Plan().with_leader(state, partition, broker)
+
+    assert plan.target(state, partition)[0] == broker
+    assert sorted(plan.target(state, partition)) == sorted(state.replicas(index))
+    assert not any(move.moves_data for move in plan)
+
+
+DIFFERENCES = [
+    # before, after, adding, removing, preferred leader, moves data
+    ((1, 2, 3), (4, 5, 3), (4, 5), (1, 2), (1, 4), True),
+    ((0, 1, 2), (0, 1, 4, 2), (4,), (), (0, 0), True),
+    ((2, 3, 0), (2, 3), (), (0,), (2, 2), False),
+    ((0, 1, 2), (1, 2, 0), (), (), (0, 1), False),
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "adding", "removing", "leaders", "moves_data"), DIFFERENCES
+)
+def test_differences(before, after, adding, removing, leaders, moves_data):
+    move = Move(tp("t-0"), before, after)
+    assert (move.adding, move.removing) == (adding, removing)
+    assert move.preferred_leader == leaders
+    assert move.moves_data is moves_data
+    assert move.only_reorders is (not adding and not removing)
+
+
+@pytest.mark.parametrize(("source", "destination"), [(3, 4), (0, 1)])
+def test_a_move_needs_a_source_and_a_free_destination(source, destination):
+    state = cluster({"t-0": [0, 1]}, brokers=range(5))
+    with pytest.raises(ValueError, match="broker"):
+        Plan().with_move(state, tp("t-0"), source, destination)
+
+
+def test_a_stranger_does_not_become_leader():
+    state = cluster({"t-0": [0, 1]}, brokers=range(5))
+    with pytest.raises(ValueError, match="holds no replica"):
+        Plan().with_leader(state, tp("t-0"), 4)
+
+
+def test_an_edit_of_a_partition_in_flight_starts_from_where_it_is_going():
+    state = cluster(
+        {"t-0": [3, 0, 1]}, brokers=range(5), adding={"t-0": [3]}, removing={"t-0": [0]}
+    )
+    plan = Plan().with_move(state, tp("t-0"), 1, 4)
+    assert plan.moves[0].before == (3, 1)
+    assert plan.moves[0].after == (3, 4)
+
+
+def test_a_missing_partition_is_a_key_error():
+    with pytest.raises(KeyError, match="u-9"):
+        Plan().target(cluster({"t-0": [0]}), tp("u-9"))

@@ -1,0 +1,167 @@
+"""Plan files: Kafka's own form, ours beside it, and every file that is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from clusters import cluster, tp
+from hypothesis import given
+from test_plan import plans
+
+from core.cluster.state import Topic
+from core.errors import DocumentError, ExitCode
+from core.plan.plan import Move, Plan
+from core.plan.reassignment import (
+    compact,
+    dump,
+    read_document,
+    read_plan,
+    to_document,
+    to_kafka,
+)
+
+STATE = cluster(
+    {"foo-0": [0, 1, 2], "foo-1": [1, 2, 0], "bar-0": [2, 3]},
+    brokers=range(5),
+    topics=[Topic("foo", "foo-id"), Topic("bar", "bar-id")],
+)
+PLAN = Plan.of(
+    [
+        Move(tp("foo-1"), (1, 2, 0), (1, 2, 4), "foo-id"),
+        Move(tp("bar-0"), (2, 3), (3, 2), "bar-id"),
+    ],
+    cluster_id="test-cluster",
+    notes=("relieve broker 0",),
+)
+
+
+def partitions(*rows) -> str:
+    return json.dumps({"version": 1, "partitions": list(rows)})
+
+
+def row(topic="foo", partition=0, replicas=(0, 1, 3), **more) -> dict:
+    return {"topic": topic, "partition": partition, "replicas": list(replicas), **more}
+
+
+def test_kafkas_form_byte_for_byte():
+    """As ReassignPartitionsCommand.formatAsReassignmentJson prints it."""
+    assert compact(to_kafka(PLAN)) == (
+        '{"version":1,"partitions":['
+        '{"topic":"bar","partition":0,"replicas":[3,2],"log_dirs":["any","any"]},'
+        '{"topic":"foo","partition":1,"replicas":[1,2,4],"log_dirs":["any","any","any"]}]}\n'
+    )
+
+
+def test_our_part_comes_after_kafkas():
+    assert dump(PLAN).startswith(compact(to_kafka(PLAN)).removesuffix("}\n") + ',"trimtab":{')
+
+
+def test_a_plan_file_keeps_the_whole_plan(tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text(dump(PLAN))
+    assert read_plan(path, STATE) == PLAN
+    assert read_plan(path) == PLAN
+
+
+@given(plans.filter(len))
+def test_any_plan_survives_its_file(plan):
+    assert read_plan(dump(plan)) == plan
+
+
+def test_a_plain_file_takes_its_base_from_the_cluster():
+    plan = read_plan(partitions(row(replicas=[0, 1, 3]), row("bar", 0, [2, 3])), STATE)
+    assert plan.moves == (Move(tp("foo-0"), (0, 1, 2), (0, 1, 3), "foo-id"),)
+    assert plan.cluster_id == "test-cluster"
+
+
+def test_a_plain_file_keeps_what_changes_nothing_for_verification():
+    document = read_document(partitions(row("bar", 0, [2, 3])))
+    assert document.targets == {tp("bar-0"): (2, 3)}
+
+
+@pytest.mark.parametrize("version", [{}, {"version": 1}])
+def test_no_version_is_version_1(version):
+    text = json.dumps(version | {"partitions": [row()]})
+    assert len(read_plan(text, STATE)) == 1
+
+
+def test_a_byte_order_mark_and_unknown_keys_are_ignored(tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text("\ufeff" + partitions(row(comment="mine")), encoding="utf-8")
+    assert len(read_plan(path, STATE)) == 1
+
+
+def with_ours(**change) -> str:
+    document = to_document(PLAN)
+    document["trimtab"] |= change
+    return json.dumps(document)
+
+
+REFUSED = {
+    "not JSON": ('{"version": 1,\n "partitions": [}', "line 2, column 17"),
+    "empty file": ("", "line 1, column 1"),
+    "a list": ("[]", "expected an object"),
+    "a number": ("7", "expected an object"),
+    "nested too deeply": ("[" * 100_000, "nested too deeply"),
+    "no partitions": (partitions(), "has no partitions"),
+    "partitions absent": ('{"version": 1}', "has no partitions"),
+    "topics to move": ('{"version": 1, "topics": [{"topic": "foo"}]}', "topics to move"),
+    "partitions no list": ('{"version": 1, "partitions": {}}', "partitions: expected a list"),
+    "same partition twice": (partitions(row(), row(replicas=[1])), "names foo-0 twice"),
+    "same broker twice": (partitions(row(replicas=[0, 0])), "on broker 0 twice"),
+    "no replica": (partitions(row(replicas=[])), "without a replica"),
+    "version 2": ('{"version": 2, "partitions": []}', "has version 2"),
+    "version true": ('{"version": true, "partitions": []}', "has version true"),
+    "version text": ('{"version": "1", "partitions": []}', 'has version "1"'),
+    "row no object": (partitions("foo-0"), "partitions[0]: expected an object"),
+    "no topic": (partitions({"partition": 0, "replicas": [1]}), "topic: expected a text"),
+    "topic a number": (partitions(row(topic=3)), "topic: expected a text, found 3"),
+    "partition a text": (partitions(row(partition="0")), 'expected a number from 0, found "0"'),
+    "partition negative": (partitions(row(partition=-1)), "found -1"),
+    "partition true": (partitions(row(partition=True)), "found true"),
+    "replica a fraction": (partitions(row(replicas=[1.5])), "replicas[0]: expected a number"),
+    "replicas absent": (partitions({"topic": "t", "partition": 0}), "found nothing"),
+    "broker beyond an int": (partitions(row(replicas=[2**31])), "found 2147483648"),
+    "log dirs short": (partitions(row(log_dirs=["any"])), "3 replicas and 1 log_dirs"),
+    "log dir chosen": (partitions(row(log_dirs=["any", "/d1", "any"])), "log dir /d1"),
+    "missing topic": (partitions(row(topic="baz")), "topic baz, which the cluster does not have"),
+    "missing partition": (partitions(row(partition=7)), "foo has 2 partitions"),
+    "missing broker": (partitions(row(replicas=[0, 9])), "broker 9, which the cluster does not"),
+    "another cluster": (with_ours(cluster_id="other"), "is for cluster other"),
+    "a newer format": (with_ours(format="trimtab.plan/2"), "trimtab.plan/2"),
+    "a strange format": (with_ours(format="plan"), "trimtab.format"),
+    "ours no object": (
+        json.dumps({"partitions": [row()], "trimtab": []}),
+        "trimtab: expected an object",
+    ),
+    "base with wrong types": (with_ours(base=[{"topic": 1}]), "trimtab.base[0].topic"),
+    "notes with wrong types": (with_ours(notes=[1]), "trimtab.notes[0]"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    text, words = REFUSED[name]
+    with pytest.raises(DocumentError) as refusal:
+        read_plan(text, STATE)
+    assert words in refusal.value.title
+    assert refusal.value.next
+    assert "\n" not in refusal.value.title
+    assert refusal.value.exit_code == ExitCode.USAGE
+
+
+def test_a_plain_file_without_a_cluster_is_refused():
+    with pytest.raises(DocumentError, match="does not say what foo-0 is now"):
+        read_plan(partitions(row()))
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(DocumentError, match="cannot be read: No such file"):
+        read_plan(tmp_path / "none.json")
+    with pytest.raises(DocumentError, match="cannot be read: Is a directory"):
+        read_plan(tmp_path)
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DocumentError, match="byte 0 is not UTF-8"):
+        read_plan(binary)

@@ -128,19 +128,17 @@ class Admin:
 
         if not partitions:
             return {}
+        # Both of this call's timeouts are broken in confluent-kafka 2.16 (a SystemError), so the
+        # future's own is used.
+        future = self._client().elect_leaders(
+            ElectionType.PREFERRED, [TheirPartition(tp.topic, tp.partition) for tp in partitions]
+        )
         try:
-            answers = (
-                self._client()
-                .elect_leaders(
-                    ElectionType.PREFERRED,
-                    [TheirPartition(tp.topic, tp.partition) for tp in partitions],
-                    request_timeout=_ELECTION_SECONDS,
-                    operation_timeout=_ELECTION_SECONDS,
-                )
-                .result()
-            )
+            answers = future.result(_ELECTION_SECONDS)
         except KafkaException as error:
             raise self._explained(error) from error
+        except TimeoutError as error:
+            raise unreachable(self._settings, "No answer to the election of leaders.") from error
         return {
             TopicPartition(tp.topic, tp.partition): None if error is None else _fault(error)
             for tp, error in answers.items()
@@ -229,7 +227,9 @@ _ALL_DOWN = "ALL_BROKERS_DOWN"
 
 def _fault(error: Any) -> Fault:
     """Return librdkafka's error by Kafka's name; its own (negative) codes are told apart."""
-    inner = error.args[0] if getattr(error, "args", None) else error
+    from confluent_kafka import KafkaException
+
+    inner = error.args[0] if isinstance(error, KafkaException) else error
     code = inner.code()
     if code > 0:
         found = fault(code, inner.str())

@@ -24,6 +24,14 @@ _BROKER_SECONDS = 4.0
 _CONTROLLER_SECONDS = 15.0
 _RETRY_SECONDS = 0.1
 _NOT_CONTROLLER = 41
+# Where kafka-python's names are not Kafka's own.
+_NAMES = {
+    -1: "UNKNOWN_SERVER_ERROR",
+    6: "NOT_LEADER_OR_FOLLOWER",
+    10: "MESSAGE_TOO_LARGE",
+    17: "INVALID_TOPIC_EXCEPTION",
+    39: "INVALID_REPLICA_ASSIGNMENT",
+}
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -272,7 +280,7 @@ def fault(code: int, message: str | None = None) -> Fault | None:
         return None
     from kafka.errors import for_code
 
-    name = getattr(for_code(code), "message", None) or f"ERROR_{code}"
+    name = _NAMES.get(code) or getattr(for_code(code), "message", None) or f"ERROR_{code}"
     return Fault(name, message or "")
 
 

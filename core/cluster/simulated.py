@@ -63,10 +63,10 @@ class SimulatedCluster:
     """A ClusterClient in process. All calls are safe from several threads."""
 
     def __init__(self, spec: ClusterSpec, seed: int = 0) -> None:
-        self.spec = spec
+        self.spec = replace(spec, topics=tuple(sorted(spec.topics, key=lambda t: t.name)))
         self.clock = SimulatedClock(self)
         self._lock = threading.RLock()
-        self._engine = Engine(spec, seed)
+        self._engine = Engine(self.spec, seed)
         self._described: tuple[int, ClusterState] | None = None
 
     # -- time and faults ---------------------------------------------------------------------------

@@ -1,176 +1,374 @@
-"""What a run looks like from outside: the values that screens and commands show.
+"""A run's progress: the pure fold of a journal into the RunView that screens and commands show.
 
-`read_run` folds a journal into a RunView; it never asks the cluster and changes nothing.
+Times are the journal's own, so a run on a simulated clock reads like any other.
 """
 
 from __future__ import annotations
 
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
 
-from core.cluster.state import TopicPartition
-
-
-class RunState(Enum):
-    """Where a run stands; the values are what `--json` prints."""
-
-    STARTING = "starting"
-    RUNNING = "running"
-    WAITING = "waiting"
-    CANCELLING = "cancelling"
-    DONE = "done"
-    CANCELLED = "cancelled"
-    INCOMPLETE = "incomplete"
-    FAILED = "failed"
-    DIED = "died"
-
-    @property
-    def ended(self) -> bool:
-        """Return whether nothing more will happen (a dead run may have left something behind)."""
-        return self in _ENDED
-
-
-_ENDED = frozenset(
-    (
-        RunState.DONE,
-        RunState.CANCELLED,
-        RunState.INCOMPLETE,
-        RunState.FAILED,
-        RunState.DIED,
-    )
+from core.run import process
+from core.run.history import History, MoveHistory, Outcome, Phase
+from core.run.journal import Journal, JournalError, Record, Sample, journal_path
+from core.run.story import side_word, story
+from core.run.throttle import RateIntent, Side
+from core.run.view import (
+    BrokerProgress,
+    Leftovers,
+    Level,
+    MoveProgress,
+    MoveState,
+    RunEvent,
+    RunState,
+    RunSummary,
+    RunView,
 )
+from core.units import format_rate
+
+__all__ = [
+    "BrokerProgress",
+    "Leftovers",
+    "Level",
+    "MoveProgress",
+    "MoveState",
+    "RunEvent",
+    "RunState",
+    "RunSummary",
+    "RunView",
+    "left_seconds",
+    "minutes_left",
+    "read_run",
+    "run_view",
+    "summary",
+]
+
+RATE_SECONDS = 12.0
+"""Rates *now* are over one quota window: within it a throttled copy stalls and bursts."""
+STUCK_SECONDS = 30.0
+"""No byte for this long, longer than two quota windows, is stuck."""
+GROWTH_SECONDS = 20.0
+STARTING_SECONDS = 30.0
 
 
-class MoveState(Enum):
-    QUEUED = "queued"
-    MOVING = "moving"
-    STUCK = "stuck"
-    DONE = "done"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
+def left_seconds(elapsed: float, total_bytes: float, moved_bytes: float) -> float | None:
+    """Return the time left at the average so far; None while nothing has moved."""
+    if moved_bytes <= 0 or elapsed <= 0:
+        return None
+    return max(0.0, elapsed * (total_bytes - moved_bytes) / moved_bytes)
 
 
-class Level(Enum):
-    """How an event is to be read: blue for ours, green for good, amber to look, red to act."""
+def minutes_left(elapsed: float, total_bytes: float, moved_bytes: float) -> int | None:
+    """Return `left_seconds` in whole minutes."""
+    left = left_seconds(elapsed, total_bytes, moved_bytes)
+    return None if left is None else round(left / 60)
 
-    INFO = "info"
-    GOOD = "good"
-    LOOK = "look"
-    ACT = "act"
+
+def read_run(cluster_id: str, run: str) -> RunView:
+    """Return a run as its journal tells it; raises JournalError when it cannot be read."""
+    path = journal_path(cluster_id, run)
+    with Journal.open(path) as journal:
+        records, samples = journal.records(), journal.samples()
+    try:
+        history = History.fold(records)
+    except (ValueError, KeyError, TypeError) as error:
+        raise JournalError(f"The journal {path} is damaged: {error}.") from error
+    if history.pid is None:
+        living = time.time() - path.stat().st_mtime < STARTING_SECONDS
+    else:
+        living = process.alive(history.pid, history.pid_started)
+    return run_view(records, samples, living=living, history=history)
+
+
+def run_view(
+    records: Sequence[Record],
+    samples: Sequence[Sample],
+    *,
+    living: bool,
+    history: History | None = None,
+) -> RunView:
+    """Return the view of these records; `living` says whether the run's process is there."""
+    history = history or History.fold(records)
+    tracks = _tracks(samples)
+    down = frozenset(samples[-1].payload["down"] if samples else ())
+    seen_at = max(filter(None, (history.last_at, samples[-1].at if samples else None)))
+    moves = tuple(_move(history, i, m, tracks.get(i), down) for i, m in enumerate(history.moves))
+    state = _state(history, living)
+    flying = [m for m in moves if m.state in (MoveState.MOVING, MoveState.STUCK)]
+    total = sum(m.total_bytes or 0 for m in moves)
+    moved = sum(m.moved_bytes for m in moves)
+    first = min((m.submitted_at for m in history.moves if m.submitted_at), default=None)
+    last = samples[-1].at if samples and flying else (history.ended_at or seen_at)
+    elapsed = (last - first).total_seconds() if first else 0.0
+    average = moved / elapsed if elapsed > 0 and moved else None
+    now = sum(m.bytes_per_s or 0.0 for m in flying) if flying and samples else None
+    estimated = history.estimate.get("seconds") if history.estimate else None
+    left = None if state.ended else left_seconds(elapsed, total, moved)
+    if left is None and not state.ended and estimated is not None:
+        left = max(0.0, estimated - elapsed)
+    return RunView(
+        run=history.run,
+        cluster_id=history.cluster_id,
+        cluster_name=history.cluster_name,
+        state=state,
+        why=_why(history, state),
+        pid=history.pid,
+        started_at=history.created_at,
+        ended_at=history.ended_at,
+        seen_at=seen_at,
+        rate_bytes_per_s=history.rate_bytes_per_s,
+        total_bytes=total,
+        moved_bytes=moved,
+        bytes_per_s=None if state.ended else now,
+        average_bytes_per_s=average,
+        left_seconds=left,
+        left_range=_range(total - moved, now, average) if left is not None else None,
+        estimated_seconds=estimated,
+        moves=moves,
+        brokers=() if state.ended else _brokers(history, tracks, down),
+        events=story(records, history),
+        batches=history.batches,
+        leftovers=leftovers(history) if state is RunState.DIED else None,
+        who=f"{history.who} on {history.host}",
+    )
+
+
+def summary(view: RunView) -> RunSummary:
+    return RunSummary(
+        run=view.run,
+        cluster_id=view.cluster_id,
+        state=view.state,
+        started_at=view.started_at,
+        ended_at=view.ended_at,
+        moves=len(view.moves),
+        done=view.done,
+        total_bytes=view.total_bytes,
+        moved_bytes=view.moved_bytes,
+        rate_bytes_per_s=view.rate_bytes_per_s,
+        who=view.who,
+    )
+
+
+def leftovers(history: History) -> Leftovers:
+    """Return what stands in the cluster because of this run, as far as its journal knows."""
+    return Leftovers(
+        moves=tuple(history.moves[i].move.tp for i in history.in_flight),
+        lists=tuple((i.topic, i.side.value, i.pairs) for i in history.lists.values()),
+        rates=tuple(
+            (r.broker, r.side.value, r.rate_bytes_per_s)
+            for r in history.rates.values()
+            if r.rate_bytes_per_s is not None
+        ),
+    )
+
+
+def _state(history: History, living: bool) -> RunState:
+    if history.ended is not None:
+        return RunState(history.ended.value)
+    if not living:
+        return RunState.DIED
+    if history.cancel_requested:
+        return RunState.CANCELLING
+    if history.waiting:
+        return RunState.WAITING
+    return RunState.RUNNING if history.preflight else RunState.STARTING
+
+
+def _why(history: History, state: RunState) -> str:
+    if state is RunState.DIED:
+        return f"its process (pid {history.pid or '?'}) has died"
+    if history.ended in (Outcome.FAILED, Outcome.INCOMPLETE):
+        return history.ended_why
+    return history.waiting if not state.ended else ""
+
+
+# -- one move ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class MoveProgress:
-    """One partition of a run; bytes are over all its new replicas."""
-
-    tp: TopicPartition
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    total_bytes: int | None
-    moved_bytes: int
-    bytes_per_s: float | None
-    left_seconds: float | None
-    state: MoveState
-    why: str
-    """In words, short: why it is stuck, failed or cancelled; "" when there is nothing to say."""
-    batch: int
-    """Counted from 1."""
-    done_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerProgress:
-    """One broker and side of a run against its limit; `limit_bytes_per_s` None is unlimited."""
-
-    broker: int
-    side: str
-    """`sends` or `receives`."""
-    bytes_per_s: float | None
-    limit_bytes_per_s: int | None
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RunEvent:
-    """One line of the run's story, in plain words."""
+class _Point:
+    """What one sample says of one move."""
 
     at: datetime
-    kind: str
-    text: str
-    level: Level = Level.INFO
-
-
-@dataclass(frozen=True, slots=True)
-class Leftovers:
-    """What a run that died left in the cluster, as far as its journal says."""
-
-    moves: tuple[TopicPartition, ...] = ()
-    lists: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
-    """(topic, `leader` or `follower`, our `partition:broker` pairs)."""
-    rates: tuple[tuple[int, str, int], ...] = ()
-    """(broker, `leader` or `follower`, the bytes/s that we set)."""
-
-    def __bool__(self) -> bool:
-        return bool(self.moves or self.lists or self.rates)
-
-
-@dataclass(frozen=True, slots=True)
-class RunView:
-    """A run as its journal tells it. `events` are oldest first."""
-
-    run: str
-    cluster_id: str
-    cluster_name: str
-    state: RunState
-    why: str
-    """Why it waits or how it ended, in words; "" when there is nothing to say."""
-    pid: int | None
-    started_at: datetime
-    ended_at: datetime | None
-    seen_at: datetime
-    """When the newest thing in the journal happened."""
-    rate_bytes_per_s: int
-    """The chosen throttle; units.UNLIMITED for none."""
-    total_bytes: int
-    moved_bytes: int
-    bytes_per_s: float | None
-    average_bytes_per_s: float | None
-    left_seconds: float | None
-    left_range: tuple[float, float] | None
-    estimated_seconds: float | None
-    moves: tuple[MoveProgress, ...]
-    brokers: tuple[BrokerProgress, ...]
-    events: tuple[RunEvent, ...]
-    batches: int
-    leftovers: Leftovers | None = None
+    size_bytes: int | None
+    leader: int | None
+    arrived: tuple[int | None, ...]
+    since: float
+    """When its last byte came, as a timestamp."""
 
     @property
-    def done(self) -> int:
-        """Return how many moves are done."""
-        return sum(move.state is MoveState.DONE for move in self.moves)
-
-    @property
-    def stuck(self) -> int:
-        return sum(move.state is MoveState.STUCK for move in self.moves)
-
-    @property
-    def elapsed_seconds(self) -> float:
-        return ((self.ended_at or self.seen_at) - self.started_at).total_seconds()
+    def bytes(self) -> int:
+        return sum(size or 0 for size in self.arrived)
 
 
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """One line of `runs ls`."""
+def _tracks(samples: Iterable[Sample]) -> dict[int, list[_Point]]:
+    """Return the samples of each move, oldest first."""
+    tracks: defaultdict[int, list[_Point]] = defaultdict(list)
+    for sample in samples:
+        for index, size, leader, arrived, since in sample.payload["moves"]:
+            tracks[index].append(_Point(sample.at, size, leader, tuple(arrived), since))
+    return tracks
 
-    run: str
-    cluster_id: str
-    state: RunState
-    started_at: datetime
-    ended_at: datetime | None
-    moves: int
-    done: int
-    total_bytes: int
-    moved_bytes: int
-    rate_bytes_per_s: int
-    who: str
+
+def _move(
+    history: History,
+    index: int,
+    m: MoveHistory,
+    track: list[_Point] | None,
+    down: frozenset[int],
+) -> MoveProgress:
+    newest = track[-1] if track else None
+    size = newest.size_bytes if newest and newest.size_bytes is not None else m.size_bytes
+    copies = len(m.move.adding)
+    total = 0 if not copies else None if size is None else size * copies
+    arrived = newest.bytes if newest and m.phase is not Phase.QUEUED else 0
+    moved = arrived if total is None else min(arrived, total)
+    rate: float | None = None
+    left: float | None = None
+    why = m.why
+    match m.phase:
+        case Phase.QUEUED:
+            state = MoveState.QUEUED
+            if history.ended is not None:
+                state, why = MoveState.CANCELLED, "not started"
+        case Phase.DONE:
+            state, moved = MoveState.DONE, total or arrived
+        case Phase.FAILED:
+            state = MoveState.FAILED
+        case Phase.CANCELLED:
+            state = MoveState.CANCELLED
+        case Phase.SUBMITTING | Phase.SUBMITTED:
+            rate = _rate(m, track)
+            stuck = _stuck(history, m, track, down)
+            state, why = (MoveState.STUCK, stuck) if stuck else (MoveState.MOVING, "")
+            if rate and total is not None and not stuck:
+                left = max(0.0, total - moved) / rate
+    return MoveProgress(
+        tp=m.move.tp,
+        before=m.move.before,
+        after=m.move.after,
+        total_bytes=total,
+        moved_bytes=moved,
+        bytes_per_s=rate,
+        left_seconds=left,
+        state=state,
+        why=why,
+        batch=m.batch + 1,
+        done_at=m.ended_at,
+    )
+
+
+def _window(track: list[_Point]) -> tuple[_Point, _Point]:
+    newest = track[-1]
+    start = next(p for p in track if (newest.at - p.at).total_seconds() <= RATE_SECONDS)
+    return start, newest
+
+
+def _rate(m: MoveHistory, track: list[_Point] | None) -> float | None:
+    """Return bytes/s over the last quota window, or since the submission when that is shorter."""
+    if not track:
+        return None
+    start, newest = _window(track)
+    begun, seconds = start.bytes, (newest.at - start.at).total_seconds()
+    if m.submitted_at is not None:
+        whole = (newest.at - m.submitted_at).total_seconds()
+        if whole <= RATE_SECONDS:
+            begun, seconds = 0, whole
+    return max(0, newest.bytes - begun) / seconds if seconds > 0 else None
+
+
+def _stuck(
+    history: History, m: MoveHistory, track: list[_Point] | None, down: frozenset[int]
+) -> str:
+    """Return why a move in flight gets nowhere, in words; "" while it does or may still."""
+    gone = [b for b in m.move.adding if b in down]
+    if gone:
+        return f"b{gone[0]} is down"
+    if not track:
+        return ""
+    newest = track[-1]
+    idle = newest.at.timestamp() - newest.since
+    whole = newest.size_bytes is not None and newest.bytes >= newest.size_bytes * len(m.move.adding)
+    if idle >= STUCK_SECONDS and not whole:
+        for broker in m.move.adding:
+            rate = _limit(history, broker, Side.FOLLOWER)
+            if rate is not None and rate.rate_bytes_per_s is None:
+                return f"b{broker} has a quota that is not ours"
+        if newest.leader is not None and newest.leader in down:
+            return f"b{newest.leader}, its leader, is down"
+        return "no byte has come"
+    first = next((p for p in track if (newest.at - p.at).total_seconds() >= GROWTH_SECONDS), None)
+    if first is not None and first.size_bytes is not None and newest.size_bytes is not None:
+        grown = (newest.size_bytes - first.size_bytes) * len(m.move.adding)
+        if grown > 0 and grown >= newest.bytes - first.bytes and not whole:
+            return "throttle below what is produced"
+    return ""
+
+
+# -- the whole -------------------------------------------------------------------------------------
+
+
+def _range(
+    left_bytes: float, now: float | None, average: float | None
+) -> tuple[float, float] | None:
+    """Return the time left at the better and at the worse of the two rates, a tenth wider."""
+    rates = [rate for rate in (now, average) if rate]
+    if not rates or left_bytes < 0:
+        return None
+    return 0.9 * left_bytes / max(rates), 1.1 * left_bytes / min(rates)
+
+
+def _limit(history: History, broker: int, side: Side) -> RateIntent | None:
+    """Return what was last intended for a broker and side, given back since or not."""
+    return next(
+        (
+            rate
+            for batch in reversed(history.throttles.values())
+            for rate in batch.rates
+            if rate.broker == broker and rate.side is side
+        ),
+        None,
+    )
+
+
+def _brokers(
+    history: History, tracks: Mapping[int, list[_Point]], down: frozenset[int]
+) -> tuple[BrokerProgress, ...]:
+    """Return the brokers and sides of the moves in flight, the busiest first."""
+    flows: defaultdict[tuple[int, Side], float] = defaultdict(float)
+    for index in history.in_flight:
+        m, track = history.moves[index], tracks.get(index)
+        if not track or not m.move.moves_data:
+            continue
+        rate = _rate(m, track) or 0.0
+        start, newest = _window(track)
+        came = [
+            (end or 0) - (begin or 0)
+            for begin, end in zip(start.arrived, newest.arrived, strict=True)
+        ]
+        whole = sum(came)
+        for broker, part in zip(m.move.adding, came, strict=True):
+            share = part / whole if whole > 0 else 1 / len(came)
+            flows[broker, Side.FOLLOWER] += rate * share
+        if newest.leader is not None and newest.leader >= 0:
+            flows[newest.leader, Side.LEADER] += rate
+    rows = [_broker(history, *key, rate, down) for key, rate in flows.items()]
+    return tuple(sorted(rows, key=lambda row: (-(row.bytes_per_s or 0.0), row.broker, row.side)))
+
+
+def _broker(
+    history: History, broker: int, side: Side, rate: float, down: frozenset[int]
+) -> BrokerProgress:
+    intent = _limit(history, broker, side)
+    limit = intent.limit_bytes_per_s if intent else None
+    why = ""
+    if broker in down:
+        why = "down"
+    elif intent is not None and intent.rate_bytes_per_s is None:
+        why = f"foreign quota {format_rate(limit)}, kept"
+    elif limit is not None and rate >= 0.95 * limit:
+        why = "at its limit"
+    return BrokerProgress(broker, side_word(side), rate, limit, why)

@@ -1,0 +1,433 @@
+"""The runner carries steps out: it looks, asks `next_step`, journals the intent, then does it.
+
+It decides nothing that `core.run.step` could decide. Whatever fails, the journal says what was
+meant, and the next look says what came of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from core.clock import Clock
+from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
+from core.cluster.state import ClusterState, Reassignment, Topic, TopicPartition
+from core.errors import AccessDeniedError, RefusedError, UnreachableError
+from core.load.snapshot import Load
+from core.plan.check import Severity, check_plan, refuse
+from core.run import throttle
+from core.run.history import History, Outcome, Phase
+from core.run.journal import Journal, JournalError, Kind
+from core.run.sampling import Sampler
+from core.run.step import (
+    GONE,
+    Cancel,
+    End,
+    Ending,
+    IntendThrottles,
+    NoteEnded,
+    Observed,
+    Poll,
+    Preflight,
+    RemovePairs,
+    Reorder,
+    RestoreRates,
+    SetThrottles,
+    Step,
+    Submit,
+    next_step,
+)
+
+READ_BACK_SECONDS = 10.0
+DESCRIBE_SECONDS = 1.0
+LOST_SECONDS = 5.0
+"""How long to wait before asking again when the cluster or the journal's disk does not answer."""
+MIN_INSYNC = "min.insync.replicas"
+
+_MISSING = "UNKNOWN_TOPIC_OR_PARTITION"
+_AGAIN = frozenset(
+    (
+        *("NOT_CONTROLLER", "REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NETWORK_EXCEPTION"),
+        *("_TIMED_OUT", "_TRANSPORT", "THROTTLING_QUOTA_EXCEEDED", "UNKNOWN_SERVER_ERROR"),
+    )
+)
+
+log = logging.getLogger(__name__)
+
+
+class Runner:
+    """One run's process: owns the journal's records; everything it knows is in `history`."""
+
+    def __init__(self, journal: Journal, client: ClusterClient, clock: Clock) -> None:
+        self.journal, self._client, self._clock = journal, client, clock
+        self.history = History.fold(journal.records())
+        self._sampler = Sampler(client, clock)
+        self._state: ClusterState | None = None
+        self._described = -DESCRIBE_SECONDS
+        self._describe_took = 0.0
+        self._listed: frozenset[TopicPartition] = frozenset()
+        self._steady: dict[TopicPartition, tuple[object, float]] = {}
+        self._last_step: Step | None = None
+        self._flying_since = clock.monotonic()
+
+    def run(self) -> Outcome:
+        """Carry the run to its end and return how it ended.
+
+        Raises TrimtabError when it could not begin; afterwards it waits for a cluster that does
+        not answer, and for a disk that takes no more.
+        """
+        while self.history.ended is None:
+            try:
+                self.advance()
+            except (UnreachableError, AccessDeniedError) as error:
+                if not self.history.preflight:
+                    self._write(Kind.ENDED, outcome=Outcome.FAILED.value, why=error.title)
+                    break
+                log.warning("waiting: %s", error)
+                self._note_waiting(error.title.rstrip("."))
+                self._clock.sleep(LOST_SECONDS)
+            except JournalError as error:
+                if not self.history.preflight:
+                    raise
+                log.error("%s", error)
+                self._clock.sleep(LOST_SECONDS)
+        assert self.history.ended is not None
+        return self.history.ended
+
+    def advance(self) -> Step:
+        """Look once, carry one step out, and return it."""
+        self._take_requests()
+        observed = self._look()
+        step = next_step(self.history, observed)
+        if step == self._last_step and not isinstance(step, Poll):
+            self._clock.sleep(self._pace())  # it did not help at once: brokers lag, or refuse
+        log.debug("%s", step)
+        self._carry_out(step, observed)
+        self._last_step = step
+        return step
+
+    # -- looking --------------------------------------------------------------------------------
+
+    def _take_requests(self) -> None:
+        for request in self.journal.requests(self.history.requests_seen):
+            self._write(Kind.REQUEST, seq=request.seq, kind=request.kind, **request.payload)
+
+    def _look(self) -> Observed:
+        """Return what the cluster shows; reassignments first, so that rows are never older."""
+        reassignments = self._client.reassignments()
+        flying = self.history.in_flight
+        tps = frozenset(self.history.moves[i].move.tp for i in flying)
+        listed = tps & reassignments.keys()
+        now = self._clock.monotonic()
+        age = now - self._described
+        if (
+            self._state is None
+            or not isinstance(self._last_step, Poll)
+            or listed != self._listed
+            or listed != tps
+            or age >= max(DESCRIBE_SECONDS, 10 * self._describe_took)
+        ):
+            self._state = self._client.describe()
+            self._described = self._clock.monotonic()
+            self._describe_took = self._described - now
+        self._listed = listed
+        return self._observed(self._state, reassignments, flying)
+
+    def _observed(
+        self,
+        state: ClusterState,
+        reassignments: Mapping[TopicPartition, Reassignment],
+        flying: list[int],
+    ) -> Observed:
+        queued = self.history.queued
+        wanted = flying or (
+            self.history.batch(self.history.moves[queued[0]].batch) if queued else []
+        )
+        rows = {}
+        for index in wanted:
+            move = self.history.moves[index].move
+            at, topic = state.find(move.tp), state.topic(move.tp.topic)
+            same = topic is not None and (not move.topic_id or topic.id in (None, move.topic_id))
+            if at is not None and same:
+                rows[move.tp] = state.row(at)
+        now = self._clock.monotonic()
+        steady: dict[TopicPartition, tuple[object, float]] = {}
+        for index in flying:
+            tp = self.history.moves[index].move.tp
+            row = rows.get(tp)
+            shape = (reassignments.get(tp), row and (row.replicas, row.leader))
+            known, since = self._steady.get(tp, (None, now))
+            if known != shape:
+                since = now
+            steady[tp] = (shape, since)
+        self._steady = steady
+        return Observed(
+            reassignments=reassignments,
+            rows=rows,
+            alive=frozenset(broker.id for broker in state.brokers if broker.alive),
+            steady_seconds={tp: now - since for tp, (_, since) in steady.items()},
+        )
+
+    # -- doing ----------------------------------------------------------------------------------
+
+    def _carry_out(self, step: Step, observed: Observed) -> None:
+        if not isinstance(step, Poll | NoteEnded):
+            self._note_waiting("")
+        match step:
+            case Preflight():
+                self._preflight()
+            case IntendThrottles(batch):
+                self._intend(batch, observed)
+            case SetThrottles(batch):
+                self._set_throttles(batch)
+            case Submit(moves):
+                self._submit(moves)
+            case NoteEnded(endings, stop):
+                self._note_ended(endings, stop)
+            case RemovePairs(lists):
+                self._remove_pairs(lists)
+            case RestoreRates(rates):
+                self._restore_rates(rates)
+            case Cancel(moves):
+                self._cancel(moves)
+            case Reorder(moves):
+                self._reorder(moves)
+            case Poll(waiting):
+                self._poll(waiting, observed)
+            case End(outcome, why):
+                self._write(Kind.ENDED, outcome=outcome.value, why=why)
+
+    def _preflight(self) -> None:
+        plan = self.history.plan
+        reassignments = self._client.reassignments()
+        state = self._client.describe()
+        if state.cluster_id != self.history.cluster_id:
+            self._write(
+                Kind.ENDED,
+                outcome=Outcome.FAILED.value,
+                why=f"this is cluster {state.cluster_id}, not {self.history.cluster_id}",
+            )
+            return
+        alive = {broker.id for broker in state.brokers if broker.alive}
+        involved = {b for move in plan for b in (*move.before, *move.after)}
+        state = state.with_logs(self._client.log_dirs(sorted(involved & alive)))
+        min_insync = self._min_insync({move.tp.topic for move in plan})
+        state = state.with_topics(
+            {
+                topic.name: _with_min_insync(topic, min_insync[topic.name])
+                for topic in state.topics
+                if topic.name in min_insync
+            }
+        )
+        findings = check_plan(state, Load.unknown(state), plan, reassignments=reassignments)
+        try:
+            refuse(findings, self.history.allowed)
+        except RefusedError as error:
+            why = f"{error.title} {error.detail.strip()}"
+            self._write(Kind.ENDED, outcome=Outcome.FAILED.value, why=why)
+            return
+        rows = [state.find(move.tp) for move in plan]
+        sizes = [-1 if row is None else int(state.partition_size_bytes[row]) for row in rows]
+        self._write(
+            Kind.PREFLIGHT,
+            sizes=[None if size < 0 else size for size in sizes],
+            leaders=[None if row is None else int(state.leader[row]) for row in rows],
+            min_insync=min_insync,
+            said=[[f.id, f.sentence] for f in findings if f.severity is Severity.UNSAFE],
+        )
+
+    def _min_insync(self, topics: Iterable[str]) -> dict[str, int]:
+        answers = self._client.configs([Resource.topic(t) for t in sorted(topics)], [MIN_INSYNC])
+        found = {}
+        for resource, answer in answers.items():
+            if not isinstance(answer, Fault) and MIN_INSYNC in answer:
+                found[resource.name] = int(answer[MIN_INSYNC].value or 1)
+        return found
+
+    def _intend(self, batch: int, observed: Observed) -> None:
+        moves = [m.move for m in self._queued_of(batch)]
+        topics, brokers = throttle.resources(moves, observed.alive)
+        found = self._configs(topics, throttle.LISTS)
+        found |= self._configs([Resource.broker(b) for b in sorted(brokers)], throttle.RATES)
+        faults = {r: a for r, a in found.items() if isinstance(a, Fault) and a.name != _MISSING}
+        if faults:
+            self._write(Kind.THROTTLE_FAILED, batch=batch, why=_first_fault("reading", faults))
+            return
+        lists = throttle.intend_lists(moves, found, self.history.lists)
+        rates = throttle.intend_rates(
+            moves,
+            self.history.rate_bytes_per_s,
+            found,
+            self.history.rates,
+            override=self.history.override_rates,
+        )
+        self._write(
+            Kind.THROTTLE_INTENT,
+            batch=batch,
+            lists=[i.to_json() for i in lists],
+            rates=[r.to_json() for r in rates],
+            foreign=[list(tp) for tp in observed.reassignments],
+        )
+
+    def _set_throttles(self, batch: int) -> None:
+        intent = self.history.throttles[batch]
+        for changes in (throttle.list_changes(intent.lists), throttle.rate_changes(intent.rates)):
+            faults = self._alter(changes)
+            if faults:
+                self._write(Kind.THROTTLE_FAILED, batch=batch, why=_first_fault("setting", faults))
+                return
+        topics = sorted({i.topic for i in intent.lists})
+        brokers = sorted({r.broker for r in intent.rates})
+        deadline = self._clock.monotonic() + READ_BACK_SECONDS
+        while True:
+            found = self._configs([Resource.topic(t) for t in topics], throttle.LISTS)
+            found |= self._configs([Resource.broker(b) for b in brokers], throttle.RATES)
+            off = throttle.not_in_force(intent.lists, intent.rates, found)
+            if not off:
+                self._write(Kind.THROTTLE_SET, batch=batch)
+                return
+            if self._clock.monotonic() >= deadline:
+                why = f"throttles were set but do not read back: {', '.join(off)}"
+                self._write(Kind.THROTTLE_FAILED, batch=batch, why=why)
+                return
+            self._clock.sleep(0.05)
+
+    def _submit(self, moves: tuple[int, ...]) -> None:
+        batch = self.history.moves[moves[0]].batch
+        self._write(Kind.SUBMITTING, batch=batch, moves=list(moves))
+        answers = self._client.alter_reassignments(
+            {self.history.moves[i].move.tp: self.history.moves[i].move.after for i in moves}
+        )
+        self._flying_since = self._clock.monotonic()
+        taken, endings = [], []
+        for i in moves:
+            fault = answers.get(self.history.moves[i].move.tp)
+            if fault is None:
+                taken.append(i)
+            elif fault.name == _MISSING:
+                endings.append(Ending(i, Phase.CANCELLED, GONE))
+            elif fault.name not in _AGAIN:
+                endings.append(Ending(i, Phase.FAILED, f"refused: {fault}"))
+        self._write(Kind.SUBMITTED, batch=batch, moves=taken)
+        if endings:
+            self._note_ended(tuple(endings), "")
+
+    def _note_ended(self, endings: tuple[Ending, ...], stop: str) -> None:
+        self._write(
+            Kind.MOVED,
+            moves=[
+                {"index": e.index, "phase": e.phase.value, "why": e.why, "leader": e.leader}
+                for e in endings
+            ],
+            stop=stop,
+        )
+
+    def _remove_pairs(self, lists: tuple[tuple[str, throttle.Side, tuple[str, ...]], ...]) -> None:
+        topics = [Resource.topic(t) for t in sorted({topic for topic, _, _ in lists})]
+        found = self._configs(topics, throttle.LISTS)
+        payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
+        self._write(Kind.PAIRS_REMOVING, lists=payload)
+        changes: list[ConfigChange] = []
+        for topic, side, pairs in lists:
+            changes += throttle.remove_changes(self.history.lists[topic, side], pairs, found)
+        failed = self._put_back(changes, throttle.LISTS) | _faulty(found)
+        done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
+        if done:
+            self._write(Kind.PAIRS_REMOVED, lists=done)
+
+    def _restore_rates(self, rates: tuple[tuple[int, throttle.Side], ...]) -> None:
+        brokers = [Resource.broker(b) for b in sorted({broker for broker, _ in rates})]
+        found = self._configs(brokers, throttle.RATES)
+        intents = [self.history.rates[key] for key in rates]
+        self._write(Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates])
+        changes = {i: throttle.restore_changes(i, found) for i in intents}
+        flat = [change for of_one in changes.values() for change in of_one]
+        failed = self._put_back(flat, throttle.RATES) | _faulty(found)
+        done = [
+            {
+                "broker": i.broker,
+                "side": i.side.value,
+                "how": throttle.how_restored(i, changes[i]),
+                "prior": i.prior if i.dynamic else None,
+            }
+            for i in intents
+            if Resource.broker(i.broker) not in failed
+        ]
+        if done:
+            self._write(Kind.RATE_RESTORED, rates=done)
+
+    def _put_back(self, changes: list[ConfigChange], names: Collection[str]) -> set[Resource]:
+        """Apply `changes` and read them back; return the resources that do not show them."""
+        faults = {r: f for r, f in self._alter(changes).items() if f.name != _MISSING}
+        left = [change for change in changes if change.resource not in faults]
+        deadline = self._clock.monotonic() + READ_BACK_SECONDS
+        while left:
+            touched = sorted({change.resource for change in left}, key=lambda r: r.name)
+            left = list(throttle.still_there(left, self._configs(touched, names)))
+            if not left or self._clock.monotonic() >= deadline:
+                break
+            self._clock.sleep(0.05)
+        for resource, fault in faults.items():
+            log.warning("%s %s: %s", resource.kind.value, resource.name, fault)
+        return set(faults) | {change.resource for change in left}
+
+    def _cancel(self, moves: tuple[int, ...]) -> None:
+        self._write(Kind.CANCELLING, moves=list(moves))
+        answers = self._client.cancel([self.history.moves[i].move.tp for i in moves])
+        sent = [i for i in moves if answers.get(self.history.moves[i].move.tp) is None]
+        self._write(Kind.CANCEL_SENT, moves=sent)
+
+    def _reorder(self, moves: tuple[int, ...]) -> None:
+        self._write(Kind.REORDERING, moves=list(moves))
+        answers = self._client.alter_reassignments(
+            {self.history.moves[i].move.tp: self.history.moves[i].move.before for i in moves}
+        )
+        faults = {str(tp): str(fault) for tp, fault in answers.items() if fault is not None}
+        self._write(Kind.REORDERED, moves=list(moves), faults=faults)
+
+    def _poll(self, waiting: str, observed: Observed) -> None:
+        self._note_waiting(waiting)
+        sample = self._sampler.sample(self.history, observed)
+        if sample is not None:
+            self.journal.sample(self._clock.now(), sample)
+        self._clock.sleep(self._pace())
+
+    # -- small helps ----------------------------------------------------------------------------
+
+    def _pace(self) -> float:
+        """Return how long to wait between looks: a short run is looked at more often."""
+        elapsed = self._clock.monotonic() - self._flying_since
+        return max(min(1.0, max(0.1, elapsed / 50)), min(10 * self._describe_took, 30.0))
+
+    def _note_waiting(self, why: str) -> None:
+        if why != self.history.waiting:
+            self._write(Kind.WAITING, why=why)
+
+    def _write(self, what: Kind, /, **payload: Any) -> None:
+        self.history.apply(self.journal.write(self._clock.now(), what, payload))
+
+    def _queued_of(self, batch: int) -> list[Any]:
+        moves = (self.history.moves[i] for i in self.history.batch(batch))
+        return [m for m in moves if m.phase is Phase.QUEUED]
+
+    def _configs(self, resources: list[Resource], names: Collection[str]) -> dict[Resource, Any]:
+        return dict(self._client.configs(resources, names)) if resources else {}
+
+    def _alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
+        answers = self._client.alter_configs(changes) if changes else {}
+        return {r: fault for r, fault in answers.items() if fault is not None}
+
+
+def _faulty(found: Mapping[Resource, Any]) -> set[Resource]:
+    """Return the resources that could not be read, though they may well be there."""
+    return {r for r, a in found.items() if isinstance(a, Fault) and a.name != _MISSING}
+
+
+def _first_fault(doing: str, faults: Mapping[Resource, Fault]) -> str:
+    resource, fault = next(iter(faults.items()))
+    return f"{doing} the throttle of {resource.kind.value} {resource.name} failed: {fault}"
+
+
+def _with_min_insync(topic: Topic, min_insync: int) -> Topic:
+    return Topic(topic.name, topic.id, min_insync, topic.retention_ms, topic.cleanup_policy)

@@ -1,0 +1,333 @@
+"""The run's own process: how it is started, found, asked for something, and what it does.
+
+`python -P -m core.run.service JOURNAL`: a fresh interpreter, away from the terminal, that holds
+the one lock of its cluster on this machine. Nothing depends on whoever started it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import getpass
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from core import paths
+from core.clock import SystemClock
+from core.cluster.connect import Address, connect
+from core.errors import ExitCode, TrimtabError, UsageError
+from core.plan.plan import Plan
+from core.run import process
+from core.run.journal import SUFFIX, Journal, JournalError, Kind, journal_path
+from core.run.progress import RunState, RunSummary, read_run, summary
+
+START_SECONDS = 20.0
+BATCH_SIZE = 200
+"""KRaft caps one operation at 10,000 records; a few hundred partitions stay far below."""
+REQUESTS = ("cancel",)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a plan is to be carried out; `allow` are the ids of checks that may speak against it."""
+
+    rate_bytes_per_s: int
+    cluster_name: str | None = None
+    allow: frozenset[str] = frozenset()
+    override_rates: bool = False
+    """Set our rate even over a lower one of somebody else's."""
+    batch_size: int = BATCH_SIZE
+
+
+class BusyError(TrimtabError):
+    """Another run works on this cluster, started on this machine."""
+
+    exit_code = ExitCode.REFUSED
+
+
+def start_run(
+    address: Address,
+    cluster_id: str,
+    plan: Plan,
+    options: RunOptions,
+    estimate: Mapping[str, Any] | None,
+) -> str:
+    """Start a detached process that carries `plan` out; return the run's id.
+
+    `estimate` is its JSON document, kept for the report. Raises BusyError while another run of
+    this cluster lives, JournalError when the journal cannot be made, TrimtabError when the
+    process does not come up.
+    """
+    lock = take_lock(cluster_id)
+    try:
+        journal = create_journal(address, cluster_id, plan, options, estimate, at=datetime.now(UTC))
+        path = journal.path
+        journal.close()
+        _spawn(path, lock)
+    finally:
+        os.close(lock)
+    _await_start(path, cluster_id)
+    return path.name.removesuffix(SUFFIX)
+
+
+def create_journal(
+    address: Address,
+    cluster_id: str,
+    plan: Plan,
+    options: RunOptions,
+    estimate: Mapping[str, Any] | None,
+    *,
+    at: datetime,
+) -> Journal:
+    """Make the journal of a new run, with everything that was asked, and name the run.
+
+    The name is the month, day and time of its start in UTC; a second one in a second gets -2.
+    """
+    stem = at.astimezone(UTC).strftime("%m%d-%H%M%S")
+    for attempt in range(1, 100):
+        run = stem if attempt == 1 else f"{stem}-{attempt}"
+        try:
+            journal = Journal.create(journal_path(cluster_id, run))
+        except FileExistsError:
+            continue
+        config = address.command_config
+        journal.write(
+            at,
+            Kind.CREATED,
+            {
+                "run": run,
+                "cluster_id": cluster_id,
+                "cluster_name": options.cluster_name or cluster_id[:8],
+                "address": {
+                    "bootstrap": address.bootstrap,
+                    "command_config": str(config.absolute()) if config else None,
+                },
+                "moves": [
+                    {
+                        "topic": move.tp.topic,
+                        "partition": move.tp.partition,
+                        "before": list(move.before),
+                        "after": list(move.after),
+                        "topic_id": move.topic_id,
+                    }
+                    for move in plan
+                ],
+                "notes": list(plan.notes),
+                "options": {
+                    "rate_bytes_per_s": options.rate_bytes_per_s,
+                    "allow": sorted(options.allow),
+                    "override_rates": options.override_rates,
+                    "batch_size": options.batch_size,
+                },
+                "estimate": estimate,
+                "who": _who(),
+                "host": socket.gethostname(),
+            },
+        )
+        return journal
+    raise JournalError(f"There are too many runs named {stem}.", next="Try again in a second.")
+
+
+# -- looking at runs -----------------------------------------------------------------------------
+
+
+def list_runs(cluster_id: str) -> tuple[RunSummary, ...]:
+    """Return the runs of a cluster that this machine knows, newest first.
+
+    Journals that cannot be read are left out here; `find_run` says what is wrong with one.
+    """
+    found = []
+    for path in _journals(cluster_id):
+        try:
+            found.append(summary(read_run(cluster_id, path.name.removesuffix(SUFFIX))))
+        except JournalError as error:
+            logging.getLogger(__name__).warning("%s", error)
+    return tuple(sorted(found, key=lambda run: run.started_at, reverse=True))
+
+
+def clusters_with_runs() -> tuple[str, ...]:
+    """Return the folder names of clusters that have journals here."""
+    root = paths.runs_dir("any").parent
+    return tuple(sorted(folder.name for folder in root.iterdir())) if root.is_dir() else ()
+
+
+def find_run(cluster_id: str, name: str) -> str:
+    """Return the id of the one run whose id contains `name`; raises UsageError otherwise."""
+    runs = [path.name.removesuffix(SUFFIX) for path in _journals(cluster_id)]
+    matching = [run for run in runs if run == name] or [run for run in runs if name in run]
+    if len(matching) == 1:
+        return matching[0]
+    what = "No run" if not matching else f"{len(matching)} runs"
+    known = ", ".join(sorted(matching or runs)[-5:]) or "none"
+    raise UsageError(f"{what} of this cluster match {name!r}.", next=f"There are: {known}.")
+
+
+def request(cluster_id: str, run: str, kind: str) -> None:
+    """Ask a run for something; it takes the request up within a second.
+
+    Raises UsageError for a run that has ended, JournalError when its journal cannot be written.
+    """
+    if kind not in REQUESTS:
+        raise UsageError(f"A run cannot be asked to {kind}.", next=f"Known: {', '.join(REQUESTS)}.")
+    view = read_run(cluster_id, run)
+    if view.state is RunState.DIED:
+        raise UsageError(
+            f"The process of run {run} has died; nobody is there to {kind} it.",
+            next=f"`trimtab runs show {run}` lists what it left.",
+        )
+    if view.state.ended:
+        raise UsageError(f"Run {run} has ended: {view.state.value}.", next="Nothing was changed.")
+    with Journal.open(journal_path(cluster_id, run)) as journal:
+        journal.ask(datetime.now(UTC), kind, {"who": _who(), "host": socket.gethostname()})
+
+
+def _journals(cluster_id: str) -> list[Path]:
+    return sorted(paths.runs_dir(cluster_id).glob(f"*{SUFFIX}"))
+
+
+def _who() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+# -- the process -----------------------------------------------------------------------------------
+
+
+def take_lock(cluster_id: str) -> int:
+    """Return a file descriptor that holds this cluster's lock; raises BusyError when it is held.
+
+    It goes with the process that holds it: a run that died does not hold it any more.
+    """
+    folder = paths.runs_dir(cluster_id)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise JournalError(
+            f"A run's journal cannot be made in {folder}: {error.strerror}.",
+            detail="No run starts without its journal.",
+            next="Free or mount that disk writable, or set TRIMTAB_HOME to another place.",
+        ) from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        running = [run.run for run in list_runs(cluster_id) if not run.state.ended]
+        who = f"Run {running[0]}" if running else "A run"
+        raise BusyError(
+            f"{who} is in progress on this cluster.",
+            next="Wait for its end, or follow it: `trimtab runs attach "
+            f"{running[0] if running else 'ID'}`.",
+        ) from error
+    return handle
+
+
+def _log_path(path: Path) -> Path:
+    return paths.log_dir() / f"run-{path.parent.name}-{path.name.removesuffix(SUFFIX)}.log"
+
+
+def _spawn(path: Path, lock: int) -> None:
+    """Start the process and return once it stands on its own (it forks before any import)."""
+    where = _log_path(path)
+    where.parent.mkdir(parents=True, exist_ok=True)
+    package_root = str(Path(__file__).resolve().parents[2])
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH")))),
+        "OPENBLAS_NUM_THREADS": "1",  # so that the process is single-threaded when it forks
+    }
+    with where.open("ab") as output:
+        subprocess.run(
+            [sys.executable, "-P", "-m", "core.run.service", str(path), str(lock)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=(lock,),
+            env=environment,
+            cwd="/",
+            start_new_session=True,
+            check=False,
+        )
+
+
+def _await_start(path: Path, cluster_id: str) -> None:
+    """Return when the process has written its first record; raise when it has died instead."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        with Journal.open(path) as journal:
+            if journal.records(after=1):
+                return
+        try:
+            os.close(take_lock(cluster_id))
+        except BusyError:
+            time.sleep(0.02)
+        else:
+            with Journal.open(path) as journal:
+                if journal.records(after=1):
+                    return
+            break
+    tail = _log_path(path).read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    raise TrimtabError(
+        "The run's process did not come up; nothing was changed.",
+        detail=tail[-1] if tail else "",
+        next=f"Its log is {_log_path(path)}.",
+    )
+
+
+def serve(path: Path) -> int:
+    """Carry a run to its end in this process; returns its exit code. The lock is held already."""
+    from core.run.runner import Runner
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    with Journal.open(path) as journal:
+        journal.check()
+        created = journal.records()[0].payload["address"]
+        config = created["command_config"]
+        address = Address(created["bootstrap"], Path(config) if config else None)
+        pid = os.getpid()
+        journal.write(
+            datetime.now(UTC), Kind.STARTED, {"pid": pid, "pid_started": process.started(pid)}
+        )
+        connection = None
+        try:
+            connection = connect(address)
+            Runner(journal, connection.client, connection.clock).run()
+        except TrimtabError as error:
+            logging.error("%s", error)
+            if any(record.kind is Kind.PREFLIGHT for record in journal.records()):
+                raise
+            journal.write(
+                SystemClock().now(), Kind.ENDED, {"outcome": "failed", "why": error.title}
+            )
+            return error.exit_code
+        finally:
+            if connection is not None:
+                connection.client.close()
+    return ExitCode.DONE
+
+
+def main(argv: list[str]) -> int:
+    """Detach, then serve: `JOURNAL LOCK`, where LOCK is the inherited descriptor of the lock."""
+    if os.fork():
+        os._exit(0)  # whoever started us need not wait for us, and no zombie is left
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return serve(Path(argv[0]))
+    except Exception:
+        logging.exception("the run's process ends on an error that it did not expect")
+        return ExitCode.FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -92,15 +92,21 @@ ACTIONS: tuple[Action, ...] = (
     Action("previous_trouble", "previous", ("N",), "Go to the trouble before.", (MAP,)),
     Action("mark", "mark", ("v",), "Mark the row; marked rows are carried together.", (MAP,)),
     Action("prefer", "make leader", ("L",), "Make this replica the preferred leader.", (MAP,)),
-    Action("undo", "undo", ("u",), "Take the last edit of the plan back.", (MAP,), footer=70),
-    Action("redo", "redo", ("U",), "Make the edit again.", (MAP,)),
-    Action("export", "export", ("e",), "Write the plan as Kafka's reassignment JSON.", (MAP,)),
+    Action("undo", "undo", ("u",), "Take the last edit back.", (MAP, PLAN), footer=70),
+    Action("redo", "redo", ("U",), "Make the edit again.", (MAP, PLAN)),
+    Action(
+        "export",
+        "export…",
+        ("e",),
+        "Write the plan as Kafka's reassignment JSON.",
+        (MAP, PLAN),
+    ),
     Action(
         "apply",
         "apply…",
         ("A",),
         "Carry the plan out, after you typed the cluster's name.",
-        (MAP,),
+        (MAP, PLAN),
         needs_write=True,
         footer=80,
     ),
@@ -110,6 +116,48 @@ ACTIONS: tuple[Action, ...] = (
     Action("digit", "to broker", tuple("0123456789"), "Carry to the broker typed.", (CARRY,)),
     Action("drop", "drop", ("enter", "space"), "Drop it here, into the plan.", (CARRY,), footer=30),
     Action("let_go", "let go", ("escape",), "Let go; nothing changes.", (CARRY,), footer=40),
+    # -- plan
+    Action("up", "up", ("k", "up"), "The move, or the rate, above.", (PLAN,)),
+    Action("down", "down", ("j", "down"), "The move, or the rate, below.", (PLAN,)),
+    Action("top", "top", ("g", "home"), "First move, or slowest rate.", (PLAN,)),
+    Action("bottom", "bottom", ("G", "end"), "Last move, or fastest rate.", (PLAN,)),
+    Action(
+        "throttle",
+        "throttle",
+        ("T", "tab"),
+        "Choose the rate with up and down; again to go back to the moves.",
+        (PLAN,),
+        footer=10,
+    ),
+    Action("drop_move", "drop move", ("x", "d"), "Take this move out.", (PLAN,), footer=20),
+    # -- moves
+    Action("up", "up", ("k", "up"), "One partition, or run, up.", (MOVES,)),
+    Action("down", "down", ("j", "down"), "One partition, or run, down.", (MOVES,)),
+    Action("top", "top", ("g", "home"), "First one.", (MOVES,)),
+    Action("bottom", "bottom", ("G", "end"), "Last one.", (MOVES,)),
+    Action(
+        "cancel_run",
+        "cancel…",
+        ("C",),
+        "Cancel the run: what is in flight goes back, in its original order.",
+        (MOVES,),
+        needs_write=True,
+        footer=10,
+    ),
+    Action("runs", "other runs", ("o",), "Other runs of this cluster.", (MOVES,), footer=20),
+    # -- load
+    Action(
+        "left", "broker", ("h", "left"), "The broker, or partition, before.", (LOAD,), footer=10
+    ),
+    Action("right", "next", ("l", "right"), "The broker, or partition, after.", (LOAD,)),
+    Action("up", "up", ("k", "up"), "One row up.", (LOAD,)),
+    Action("down", "down", ("j", "down"), "One row down.", (LOAD,)),
+    Action("metric", "metric", ("m",), "In, out, or messages.", (LOAD,), footer=30),
+    Action("horizon", "horizon", ("s",), "Over an hour, six hours, a day.", (LOAD,), footer=40),
+    Action(
+        "enter", "partitions", ("enter",), "Its hottest partitions, or back.", (LOAD,), footer=20
+    ),
+    Action("back", "back", ("escape",), "Back to the brokers.", (LOAD,)),
 )
 
 _WRITTEN = {

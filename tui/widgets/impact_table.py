@@ -124,11 +124,7 @@ def _skew_pair(before: Float64, after: Float64) -> list[Span]:
 
 
 def _number(value: float) -> str:
-    """Return a number in at most four columns."""
-    return (
-        f"{value:.1f}"
-        if 0 < abs(value) < 9.95
-        else f"{value:,.0f}"
-        if value < 1000
-        else f"{value:.0f}"
-    )
+    """Return a number in at most four columns; a decimal only where it says something."""
+    if 0 < abs(value) < 9.95 and not value.is_integer():
+        return f"{value:.1f}"
+    return f"{value:,.0f}" if abs(value) < 1000 else f"{value:.0f}"

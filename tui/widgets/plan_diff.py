@@ -104,7 +104,7 @@ def diff_header(width: int) -> Line:
         (
             dim("  " + left("partition", name + 1)),
             dim(left("move", change + 1)),
-            dim(left("replicas, preferred leader first", replicas)),
+            dim(left("replicas", replicas)),
             dim(right("to copy", 9)),
         ),
         width,
@@ -144,7 +144,7 @@ def _topic_line(state: ClusterState, plan: Plan, topic: str, width: int) -> Line
     return (
         plain("  "),
         Span(topic, Tone.PLAIN),
-        dim(f"  {_many(len(moves), 'move')}" + (f" · {amount}" if known or None in sizes else "")),
+        dim(f"  {many(len(moves), 'move')}" + (f" · {amount}" if known or None in sizes else "")),
     )
 
 
@@ -179,7 +179,7 @@ def _columns(width: int) -> tuple[int, int, int]:
     """Return the widths of name, change and replicas."""
     if width >= 100:
         return 16, 14, 44
-    return (10, 9, 31) if width >= 64 else (7, 7, 27)
+    return (10, 8, 26) if width >= 64 else (7, 7, 24)
 
 
 def finding_lines(findings: Sequence[Finding], width: int, height: int) -> Lines:
@@ -209,11 +209,11 @@ def finding_lines(findings: Sequence[Finding], width: int, height: int) -> Lines
         room = height - len(lines)
         if len(block) > room or (len(block) == room and left_out > 1):
             lines = lines[: height - 1]
-            lines.append((dim(f"  and {_many(left_out, 'more finding')[0:]}"),))
+            lines.append((dim(f"  and {many(left_out, 'more finding')[0:]}"),))
             break
         lines += block
     return tuple(fit(line, width) for line in lines[:height])
 
 
-def _many(count: int, thing: str) -> str:
+def many(count: int, thing: str) -> str:
     return f"{count} {thing}" + ("" if count == 1 else "s")

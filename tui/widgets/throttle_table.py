@@ -6,12 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from core.cluster.state import ClusterState
+from core.plan.copying import Side
 from core.plan.estimate import Estimate
-from core.plan.impact import BrokerTotals
-from core.units import UNLIMITED, format_duration, format_rate
+from core.units import format_duration, format_rate
+from tui.study import Crowded
 from tui.widgets.lines import (
     Line,
     Lines,
@@ -27,8 +25,9 @@ from tui.widgets.lines import (
     wrapped,
 )
 
-NEAR_CAPACITY = 0.8
-_SIDES = {"leader": "out", "follower": "in"}
+RANGE_FROM = 58
+"""Columns from which the table has room for the range of each time."""
+SIDES = {Side.LEADER: "out", Side.FOLLOWER: "in"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,37 +35,6 @@ class RateHit:
     """A click on a rate, by its index in the table."""
 
     index: int
-
-
-@dataclass(frozen=True, slots=True)
-class Crowded:
-    """A broker and side whose load with the throttle on top comes near its capacity."""
-
-    broker: int
-    side: str
-    fraction: float
-
-
-def crowded(state: ClusterState, totals: BrokerTotals, estimate: Estimate) -> Crowded | None:
-    """Return the fullest broker and side at this rate, None when below 80 % or not known.
-
-    What a broker copies comes on top of its load; it copies no faster than the rate.
-    """
-    worst: Crowded | None = None
-    at = {int(broker): i for i, broker in enumerate(totals.brokers)}
-    for row in estimate.rows:
-        broker = state.broker_by_id.get(row.broker)
-        if broker is None or not row.bytes or estimate.rate_bytes_per_s == UNLIMITED:
-            continue
-        leads = row.side == "leader"
-        capacity = broker.out_capacity_bytes_per_s if leads else broker.in_capacity_bytes_per_s
-        load = (totals.out_bytes_per_s if leads else totals.in_bytes_per_s)[at[row.broker]]
-        if not capacity or np.isnan(load):
-            continue
-        fraction = float(load + estimate.rate_bytes_per_s) / capacity
-        if fraction >= NEAR_CAPACITY and (worst is None or fraction > worst.fraction):
-            worst = Crowded(row.broker, row.side, fraction)
-    return worst
 
 
 def throttle_lines(
@@ -79,12 +47,12 @@ def throttle_lines(
     focused: bool,
 ) -> Lines:
     """Return header and rates, as many as fit `height`, the chosen one among them."""
-    wide = width >= 46
+    wide = width >= RANGE_FROM
     header = fit(
         (
             dim("  " + right("a side", 10)),
-            dim(right("time", 10)),
-            dim(right("range", 17) if wide else ""),
+            dim(right("time", 11)),
+            dim(right("range", 22) if wide else ""),
             dim("  slowest"),
         ),
         width,
@@ -101,18 +69,19 @@ def throttle_lines(
 
 
 def reason_lines(estimate: Estimate, crowd: Crowded | None, width: int, height: int) -> Lines:
-    """Return in words what the chosen rate means: why never, or who gets near its limit."""
+    """Return in words what the chosen rate means: why never, who gets near its limit, doubts."""
+    said: list[tuple[str, Tone]] = []
+    if width < RANGE_FROM and (between := _range(estimate)):
+        said.append((f"between {between.replace('–', 'and')}", Tone.DIM))
     if estimate.never is not None:
-        return tuple(
-            (Span(text, Tone.ACT),) for text in wrapped(f"never: {estimate.never}", width)[:height]
-        )
-    if crowd is not None:
-        text = (
-            f"▲ b{crowd.broker} {_SIDES[crowd.side]} with this on top: "
-            f"{crowd.fraction:.0%} of its capacity"
-        )
-        return tuple((Span(part, Tone.LOOK),) for part in wrapped(text, width)[:height])
-    return ()
+        said.append((f"never: {estimate.never}", Tone.ACT))
+    elif crowd is not None:
+        side = f"b{crowd.broker} {SIDES[crowd.side]}"
+        said.append((f"▲ {side} comes to {crowd.fraction:.0%} of its capacity", Tone.LOOK))
+    if estimate.note:
+        said.append((estimate.note, Tone.DIM))
+    lines = [(Span(part, tone),) for text, tone in said for part in wrapped(text, width)]
+    return tuple(lines[:height])
 
 
 def _rate_line(
@@ -124,16 +93,16 @@ def _rate_line(
         return (
             mark,
             Span(rate, Tone.ACT if chosen else Tone.PLAIN, bold=chosen),
-            Span(right("never", 10), Tone.ACT, bold=True),
-            plain(" " * 17 if wide else ""),
+            Span(right("never", 11), Tone.ACT, bold=True),
+            plain(" " * 22 if wide else ""),
             Span(f"  {_slowest(estimate)} ✗ {_cause(estimate.never)}", Tone.ACT),
         )
     tone = Tone.LOOK if crowd else Tone.PLAIN
     return (
         mark,
         Span(rate, Tone.YOURS if chosen else Tone.PLAIN, bold=chosen),
-        Span(right(format_duration(estimate.seconds), 10), Tone.BRIGHT if chosen else tone, chosen),
-        dim(right(_range(estimate), 17) if wide else ""),
+        Span(right(format_duration(estimate.seconds), 11), Tone.BRIGHT if chosen else tone, chosen),
+        dim(right(_range(estimate), 22) if wide else ""),
         plain(f"  {_slowest(estimate)}"),
         Span(f" ▲ b{crowd.broker} {crowd.fraction:.0%}", Tone.LOOK) if crowd else plain(""),
     )
@@ -143,12 +112,12 @@ def _slowest(estimate: Estimate) -> str:
     if estimate.limit is None:
         return "-"
     broker, side = estimate.limit
-    return f"b{broker} {_SIDES[side]}"
+    return f"b{broker} {SIDES[side]}"
 
 
 def _cause(never: str) -> str:
-    """Return the shortest name for why a rate never ends; the sentence stands below the table."""
-    return "inflow" if "down" not in never else "down"
+    """Return a word for why a rate never ends; the sentence stands below the table."""
+    return "inflow" if "ordinary replication" in never else ""
 
 
 def _range(estimate: Estimate) -> str:

@@ -1,0 +1,122 @@
+"""Study: all that the Plan screen and the apply dialog have to know of a plan, computed at once.
+
+Pure; a worker thread calls `study` and hands the answer over, so that no key waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.cluster.state import ClusterState, Reassignment, TopicPartition
+from core.load.snapshot import Load
+from core.plan.check import check_plan, never_finding
+from core.plan.copying import Side
+from core.plan.estimate import Estimate, default_rate, estimate_at, rate_table
+from core.plan.findings import Finding, Severity, worst_first
+from core.plan.impact import BrokerTotals, Impact, impact
+from core.plan.plan import Plan
+from core.units import UNLIMITED
+
+NEAR_CAPACITY = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Crowded:
+    """A broker and side whose load with the throttle on top comes near its capacity."""
+
+    broker: int
+    side: Side
+    fraction: float
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Study:
+    """What speaks against a plan, what each rate takes, and what the plan does to brokers."""
+
+    plan: Plan
+    findings: tuple[Finding, ...]
+    table: tuple[Estimate, ...]
+    crowds: tuple[Crowded | None, ...]
+    """For each row of the table, who comes nearest to its capacity; None when nobody does."""
+    default_rate_bytes_per_s: int | None
+    impact: Impact
+
+    def row_of(self, rate_bytes_per_s: int) -> int:
+        """Return the row of a rate, else of the nearest one; 0 when there is none."""
+        rates = [estimate.rate_bytes_per_s for estimate in self.table]
+        return min(range(len(rates)), key=lambda i: abs(rates[i] - rate_bytes_per_s), default=0)
+
+    def estimate(self, rate_bytes_per_s: int) -> Estimate | None:
+        return self.table[self.row_of(rate_bytes_per_s)] if self.table else None
+
+    def findings_at(self, rate_bytes_per_s: int) -> tuple[Finding, ...]:
+        """Return the findings at a rate: *never* is one that only the rate decides."""
+        estimate = self.estimate(rate_bytes_per_s)
+        if estimate is None or estimate.never is None:
+            return self.findings
+        tps = (move.tp for move in self.plan if move.moves_data)
+        return worst_first((*self.findings, never_finding(estimate.never, tps)))
+
+
+def study(state: ClusterState, load: Load, plan: Plan, rate_bytes_per_s: int) -> Study:
+    """Return the study of `plan`; the table holds `rate_bytes_per_s` beside round rates."""
+    table = list(rate_table(state, load, plan))
+    usual = default_rate(table)
+    if all(estimate.rate_bytes_per_s != rate_bytes_per_s for estimate in table):
+        table.append(estimate_at(state, load, plan, rate_bytes_per_s))
+        table.sort(key=lambda row: (row.rate_bytes_per_s == UNLIMITED, row.rate_bytes_per_s))
+    effect = impact(state, load, plan)
+    chosen = next(row for row in table if row.rate_bytes_per_s == rate_bytes_per_s)
+    seconds = {} if chosen.seconds is None else {"seconds": chosen.seconds}
+    return Study(
+        plan=plan,
+        findings=check_plan(state, load, plan, reassignments=in_flight(state), **seconds),
+        table=tuple(table),
+        crowds=tuple(crowded(state, effect.before, estimate) for estimate in table),
+        default_rate_bytes_per_s=usual,
+        impact=effect,
+    )
+
+
+def in_flight(state: ClusterState) -> Mapping[TopicPartition, Reassignment]:
+    """Return the reassignments that the state shows, whoever asked for them."""
+    moving = np.unique(state.partition_of_replica[state.adding | state.removing])
+    found = {}
+    for index in moving.tolist():
+        row = state.row(index)
+        found[row.tp] = Reassignment(row.replicas, row.adding, row.removing)
+    return found
+
+
+def crowded(state: ClusterState, totals: BrokerTotals, estimate: Estimate) -> Crowded | None:
+    """Return the fullest broker and side at this rate, None when below 80 % or not known.
+
+    What a broker copies comes on top of its load; it copies no faster than the rate.
+    """
+    worst: Crowded | None = None
+    at = {int(broker): i for i, broker in enumerate(totals.brokers)}
+    for row in estimate.rows:
+        broker = state.broker_by_id.get(row.broker)
+        if broker is None or not row.bytes or estimate.rate_bytes_per_s == UNLIMITED:
+            continue
+        leads = row.side is Side.LEADER
+        capacity = broker.out_capacity_bytes_per_s if leads else broker.in_capacity_bytes_per_s
+        load = float((totals.out_bytes_per_s if leads else totals.in_bytes_per_s)[at[row.broker]])
+        if not capacity or np.isnan(load):
+            continue
+        fraction = (load + estimate.rate_bytes_per_s) / capacity
+        if fraction >= NEAR_CAPACITY and (worst is None or fraction > worst.fraction):
+            worst = Crowded(row.broker, row.side, fraction)
+    return worst
+
+
+def is_refused(findings: tuple[Finding, ...], allowed: frozenset[str]) -> bool:
+    """Return whether a finding stands in the way: illegal, or unsafe and not allowed."""
+    return any(
+        finding.severity is Severity.ILLEGAL
+        or (finding.severity is Severity.UNSAFE and finding.id not in allowed)
+        for finding in findings
+    )

@@ -1,0 +1,197 @@
+"""Looks at a cluster: once, or again and again no faster than the cluster likes it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from core.clock import Clock
+from core.cluster.client import ClusterClient, ConfigValue, Fault, Resource
+from core.cluster.state import BrokerLogs, ClusterState, Topic
+
+TOPIC_CONFIGS = ("min.insync.replicas", "retention.ms", "cleanup.policy")
+METADATA_SECONDS = 1.0
+LOG_DIRS_SECONDS = 10.0
+CONFIGS_SECONDS = 60.0
+_QUICK_SECONDS = 0.1
+_SLOW_FACTOR = 10.0
+
+
+def observe(client: ClusterClient) -> ClusterState:
+    """Return the cluster with sizes, lags and topic configs, from one look at everything.
+
+    Raises UnreachableError or AccessDeniedError.
+    """
+    state = client.describe()
+    state = state.with_topics(topic_configs(client, state))
+    return state.with_logs(client.log_dirs(alive_brokers(state)))
+
+
+def alive_brokers(state: ClusterState) -> list[int]:
+    return [broker.id for broker in state.brokers if broker.alive]
+
+
+def topic_configs(client: ClusterClient, state: ClusterState) -> dict[str, Topic]:
+    """Return the state's topics with their configs; those that may not be read stay unknown."""
+    answers = client.configs([Resource.topic(t.name) for t in state.topics], TOPIC_CONFIGS)
+    found: dict[str, Topic] = {}
+    for topic in state.topics:
+        answer = answers.get(Resource.topic(topic.name))
+        if answer is not None and not isinstance(answer, Fault):
+            found[topic.name] = _with_configs(topic, answer)
+    return found
+
+
+def _with_configs(topic: Topic, configs: Mapping[str, ConfigValue]) -> Topic:
+    def text(name: str) -> str | None:
+        found = configs.get(name)
+        return found.value if found is not None else None
+
+    min_insync, retention = text("min.insync.replicas"), text("retention.ms")
+    return Topic(
+        topic.name,
+        topic.id,
+        None if min_insync is None else int(min_insync),
+        None if retention is None else int(retention),
+        text("cleanup.policy"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ages:
+    """How old each part of the picture is, in seconds; None has never been seen."""
+
+    metadata_seconds: float | None
+    log_dirs_seconds: float | None
+    configs_seconds: float | None
+
+
+class _Cadence:
+    """When a call is due again: at its interval while it is quick, else at ten times its duration.
+
+    Durations are this machine's, whatever clock the cluster lives by: they guard the brokers.
+    """
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._asked: float | None = None
+        self._answered: float | None = None
+        self._took = 0.0
+
+    @property
+    def wait_seconds(self) -> float:
+        if self._asked is None:
+            return 0.0
+        slow = self._took * _SLOW_FACTOR if self._took > _QUICK_SECONDS else 0.0
+        return max(0.0, self._asked + max(self._seconds, slow) - self._clock.monotonic())
+
+    @property
+    def age_seconds(self) -> float | None:
+        return None if self._answered is None else self._clock.monotonic() - self._answered
+
+    def begin(self) -> float:
+        # Counted from the question, and also when no answer comes: a sick cluster is not pressed.
+        self._asked = self._clock.monotonic()
+        return time.monotonic()
+
+    def end(self, begun: float, *, answered: bool) -> None:
+        self._took = time.monotonic() - begun
+        if answered:
+            self._answered = self._clock.monotonic()
+
+
+class Observer:
+    """One cluster watched over time; for one thread."""
+
+    def __init__(self, client: ClusterClient, clock: Clock) -> None:
+        self._client = client
+        self._metadata = _Cadence(clock, METADATA_SECONDS)
+        self._log_dirs = _Cadence(clock, LOG_DIRS_SECONDS)
+        self._configs = _Cadence(clock, CONFIGS_SECONDS)
+        self._state: ClusterState | None = None
+        self._logs: dict[int, BrokerLogs] = {}
+        self._topics: dict[str, Topic] = {}
+        self._last: ClusterState | None = None
+
+    @property
+    def ages(self) -> Ages:
+        return Ages(
+            self._metadata.age_seconds, self._log_dirs.age_seconds, self._configs.age_seconds
+        )
+
+    def next_due(self) -> float:
+        """Return the seconds until a call is due; the first poll is due at once."""
+        return min(c.wait_seconds for c in (self._metadata, self._log_dirs, self._configs))
+
+    def poll(self, *, quick: bool = False) -> ClusterState:
+        """Make the calls that are due and return the newest picture of all of them.
+
+        `quick` asks for metadata alone, for a first paint; the rest is due at the next poll.
+        Raises UnreachableError or AccessDeniedError; the next poll tries again when it is due.
+        """
+        if self._state is None or self._metadata.wait_seconds == 0:
+            begun = self._metadata.begin()
+            described = None
+            try:
+                described = self._client.describe()
+            finally:
+                self._metadata.end(begun, answered=described is not None)
+            self._state = described
+        if not quick:
+            self._poll_slow(self._state)
+        return self._joined(self._state)
+
+    def _poll_slow(self, state: ClusterState) -> None:
+        if self._log_dirs.wait_seconds == 0:
+            begun = self._log_dirs.begin()
+            answers = self._client.log_dirs(alive_brokers(state))
+            good = {answer.broker: answer for answer in answers if answer.error is None}
+            self._log_dirs.end(begun, answered=bool(good))
+            self._logs |= good
+            self._last = None
+        if self._configs.wait_seconds == 0:
+            begun = self._configs.begin()
+            self._topics = topic_configs(self._client, state)
+            self._configs.end(begun, answered=True)
+
+    def _joined(self, state: ClusterState) -> ClusterState:
+        # A topic that was made again under its name has new configs, not yet read.
+        known = {
+            topic.name: self._topics[topic.name]
+            for topic in state.topics
+            if topic.name in self._topics and self._topics[topic.name].id == topic.id
+        }
+        state = state.with_topics(known)
+        last = self._last
+        if last is not None and last.log_dir_paths and _same_layout(last, state):
+            joined = _with_sizes_of(last, state)
+        else:
+            present = state.broker_by_id
+            logs = [answer for broker, answer in self._logs.items() if broker in present]
+            joined = state.with_logs(logs)
+        self._last = joined
+        return joined
+
+
+def _same_layout(a: ClusterState, b: ClusterState) -> bool:
+    return [t.id for t in a.topics] == [t.id for t in b.topics] and all(
+        np.array_equal(getattr(a, column), getattr(b, column))
+        for column in ("topic_of", "partition", "replica_start", "replica_broker")
+    )
+
+
+def _with_sizes_of(last: ClusterState, state: ClusterState) -> ClusterState:
+    """Return `state` with the log dirs joined to `last`: joining a million replicas takes long."""
+    dirs = {broker.id: broker.log_dirs for broker in last.brokers}
+    return replace(
+        state,
+        brokers=tuple(replace(b, log_dirs=dirs.get(b.id, ())) for b in state.brokers),
+        size_bytes=last.size_bytes,
+        lag=last.lag,
+        log_dir=last.log_dir,
+        log_dir_paths=last.log_dir_paths,
+    )

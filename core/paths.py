@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
@@ -14,14 +15,14 @@ import platformdirs
 APP = "trimtab"
 
 
-def _home(kind: str, default: Path) -> Path:
+def _home(kind: str, default: Callable[[str], Path]) -> Path:
     home = os.environ.get("TRIMTAB_HOME")
-    return Path(home) / kind if home else default
+    return Path(home) / kind if home else default(APP)
 
 
 def config_dir() -> Path:
     """Return the folder of config.toml and the user's own themes."""
-    return _home("config", platformdirs.user_config_path(APP))
+    return _home("config", platformdirs.user_config_path)
 
 
 def config_file() -> Path:
@@ -34,7 +35,7 @@ def user_themes_dir() -> Path:
 
 def cache_dir() -> Path:
     """Return what can be made again: broker jars, class-data archives."""
-    return _home("cache", platformdirs.user_cache_path(APP))
+    return _home("cache", platformdirs.user_cache_path)
 
 
 def jars_dir(kafka_version: str) -> Path:
@@ -43,7 +44,7 @@ def jars_dir(kafka_version: str) -> Path:
 
 def data_dir() -> Path:
     """Return what should outlive a reboot: load data, run journals."""
-    return _home("data", platformdirs.user_data_path(APP))
+    return _home("data", platformdirs.user_data_path)
 
 
 def load_root() -> Path:
@@ -61,12 +62,12 @@ def sandbox_dir(name: str) -> Path:
 
 
 def log_dir() -> Path:
-    return _home("log", platformdirs.user_log_path(APP))
+    return _home("log", platformdirs.user_log_path)
 
 
 def runtime_dir() -> Path:
     """Return a private folder for sockets and locks; short, as socket paths must be."""
-    path = _home("run", platformdirs.user_runtime_path(APP))
+    path = _home("run", platformdirs.user_runtime_path)
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
 

@@ -24,6 +24,7 @@ from core.cluster.client import (
 )
 from core.cluster.simulated_demo import demo_spec
 from core.cluster.simulated_engine import FINE_SECONDS, STEP_SECONDS, Engine
+from core.cluster.simulated_logs import Float64
 from core.cluster.simulated_spec import ClusterSpec, small_spec
 from core.cluster.state import (
     UNKNOWN,
@@ -99,6 +100,28 @@ class SimulatedCluster:
         """Bring a broker back; it catches up, enters ISRs, and leads only what nobody led."""
         with self._lock:
             self._engine.start_broker(broker)
+
+    def produced_bytes_per_s(self, moments: Sequence[datetime]) -> Float64:
+        """Return what is produced to each partition at these moments, past or to come.
+
+        Shape [len(moments), P], partitions as in `describe`; those that nobody can write to now
+        count as quiet at all times.
+        """
+        with self._lock:
+            engine = self._engine
+            rows = np.array(list(engine.live_rows()), np.int64)
+            engine.settle()
+            at = [engine.logs.traffic.rates(moment.timestamp()) for moment in moments]
+            rates: Float64 = np.stack(at)[:, rows]
+            rates[:, ~engine.writable[rows]] = 0.0
+            return rates
+
+    def readers_and_message_bytes(self) -> tuple[Float64, Float64]:
+        """Return how many groups read each partition, and its mean message size, both [P]."""
+        with self._lock:
+            engine = self._engine
+            rows = np.array(list(engine.live_rows()), np.int64)
+            return engine.readers.fan_out[rows], engine.logs.message_bytes[rows].astype(np.float64)
 
     def fill_disk(self, broker: int, log_dir: str | None = None) -> None:
         """Fill one log dir, by default the first: it goes offline with its replicas.

@@ -93,7 +93,7 @@ class Engine:
         self._sick: Bool = np.zeros(shape, np.bool_)
         self._leader_listed: Bool = np.zeros(shape, np.bool_)
         self._follower_listed: Bool = np.zeros(shape, np.bool_)
-        self._writable: Bool = np.zeros(shape[0], np.bool_)
+        self.writable: Bool = np.zeros(shape[0], np.bool_)
         self._leader_column = np.full(shape[0], -1)
         self.registrations: list[Registration] = []
         self._settle_in(spec)
@@ -120,14 +120,13 @@ class Engine:
         """Let `seconds` pass, in fine steps while something is catching up."""
         until = self.elapsed + seconds
         while until - self.elapsed > 1e-9:
-            if self._stale:
-                self._refresh()
+            self.settle()
             fine = self.links or self.dir_moves or self._paused
             self._step(min(self.fine_seconds if fine else self.step_seconds, until - self.elapsed))
 
     def _step(self, seconds: float) -> None:
         began, ends = self.elapsed, self.elapsed + seconds
-        made = self.logs.produce(self._epoch + began, seconds, self._writable)
+        made = self.logs.produce(self._epoch + began, seconds, self.writable)
         self._count_in_step(began, made)
         if self.links:
             self._catch_up(ends)
@@ -178,8 +177,10 @@ class Engine:
             now = self.registrations[row]
             self.register(row, controller.with_in_sync(now, broker, self.alive))
 
-    def _refresh(self) -> None:
+    def settle(self) -> None:
         """Work out anew who follows in step, who catches up from whom, and what is writable."""
+        if not self._stale:
+            return
         self._stale = False
         logs = self.logs
         logs.follows[:] = False
@@ -193,7 +194,7 @@ class Engine:
                 needed[topic] = int(self.configs.value(resource, "min.insync.replicas") or 1)
             up = now.leader != controller.NO_LEADER
             self._leader_column[row] = logs.column[now.leader] if up else -1
-            self._writable[row] = up and len(now.isr) >= needed[topic]
+            self.writable[row] = up and len(now.isr) >= needed[topic]
             for broker in now.replicas:
                 if broker in now.isr:
                     steps = up and broker in self.alive and broker not in self._paused
@@ -417,7 +418,7 @@ class Engine:
         for tp in [tp for tp in self.index if tp.topic == topic]:
             row = self.index.pop(tp)
             self.logs.holds[row] = self.logs.follows[row] = False
-            self._writable[row] = False
+            self.writable[row] = False
             self._leader_column[row] = -1
         self.topic_ids.pop(topic, None)
         self.configs.forget(Resource.topic(topic))

@@ -1,5 +1,6 @@
-"""The published snapshot of load: what one holds, how it is written and how it is read.
+"""The published snapshot of load: what one holds, and how it is laid upon a cluster's state.
 
+How it is written and read is in `core.load.published`.
 `LoadSnapshot` is columnar like ClusterState but keeps keys of its own, because it is older than
 the state it is laid upon; `aligned` lays it.
 """
@@ -36,9 +37,13 @@ class Quality(IntEnum):
     """How well a window is covered by samples (reference: Cruise Control's ladder, visible)."""
 
     FULL = 0
+    """At least 90 % of the window is covered."""
     HALF = 1
+    """At least half of it."""
     ADJACENT = 2
+    """Filled from its neighbours."""
     SINGLE = 3
+    """Less than half: the first samples, or the last before a gap."""
     NONE = 4
 
 
@@ -95,6 +100,8 @@ class LoadSnapshot:
     brokers: tuple[BrokerLoad, ...] = ()
     counts: Counts = Counts()
     metadata_hash: str | None = None
+    leader: Int32 | None = None
+    """The leader of each partition as the samples had it, -1 unknown; None when not recorded."""
 
     def rate(self, rate: str, horizon: str = "5m", statistic: str = "avg") -> Float64:
         """Return one rate's column, all NaN when the snapshot does not carry it."""

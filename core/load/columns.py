@@ -1,0 +1,134 @@
+"""Arrow columns from and to NumPy through their buffers, never through pandas.
+
+pyarrow's own conversions (`pa.array`, `to_numpy`, `to_pylist`) import pandas wherever it is
+installed; that costs a reader 200 ms, so the few conversions that load needs are made here.
+Import this module late: it imports pyarrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Array = npt.NDArray[Any]
+
+
+def numbers(values: Array, kind: Any, known: npt.NDArray[np.bool_] | None = None) -> Any:
+    """Return an Arrow array of the numeric type `kind`; null where `known` is False."""
+    dtype = np.dtype(kind.to_pandas_dtype()) if not _is_time(kind) else np.dtype(np.int64)
+    data = np.ascontiguousarray(values, dtype)
+    return pa.Array.from_buffers(kind, len(data), [_validity(known), pa.py_buffer(data)])
+
+
+def booleans(values: npt.NDArray[np.bool_]) -> Any:
+    """Return an Arrow boolean array."""
+    bits = np.packbits(values, bitorder="little")
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)])
+
+
+def strings(values: Sequence[str]) -> Any:
+    """Return an Arrow string array."""
+    encoded = [value.encode() for value in values]
+    offsets = np.zeros(len(encoded) + 1, np.int32)
+    np.cumsum([len(value) for value in encoded], out=offsets[1:])
+    data = b"".join(encoded)
+    return pa.Array.from_buffers(
+        pa.utf8(), len(encoded), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+
+
+def coded(
+    codes: npt.NDArray[np.int32],
+    values: Sequence[str],
+    known: npt.NDArray[np.bool_] | None = None,
+) -> Any:
+    """Return a dictionary array: `values[codes[i]]`, null where `known` is False."""
+    indices = numbers(np.where(known, codes, 0) if known is not None else codes, pa.int32(), known)
+    return pa.DictionaryArray.from_arrays(indices, strings(values))
+
+
+def to_numpy(column: Any, null: float = np.nan) -> Array:
+    """Return a numeric column as NumPy, without a copy where it is one chunk without nulls.
+
+    Nulls become `null`, or -1 in integer columns.
+    """
+    chunks = [_chunk(chunk, null) for chunk in _chunks(column)]
+    if len(chunks) == 1:
+        return chunks[0]
+    return np.concatenate(chunks) if chunks else np.zeros(0, _dtype(column.type))
+
+
+def to_codes(column: Any) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
+    """Return a dictionary column as codes and the values they stand for; -1 for null."""
+    column = column.unify_dictionaries() if isinstance(column, pa.ChunkedArray) else column
+    chunks = _chunks(column)
+    if not chunks:
+        return np.zeros(0, np.int32), ()
+    codes = [_chunk(chunk.indices, np.nan) for chunk in chunks]
+    return np.concatenate(codes).astype(np.int32), to_strings(chunks[-1].dictionary)
+
+
+def to_strings(column: Any) -> tuple[str, ...]:
+    """Return a string column as Python strings; "" for null."""
+    out: list[str] = []
+    for chunk in _chunks(column):
+        _, offset_buffer, data = chunk.buffers()
+        if len(chunk) == 0:
+            continue
+        offsets = np.frombuffer(offset_buffer, np.int32, len(chunk) + 1, chunk.offset * 4)
+        whole = memoryview(data) if data is not None else memoryview(b"")
+        out.extend(
+            str(whole[start:end], "utf-8")
+            for start, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+        )
+    return tuple(out)
+
+
+def to_lists(column: Any) -> tuple[npt.NDArray[np.int64], Array]:
+    """Return a list column as (start[N+1], values): row i is `values[start[i]:start[i+1]]`."""
+    starts, values, base = [np.zeros(1, np.int64)], [], 0
+    for chunk in _chunks(column):
+        offsets = np.frombuffer(chunk.buffers()[1], np.int32, len(chunk) + 1, chunk.offset * 4)
+        starts.append(offsets[1:].astype(np.int64) - int(offsets[0]) + base)
+        values.append(_chunk(chunk.values, np.nan)[int(offsets[0]) : int(offsets[-1])])
+        base += int(offsets[-1] - offsets[0])
+    empty = np.zeros(0, _dtype(column.type.value_type))
+    return np.concatenate(starts), np.concatenate(values) if values else empty
+
+
+def _chunks(column: Any) -> list[Any]:
+    return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
+
+
+def _is_time(kind: Any) -> bool:
+    return bool(pa.types.is_timestamp(kind))
+
+
+def _dtype(kind: Any) -> Any:
+    return np.dtype(np.int64) if _is_time(kind) else np.dtype(kind.to_pandas_dtype())
+
+
+def _validity(known: npt.NDArray[np.bool_] | None) -> Any:
+    if known is None or bool(known.all()):
+        return None
+    return pa.py_buffer(np.packbits(known, bitorder="little"))
+
+
+def _chunk(chunk: Any, null: float) -> Array:
+    validity, data = chunk.buffers()
+    if pa.types.is_boolean(chunk.type):
+        bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
+        return bits[chunk.offset : chunk.offset + len(chunk)].astype(np.bool_)
+    dtype = _dtype(chunk.type)
+    if len(chunk) == 0 or data is None:
+        return np.zeros(0, dtype)
+    values: Array = np.frombuffer(data, dtype, len(chunk), chunk.offset * dtype.itemsize)
+    if validity is None or chunk.null_count == 0:
+        return values
+    bits = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
+    known = bits[chunk.offset : chunk.offset + len(chunk)].astype(np.bool_)
+    return np.where(known, values, null if dtype.kind == "f" else -1).astype(dtype)

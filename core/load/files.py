@@ -1,0 +1,88 @@
+"""Files that appear whole or not at all: written aside, synced, renamed.
+
+Every file that another process may be reading at the same moment is written through here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+TEMPORARY = ".tmp-"
+"""What the name of a file or folder begins with until it is whole."""
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` durable."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_file(path: Path) -> None:
+    """Make the content of `path` durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a file beside `path`, then sync it and rename it to `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.parent / f"{TEMPORARY}{os.getpid()}-{path.name}"
+    try:
+        write(aside)
+        sync_file(aside)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small text file whole."""
+    write_whole(path, lambda aside: _write(aside, text))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Give a folder to fill; on leaving, sync its files and rename it to `path`.
+
+    An older folder of that name is taken away; readers that have its files open keep them.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.parent / f"{TEMPORARY}{os.getpid()}-{path.name}"
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir()
+    try:
+        yield aside
+        for file in aside.iterdir():
+            sync_file(file)
+        sync_folder(aside)
+        if path.exists():
+            shutil.rmtree(path)
+        aside.rename(path)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    sync_folder(path.parent)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold `path` as a lock among processes of this host, waiting for it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

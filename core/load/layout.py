@@ -1,0 +1,140 @@
+"""Where things lie below a load root: one function a kind of file, and the root's format mark."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from core.errors import DocumentError, UsageError
+from core.load import files
+from core.paths import safe_name
+
+FORMAT = "trimtab.load/1"
+
+
+def cluster_folder(cluster_id: str) -> str:
+    return f"cluster={safe_name(cluster_id)}"
+
+
+def incoming(root: Path) -> Path:
+    """Return where segments land before the gate has looked at them."""
+    return root / "incoming"
+
+
+def spool(root: Path, cluster_id: str) -> Path:
+    return root / "spool" / cluster_folder(cluster_id)
+
+
+def archive(root: Path, cluster_id: str) -> Path:
+    """Return where segments go once two later batches have been committed."""
+    return root / "archive" / cluster_folder(cluster_id)
+
+
+def quarantine(root: Path, cluster_id: str) -> Path:
+    return root / "quarantine" / cluster_folder(cluster_id)
+
+
+def checkpoint(root: Path, cluster_id: str) -> Path:
+    return root / "checkpoint" / cluster_folder(cluster_id)
+
+
+def batches(root: Path, cluster_id: str) -> Path:
+    """Return where the pipeline notes what became of each batch."""
+    return root / "batches" / "v1" / cluster_folder(cluster_id)
+
+
+def partials(root: Path, cluster_id: str) -> Path:
+    return root / "partials" / "v1" / cluster_folder(cluster_id)
+
+
+def windows(root: Path, cluster_id: str) -> Path:
+    return root / "windows" / "v1" / cluster_folder(cluster_id)
+
+
+def window_file(root: Path, cluster_id: str, start: datetime) -> Path:
+    """Return the file of the 5-minute window that starts at `start`."""
+    utc = start.astimezone(UTC)
+    return windows(root, cluster_id) / f"date={utc:%Y-%m-%d}" / f"w5m-{utc:%H%M}.parquet"
+
+
+def broker_file(root: Path, cluster_id: str, start: datetime) -> Path:
+    """Return the file of the brokers' totals in the window that starts at `start`."""
+    utc = start.astimezone(UTC)
+    return windows(root, cluster_id) / f"date={utc:%Y-%m-%d}" / f"b5m-{utc:%H%M}.parquet"
+
+
+def window_start(path: Path) -> datetime:
+    """Return when the window of a window or broker file starts."""
+    date = path.parent.name.removeprefix("date=")
+    return datetime.strptime(f"{date} {path.stem[-4:]}", "%Y-%m-%d %H%M").replace(tzinfo=UTC)
+
+
+def snapshots(root: Path, cluster_id: str) -> Path:
+    return root / "snapshots" / cluster_folder(cluster_id)
+
+
+def current(root: Path, cluster_id: str) -> Path:
+    """Return the manifest of the newest snapshot."""
+    return snapshots(root, cluster_id) / "CURRENT.json"
+
+
+def index(root: Path) -> Path:
+    """Return the list of clusters that have snapshots."""
+    return root / "snapshots" / "INDEX.json"
+
+
+def live(root: Path, cluster_id: str) -> Path:
+    """Return the collector's last interval."""
+    return root / "live" / f"{cluster_folder(cluster_id)}.arrow"
+
+
+def lock(root: Path, cluster_id: str, role: str) -> Path:
+    """Return the lock file of the one process that has this role for the cluster."""
+    return root / "locks" / f"{cluster_folder(cluster_id)}.{role}.lock"
+
+
+def mark(root: Path) -> None:
+    """Write the root's format mark where there is none.
+
+    Raises DocumentError when a newer trimtab wrote this root.
+    """
+    path = root / "format.json"
+    try:
+        written = json.loads(path.read_text(encoding="utf-8")).get("format", "")
+    except FileNotFoundError:
+        files.write_text(path, json.dumps({"format": FORMAT}) + "\n")
+        return
+    except (ValueError, AttributeError):
+        written = ""
+    check_format(written, FORMAT, path)
+
+
+def check_format(written: str, known: str, path: Path) -> None:
+    """Raise DocumentError when `written` is another kind of document or a higher major version."""
+    kind, _, major = str(written).partition("/")
+    known_kind, _, known_major = known.partition("/")
+    if kind != known_kind or not major.isdigit():
+        raise DocumentError(f"{path} is not a {known_kind} file.")
+    if int(major) > int(known_major):
+        raise DocumentError(
+            f"{path} has format {written}; this trimtab reads up to {known}: "
+            f"install a trimtab that reads {kind}/{major}."
+        )
+
+
+def root_of(path: str | None, default: Path) -> Path:
+    """Return the load root that `--snapshots PATH` means: the root, or its folder `snapshots`.
+
+    Raises UsageError when there is no such folder, or for an address that is not a folder.
+    """
+    if path is None:
+        return default
+    if "://" in path:
+        raise UsageError(
+            f"Snapshots are read from a folder, not from {path}.", next="Mount or sync it first."
+        )
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        raise UsageError(f"There is no folder {folder}.", next="Name the root of load data.")
+    return folder.parent if (folder / "INDEX.json").exists() else folder

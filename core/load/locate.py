@@ -1,0 +1,69 @@
+"""Finds the newest load of a cluster: Spark's snapshot, else the collector's last interval.
+
+What it calls imports pyarrow when called, so a dashboard does it in a worker thread.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core import paths
+from core.cluster.state import ClusterState, TopicPartition
+from core.load import layout
+from core.load.snapshot import Load, LoadSnapshot
+
+if TYPE_CHECKING:
+    from core.load.windows import History
+
+OUTDATED = timedelta(minutes=5)
+"""A snapshot this much older than the live interval tells nothing of the same time."""
+
+
+def load_root(snapshots_path: str | None) -> Path:
+    """Return the load root to read: the one named, else this machine's own."""
+    return layout.root_of(snapshots_path, paths.load_root())
+
+
+def newest_snapshot(cluster_id: str, snapshots_path: str | None = None) -> LoadSnapshot | None:
+    """Return what was published last, or the live interval when that is all there is.
+
+    A snapshot from an earlier session, more than 5 minutes older than the live interval, gives
+    way to it. Raises DocumentError for a damaged snapshot or one of a higher format version.
+    """
+    from core.load.published import read_live, read_snapshot
+
+    root = load_root(snapshots_path)
+    published = read_snapshot(root, cluster_id)
+    live = read_live(root, cluster_id)
+    if published is None or live is None:
+        return published or live
+    return live if live.window_end - published.window_end > OUTDATED else published
+
+
+def newest_load(state: ClusterState, snapshots_path: str | None = None) -> Load:
+    """Return the newest load laid upon `state`; all unknown when there is none."""
+    snapshot = newest_snapshot(state.cluster_id, snapshots_path)
+    return Load.unknown(state) if snapshot is None else snapshot.aligned(state)
+
+
+def history(
+    cluster_id: str,
+    snapshots_path: str | None = None,
+    *,
+    of: int | TopicPartition,
+    until: datetime | None = None,
+    length: timedelta = timedelta(hours=24),
+) -> History:
+    """Return the 5-minute windows of a broker (its id) or a partition, oldest first.
+
+    The newest window is still filling: its rates are those of the part that has passed.
+    """
+    from core.load.windows import broker_history, partition_history
+
+    root = load_root(snapshots_path)
+    until = until or datetime.now(UTC) + timedelta(minutes=1)
+    if isinstance(of, TopicPartition):
+        return partition_history(root, cluster_id, of, until - length, until)
+    return broker_history(root, cluster_id, of, until - length, until)

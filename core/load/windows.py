@@ -1,0 +1,211 @@
+"""The 5-minute windows on disk, one Parquet file each: written by the pipeline, read for charts.
+
+Import this module late: it imports pyarrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from core.cluster.state import Int32, Int64, TopicPartition
+from core.errors import DocumentError
+from core.load import columns, files, layout
+from core.load.snapshot import RATES, STATISTICS, BrokerLoad, Float64
+
+FORMAT = "trimtab.window/1"
+LENGTH = timedelta(minutes=5)
+
+_BROKER_RATES = ("leader_in_bytes_per_s", "follower_in_bytes_per_s", "out_bytes_per_s")
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """What every partition carried in one window; NaN and -1 are unknown.
+
+    `rates[(rate, statistic)]` is float64[N]; keys from RATES and STATISTICS of
+    `core.load.snapshot`, where avg is total over covered time, p95 and max over the samples.
+    """
+
+    start: datetime
+    topics: tuple[str, ...]
+    topic_of: Int32
+    partition: Int32
+    leader: Int32
+    rates: Mapping[tuple[str, str], Float64]
+    size_bytes: Int64
+    brokers: tuple[BrokerLoad, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """One partition's or broker's windows, oldest first; arrays of equal length, NaN unknown.
+
+    `starts` are seconds since the epoch; `rates` as in Window, brokers have statistic avg only and
+    `in_bytes_per_s` counts what followers fetch too.
+    """
+
+    starts: Float64
+    rates: Mapping[tuple[str, str], Float64]
+    size_bytes: Float64
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+def floor(moment: datetime) -> datetime:
+    """Return the start of the window that `moment` lies in."""
+    seconds = int(LENGTH.total_seconds())
+    return datetime.fromtimestamp(int(moment.timestamp()) // seconds * seconds, UTC)
+
+
+def rate_column(rate: str, statistic: str) -> str:
+    return f"{rate}_{statistic}"
+
+
+def write_window(root: Path, cluster_id: str, window: Window) -> None:
+    """Write one window's partitions and brokers, replacing what was there."""
+    fields: dict[str, Any] = {
+        "topic": columns.coded(window.topic_of, window.topics),
+        "partition": columns.numbers(window.partition, pa.int32()),
+        "leader_last": columns.numbers(window.leader, pa.int32()),
+        "size_last": columns.numbers(window.size_bytes, pa.int64()),
+    }
+    for (rate, statistic), values in window.rates.items():
+        fields[rate_column(rate, statistic)] = columns.numbers(values, pa.float64())
+    write_rows(root, cluster_id, window.start, pa.table(fields), {})
+    write_brokers(root, cluster_id, window.start, window.brokers)
+
+
+def write_rows(
+    root: Path, cluster_id: str, start: datetime, table: Any, notes: Mapping[str, str]
+) -> None:
+    """Write one window's rows as they are, with `notes` in the file's metadata."""
+    marked = table.replace_schema_metadata({"format": FORMAT, **notes})
+    path = layout.window_file(root, cluster_id, start)
+    files.write_whole(path, lambda aside: pq.write_table(marked, aside, compression="zstd"))
+
+
+def write_brokers(
+    root: Path, cluster_id: str, start: datetime, brokers: Sequence[BrokerLoad]
+) -> None:
+    """Write the brokers' totals in one window."""
+    fields: dict[str, Any] = {
+        "broker": columns.numbers(np.array([b.broker for b in brokers]), pa.int32())
+    }
+    for name in (*_BROKER_RATES, "size_bytes"):
+        values = [getattr(b, name) for b in brokers]
+        known = np.array([np.nan if value is None else value for value in values], np.float64)
+        fields[name] = columns.numbers(known, pa.float64())
+    table = pa.table(fields).replace_schema_metadata({"format": FORMAT})
+    path = layout.broker_file(root, cluster_id, start)
+    files.write_whole(path, lambda aside: pq.write_table(table, aside, compression="zstd"))
+
+
+def notes_of(path: Path) -> Mapping[str, str]:
+    """Return the metadata that the writer left in a window file."""
+    metadata = pq.ParquetFile(path).schema_arrow.metadata or {}
+    return {key.decode(): value.decode() for key, value in metadata.items()}
+
+
+def window_files(
+    root: Path, cluster_id: str, since: datetime, until: datetime, kind: str = "w5m"
+) -> tuple[Path, ...]:
+    """Return the files of the windows that start in [since, until), oldest first."""
+    found = (
+        path
+        for day in _days(since, until)
+        for path in (layout.windows(root, cluster_id) / f"date={day}").glob(f"{kind}-*.parquet")
+    )
+    return tuple(
+        sorted((p for p in found if since <= layout.window_start(p) < until), key=_by_start)
+    )
+
+
+def partition_history(
+    root: Path, cluster_id: str, tp: TopicPartition, since: datetime, until: datetime
+) -> History:
+    """Return one partition's windows in [since, until)."""
+    names = {
+        (rate, statistic): rate_column(rate, statistic)
+        for rate in RATES
+        for statistic in STATISTICS
+    }
+    rows: list[dict[str, float]] = []
+    for path in window_files(root, cluster_id, since, until):
+        table = _read(path, dictionary=["topic"])
+        codes, topics = columns.to_codes(table["topic"])
+        if tp.topic not in topics:
+            continue
+        partition = columns.to_numpy(table["partition"])
+        here = np.flatnonzero((codes == topics.index(tp.topic)) & (partition == tp.partition))
+        if len(here) == 0:
+            continue
+        row = {"start": layout.window_start(path).timestamp()}
+        for name in (*names.values(), "size_last"):
+            if name in table.column_names:
+                row[name] = float(columns.to_numpy(table[name])[here[-1]])
+        rows.append(row)
+    size = _column(rows, "size_last")
+    return History(
+        _column(rows, "start"),
+        {key: _column(rows, name) for key, name in names.items()},
+        np.where(size < 0, np.nan, size),
+    )
+
+
+def broker_history(
+    root: Path, cluster_id: str, broker: int, since: datetime, until: datetime
+) -> History:
+    """Return one broker's windows in [since, until)."""
+    rows: list[dict[str, float]] = []
+    for path in window_files(root, cluster_id, since, until, "b5m"):
+        table = _read(path)
+        here = np.flatnonzero(columns.to_numpy(table["broker"]) == broker)
+        if len(here) == 0:
+            continue
+        row = {"start": layout.window_start(path).timestamp()}
+        for name in (*_BROKER_RATES, "size_bytes"):
+            row[name] = float(columns.to_numpy(table[name])[here[-1]])
+        rows.append(row)
+    follower = _column(rows, "follower_in_bytes_per_s")
+    inward = _column(rows, "leader_in_bytes_per_s") + np.nan_to_num(follower)
+    return History(
+        _column(rows, "start"),
+        {
+            ("in_bytes_per_s", "avg"): inward,
+            ("out_bytes_per_s", "avg"): _column(rows, "out_bytes_per_s"),
+        },
+        _column(rows, "size_bytes"),
+    )
+
+
+def _read(path: Path, dictionary: list[str] | None = None) -> Any:
+    try:
+        table = pq.ParquetFile(path, read_dictionary=dictionary).read()
+    except pa.ArrowInvalid as error:
+        raise DocumentError(f"{path} is not a window file: {error}.") from error
+    layout.check_format((table.schema.metadata or {}).get(b"format", b"").decode(), FORMAT, path)
+    return table
+
+
+def _column(rows: Sequence[Mapping[str, float]], name: str) -> Float64:
+    return np.array([row.get(name, np.nan) for row in rows], np.float64)
+
+
+def _days(since: datetime, until: datetime) -> Iterator[str]:
+    day = since.astimezone(UTC).date()
+    while day <= until.astimezone(UTC).date():
+        yield day.isoformat()
+        day += timedelta(days=1)
+
+
+def _by_start(path: Path) -> tuple[str, str]:
+    return path.parent.name, path.name

@@ -1,0 +1,122 @@
+"""Windows on disk and where the newest load is found."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_snapshot import AT, make_snapshot
+
+from core.cluster.state import Broker, ClusterState, PartitionRow, TopicPartition
+from core.errors import DocumentError
+from core.load import layout, locate, published, windows
+from core.load.snapshot import BrokerLoad, Source
+
+CLUSTER = "abc-DEF_1"
+
+
+def window(start: datetime, rate: float) -> windows.Window:
+    return windows.Window(
+        start=start,
+        topics=("a", "b"),
+        topic_of=np.array([0, 1], np.int32),
+        partition=np.array([0, 3], np.int32),
+        leader=np.array([1, 2], np.int32),
+        rates={
+            ("in_bytes_per_s", "avg"): np.array([rate, 2 * rate]),
+            ("in_bytes_per_s", "max"): np.array([rate, np.nan]),
+        },
+        size_bytes=np.array([10, -1], np.int64),
+        brokers=(
+            BrokerLoad(1, rate, 5.0, 1.0, 10, 1, 2),
+            BrokerLoad(2, rate, None, None, None, 1, 2),
+        ),
+    )
+
+
+def test_history_of_a_partition_and_of_a_broker_goes_over_midnight(tmp_path: Path) -> None:
+    first = datetime(2026, 2, 28, 23, 50, tzinfo=UTC)
+    for i in range(4):
+        windows.write_window(tmp_path, CLUSTER, window(first + i * windows.LENGTH, 100.0 * (i + 1)))
+    until = first + timedelta(hours=1)
+    found = locate.history(CLUSTER, str(tmp_path), of=TopicPartition("b", 3), until=until)
+    assert found.starts.tolist() == [first.timestamp() + 300 * i for i in range(4)]
+    assert found.rates["in_bytes_per_s", "avg"].tolist() == [200.0, 400.0, 600.0, 800.0]
+    assert np.isnan(found.rates["in_bytes_per_s", "max"]).all()
+    assert np.isnan(found.rates["out_bytes_per_s", "avg"]).all()
+    assert np.isnan(found.size_bytes).all()
+    broker = locate.history(CLUSTER, str(tmp_path), of=1, until=until, length=timedelta(minutes=55))
+    assert broker.rates["in_bytes_per_s", "avg"].tolist() == [205.0, 305.0, 405.0]
+    assert len(locate.history(CLUSTER, str(tmp_path), of=9, until=until)) == 0
+    assert len(locate.history(CLUSTER, str(tmp_path), of=TopicPartition("c", 0), until=until)) == 0
+
+
+def test_a_window_written_again_replaces_the_one_before(tmp_path: Path) -> None:
+    for rate in (1.0, 7.0):
+        windows.write_window(tmp_path, CLUSTER, window(AT, rate))
+    found = locate.history(
+        CLUSTER, str(tmp_path), of=TopicPartition("a", 0), until=AT + timedelta(hours=1)
+    )
+    assert found.rates["in_bytes_per_s", "avg"].tolist() == [7.0]
+
+
+def test_a_window_of_a_higher_format_is_refused(tmp_path: Path) -> None:
+    windows.write_window(tmp_path, CLUSTER, window(AT, 1.0))
+    import pyarrow.parquet as pq
+
+    path = layout.window_file(tmp_path, CLUSTER, AT)
+    table = pq.ParquetFile(path).read().replace_schema_metadata({"format": "trimtab.window/9"})
+    pq.write_table(table, path)
+    with pytest.raises(DocumentError, match="trimtab.window/9"):
+        locate.history(
+            CLUSTER, str(tmp_path), of=TopicPartition("a", 0), until=AT + timedelta(hours=1)
+        )
+
+
+@pytest.mark.parametrize(
+    ("published_age", "live_age", "source"),
+    [
+        (60, 5, Source.SPARK),
+        (3600, 5, Source.LIVE),
+        (5, 3600, Source.SPARK),
+        (None, 5, Source.LIVE),
+        (3600, None, Source.SPARK),
+        (None, None, None),
+    ],
+)
+def test_the_newest_load_is_sparks_unless_it_is_of_another_time(
+    tmp_path: Path, published_age: int | None, live_age: int | None, source: Source | None
+) -> None:
+    def aged(seconds: int, of: Source) -> None:
+        snapshot = make_snapshot(source=of, window_end=AT - timedelta(seconds=seconds))
+        if of is Source.LIVE:
+            published.write_live(tmp_path, snapshot)
+        else:
+            published.write_snapshot(tmp_path, snapshot)
+
+    if published_age is not None:
+        aged(published_age, Source.SPARK)
+    if live_age is not None:
+        aged(live_age, Source.LIVE)
+    state = ClusterState.build(
+        cluster_id=CLUSTER,
+        fetched_at=AT,
+        brokers=[Broker(1)],
+        topics=[],
+        partitions=[
+            PartitionRow("clicks", 1, 1, (1,), (1,)),
+            PartitionRow("new", 0, 1, (1,), (1,)),
+        ],
+    )
+    load = locate.newest_load(state, str(tmp_path))
+    assert load.source is source
+    expected = [10.0, np.nan] if source else [np.nan, np.nan]
+    np.testing.assert_array_equal(load.in_bytes_per_s, expected)
+
+
+def test_windows_start_at_whole_five_minutes() -> None:
+    assert windows.floor(AT + timedelta(minutes=7, seconds=3)) == AT + timedelta(minutes=5)
+    path = layout.window_file(Path("x"), CLUSTER, AT)
+    assert layout.window_start(path) == AT

@@ -1,0 +1,214 @@
+"""Published snapshots: what is written is read, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.errors import DocumentError, RefusedError, UsageError
+from core.load import layout, manifest, published
+from core.load.snapshot import (
+    HORIZONS,
+    RATES,
+    STATISTICS,
+    BrokerLoad,
+    Counts,
+    LoadSnapshot,
+    Source,
+)
+
+AT = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+
+
+def make_snapshot(snapshot_id: str = "0001-00000001", **changes: object) -> LoadSnapshot:
+    n = 4
+    rates = {
+        (horizon, rate, statistic): np.arange(n, dtype=np.float64) * 10 + i
+        for i, (horizon, rate, statistic) in enumerate(
+            (h, r, s) for h in HORIZONS for r in RATES for s in STATISTICS
+        )
+    }
+    rates["5m", "out_bytes_per_s", "avg"] = np.array([1.0, np.nan, 3.0, 4.0])
+    snapshot = LoadSnapshot(
+        cluster_id="abc-DEF_1",
+        snapshot_id=snapshot_id,
+        source=Source.SPARK,
+        published_at=AT + timedelta(seconds=2),
+        window_end=AT,
+        topics=("clicks", "örders"),
+        topic_of=np.array([0, 0, 1, 1], np.int32),
+        partition=np.array([0, 1, 0, 1], np.int32),
+        rates=rates,
+        size_bytes=np.array([10, -1, 30, 40], np.int64),
+        growth_bytes_per_s=np.array([0.5, np.nan, -1.0, 2.0]),
+        quality=np.array([0, 1, 3, 4], np.int8),
+        method=np.array([2, 2, 3, 0], np.int8),
+        brokers=(
+            BrokerLoad(1, 30.0, 10.0, 5.0, 80, 3, 4),
+            BrokerLoad(2, 10.0, None, 0.0, None, 1, 4),
+        ),
+        counts=Counts(10, 7, 1, 2, {"negative": 2}),
+        metadata_hash="feed",
+        leader=np.array([1, 1, 1, 2], np.int32),
+    )
+    return replace(snapshot, **changes)  # type: ignore[arg-type]
+
+
+def test_a_written_snapshot_is_read_back_equal(tmp_path: Path) -> None:
+    written = make_snapshot()
+    published.write_snapshot(tmp_path, written)
+    read = published.read_snapshot(tmp_path, written.cluster_id)
+    assert read is not None
+    assert (read.topics, read.source, read.window_end) == (written.topics, Source.SPARK, AT)
+    assert read.brokers == written.brokers
+    assert read.counts == written.counts
+    assert read.rates.keys() == written.rates.keys()
+    for key, column in written.rates.items():
+        np.testing.assert_array_equal(read.rates[key], column)
+    for name in ("topic_of", "partition", "size_bytes", "growth_bytes_per_s", "quality", "leader"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(written, name))
+
+
+def test_no_snapshot_is_none_not_an_error(tmp_path: Path) -> None:
+    assert published.read_snapshot(tmp_path, "nobody") is None
+    assert manifest.read_manifest(tmp_path, "nobody") is None
+    assert manifest.snapshot_ids(tmp_path, "nobody") == ()
+
+
+def test_the_manifest_alone_tells_brokers_hot_partitions_skew_and_counts(tmp_path: Path) -> None:
+    published.write_snapshot(tmp_path, make_snapshot())
+    read = manifest.read_manifest(tmp_path, "abc-DEF_1")
+    assert read is not None
+    assert read.counts.quarantined == {"negative": 2}
+    assert read.source_lag_seconds == 2
+    hottest = read.hot_partitions[0]
+    assert (hottest.topic, hottest.partition, hottest.leader) == ("örders", 1, 2)
+    assert hottest.share == 1.0
+    assert read.skew["in_bytes_per_s"].max_over_mean == 40 / 25
+    assert read.files[0].bytes > 0
+
+
+def test_a_newer_snapshot_takes_over_while_old_readers_keep_theirs(tmp_path: Path) -> None:
+    published.write_snapshot(tmp_path, make_snapshot("0001-00000001"))
+    old = published.read_snapshot(tmp_path, "abc-DEF_1")
+    newer = make_snapshot("0001-00000002", size_bytes=np.array([7, 7, 7, 7], np.int64))
+    published.write_snapshot(tmp_path, newer)
+    read = published.read_snapshot(tmp_path, "abc-DEF_1")
+    assert old is not None
+    assert read is not None
+    assert old.size_bytes.tolist() == [10, -1, 30, 40]
+    assert read.size_bytes.tolist() == [7, 7, 7, 7]
+    assert manifest.snapshot_ids(tmp_path, "abc-DEF_1") == ("0001-00000001", "0001-00000002")
+    assert manifest.cluster_ids(tmp_path) == ("abc-DEF_1",)
+
+
+def test_a_writer_of_an_older_epoch_loses_and_changes_nothing(tmp_path: Path) -> None:
+    first = published.claim_epoch(tmp_path, "abc-DEF_1")
+    second = published.claim_epoch(tmp_path, "abc-DEF_1")
+    assert second > first
+    published.write_snapshot(tmp_path, make_snapshot("0002-1"), writer_epoch=second)
+    with pytest.raises(RefusedError, match="Another writer"):
+        published.write_snapshot(tmp_path, make_snapshot("0001-9"), writer_epoch=first)
+    assert manifest.snapshot_ids(tmp_path, "abc-DEF_1") == ("0002-1",)
+
+
+def test_a_failed_publish_leaves_the_previous_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published.write_snapshot(tmp_path, make_snapshot("0001-1"))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(published, "write_columns", full)
+    with pytest.raises(OSError, match="No space"):
+        published.write_snapshot(tmp_path, make_snapshot("0001-2"))
+    read = published.read_snapshot(tmp_path, "abc-DEF_1")
+    assert read is not None
+    assert read.snapshot_id == "0001-1"
+    assert not list(layout.snapshots(tmp_path, "abc-DEF_1").glob(".tmp-*"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "is not a manifest"),
+        ('{"format": "trimtab.snapshot/2"}', r"reads up to trimtab.snapshot/1: install a trimtab"),
+        ('{"format": "something"}', "is not a trimtab.snapshot file"),
+        ('{"format": "trimtab.snapshot/1"}', "is damaged"),
+    ],
+)
+def test_a_bad_manifest_is_one_clear_line(tmp_path: Path, content: str, message: str) -> None:
+    published.write_snapshot(tmp_path, make_snapshot())
+    layout.current(tmp_path, "abc-DEF_1").write_text(content)
+    with pytest.raises(DocumentError, match=message) as caught:
+        published.read_snapshot(tmp_path, "abc-DEF_1")
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_keys_of_a_later_minor_version_are_ignored(tmp_path: Path) -> None:
+    published.write_snapshot(tmp_path, make_snapshot())
+    path = layout.current(tmp_path, "abc-DEF_1")
+    document = json.loads(path.read_text())
+    document["more"] = 1
+    document["brokers"][0]["more"] = 1
+    path.write_text(json.dumps(document))
+    read = manifest.read_manifest(tmp_path, "abc-DEF_1")
+    assert read is not None
+    assert read.brokers[0].broker == 1
+
+
+def test_a_truncated_arrow_file_is_one_clear_line(tmp_path: Path) -> None:
+    published.write_snapshot(tmp_path, make_snapshot())
+    path = layout.snapshots(tmp_path, "abc-DEF_1") / "0001-00000001" / published.PARTITIONS
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(DocumentError, match="is not an Arrow file"):
+        published.read_snapshot(tmp_path, "abc-DEF_1")
+
+
+def test_a_root_of_a_newer_trimtab_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "format.json").write_text('{"format": "trimtab.load/7"}')
+    with pytest.raises(DocumentError, match=r"trimtab.load/7"):
+        published.write_snapshot(tmp_path, make_snapshot())
+
+
+def test_snapshots_may_be_named_by_root_or_folder(tmp_path: Path) -> None:
+    published.write_snapshot(tmp_path, make_snapshot())
+    other = Path("elsewhere")
+    assert layout.root_of(None, other) == other
+    assert layout.root_of(str(tmp_path), other) == tmp_path
+    assert layout.root_of(str(tmp_path / "snapshots"), other) == tmp_path
+    for wrong in ("s3://bucket/x", str(tmp_path / "missing")):
+        with pytest.raises(UsageError):
+            layout.root_of(wrong, other)
+
+
+def test_retention_keeps_the_last_sixty_the_hourly_ones_and_the_young() -> None:
+    now = 10_000_000.0
+    aged = [(f"{i:05d}", now - (3000 - i) * 15) for i in range(3000)]
+    kept = {name for name, _ in aged} - set(published.retired(aged, now))
+    assert {name for name, _ in aged[-60:]} <= kept
+    assert len(kept) == 60 + len({int(at // 3600) for _, at in aged[:-60]})
+    burst = [(f"{i:05d}", now - 300) for i in range(200)]
+    assert published.retired(burst, now) == []
+
+
+def test_reading_a_snapshot_imports_neither_pandas_nor_datasets(tmp_path: Path) -> None:
+    published.write_snapshot(tmp_path, make_snapshot())
+    code = (
+        "import sys; from pathlib import Path; from core.load.published import read_snapshot;"
+        "assert read_snapshot(Path(sys.argv[1]), 'abc-DEF_1').rate('in_bytes_per_s').sum() >= 0;"
+        "print([m for m in ('pandas', 'pyarrow.dataset', 'pyspark') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

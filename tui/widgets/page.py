@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rich.cells import cell_len
+from rich.text import Text
 from textual import events
 from textual.message import Message
 
 from tui.theming import ASCII, Glyphs, Palette
 from tui.widgets.canvas import Canvas, Row
-from tui.widgets.lines import BLANK, Ground, Line, Lines
+from tui.widgets.lines import BLANK, Ground, Line, Lines, Span
 
 _ASCII = str.maketrans(
     {
@@ -41,15 +42,28 @@ def row_of(line: Line, width: int, palette: Palette, *, ascii_only: bool) -> Row
     row = Row(width, palette.style())
     x = 0
     for span in line:
-        text = span.text
-        if span.ground is Ground.TROUGH and (ascii_only or palette.plain):
-            # Without colour nothing else shows how long the whole bar is.
-            text = text.replace(" ", "." if ascii_only else "░")
-        if ascii_only:
-            text = text.translate(_ASCII)
         style = palette.style(span.tone.value, span.ground.value, bold=span.bold)
-        x = row.put(x, text, style)
+        x = row.put(x, _drawn(span, palette, ascii_only=ascii_only), style)
     return row
+
+
+def text_of_lines(lines: Lines, palette: Palette, glyphs: Glyphs, *, ground: str) -> Text:
+    """Return lines as rich text upon another ground, for dialogs."""
+    text = Text(no_wrap=True)
+    for y, line in enumerate(lines):
+        text.append("\n" if y else "")
+        for span in line:
+            drawn = _drawn(span, palette, ascii_only=glyphs is ASCII)
+            text.append(drawn, palette.style(span.tone.value, ground, bold=span.bold))
+    return text
+
+
+def _drawn(span: Span, palette: Palette, *, ascii_only: bool) -> str:
+    text = span.text
+    if span.ground is Ground.TROUGH and (ascii_only or palette.plain):
+        # Without colour nothing else shows how long the whole bar is.
+        text = text.replace(" ", "." if ascii_only else "░")
+    return text.translate(_ASCII) if ascii_only else text
 
 
 class Page(Canvas):

@@ -1,0 +1,253 @@
+"""The one way to apply a plan: a summary, what must be allowed, and the cluster's name typed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widget import Widget
+from textual.widgets import Button, Input, Label, Static
+
+from core.errors import TrimtabError
+from core.plan.estimate import to_json
+from core.plan.findings import Finding, Severity
+from core.run.service import RunOptions, start_run
+from tui.screens.ask import DIALOG_CSS
+from tui.study import Study, is_refused, study
+from tui.widgets.apply_summary import summary_lines
+from tui.widgets.page import text_of_lines
+
+if TYPE_CHECKING:
+    from tui.app import TrimtabApp
+    from tui.screens.base import DashboardScreen
+    from tui.session import Session
+
+
+def open_apply(screen: DashboardScreen) -> None:
+    """Ask whether the session's plan is to be applied; a run that starts is shown on Moves."""
+    session = screen.session
+    if not session.writable:
+        screen.say(f"Read-only: {session.read_only_because}.", "look")
+    elif not len(session.plan):
+        screen.say("The plan is empty: nothing to apply.")
+    elif session.run is not None and not session.run.state.ended:
+        screen.say(f"Run {session.run.run} is in progress: wait for its end, or cancel it.", "look")
+    elif session.state is not None and session.load is not None and session.address is not None:
+        app = screen.trimtab
+
+        def started(run: str | None) -> None:
+            if run is not None:
+                session.clear_plan()
+                app.action_show_screen("moves")
+
+        app.push_screen(ApplyDialog(session), started)
+
+
+class Allow(Widget, can_focus=True):
+    """One finding that stands in the way until it is allowed."""
+
+    BINDINGS = [Binding("space,enter", "turn", "Allow")]
+    DEFAULT_CSS = """
+    Allow { height: auto; }
+    Allow:focus { background: $cursor; text-style: bold; }
+    """
+
+    class Turned(Message):
+        """It was allowed, or not any more."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__()
+        self.finding = finding
+        self.allowed = False
+
+    def render(self) -> Text:
+        box = "[x]" if self.allowed else "[ ]"
+        return Text.assemble(
+            (f"{box} allow {self.finding.id}", "bold"), f"  {self.finding.sentence}"
+        )
+
+    def action_turn(self) -> None:
+        self.allowed = not self.allowed
+        self.refresh()
+        self.post_message(self.Turned())
+
+    def on_click(self, event: events.Click) -> None:
+        self.focus()
+        self.action_turn()
+
+
+class ApplyDialog(ModalScreen[str | None]):
+    """Returns the id of the run that it started, None when nothing was started."""
+
+    DEFAULT_CSS = (
+        "ApplyDialog {"
+        + DIALOG_CSS
+        + """
+    #summary { height: auto; }
+    #allow { height: auto; max-height: 8; margin-top: 1; scrollbar-size: 1 1; }
+    #problem { color: $error; }
+    }"""
+    )
+    BINDINGS: ClassVar = [
+        Binding("escape", "leave", "Cancel"),
+        Binding("down", "app.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+    ]
+
+    class Studied(Message):
+        """The plan was studied against the newest picture."""
+
+        def __init__(self, study: Study) -> None:
+            super().__init__()
+            self.study = study
+
+    class Started(Message):
+        """The run's process stands."""
+
+        def __init__(self, run: str) -> None:
+            super().__init__()
+            self.run = run
+
+    class NotStarted(Message):
+        """Nothing was started, and why."""
+
+        def __init__(self, error: TrimtabError) -> None:
+            super().__init__()
+            self.error = error
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self._study: Study | None = None
+        self._starting = False
+
+    def compose(self) -> ComposeResult:
+        name = self._session.cluster_name
+        with Vertical(classes="dialog"):
+            yield Label(f"Apply to {name}", classes="title", markup=False)
+            yield Static(id="summary")
+            yield VerticalScroll(id="allow", can_focus=False)
+            yield Label("", id="problem", markup=False)
+            yield Label(f"Type {name} to apply:", classes="dim", markup=False)
+            yield Input(compact=True, id="name")
+            with Horizontal(classes="buttons"):
+                yield Button("Cancel", id="cancel", compact=True)
+                yield Button("Apply", id="apply", compact=True, disabled=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#cancel").focus()
+        session = self._session
+        state, load = session.state, session.load
+        assert state is not None
+        assert load is not None
+        plan, rate = session.plan, session.rate_bytes_per_s
+
+        def work() -> None:
+            self.post_message(self.Studied(study(state, load, plan, rate)))
+
+        self.run_worker(work, thread=True, group="study")
+        self._draw()
+
+    async def on_apply_dialog_studied(self, message: Studied) -> None:
+        self._study = message.study
+        unsafe: dict[str, Finding] = {}
+        for finding in message.study.findings_at(self._session.rate_bytes_per_s):
+            if finding.severity is Severity.UNSAFE:
+                unsafe.setdefault(finding.id, finding)
+        await self.query_one("#allow").mount_all([Allow(finding) for finding in unsafe.values()])
+        self._draw()
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        lines = summary_lines(
+            self._session.state,
+            self._session.plan,
+            self._study,
+            self._session.rate_bytes_per_s,
+            min(78, int(self.size.width * 0.96)) - 6,
+        )
+        app = cast("TrimtabApp", self.app)
+        text = text_of_lines(lines, app.palette, app.glyphs, ground="panel")
+        self.query_one("#summary", Static).update(text)
+        self.query_one("#allow").display = bool(self.query(Allow))
+        self._enable()
+
+    # -- may it be applied -----------------------------------------------------------------------
+
+    @property
+    def _allowed(self) -> frozenset[str]:
+        return frozenset(allow.finding.id for allow in self.query(Allow) if allow.allowed)
+
+    def _enable(self) -> None:
+        typed = self.query_one("#name", Input).value == self._session.cluster_name
+        rate = self._session.rate_bytes_per_s
+        clear = self._study is not None and not is_refused(
+            self._study.findings_at(rate), self._allowed
+        )
+        self.query_one("#apply", Button).disabled = not (typed and clear) or self._starting
+
+    def on_input_changed(self) -> None:
+        self._enable()
+
+    def on_allow_turned(self) -> None:
+        self._enable()
+
+    def on_input_submitted(self) -> None:
+        """Enter after the name goes to the button; applying takes one more key."""
+        button = self.query_one("#apply", Button)
+        if not button.disabled:
+            button.focus()
+
+    # -- leaving ---------------------------------------------------------------------------------
+
+    def action_leave(self) -> None:
+        if not self._starting:
+            self.dismiss(None)
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        if event.button.id == "apply":
+            self._apply()
+        else:
+            self.action_leave()
+
+    def _apply(self) -> None:
+        session, found = self._session, self._study
+        if session.state is None or session.address is None or found is None or self._starting:
+            return
+        self._starting = True
+        self.query_one("#problem", Label).update("starting")
+        self._enable()
+        address, cluster_id, plan = session.address, session.state.cluster_id, session.plan
+        options = RunOptions(
+            rate_bytes_per_s=session.rate_bytes_per_s,
+            cluster_name=session.cluster_name,
+            allow=self._allowed,
+        )
+        estimate = found.estimate(session.rate_bytes_per_s)
+        document = None if estimate is None else to_json(estimate)
+
+        def work() -> None:
+            try:
+                run = start_run(address, cluster_id, plan, options, document)
+            except TrimtabError as error:
+                self.post_message(self.NotStarted(error))
+            else:
+                self.post_message(self.Started(run))
+
+        self.run_worker(work, thread=True, group="start")
+
+    def on_apply_dialog_started(self, message: Started) -> None:
+        self.dismiss(message.run)
+
+    def on_apply_dialog_not_started(self, message: NotStarted) -> None:
+        self._starting = False
+        self.query_one("#problem", Label).update(str(message.error))
+        self._enable()

@@ -1,0 +1,204 @@
+"""The Plan: what would change, what speaks against it, how long it takes at which rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from textual.message import Message
+from textual.widget import Widget
+
+from core.cluster.state import ClusterState
+from core.errors import UsageError
+from core.load.snapshot import Load
+from core.plan.plan import Plan
+from core.plan.reassignment import dump
+from tui.actions import PLAN, bindings_of
+from tui.screens.apply import open_apply
+from tui.screens.ask import AskDialog
+from tui.screens.base import DashboardScreen
+from tui.session import Session
+from tui.study import Study, study
+from tui.widgets.page import Page
+from tui.widgets.plan_diff import MoveHit
+from tui.widgets.plan_page import PlanView, plan_lines
+from tui.widgets.throttle_table import RateHit
+
+RESTUDY_SECONDS = 5.0
+"""How old a study of an unchanged plan gets while the cluster goes on changing."""
+
+
+class PlanScreen(DashboardScreen):
+    """Diff, checks, throttle table and impact of the plan being edited."""
+
+    PLACE = PLAN
+    BINDINGS = bindings_of(PLAN)
+
+    class Studied(Message):
+        """A worker has studied a plan."""
+
+        def __init__(self, study: Study) -> None:
+            super().__init__()
+            self.study = study
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cursor = 0
+        self._on_throttle = False
+        self._study: Study | None = None
+        self._asked: tuple[Plan, int, float] | None = None
+
+    def compose_body(self) -> Iterable[Widget]:
+        yield Page(id="plan-page")
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def show_body(self, session: Session) -> None:
+        page = self.query_one("#plan-page", Page)
+        if session.state is None or session.load is None:
+            page.show((), self.palette, self.glyphs)
+            return
+        self._cursor = min(self._cursor, max(len(session.plan) - 1, 0))
+        self._have_studied(session, session.state, session.load)
+        view = PlanView(
+            session.state,
+            session.plan,
+            self._study,
+            session.rate_bytes_per_s,
+            self._cursor,
+            self._on_throttle,
+        )
+        lines = plan_lines(view, page.size.width, page.size.height)
+        page.show(lines, self.palette, self.glyphs)
+
+    def footer_words(self) -> Mapping[str, str]:
+        empty = not len(self.session.plan)
+        words = {"throttle": "moves" if self._on_throttle else "throttle"}
+        if empty:
+            words |= dict.fromkeys(("throttle", "drop_move", "apply"), "")
+        if not self.session.history.undo:
+            words["undo"] = ""
+        return words
+
+    def _have_studied(self, session: Session, state: ClusterState, load: Load) -> None:
+        """Start a study unless this plan and rate have one that is young enough."""
+        plan, rate = session.plan, session.rate_bytes_per_s
+        if not len(plan):
+            self._study = self._asked = None
+            return
+        known = self._study is not None and any(
+            row.rate_bytes_per_s == rate for row in self._study.table
+        )
+        if self._asked is not None:
+            asked_plan, asked_rate, at = self._asked
+            young = session.now - at < RESTUDY_SECONDS
+            if asked_plan.moves == plan.moves and young and (known or asked_rate == rate):
+                return
+        self._asked = (plan, rate, session.now)
+
+        def work() -> None:
+            self.post_message(self.Studied(study(state, load, plan, rate)))
+
+        self.run_worker(work, thread=True, exclusive=True, group="study")
+
+    def on_plan_screen_studied(self, message: Studied) -> None:
+        if message.study.plan.moves == self.session.plan.moves:
+            self._study = message.study
+            self.show(self.session)
+
+    # -- moving about ----------------------------------------------------------------------------
+
+    def action_up(self) -> None:
+        self._step(-1)
+
+    def action_down(self) -> None:
+        self._step(1)
+
+    def action_top(self) -> None:
+        self._step(-len(self.session.plan) - 100)
+
+    def action_bottom(self) -> None:
+        self._step(len(self.session.plan) + 100)
+
+    def action_throttle(self) -> None:
+        if len(self.session.plan):
+            self._on_throttle = not self._on_throttle
+            self.show(self.session)
+
+    def _step(self, steps: int) -> None:
+        if self._on_throttle and self._study is not None:
+            at = self._study.row_of(self.session.rate_bytes_per_s)
+            self._choose(min(max(at + steps, 0), len(self._study.table) - 1))
+        elif len(self.session.plan):
+            self._cursor = min(max(self._cursor + steps, 0), len(self.session.plan) - 1)
+            self.show(self.session)
+
+    def _choose(self, row: int) -> None:
+        if self._study is not None and row < len(self._study.table):
+            self.session.rate_bytes_per_s = self._study.table[row].rate_bytes_per_s
+            self.show(self.session)
+
+    def on_page_hit(self, message: Page.Hit) -> None:
+        match message.hit:
+            case MoveHit(index):
+                self._on_throttle, self._cursor = False, index
+                self.show(self.session)
+            case RateHit(index):
+                self._on_throttle = True
+                self._choose(index)
+
+    def on_page_turned(self, message: Page.Turned) -> None:
+        self._step(message.steps)
+
+    # -- editing ---------------------------------------------------------------------------------
+
+    def action_drop_move(self) -> None:
+        plan = self.session.plan
+        if len(plan):
+            self.session.edit(plan.without(plan.moves[self._cursor].tp))
+            self.show(self.session)
+
+    def action_undo(self) -> None:
+        self.session.history = self.session.history.undone()
+        self.show(self.session)
+
+    def action_redo(self) -> None:
+        self.session.history = self.session.history.redone()
+        self.show(self.session)
+
+    # -- out -------------------------------------------------------------------------------------
+
+    def action_export(self) -> None:
+        export_plan(self)
+
+    def action_apply(self) -> None:
+        open_apply(self)
+
+    def copy_text(self) -> str | None:
+        """Return the plan as Kafka's reassignment JSON, for the clipboard."""
+        return dump(self.session.plan) if len(self.session.plan) else None
+
+
+def export_plan(screen: DashboardScreen) -> None:
+    """Ask for a path and write the plan there, whole or not at all."""
+    plan = screen.session.plan
+    if not len(plan):
+        screen.say("The plan is empty: nothing to export.")
+        return
+
+    def write(answer: str | None) -> None:
+        if not answer:
+            return
+        from core.cli.context import write_text
+
+        path = Path(answer).expanduser()
+        try:
+            write_text(dump(plan), path)
+        except UsageError as error:
+            screen.say(f"{error.title} Nothing was written.", "act")
+        else:
+            screen.say(f"√ {path} written: kafka-reassign-partitions and trimtab read it.", "fine")
+
+    screen.app.push_screen(
+        AskDialog("Export the plan as Kafka's reassignment JSON to", "plan.json", "Write"), write
+    )

@@ -1,0 +1,91 @@
+"""What applying a plan would mean, in a few lines: bytes, time, what it touches, what is unwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from core.cluster.state import ClusterState
+from core.plan.estimate import Estimate
+from core.plan.findings import Severity
+from core.plan.plan import Plan
+from core.units import UNLIMITED, format_bytes, format_duration, format_rate
+from tui.study import Study
+from tui.widgets.lines import Line, Lines, Span, Tone, bright, dim, fit, plain, wrapped
+from tui.widgets.plan_diff import many, total_to_copy
+from tui.widgets.throttle_table import SIDES
+
+LABEL = 9
+
+
+def summary_lines(
+    state: ClusterState | None, plan: Plan, study: Study | None, rate: int, width: int
+) -> Lines:
+    """Return the summary; until the plan is studied it says that it is being checked."""
+    if state is None:
+        return ()
+    total, unknown = total_to_copy(state, plan)
+    data = sum(move.moves_data for move in plan)
+    what: list[Span] = [bright(many(data, "move"))]
+    if data:
+        what.append(bright(f", {format_bytes(total)} to copy"))
+    if unknown:
+        what.append(Span(f", {unknown} of unknown size", Tone.LOOK))
+    if data < len(plan):
+        what.append(plain(f", {len(plan) - data} without data"))
+    lines: list[Line] = [_row("moves", tuple(what), width)]
+    if study is None:
+        return (*lines, _row("", (dim("checking and estimating"),), width))
+    estimate = study.estimate(rate)
+    if estimate is not None:
+        lines += [_row(label, line, width) for label, line in _time(estimate, width)]
+    lines += _touched(plan, study, width)
+    for finding in study.findings_at(rate):
+        if finding.severity is Severity.UNSAFE:
+            continue
+        tone = Tone.ACT if finding.severity is Severity.ILLEGAL else Tone.DIM
+        label = "illegal" if finding.severity is Severity.ILLEGAL else "note"
+        for i, text in enumerate(wrapped(finding.sentence, width - LABEL)[:2]):
+            lines.append(_row("" if i else label, (Span(text, tone),), width))
+    return tuple(lines)
+
+
+def _time(estimate: Estimate, width: int) -> Iterable[tuple[str, Line]]:
+    rate = (
+        "no throttle"
+        if estimate.rate_bytes_per_s == UNLIMITED
+        else f"{format_rate(estimate.rate_bytes_per_s)} a side"
+    )
+    yield "throttle", (plain(rate),)
+    if estimate.never is not None:
+        for i, text in enumerate(wrapped(estimate.never, width - LABEL)):
+            yield "" if i else "time", (Span("never: " * (not i) + text, Tone.ACT, bold=not i),)
+        return
+    spans: list[Span] = [bright(format_duration(estimate.seconds))]
+    if estimate.range_seconds is not None:
+        low, high = (format_duration(seconds) for seconds in estimate.range_seconds)
+        spans.append(dim(f"  ({low} – {high})"))
+    if estimate.limit is not None:
+        spans.append(plain(f"  slowest b{estimate.limit.broker} {SIDES[estimate.limit.side]}"))
+    yield "time", tuple(spans)
+
+
+def _touched(plan: Plan, study: Study, width: int) -> Iterable[Line]:
+    """Say which topics, brokers and leaders the plan touches."""
+    topics = sorted({move.tp.topic for move in plan})
+    shown = ", ".join(topics[:3]) + (f" and {len(topics) - 3} more" if len(topics) > 3 else "")
+    yield _row("topics", (plain(shown),), width)
+    senders = _ids(b for move in plan for b in move.before[:1] if move.moves_data)
+    receivers = _ids(b for move in plan for b in move.adding)
+    if receivers:
+        yield _row("brokers", (plain(f"{senders} → {receivers}"),), width)
+    leaders = sum(move.before[:1] != move.after[:1] for move in plan)
+    if leaders:
+        yield _row("leaders", (plain(f"{many(leaders, 'preferred leader')} changed"),), width)
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return " ".join(f"b{broker}" for broker in sorted(set(brokers)))
+
+
+def _row(label: str, line: Line, width: int) -> Line:
+    return fit((dim(f"{label:<{LABEL}}"), *line), width)

@@ -90,7 +90,7 @@ def format_rate(value: float | None) -> str:
 
 
 def format_duration(seconds: float | None) -> str:
-    """Return at most two units: `44 s`, `19 m`, `1 h 07 m`, `2 d 3 h`; `?` for unknown."""
+    """Return at most two units: `44 s`, `3 m 20 s`, `19 m`, `1 h 07 m`, `2 d 3 h`; `?` unknown."""
     if seconds is None or math.isnan(seconds) or math.isinf(seconds):
         return "?"
     if seconds < 10:
@@ -98,6 +98,8 @@ def format_duration(seconds: float | None) -> str:
     whole = round(seconds)
     if whole < 120:
         return f"{whole} s"
+    if whole < 600:
+        return f"{whole // 60} m {whole % 60:02d} s"
     minutes = round(seconds / 60)
     if minutes < 60:
         return f"{minutes} m"

@@ -1,0 +1,162 @@
+"""`trimtab estimate PLAN`: how long at a rate, how fast for a deadline, or a table of both."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import click
+
+from core.cli.context import Context, emit, json_option, output_option, write_text
+from core.cli.plan import document_of, plan_argument
+from core.cli.table import table
+from core.errors import ExitCode, UsageError
+from core.plan.copying import Side
+from core.plan.estimate import (
+    Estimate,
+    default_rate,
+    estimate_at,
+    estimate_within,
+    rate_table,
+    to_json,
+)
+from core.plan.reassignment import bind
+from core.units import format_bytes, format_duration, format_rate, parse_duration, parse_rate
+
+_DOES = {Side.LEADER: "sends", Side.FOLLOWER: "receives"}
+
+
+@click.command()
+@plan_argument
+@click.option("--throttle", metavar="RATE", help="Limit of each broker and side, like 50MB/s.")
+@click.option("--within", metavar="TIME", help="A deadline, like 10m.")
+@json_option
+@output_option
+@click.pass_obj
+def estimate(
+    context: Context,
+    plan_file: Path,
+    throttle: str | None,
+    within: str | None,
+    as_json: bool,
+    output: Path | None,
+) -> int:
+    """Say how long a plan takes, or how fast it must be, for each broker and side.
+
+    Without --throttle and --within: a table of rates. Exit 6 when it would never end.
+    """
+    if throttle and within:
+        raise UsageError(
+            "--throttle and --within exclude each other.",
+            next="Give the rate to learn the time, or the time to learn the rate.",
+        )
+    rate = parse_rate(throttle) if throttle else None
+    seconds = parse_duration(within) if within else None
+    if seconds is not None and seconds <= 0:
+        raise UsageError("A deadline of no time at all.", next="Give one like 10m.")
+    document = document_of(plan_file)
+    state, load = context.picture()
+    wanted = bind(document, state)
+    if rate is None and seconds is None:
+        rates = rate_table(state, load, wanted) or (estimate_at(state, load, wanted, -1),)
+        chosen = default_rate(rates)
+        if as_json:
+            emit({"rates": [to_json(row) for row in rates], "default_bytes_per_s": chosen}, output)
+        else:
+            write_text(_rates_text(rates, chosen), output)
+        return ExitCode.NO if all(row.never for row in rates) else ExitCode.DONE
+    if rate is not None:
+        answer = estimate_at(state, load, wanted, rate)
+    else:
+        assert seconds is not None, "one of the two was given"
+        answer = estimate_within(state, load, wanted, seconds)
+    if as_json:
+        emit(to_json(answer), output)
+    else:
+        write_text(_text(answer, seconds), output)
+    return ExitCode.NO if answer.never else ExitCode.DONE
+
+
+def _text(answer: Estimate, within_seconds: float | None) -> str:
+    """Return the answer first, then what it rests on, the busiest broker first."""
+    size = format_bytes(answer.total_bytes)
+    if answer.never:
+        first = f"Never. {answer.never}"
+    elif answer.seconds is None:
+        first = f"{size}, time unknown."
+    elif within_seconds is not None and answer.recommended_bytes_per_s is not None:
+        first = (
+            f"{size} in {format_duration(within_seconds)}: throttle to "
+            f"{exact_rate(answer.recommended_bytes_per_s)}, "
+            f"which takes {time_range(answer)}. "
+            f"The closed form says {exact_rate(answer.rate_bytes_per_s)}."
+        )
+    elif not answer.rows:
+        first = f"Nothing to copy: {time_range(answer)}."
+    else:
+        first = f"{size} at {format_rate(answer.rate_bytes_per_s)}: {time_range(answer)}."
+    lines = [first]
+    if answer.limit and answer.rows:
+        lines.append(f"The limit is what broker {answer.limit.broker} {_DOES[answer.limit.side]}.")
+    if answer.note:
+        lines.append(answer.note)
+    lines = [wrapped(line) for line in lines]
+    if not answer.rows:
+        return "".join(lines)
+    ordered = sorted(
+        answer.rows, key=lambda row: (-(row.required_bytes_per_s or row.bytes), row.broker)
+    )
+    rows = [
+        (
+            str(row.broker),
+            _DOES[row.side],
+            format_bytes(row.bytes),
+            format_rate(row.background_bytes_per_s),
+            format_rate(row.required_bytes_per_s),
+            format_duration(row.seconds),
+        )
+        for row in ordered
+    ]
+    header = ("broker", "", "copies", "background", "needs", "done after")
+    return "".join(lines) + "\n" + table(header, rows, right="> >>>>")
+
+
+def _rates_text(rates: tuple[Estimate, ...], chosen: int | None) -> str:
+    if len(rates) == 1:
+        return _text(rates[0], None)
+    rows = [
+        (
+            "*" if row.rate_bytes_per_s == chosen else "",
+            format_rate(row.rate_bytes_per_s),
+            "never" if row.never else time_range(row),
+            f"broker {row.limit.broker} {_DOES[row.limit.side]}" if row.limit else "",
+        )
+        for row in rates
+    ]
+    never = next((wrapped(row.never) for row in reversed(rates) if row.never), "")
+    note = wrapped(rates[0].note) if rates[0].note else ""
+    size = f"{format_bytes(rates[0].total_bytes)} to copy; * is where to begin.\n\n"
+    return size + table(("", "throttle", "takes", "limit"), rows, right=" >") + never + note
+
+
+def time_range(answer: Estimate) -> str:
+    """Return `about 44 s (41 s to 48 s)`."""
+    if answer.range_seconds is None:
+        return "time unknown"
+    low, high = answer.range_seconds
+    return (
+        f"about {format_duration(answer.seconds)} "
+        f"({format_duration(low)} to {format_duration(high)})"
+    )
+
+
+def wrapped(sentence: str) -> str:
+    return textwrap.fill(sentence, 79) + "\n"
+
+
+def exact_rate(rate: int) -> str:
+    """Return a rate so that it can be typed back: three digits, rounded up."""
+    for factor, unit in ((10**9, "GB/s"), (10**6, "MB/s"), (10**3, "kB/s")):
+        if rate >= factor:
+            return f"{-(-rate * 100 // factor) / 100:g}{unit}"
+    return f"{rate}B/s"

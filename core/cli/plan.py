@@ -1,0 +1,285 @@
+"""`trimtab plan`: check, show, compare and invert plan files."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.table import table
+from core.cluster.state import TopicPartition
+from core.errors import ExitCode
+from core.plan.check import Severity, check_plan, never_finding, parse_allow
+from core.plan.estimate import estimate_at
+from core.plan.findings import Finding
+from core.plan.plan import Move, Plan
+from core.plan.reassignment import (
+    PlanDocument,
+    bind,
+    dump,
+    parse,
+    read_document,
+    refuse_other_cluster,
+)
+from core.plan.verify import Standing, verify
+from core.units import format_bytes, parse_rate
+
+if TYPE_CHECKING:
+    from core.cluster.state import ClusterState
+
+plan_argument = click.argument(
+    "plan_file",
+    metavar="PLAN",
+    type=click.Path(path_type=Path, allow_dash=True),
+)
+
+
+def document_of(path: Path) -> PlanDocument:
+    """Return a plan file's content; `-` reads stdin. Raises DocumentError."""
+    if str(path) == "-":
+        return parse(sys.stdin.read(), "The plan on stdin")
+    return read_document(path)
+
+
+def brokers(ids: tuple[int, ...]) -> str:
+    return ",".join(map(str, ids))
+
+
+class Difference(NamedTuple):
+    """Replicas in the one and in the other; empty where one does not name the partition."""
+
+    tp: TopicPartition
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+    standing: Standing | None = None
+
+
+@click.group()
+def plan() -> None:
+    """Check, show, compare and invert plans.
+
+    A plan is Kafka reassignment JSON, with or without what trimtab adds to it; - is stdin.
+    """
+
+
+@plan.command()
+@plan_argument
+@click.option("--throttle", metavar="RATE", help="Also say whether this rate ever ends.")
+@click.option("--allow", metavar="ID,ID", help="Unsafe checks that you allow.")
+@json_option
+@output_option
+@click.pass_obj
+def check(
+    context: Context,
+    plan_file: Path,
+    throttle: str | None,
+    allow: str | None,
+    as_json: bool,
+    output: Path | None,
+) -> int:
+    """Say what speaks against a plan, worst first; exit 6 when it may not be applied."""
+    allowed = parse_allow(allow)
+    rate = parse_rate(throttle) if throttle else None
+    document = document_of(plan_file)
+    state, load = context.picture()
+    wanted = bind(document, state)
+    findings = check_plan(state, load, wanted)
+    if rate is not None:
+        never = estimate_at(state, load, wanted, rate).never
+        findings = (*((never_finding(never),) if never else ()), *findings)
+    against = [f for f in findings if _forbids(f, allowed)]
+    if as_json:
+        emit(
+            {
+                "ok": not against,
+                "findings": [
+                    {
+                        "id": f.id,
+                        "severity": f.severity.name.lower(),
+                        "sentence": f.sentence,
+                        "allowed": not _forbids(f, allowed),
+                        "partitions": [
+                            {"topic": tp.topic, "partition": tp.partition} for tp in f.partitions
+                        ],
+                    }
+                    for f in findings
+                ],
+            },
+            output,
+        )
+    else:
+        write_text(_findings_text(wanted, findings, allowed), output)
+    return ExitCode.NO if against else ExitCode.DONE
+
+
+def _forbids(found: Finding, allowed: frozenset[str]) -> bool:
+    if found.severity is Severity.UNSAFE:
+        return found.id not in allowed
+    return found.severity is Severity.ILLEGAL
+
+
+def _findings_text(plan: Plan, findings: tuple[Finding, ...], allowed: frozenset[str]) -> str:
+    moves = f"{len(plan)} {'move' if len(plan) == 1 else 'moves'}"
+    if not findings:
+        return f"{moves}, nothing speaks against it.\n"
+    lines = [
+        f"{f.severity.name.lower():8}{f.id}"
+        f"{' (allowed)' if f.id in allowed else ''}\n"
+        f"{textwrap.indent(textwrap.fill(f.sentence, 71), ' ' * 8)}\n"
+        for f in findings
+    ]
+    stop = [f.id for f in findings if _forbids(f, allowed)]
+    if any(f.severity is Severity.ILLEGAL for f in findings):
+        end = f"{moves}: cannot be applied.\n"
+    elif stop:
+        end = f"{moves}: refused, unless --allow {','.join(dict.fromkeys(stop))}\n"
+    else:
+        end = f"{moves}: can be applied.\n"
+    return "".join(lines) + end
+
+
+@plan.command()
+@plan_argument
+@json_option
+@output_option
+@click.pass_obj
+def show(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> None:
+    """Show a plan's moves, the largest first; sizes when the cluster is named."""
+    state = _state(context)
+    wanted = bind(document_of(plan_file), state)
+    sizes = {move: _copied_bytes(state, move) for move in wanted}
+    known = [size for size in sizes.values() if size is not None]
+    total = sum(known) if len(known) == len(sizes) else None
+    leader_moves = sum(move.before[0] != move.after[0] for move in wanted)
+    if as_json:
+        emit(
+            {
+                "cluster_id": wanted.cluster_id,
+                "moves": sum(move.moves_data for move in wanted),
+                "leader_moves": leader_moves,
+                "bytes": total,
+                "notes": list(wanted.notes),
+                "partitions": [_move_document(move, sizes[move]) for move in wanted],
+            },
+            output,
+        )
+        return
+    rows = [
+        (str(move.tp), brokers(move.before), brokers(move.after), _size(move, sizes[move]))
+        for move in sorted(wanted, key=lambda move: -(sizes[move] or 0))
+    ]
+    text = "".join(f"{note}\n" for note in wanted.notes)
+    text += table(("partition", "now", "planned", "copies"), rows, right="   >") if rows else ""
+    moving = sum(move.moves_data for move in wanted)
+    text += (
+        f"{len(wanted)} {'partition' if len(wanted) == 1 else 'partitions'}: {moving} to copy "
+        f"({format_bytes(total)}), {leader_moves} with another preferred leader.\n"
+    )
+    write_text(text, output)
+
+
+@plan.command()
+@plan_argument
+@click.argument("other", required=False, type=click.Path(path_type=Path))
+@json_option
+@output_option
+@click.pass_obj
+def diff(
+    context: Context, plan_file: Path, other: Path | None, as_json: bool, output: Path | None
+) -> None:
+    """Show how the cluster differs from a plan, or how one plan differs from another."""
+    document = document_of(plan_file)
+    if other is not None:
+        second = document_of(other)
+        rows = [
+            Difference(tp, document.targets.get(tp, ()), second.targets.get(tp, ()))
+            for tp in sorted(document.targets.keys() | second.targets.keys())
+            if document.targets.get(tp) != second.targets.get(tp)
+        ]
+    else:
+        state, _ = context.picture()
+        refuse_other_cluster(document, state)
+        rows = [
+            Difference(v.tp, v.replicas, v.expected, v.standing)
+            for v in verify(state, document.targets)
+            if v.standing is not Standing.DONE
+        ]
+    if as_json:
+        emit({"differences": [_difference_document(row) for row in rows]}, output)
+        return
+    names = ("now", "planned") if other is None else (plan_file.name, other.name)
+    lines = [
+        (
+            str(r.tp),
+            brokers(r.first) or "-",
+            brokers(r.second) or "-",
+            r.standing.value if r.standing else "",
+        )
+        for r in rows
+    ]
+    count = f"{len(rows)} {'partition differs' if len(rows) == 1 else 'partitions differ'}.\n"
+    write_text(
+        table(("partition", *names, ""), lines) + count if rows else "No difference.\n", output
+    )
+
+
+@plan.command()
+@plan_argument
+@json_option
+@output_option
+@click.pass_obj
+def inverse(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> None:
+    """Write the plan that leads back to what a plan was made from."""
+    wanted = bind(document_of(plan_file), _state(context))
+    if not as_json:
+        say(f"{len(wanted)} {'partition' if len(wanted) == 1 else 'partitions'} back.")
+    write_text(dump(wanted.inverse()), output)
+
+
+def _state(context: Context) -> ClusterState | None:
+    """Return the cluster when one was named; our own plan files can do without."""
+    if context.target.address is None and context.target.from_file is None:
+        return None
+    return context.picture()[0]
+
+
+def _copied_bytes(state: ClusterState | None, move: Move) -> int | None:
+    """Return what a move makes brokers copy, None when it is not known."""
+    if not move.moves_data:
+        return 0
+    index = state.find(move.tp) if state else None
+    if state is None or index is None or state.partition_size_bytes[index] < 0:
+        return None
+    return int(state.partition_size_bytes[index]) * len(move.adding)
+
+
+def _size(move: Move, size: int | None) -> str:
+    return format_bytes(size) if move.moves_data else "-"
+
+
+def _move_document(move: Move, size: int | None) -> dict[str, Any]:
+    before, after = move.preferred_leader
+    return {
+        "topic": move.tp.topic,
+        "partition": move.tp.partition,
+        "before": list(move.before),
+        "after": list(move.after),
+        "adding": list(move.adding),
+        "removing": list(move.removing),
+        "preferred_leader": {"before": before, "after": after},
+        "bytes": size,
+    }
+
+
+def _difference_document(row: Difference) -> dict[str, Any]:
+    return {
+        "topic": row.tp.topic,
+        "partition": row.tp.partition,
+        "first": list(row.first),
+        "second": list(row.second),
+        "standing": row.standing.value if row.standing else None,
+    }

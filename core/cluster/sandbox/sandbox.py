@@ -15,6 +15,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,18 +53,20 @@ class Sandbox:
     def __init__(
         self,
         name: str,
+        folder: Path,
         cluster_id: str,
         kafka: str,
         nodes: Sequence[Node],
-        launcher: Launcher,
         processes: Mapping[int, Process],
+        launch: Launcher | None = None,
     ) -> None:
         self.name = name
+        self.folder = folder
         self.cluster_id = cluster_id
         self.kafka = kafka
         self.nodes = tuple(nodes)
-        self._launcher = launcher
         self._processes = dict(processes)
+        self._launch = launch
 
     # -- from nothing, and back ----------------------------------------------------------------
 
@@ -87,10 +90,9 @@ class Sandbox:
         node does not come up.
         """
         _check(name, broker_ids, controllers)
-        java = find_java()
-        launch = launcher(java, kafka_jars(kafka, java, say), say)
+        launch = _find_launcher(kafka, say)
         folder = paths.sandbox_dir(name)
-        with _lock(name):
+        with _lock(folder):
             if not replace and _is_up(folder):
                 raise UsageError(
                     f"Sandbox {name!r} is up already.",
@@ -99,7 +101,7 @@ class Sandbox:
             for last in (False, False, True):
                 _clean(folder)
                 nodes = lay_out(folder, broker_ids, racks=racks, controllers=controllers)
-                sandbox = cls(name, _new_cluster_id(), kafka, nodes, launch, {})
+                sandbox = cls(name, folder, _new_cluster_id(), kafka, nodes, {}, launch)
                 try:
                     sandbox._begin(overrides or {}, say)
                 except _PortTakenError as error:
@@ -123,13 +125,12 @@ class Sandbox:
                 f"There is no sandbox {name!r}; there is: {others}.",
                 next="Start one: trimtab sandbox up",
             )
-        java = find_java()
         return cls(
             name,
+            folder,
             state["cluster_id"],
             state["kafka"],
             [_node(folder, entry) for entry in state["nodes"]],
-            launcher(java, kafka_jars(state["kafka"], java, lambda text: None), lambda text: None),
             {
                 entry["id"]: Process(entry["pid"], entry["started"])
                 for entry in state["nodes"]
@@ -149,15 +150,11 @@ class Sandbox:
 
         Needs neither Java nor a readable state file.
         """
-        folder = paths.sandbox_dir(name)
-        with _lock(name):
-            there = folder.exists()
-            _clean(folder)
-        return there
+        return _remove(paths.sandbox_dir(name))
 
     def down(self) -> None:
         """Stop all nodes and remove their data."""
-        self.remove(self.name)
+        _remove(self.folder)
 
     # -- single nodes --------------------------------------------------------------------------
 
@@ -172,10 +169,10 @@ class Sandbox:
     def start(self, id: int) -> None:
         """Start a node that was stopped or killed and wait until it answers."""
         node = self.node(id)
-        with _lock(self.name):
+        with _lock(self.folder):
             if self.process(id) is not None:
                 return
-            self._processes[id] = self._launcher.server(node)
+            self._processes[id] = self._launcher().server(node)
             self._write_state(ready=True)
         self._wait([node])
 
@@ -188,10 +185,6 @@ class Sandbox:
         raise UsageError(f"Sandbox {self.name!r} has no node {id}.", next=f"It has {known}.")
 
     # -- looking -------------------------------------------------------------------------------
-
-    @property
-    def folder(self) -> Path:
-        return paths.sandbox_dir(self.name)
 
     @property
     def bootstrap(self) -> str:
@@ -216,21 +209,27 @@ class Sandbox:
         self, class_name: str, *arguments: str, seconds: float = 60.0
     ) -> subprocess.CompletedProcess[str]:
         """Run one of Kafka's own tools (`org.apache.kafka.tools.TopicCommand`) to its end."""
-        return self._launcher.tool(self.folder, class_name, *arguments, seconds=seconds)
+        return self._launcher().tool(self.folder, class_name, *arguments, seconds=seconds)
 
     # -- inside --------------------------------------------------------------------------------
+
+    def _launcher(self) -> Launcher:
+        # Made when first needed: looking, killing and taking down need no Java.
+        if self._launch is None:
+            self._launch = _find_launcher(self.kafka, lambda text: None)
+        return self._launch
 
     def _begin(self, overrides: Mapping[str, str], say: Say) -> None:
         write_files(self.nodes, overrides)
         self._write_state(ready=False)
-        failed = self._launcher.format(self.nodes, self.cluster_id)
+        failed = self._launcher().format(self.nodes, self.cluster_id)
         if failed:
             raise TrimtabError(
                 "The brokers' storage could not be formatted.", detail="\n".join(failed)
             )
         say(f"Starting {len(self.broker_ids)} brokers…")
         for node in self.nodes:
-            self._processes[node.id] = self._launcher.server(node)
+            self._processes[node.id] = self._launcher().server(node)
         self._write_state(ready=False)
         self._wait([node for node in self.nodes if node.role is Role.BROKER])
         self._write_state(ready=True)
@@ -297,8 +296,7 @@ def _check(name: str, broker_ids: Sequence[int], controllers: int) -> None:
         raise UsageError("A sandbox has one controller, or three.")
 
 
-def _lock(name: str) -> Any:
-    folder = paths.sandbox_dir(name)
+def _lock(folder: Path) -> AbstractContextManager[None]:
     return locked(folder.with_name(f".{folder.name}.lock"))
 
 
@@ -327,8 +325,14 @@ def _is_up(folder: Path) -> bool:
 
 
 def _leftovers(folder: Path) -> list[Process]:
-    """Return the processes of this folder's nodes, whoever started them."""
-    return running_with({str(properties) for properties in folder.glob("*/server.properties")})
+    """Return the processes of this folder's nodes and its workload, whoever started them."""
+    marks = {str(properties) for properties in folder.glob("*/server.properties")}
+    return running_with(marks | {str(workload_mark(folder))})
+
+
+def workload_mark(folder: Path) -> Path:
+    """Return the argument by which the workload of a sandbox is known; its log is there too."""
+    return folder / "workload.log"
 
 
 def _stop_all(folder: Path) -> None:
@@ -342,6 +346,18 @@ def _stop_all(folder: Path) -> None:
 def _clean(folder: Path) -> None:
     _stop_all(folder)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _find_launcher(kafka: str, say: Say) -> Launcher:
+    java = find_java()
+    return launcher(java, kafka_jars(kafka, java, say), say)
+
+
+def _remove(folder: Path) -> bool:
+    with _lock(folder):
+        there = folder.exists()
+        _clean(folder)
+    return there
 
 
 def _new_cluster_id() -> str:

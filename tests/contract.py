@@ -1,0 +1,507 @@
+"""What every ClusterClient must do: one suite for real brokers and for the simulated cluster.
+
+Subclass both classes and give them a class-scoped fixture `cluster`. It has four brokers, 1 to 4,
+in racks a, b, a, b, with two log dirs each; the topics of TOPICS; and a consumer of GROUP that
+reads GROUP_TOPIC. Each test has topics of its own, so that one cluster serves a whole class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import pytest
+
+from core.clock import Clock
+from core.cluster.client import (
+    FOLLOWER_LIST,
+    FOLLOWER_RATE,
+    LEADER_LIST,
+    ClusterClient,
+    ConfigChange,
+    ConfigOp,
+    ConfigSource,
+    ConfigValue,
+    Fault,
+    OffsetAt,
+    Resource,
+    ResourceKind,
+)
+from core.cluster.state import BrokerLogs, Reassignment, TopicPartition
+
+BROKERS = (1, 2, 3, 4)
+RACKS = {1: "a", 2: "b", 3: "a", 4: "b"}
+GROUP = "contract-readers"
+GROUP_TOPIC = "contract.read"
+WAIT_SECONDS = 30.0
+HELD_RATE = "1000"
+"""Bytes/s; so slow that a move of a filled partition stays in flight while a test looks at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLayout:
+    """The replicas of partitions 0, 1, … and the bytes that each of them holds at least."""
+
+    replicas: Sequence[tuple[int, ...]]
+    bytes_each: int = 0
+
+
+_FILLED = 8_000_000
+
+TOPICS: Mapping[str, TopicLayout] = {
+    GROUP_TOPIC: TopicLayout([(1,), (2,)], 100_000),
+    "contract.still": TopicLayout([(1, 2), (2, 3), (3, 4, 1)], 100_000),
+    "contract.listed": TopicLayout([(3, 2, 4)], _FILLED),
+    "contract.cancelled": TopicLayout([(3, 2, 1), (4, 3, 2)], _FILLED),
+    "contract.overridden": TopicLayout([(1,)], _FILLED),
+    "contract.moved": TopicLayout([(1, 2)], 100_000),
+    "contract.partly": TopicLayout([(1, 2)]),
+    "contract.refused": TopicLayout([(1, 2)]),
+    "contract.reordered": TopicLayout([(1, 2, 3), (2, 3)]),
+    "contract.configured": TopicLayout([(1, 2)]),
+    "contract.dirs": TopicLayout([(1, 2)], 100_000),
+    "contract.fenced": TopicLayout([(4, 2), (4,), (1, 2)]),
+}
+
+
+class ContractCluster(Protocol):
+    """What the fixture `cluster` gives."""
+
+    client: ClusterClient
+    clock: Clock
+
+    def stop_broker(self, broker: int) -> None:
+        """Stop a broker in order: its leaders are handed over first."""
+        ...
+
+    def start_broker(self, broker: int) -> None: ...
+
+
+def until(
+    cluster: ContractCluster, holds: Callable[[], bool], seconds: float = WAIT_SECONDS
+) -> None:
+    """Return once it holds; fails after `seconds` of the cluster's clock."""
+    deadline = cluster.clock.monotonic() + seconds
+    while not holds():
+        assert cluster.clock.monotonic() < deadline, "waited too long"
+        cluster.clock.sleep(0.1)
+
+
+def replicas(cluster: ContractCluster, tp: TopicPartition) -> tuple[int, ...]:
+    state = cluster.client.describe()
+    index = state.find(tp)
+    assert index is not None
+    return state.replicas(index)
+
+
+def leader(cluster: ContractCluster, tp: TopicPartition) -> int:
+    state = cluster.client.describe()
+    index = state.find(tp)
+    assert index is not None
+    return int(state.leader[index])
+
+
+def value(cluster: ContractCluster, resource: Resource, name: str) -> ConfigValue | None:
+    configs = cluster.client.configs([resource], [name])[resource]
+    assert not isinstance(configs, Fault), configs
+    return configs.get(name)
+
+
+def change(
+    cluster: ContractCluster, resource: Resource, name: str, op: ConfigOp, text: str | None = None
+) -> Fault | None:
+    return cluster.client.alter_configs([ConfigChange(resource, name, op, text)])[resource]
+
+
+@contextmanager
+def held(cluster: ContractCluster, topic: str) -> Iterator[None]:
+    """Keep moves of this topic in flight; afterwards they end and nothing is left of it."""
+    listed = Resource.topic(topic)
+    rates = [Resource.broker(broker) for broker in BROKERS]
+    assert change(cluster, listed, FOLLOWER_LIST, ConfigOp.SET, "*") is None
+    for rate in rates:
+        assert change(cluster, rate, FOLLOWER_RATE, ConfigOp.SET, HELD_RATE) is None
+    try:
+        yield
+    finally:
+        for rate in rates:
+            assert change(cluster, rate, FOLLOWER_RATE, ConfigOp.DELETE) is None
+        assert change(cluster, listed, FOLLOWER_LIST, ConfigOp.DELETE) is None
+        until(cluster, lambda: not cluster.client.reassignments())
+
+
+class ClientContract:
+    """With all brokers up."""
+
+    # -- describing ------------------------------------------------------------------------------
+
+    def test_describe_tells_brokers_with_their_racks(self, cluster: ContractCluster) -> None:
+        state = cluster.client.describe()
+        assert {b.id: b.rack for b in state.brokers} == RACKS
+        assert all(b.alive for b in state.brokers)
+        assert state.cluster_id
+
+    def test_describe_tells_ordered_replicas_leader_and_isr(self, cluster: ContractCluster) -> None:
+        state = cluster.client.describe()
+        rows = [state.row(i) for i in state.partitions_of("contract.still")]
+        assert [row.replicas for row in rows] == TOPICS["contract.still"].replicas
+        assert [row.leader for row in rows] == [1, 2, 3]
+        assert [sorted(row.isr) for row in rows] == [[1, 2], [2, 3], [1, 3, 4]]
+        assert all(row.leader_epoch >= 0 and not row.adding and not row.removing for row in rows)
+
+    def test_describe_gives_every_topic_an_id_of_its_own(self, cluster: ContractCluster) -> None:
+        state = cluster.client.describe()
+        ids = [topic.id for topic in state.topics if topic.name in TOPICS]
+        assert None not in ids
+        assert len(set(ids)) == len(TOPICS)
+
+    # -- moving ----------------------------------------------------------------------------------
+
+    def test_a_move_in_flight_lists_target_then_removed_in_order_of_id(
+        self, cluster: ContractCluster
+    ) -> None:
+        tp = TopicPartition("contract.listed", 0)
+        with held(cluster, tp.topic):
+            assert cluster.client.alter_reassignments({tp: (1, 4)}) == {tp: None}
+            expected = Reassignment((1, 4, 2, 3), adding=(1,), removing=(2, 3))
+            assert cluster.client.reassignments() == {tp: expected}
+            until(cluster, lambda: replicas(cluster, tp) == (1, 4, 2, 3))
+            state = cluster.client.describe()
+            index = state.find(tp)
+            assert index is not None
+            row = state.row(index)
+            assert (row.adding, sorted(row.removing)) == ((1,), [2, 3])
+            assert 1 not in row.isr
+        until(cluster, lambda: replicas(cluster, tp) == (1, 4))
+        assert leader(cluster, tp) in (1, 4)
+
+    def test_a_move_ends_with_the_target_in_sync(self, cluster: ContractCluster) -> None:
+        tp = TopicPartition("contract.moved", 0)
+        assert cluster.client.alter_reassignments({tp: (3, 2)}) == {tp: None}
+        until(cluster, lambda: tp not in cluster.client.reassignments())
+        until(cluster, lambda: replicas(cluster, tp) == (3, 2))
+        state = cluster.client.describe()
+        index = state.find(tp)
+        assert index is not None
+        assert sorted(state.row(index).isr) == [2, 3]
+
+    def test_the_same_target_again_changes_nothing(self, cluster: ContractCluster) -> None:
+        tp = TopicPartition("contract.still", 0)
+        assert cluster.client.alter_reassignments({tp: (1, 2)}) == {tp: None}
+        assert tp not in cluster.client.reassignments()
+        assert replicas(cluster, tp) == (1, 2)
+
+    def test_a_new_target_in_flight_removes_the_earlier_one_too(
+        self, cluster: ContractCluster
+    ) -> None:
+        tp = TopicPartition("contract.overridden", 0)
+        with held(cluster, tp.topic):
+            assert cluster.client.alter_reassignments({tp: (2,)}) == {tp: None}
+            assert cluster.client.alter_reassignments({tp: (3,)}) == {tp: None}
+            expected = Reassignment((3, 1, 2), adding=(3,), removing=(1, 2))
+            assert cluster.client.reassignments() == {tp: expected}
+        until(cluster, lambda: replicas(cluster, tp) == (3,))
+
+    def test_reordering_moves_no_data_and_keeps_the_leader(self, cluster: ContractCluster) -> None:
+        tp = TopicPartition("contract.reordered", 0)
+        assert cluster.client.alter_reassignments({tp: (2, 3, 1)}) == {tp: None}
+        assert tp not in cluster.client.reassignments()
+        until(cluster, lambda: replicas(cluster, tp) == (2, 3, 1))
+        assert leader(cluster, tp) == 1
+
+    def test_faults_of_some_partitions_leave_the_others_alone(
+        self, cluster: ContractCluster
+    ) -> None:
+        good = TopicPartition("contract.partly", 0)
+        missing = TopicPartition("contract.no-such-topic", 0)
+        beyond = TopicPartition("contract.partly", 7)
+        answers = cluster.client.alter_reassignments(
+            {good: (2, 1), missing: (1, 2), beyond: (1, 2)}
+        )
+        assert answers[good] is None
+        assert _name(answers[missing]) == "UNKNOWN_TOPIC_OR_PARTITION"
+        assert _name(answers[beyond]) == "UNKNOWN_TOPIC_OR_PARTITION"
+        until(cluster, lambda: replicas(cluster, good) == (2, 1))
+
+    @pytest.mark.parametrize("target", [(1, 99), (1, 1), ()], ids=["unknown", "twice", "empty"])
+    def test_an_impossible_target_is_refused(
+        self, cluster: ContractCluster, target: tuple[int, ...]
+    ) -> None:
+        tp = TopicPartition("contract.refused", 0)
+        answers = cluster.client.alter_reassignments({tp: target})
+        assert _name(answers[tp]) == "INVALID_REPLICA_ASSIGNMENT"
+        assert replicas(cluster, tp) == (1, 2)
+
+    # -- cancelling ------------------------------------------------------------------------------
+
+    def test_cancelling_keeps_the_leader_but_not_the_order(self, cluster: ContractCluster) -> None:
+        first, second = (TopicPartition("contract.cancelled", p) for p in (0, 1))
+        with held(cluster, first.topic):
+            cluster.client.alter_reassignments({first: (4, 2, 1), second: (1, 2, 3, 4)})
+            assert cluster.client.reassignments() == {
+                first: Reassignment((4, 2, 1, 3), adding=(4,), removing=(3,)),
+                second: Reassignment((1, 2, 3, 4), adding=(1,), removing=()),
+            }
+            assert cluster.client.cancel([first, second]) == {first: None, second: None}
+            assert cluster.client.reassignments() == {}
+        until(cluster, lambda: replicas(cluster, first) == (2, 1, 3))
+        until(cluster, lambda: replicas(cluster, second) == (2, 3, 4))
+        assert (leader(cluster, first), leader(cluster, second)) == (3, 4)
+
+    def test_cancelling_what_is_not_in_flight_is_a_fault(self, cluster: ContractCluster) -> None:
+        still = TopicPartition("contract.still", 1)
+        missing = TopicPartition("contract.no-such-topic", 0)
+        answers = cluster.client.cancel([still, missing])
+        assert _name(answers[still]) == "NO_REASSIGNMENT_IN_PROGRESS"
+        assert _name(answers[missing]) == "UNKNOWN_TOPIC_OR_PARTITION"
+
+    # -- configs ---------------------------------------------------------------------------------
+
+    def test_configs_come_with_their_source(self, cluster: ContractCluster) -> None:
+        topic = Resource.topic("contract.configured")
+        default = value(cluster, topic, "retention.ms")
+        assert default == ConfigValue("604800000", ConfigSource.DEFAULT)
+        assert change(cluster, topic, "retention.ms", ConfigOp.SET, "86400000") is None
+        assert value(cluster, topic, "retention.ms") == ConfigValue("86400000", ConfigSource.TOPIC)
+        assert change(cluster, topic, "retention.ms", ConfigOp.DELETE) is None
+        assert value(cluster, topic, "retention.ms") == default
+
+    def test_a_rate_belongs_to_its_broker(self, cluster: ContractCluster) -> None:
+        one, two = Resource.broker(1), Resource.broker(2)
+        assert change(cluster, one, FOLLOWER_RATE, ConfigOp.SET, "5000000") is None
+        expected = ConfigValue("5000000", ConfigSource.BROKER)
+        until(cluster, lambda: value(cluster, one, FOLLOWER_RATE) == expected)
+        assert _unset(value(cluster, two, FOLLOWER_RATE))
+        assert change(cluster, one, FOLLOWER_RATE, ConfigOp.DELETE) is None
+        until(cluster, lambda: _unset(value(cluster, one, FOLLOWER_RATE)))
+
+    def test_a_cluster_wide_rate_shows_at_every_broker(self, cluster: ContractCluster) -> None:
+        everywhere = Resource(ResourceKind.BROKER, "")
+        assert change(cluster, everywhere, FOLLOWER_RATE, ConfigOp.SET, "7000000") is None
+        expected = ConfigValue("7000000", ConfigSource.BROKER_DEFAULT)
+        until(cluster, lambda: value(cluster, Resource.broker(3), FOLLOWER_RATE) == expected)
+        assert value(cluster, everywhere, FOLLOWER_RATE) == expected
+        assert change(cluster, everywhere, FOLLOWER_RATE, ConfigOp.DELETE) is None
+        until(cluster, lambda: _unset(value(cluster, Resource.broker(3), FOLLOWER_RATE)))
+
+    def test_appending_to_a_list_keeps_what_was_there_once(self, cluster: ContractCluster) -> None:
+        topic = Resource.topic("contract.configured")
+        assert change(cluster, topic, LEADER_LIST, ConfigOp.APPEND, "0:1") is None
+        assert change(cluster, topic, LEADER_LIST, ConfigOp.APPEND, "0:1,0:2") is None
+        assert value(cluster, topic, LEADER_LIST) == ConfigValue("0:1,0:2", ConfigSource.TOPIC)
+        assert change(cluster, topic, LEADER_LIST, ConfigOp.SUBTRACT, "0:1,0:9") is None
+        assert value(cluster, topic, LEADER_LIST) == ConfigValue("0:2", ConfigSource.TOPIC)
+        assert change(cluster, topic, LEADER_LIST, ConfigOp.DELETE) is None
+        assert _unset(value(cluster, topic, LEADER_LIST))
+
+    def test_subtracting_the_last_entry_leaves_an_empty_list_set(
+        self, cluster: ContractCluster
+    ) -> None:
+        topic = Resource.topic("contract.configured")
+        assert change(cluster, topic, FOLLOWER_LIST, ConfigOp.APPEND, "0:1") is None
+        assert change(cluster, topic, FOLLOWER_LIST, ConfigOp.SUBTRACT, "0:1") is None
+        assert value(cluster, topic, FOLLOWER_LIST) == ConfigValue("", ConfigSource.TOPIC)
+        assert change(cluster, topic, FOLLOWER_LIST, ConfigOp.DELETE) is None
+        found = value(cluster, topic, FOLLOWER_LIST)
+        assert found is None or found.source is ConfigSource.DEFAULT
+
+    def test_one_call_may_change_a_list_twice(self, cluster: ContractCluster) -> None:
+        topic = Resource.topic("contract.configured")
+        answers = cluster.client.alter_configs(
+            [
+                ConfigChange(topic, LEADER_LIST, ConfigOp.APPEND, "0:1"),
+                ConfigChange(topic, LEADER_LIST, ConfigOp.APPEND, "0:2"),
+            ]
+        )
+        assert answers == {topic: None}
+        assert value(cluster, topic, LEADER_LIST) == ConfigValue("0:1,0:2", ConfigSource.TOPIC)
+        assert change(cluster, topic, LEADER_LIST, ConfigOp.DELETE) is None
+
+    def test_config_faults_are_each_resources_own(self, cluster: ContractCluster) -> None:
+        good = Resource.topic("contract.configured")
+        missing = Resource.topic("contract.no-such-topic")
+        described = cluster.client.configs([good, missing])
+        assert not isinstance(described[good], Fault)
+        assert _name(described[missing]) == "UNKNOWN_TOPIC_OR_PARTITION"
+        altered = cluster.client.alter_configs(
+            [
+                ConfigChange(good, LEADER_LIST, ConfigOp.SET, "nonsense"),
+                ConfigChange(missing, LEADER_LIST, ConfigOp.SET, "0:1"),
+            ]
+        )
+        assert _name(altered[good]) == "INVALID_CONFIG"
+        assert _name(altered[missing]) == "UNKNOWN_TOPIC_OR_PARTITION"
+
+    # -- leaders, offsets, groups ------------------------------------------------------------------
+
+    def test_electing_gives_the_preferred_replica_the_lead(self, cluster: ContractCluster) -> None:
+        tp, other = (TopicPartition("contract.reordered", p) for p in (1, 0))
+        missing = TopicPartition("contract.no-such-topic", 0)
+        cluster.client.alter_reassignments({tp: (3, 2)})
+        until(cluster, lambda: replicas(cluster, tp) == (3, 2))
+        answers = cluster.client.elect_leaders([tp, missing])
+        assert answers[tp] is None
+        assert _name(answers[missing]) == "UNKNOWN_TOPIC_OR_PARTITION"
+        until(cluster, lambda: leader(cluster, tp) == 3)
+        again = cluster.client.elect_leaders([tp])
+        assert _name(again[tp]) == "ELECTION_NOT_NEEDED"
+        assert leader(cluster, other) in (1, 2)
+
+    def test_offsets_grow_from_the_earliest_to_the_latest(self, cluster: ContractCluster) -> None:
+        tps = [TopicPartition("contract.still", p) for p in range(3)]
+        missing = TopicPartition("contract.no-such-topic", 0)
+        earliest = cluster.client.offsets([*tps, missing], OffsetAt.EARLIEST)
+        latest = cluster.client.offsets([*tps, missing], OffsetAt.LATEST)
+        assert earliest.keys() == latest.keys() == set(tps)
+        assert all(0 <= earliest[tp] < latest[tp] for tp in tps)
+
+    def test_groups_tell_members_assignment_and_committed_offsets(
+        self, cluster: ContractCluster
+    ) -> None:
+        tps = {TopicPartition(GROUP_TOPIC, p) for p in (0, 1)}
+
+        def committed() -> bool:
+            return any(
+                group.id == GROUP and set(group.committed) == tps
+                for group in cluster.client.groups()
+            )
+
+        until(cluster, committed)
+        group = next(group for group in cluster.client.groups() if group.id == GROUP)
+        assert group.state == "stable"
+        assert {tp for member in group.members for tp in member.assignment} == tps
+        assert group.coordinator in BROKERS
+        latest = cluster.client.offsets(tps, OffsetAt.LATEST)
+        assert all(0 <= at <= latest[tp] for tp, at in group.committed.items())
+
+    # -- log dirs --------------------------------------------------------------------------------
+
+    def test_log_dirs_tell_sizes_and_room(self, cluster: ContractCluster) -> None:
+        answers = cluster.client.log_dirs(BROKERS)
+        assert [answer.broker for answer in answers] == list(BROKERS)
+        for answer in answers:
+            assert answer.error is None
+            assert len(answer.log_dirs) == 2
+            for log_dir in answer.log_dirs:
+                assert log_dir.error is None
+                assert log_dir.total_bytes is not None
+                assert log_dir.usable_bytes is not None
+                assert 0 < log_dir.usable_bytes <= log_dir.total_bytes
+        layout = TOPICS["contract.still"]
+        for partition, brokers in enumerate(layout.replicas):
+            tp = TopicPartition("contract.still", partition)
+            until(cluster, lambda tp=tp: len(set(_sizes(cluster, tp).values())) == 1)  # type: ignore[misc]
+            sizes = _sizes(cluster, tp)
+            assert sorted(sizes) == sorted(brokers)
+            assert all(size >= layout.bytes_each for size in sizes.values())
+
+    def test_log_dirs_of_an_unknown_broker_are_an_error(self, cluster: ContractCluster) -> None:
+        good, unknown = cluster.client.log_dirs([1, 99])
+        assert good.error is None
+        assert unknown == BrokerLogs(99, error=unknown.error)
+        assert unknown.error
+
+    def test_a_replica_moves_to_the_other_log_dir(self, cluster: ContractCluster) -> None:
+        tp = TopicPartition("contract.dirs", 0)
+
+        def place() -> str:
+            (answer,) = cluster.client.log_dirs([1])
+            found = [r for r in answer.replicas if (r.topic, r.partition) == tp]
+            return next(r.log_dir for r in found if not r.future)
+
+        (answer,) = cluster.client.log_dirs([1])
+        before = place()
+        other = next(d.path for d in answer.log_dirs if d.path != before)
+        assert cluster.client.alter_log_dirs({(tp, 1): other}) == {(tp, 1): None}
+        until(cluster, lambda: place() == other)
+
+    def test_a_move_to_no_log_dir_of_the_broker_is_a_fault(self, cluster: ContractCluster) -> None:
+        tp = TopicPartition("contract.dirs", 0)
+        answers = cluster.client.alter_log_dirs({(tp, 2): "/no/such/dir"})
+        assert _name(answers[tp, 2]) == "LOG_DIR_NOT_FOUND"
+
+
+class BrokerDownContract:
+    """With broker 4 stopped."""
+
+    @pytest.fixture(scope="class")
+    def down(self, cluster: ContractCluster) -> Iterator[ContractCluster]:
+        cluster.stop_broker(4)
+
+        def fenced() -> bool:
+            state = cluster.client.describe()
+            return not state.broker_by_id[4].alive
+
+        until(cluster, fenced)
+        yield cluster
+        cluster.start_broker(4)
+        until(cluster, lambda: cluster.client.describe().broker_by_id[4].alive)
+
+        def whole() -> bool:
+            return bool(cluster.client.describe().in_sync.all())
+
+        until(cluster, whole)
+
+    def test_a_stopped_broker_is_still_known_with_its_rack(self, down: ContractCluster) -> None:
+        broker = down.client.describe().broker_by_id[4]
+        assert (broker.alive, broker.rack) == (False, "b")
+
+    def test_its_leaders_go_to_the_isr_and_its_only_replicas_have_none(
+        self, down: ContractCluster
+    ) -> None:
+        state = down.client.describe()
+        rows = [state.row(i) for i in state.partitions_of("contract.fenced")]
+        assert [row.leader for row in rows] == [2, -1, 1]
+        assert rows[0].isr == (2,)
+
+    def test_its_log_dirs_are_an_error_and_the_others_are_not_lost(
+        self, down: ContractCluster
+    ) -> None:
+        one, four = down.client.log_dirs([1, 4])
+        assert one.error is None
+        assert one.replicas
+        assert four.error
+        assert not four.log_dirs
+
+    def test_its_configs_are_a_fault_and_the_others_are_not_lost(
+        self, down: ContractCluster
+    ) -> None:
+        one, four = Resource.broker(1), Resource.broker(4)
+        answers = down.client.configs([one, four], [FOLLOWER_RATE])
+        assert not isinstance(answers[one], Fault)
+        assert isinstance(answers[four], Fault)
+
+    def test_offsets_leave_out_partitions_without_a_leader(self, down: ContractCluster) -> None:
+        tps = [TopicPartition("contract.fenced", p) for p in range(3)]
+        assert down.client.offsets(tps, OffsetAt.LATEST).keys() == {tps[0], tps[2]}
+
+    def test_it_cannot_be_elected(self, down: ContractCluster) -> None:
+        tp = TopicPartition("contract.fenced", 0)
+        answers = down.client.elect_leaders([tp])
+        assert _name(answers[tp]) == "PREFERRED_LEADER_NOT_AVAILABLE"
+
+    def test_it_is_accepted_as_a_target_and_the_move_hangs(self, down: ContractCluster) -> None:
+        tp = TopicPartition("contract.fenced", 2)
+        assert down.client.alter_reassignments({tp: (1, 4)}) == {tp: None}
+        assert down.client.reassignments()[tp].adding == (4,)
+        assert down.client.cancel([tp]) == {tp: None}
+        until(down, lambda: sorted(replicas(down, tp)) == [1, 2])
+
+
+def _name(answer: object) -> str | None:
+    return answer.name if isinstance(answer, Fault) else None
+
+
+def _unset(found: ConfigValue | None) -> bool:
+    return found is None or not found.value
+
+
+def _sizes(cluster: ContractCluster, tp: TopicPartition) -> dict[int, int]:
+    return {
+        answer.broker: replica.size_bytes
+        for answer in cluster.client.log_dirs(BROKERS)
+        for replica in answer.replicas
+        if (replica.topic, replica.partition) == tp and not replica.future
+    }

@@ -10,6 +10,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,29 +20,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import numpy as np
-
 from core import paths
 from core.cluster.connect import SIMULATOR_PREFIX, Address
 from core.cluster.simulated import SimulatedCluster, demo_spec
-from core.cluster.state import ClusterState
 from core.errors import TrimtabError, UnreachableError
-from core.load.snapshot import BrokerLoad, Float64, LoadSnapshot, Quality, Source
 
 PUBLISH_SECONDS = 15.0
 """How often a snapshot is published, in real time."""
+HISTORY = timedelta(hours=6)
+"""How much of the time before its start it tells, for charts."""
 START_SECONDS = 30.0
 """How long a simulator may take to answer."""
 LONGEST_SOCKET_PATH = 100
 """Unix socket paths may have about 104 bytes."""
 READY = "ready"
-
-# horizon, how far apart rates are looked at within it
-_HORIZONS = (
-    ("5m", timedelta(minutes=5), timedelta(seconds=15)),
-    ("1h", timedelta(hours=1), timedelta(minutes=2)),
-    ("24h", timedelta(hours=24), timedelta(minutes=30)),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,96 +112,12 @@ def _socket_folder() -> Path:
     return folder
 
 
-# -- what it publishes -----------------------------------------------------------------------------
-
-
-def snapshot_of(cluster: SimulatedCluster, number: int) -> LoadSnapshot:
-    """Return the load of a simulated cluster as a snapshot, from what its producers really do."""
-    now = cluster.now
-    state = cluster.describe()
-    state = state.with_logs(
-        cluster.log_dirs([broker.id for broker in state.brokers if broker.alive])
-    )
-    readers, message_bytes = cluster.readers_and_message_bytes()
-    rates: dict[tuple[str, str, str], Float64] = {}
-    for horizon, span, step in _HORIZONS:
-        moments = [now - span + step * (i + 0.5) for i in range(span // step)]
-        seen = cluster.produced_bytes_per_s(moments)
-        for statistic, column in (
-            ("avg", seen.mean(axis=0)),
-            ("p95", np.percentile(seen, 95, axis=0)),
-            ("max", seen.max(axis=0)),
-        ):
-            rates[horizon, "in_bytes_per_s", statistic] = column
-            rates[horizon, "out_bytes_per_s", statistic] = column * readers
-            rates[horizon, "messages_per_s", statistic] = column / message_bytes
-    count = state.partition_count
-    return LoadSnapshot(
-        cluster_id=state.cluster_id,
-        snapshot_id=f"{number:012d}",
-        source=Source.SIMULATED,
-        published_at=now,
-        window_end=now,
-        topics=tuple(topic.name for topic in state.topics),
-        topic_of=state.topic_of,
-        partition=state.partition,
-        rates=rates,
-        size_bytes=state.partition_size_bytes,
-        growth_bytes_per_s=np.full(count, np.nan),
-        quality=np.full(count, Quality.FULL, np.int8),
-        method=np.ones(count, np.int8),
-        brokers=broker_loads(
-            state,
-            rates["5m", "in_bytes_per_s", "avg"],
-            rates["5m", "out_bytes_per_s", "avg"],
-        ),
-        metadata_hash=state.metadata_hash,
-        leader=state.leader,
-    )
-
-
-def broker_loads(
-    state: ClusterState, in_bytes_per_s: Float64, out_bytes_per_s: Float64
-) -> tuple[BrokerLoad, ...]:
-    """Return every broker's totals, given each partition's rates, [P]."""
-    size = int(state.broker_ids.max()) + 1
-    leads, on = state.is_leader, state.replica_broker
-    copies = state.in_sync & ~leads
-    of = state.partition_of_replica
-    followers = np.bincount(of, copies, state.partition_count)
-
-    def per_broker(values: Float64) -> Float64:
-        totals: Float64 = np.bincount(on, values, size).astype(np.float64)
-        return totals
-
-    led_in = per_broker(np.where(leads, in_bytes_per_s[of], 0.0))
-    copied_in = per_broker(np.where(copies, in_bytes_per_s[of], 0.0))
-    led_out = out_bytes_per_s + in_bytes_per_s * followers
-    out = per_broker(np.where(leads, led_out[of], 0.0))
-    held = per_broker(np.maximum(state.size_bytes, 0).astype(np.float64))
-    leaders = per_broker(leads.astype(np.float64))
-    replicas = np.bincount(on, minlength=size)
-    return tuple(
-        BrokerLoad(
-            broker=b.id,
-            leader_in_bytes_per_s=float(led_in[b.id]),
-            follower_in_bytes_per_s=float(copied_in[b.id]),
-            out_bytes_per_s=float(out[b.id]),
-            size_bytes=int(held[b.id]) if b.alive else None,
-            leaders=int(leaders[b.id]),
-            replicas=int(replicas[b.id]),
-        )
-        for b in state.brokers
-    )
-
-
 # -- the process -----------------------------------------------------------------------------------
 
 
 def main(argv: list[str] | None = None) -> int:
     """Be the simulator until the owner is gone, a client says so, or a signal comes."""
-    import signal
-
+    # Only the process itself publishes; who starts one needs none of this.
     from core.cluster.simulator_server import SimulatorServer
 
     arguments = _arguments(argv)
@@ -240,20 +148,29 @@ def main(argv: list[str] | None = None) -> int:
 def _publish_until_stopped(
     cluster: SimulatedCluster, root: Path, stopped: threading.Event, owner: int | None
 ) -> None:
-    from core.load.published import write_snapshot
-
     number, due = 0, 0.0
+    from core.load.published import write_snapshot
+    from core.load.simulated_load import Picture, snapshot_of, window_of, window_starts
+    from core.load.windows import write_window
+
     child = owner == os.getppid()
+    windows_since = cluster.now - HISTORY
     while not stopped.is_set():
         if time.monotonic() >= due:
             number += 1
             try:
-                write_snapshot(root, snapshot_of(cluster, number))
+                picture = Picture.of(cluster)
+                write_snapshot(root, snapshot_of(cluster, picture, number))
+                if number == 1:
+                    print(READY, flush=True)
+                for start in window_starts(windows_since, picture.state.fetched_at):
+                    write_window(root, cluster.spec.cluster_id, window_of(cluster, picture, start))
+                    if stopped.is_set():
+                        break
+                windows_since = picture.state.fetched_at
             except (OSError, TrimtabError) as error:
                 print(f"snapshot {number} was not published: {error}", file=sys.stderr, flush=True)
             due = time.monotonic() + PUBLISH_SECONDS
-            if number == 1:
-                print(READY, flush=True)
         stopped.wait(0.5)
         if owner is not None and not _runs(owner, child):
             return

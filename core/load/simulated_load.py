@@ -1,0 +1,150 @@
+"""What a simulated cluster carries, as snapshots and windows: from its producers, not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from core.cluster.simulated import SimulatedCluster
+from core.cluster.state import ClusterState
+from core.load import windows
+from core.load.snapshot import BrokerLoad, Float64, LoadSnapshot, Quality, Source
+
+# horizon, its length, how far apart rates are looked at within it
+_HORIZONS = (
+    ("5m", timedelta(minutes=5), timedelta(seconds=15)),
+    ("1h", timedelta(hours=1), timedelta(minutes=2)),
+    ("24h", timedelta(hours=24), timedelta(minutes=30)),
+)
+_WINDOW_STEP = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A simulated cluster at one moment; `readers` groups read each partition, shape [P]."""
+
+    state: ClusterState
+    readers: Float64
+    message_bytes: Float64
+
+    @classmethod
+    def of(cls, cluster: SimulatedCluster) -> Picture:
+        state = cluster.describe()
+        alive = [broker.id for broker in state.brokers if broker.alive]
+        return cls(state.with_logs(cluster.log_dirs(alive)), *cluster.readers_and_message_bytes())
+
+    def rates(
+        self, cluster: SimulatedCluster, moments: Sequence[datetime]
+    ) -> dict[tuple[str, str], Float64]:
+        """Return (rate, statistic) over these moments, [P] each."""
+        seen = cluster.produced_bytes_per_s(moments)
+        columns: dict[tuple[str, str], Float64] = {}
+        for statistic, column in (
+            ("avg", seen.mean(axis=0)),
+            ("p95", np.percentile(seen, 95, axis=0)),
+            ("max", seen.max(axis=0)),
+        ):
+            columns["in_bytes_per_s", statistic] = column
+            columns["out_bytes_per_s", statistic] = column * self.readers
+            columns["messages_per_s", statistic] = column / self.message_bytes
+        return columns
+
+
+def snapshot_of(cluster: SimulatedCluster, picture: Picture, number: int) -> LoadSnapshot:
+    """Return the newest load; `number` makes the snapshot's id, which must grow."""
+    state = picture.state
+    now = state.fetched_at
+    rates: dict[tuple[str, str, str], Float64] = {}
+    for horizon, span, step in _HORIZONS:
+        moments = [now - span + step * (i + 0.5) for i in range(span // step)]
+        for (rate, statistic), column in picture.rates(cluster, moments).items():
+            rates[horizon, rate, statistic] = column
+    count = state.partition_count
+    return LoadSnapshot(
+        cluster_id=state.cluster_id,
+        snapshot_id=f"{number:012d}",
+        source=Source.SIMULATED,
+        published_at=now,
+        window_end=now,
+        topics=tuple(topic.name for topic in state.topics),
+        topic_of=state.topic_of,
+        partition=state.partition,
+        rates=rates,
+        size_bytes=state.partition_size_bytes,
+        growth_bytes_per_s=np.full(count, np.nan),
+        quality=np.full(count, Quality.FULL, np.int8),
+        method=np.ones(count, np.int8),
+        brokers=broker_loads(
+            state, rates["5m", "in_bytes_per_s", "avg"], rates["5m", "out_bytes_per_s", "avg"]
+        ),
+        metadata_hash=state.metadata_hash,
+        leader=state.leader,
+    )
+
+
+def window_starts(since: datetime, until: datetime) -> list[datetime]:
+    """Return the starts of all windows that overlap a span, newest first."""
+    start, starts = windows.floor(until), []
+    while start + windows.LENGTH > since:
+        starts.append(start)
+        start -= windows.LENGTH
+    return starts
+
+
+def window_of(cluster: SimulatedCluster, picture: Picture, start: datetime) -> windows.Window:
+    """Return the window that starts at `start`, of times past as if the layout had been this."""
+    state = picture.state
+    until = min(start + windows.LENGTH, max(state.fetched_at, start + _WINDOW_STEP))
+    steps = max(1, (until - start) // _WINDOW_STEP)
+    moments = [start.astimezone(UTC) + _WINDOW_STEP * (i + 0.5) for i in range(steps)]
+    rates = picture.rates(cluster, moments)
+    return windows.Window(
+        start=start,
+        topics=tuple(topic.name for topic in state.topics),
+        topic_of=state.topic_of,
+        partition=state.partition,
+        leader=state.leader,
+        rates=rates,
+        size_bytes=state.partition_size_bytes,
+        brokers=broker_loads(
+            state, rates["in_bytes_per_s", "avg"], rates["out_bytes_per_s", "avg"]
+        ),
+    )
+
+
+def broker_loads(
+    state: ClusterState, in_bytes_per_s: Float64, out_bytes_per_s: Float64
+) -> tuple[BrokerLoad, ...]:
+    """Return every broker's totals, given each partition's rates, [P]."""
+    size = int(state.broker_ids.max()) + 1
+    leads, on = state.is_leader, state.replica_broker
+    copies = state.in_sync & ~leads
+    of = state.partition_of_replica
+    followers = np.bincount(of, copies, state.partition_count)
+
+    def per_broker(values: Float64) -> Float64:
+        totals: Float64 = np.bincount(on, values, size).astype(np.float64)
+        return totals
+
+    led_in = per_broker(np.where(leads, in_bytes_per_s[of], 0.0))
+    copied_in = per_broker(np.where(copies, in_bytes_per_s[of], 0.0))
+    led_out = out_bytes_per_s + in_bytes_per_s * followers
+    out = per_broker(np.where(leads, led_out[of], 0.0))
+    held = per_broker(np.maximum(state.size_bytes, 0).astype(np.float64))
+    leaders = per_broker(leads.astype(np.float64))
+    replicas = np.bincount(on, minlength=size)
+    return tuple(
+        BrokerLoad(
+            broker=b.id,
+            leader_in_bytes_per_s=float(led_in[b.id]),
+            follower_in_bytes_per_s=float(copied_in[b.id]),
+            out_bytes_per_s=float(out[b.id]),
+            size_bytes=int(held[b.id]) if b.alive else None,
+            leaders=int(leaders[b.id]),
+            replicas=int(replicas[b.id]),
+        )
+        for b in state.brokers
+    )

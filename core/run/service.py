@@ -27,8 +27,10 @@ from core.cluster.connect import Address, connect
 from core.errors import ExitCode, TrimtabError, UsageError
 from core.plan.plan import Plan
 from core.run import process
+from core.run.history import History
 from core.run.journal import SUFFIX, Journal, JournalError, Kind, journal_path
 from core.run.progress import RunState, RunSummary, read_run, summary
+from core.run.throttles import Known
 
 START_SECONDS = 20.0
 BATCH_SIZE = 200
@@ -160,15 +162,31 @@ def clusters_with_runs() -> tuple[str, ...]:
     return tuple(sorted(folder.name for folder in root.iterdir())) if root.is_dir() else ()
 
 
-def find_run(cluster_id: str, name: str) -> str:
-    """Return the id of the one run whose id contains `name`; raises UsageError otherwise."""
+def runs_named(cluster_id: str, name: str) -> tuple[str, ...]:
+    """Return the ids of runs that `name` names: the one that is it, else those that contain it."""
     runs = [path.name.removesuffix(SUFFIX) for path in _journals(cluster_id)]
-    matching = [run for run in runs if run == name] or [run for run in runs if name in run]
+    return (name,) if name in runs else tuple(run for run in runs if name in run)
+
+
+def find_run(cluster_id: str, name: str) -> str:
+    """Return the id of the one run that `name` names; raises UsageError otherwise."""
+    matching = runs_named(cluster_id, name)
     if len(matching) == 1:
         return matching[0]
     what = "No run" if not matching else f"{len(matching)} runs"
-    known = ", ".join(sorted(matching or runs)[-5:]) or "none"
-    raise UsageError(f"{what} of this cluster match {name!r}.", next=f"There are: {known}.")
+    known = ", ".join((matching or runs_named(cluster_id, ""))[-5:]) or "none"
+    raise UsageError(f"{what} here match {name!r}.", next=f"There are: {known}.")
+
+
+def unended(cluster_id: str) -> tuple[Known, ...]:
+    """Return the runs of a cluster that have not ended, and whether their processes live."""
+    found = []
+    for path in _journals(cluster_id):
+        with Journal.open(path) as journal:
+            history = History.fold(journal.records())
+        if history.ended is None:
+            found.append(Known(history, process.alive(history.pid, history.pid_started)))
+    return tuple(found)
 
 
 def request(cluster_id: str, run: str, kind: str) -> None:
@@ -192,6 +210,17 @@ def request(cluster_id: str, run: str, kind: str) -> None:
 
 def _journals(cluster_id: str) -> list[Path]:
     return sorted(paths.runs_dir(cluster_id).glob(f"*{SUFFIX}"))
+
+
+def _now(address: Address) -> datetime:
+    """Return the time by the clock that the run will live by."""
+    if not address.simulated:
+        return datetime.now(UTC)
+    connection = connect(address)
+    try:
+        return connection.clock.now()
+    finally:
+        connection.client.close()
 
 
 def _who() -> str:
@@ -294,13 +323,15 @@ def serve(path: Path) -> int:
         created = journal.records()[0].payload["address"]
         config = created["command_config"]
         address = Address(created["bootstrap"], Path(config) if config else None)
-        pid = os.getpid()
-        journal.write(
-            datetime.now(UTC), Kind.STARTED, {"pid": pid, "pid_started": process.started(pid)}
-        )
         connection = None
         try:
             connection = connect(address)
+            pid = os.getpid()
+            journal.write(
+                connection.clock.now(),
+                Kind.STARTED,
+                {"pid": pid, "pid_started": process.started(pid)},
+            )
             Runner(journal, connection.client, connection.clock).run()
         except TrimtabError as error:
             logging.error("%s", error)

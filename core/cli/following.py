@@ -1,0 +1,103 @@
+"""Following a run to its end on the command line: a progress bar, or events; Ctrl-C lets go."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from core.cli.context import emit_line, say
+from core.errors import ExitCode
+from core.run.events import follow
+from core.run.progress import RunState, RunView
+from core.run.report import headline, left_lines
+from core.units import format_bytes, format_duration, format_rate
+
+if TYPE_CHECKING:
+    from click._termui_impl import ProgressBar
+
+STEPS = 1000
+EXITS = {
+    RunState.DONE: ExitCode.DONE,
+    RunState.FAILED: ExitCode.FAILED,
+    RunState.CANCELLED: ExitCode.INCOMPLETE,
+    RunState.INCOMPLETE: ExitCode.INCOMPLETE,
+    RunState.DIED: ExitCode.INCOMPLETE,
+}
+DETACHED = 128 + signal.SIGINT
+
+
+def follow_run(cluster_id: str, run: str, *, as_json: bool) -> int:
+    """Follow a run to its end and return the exit code that its end means."""
+    try:
+        return _with_events(cluster_id, run) if as_json else _with_bar(cluster_id, run)
+    except KeyboardInterrupt:
+        say(f"\nThe run goes on without this. Follow it again: trimtab runs attach {run}")
+        say(f"Cancel it: trimtab runs cancel {run}")
+        return DETACHED
+
+
+def _with_events(cluster_id: str, run: str) -> int:
+    state = RunState.STARTING
+    for view, events in follow(cluster_id, run):
+        state = view.state
+        for event in events:
+            emit_line(event)
+    return EXITS[state]
+
+
+def _with_bar(cluster_id: str, run: str) -> int:
+    told, now = 0, ""
+    stream = sys.stderr
+    last: RunView | None = None
+
+    def current(_: int | None) -> str:
+        return now
+
+    bar: ProgressBar[int] = click.progressbar(
+        length=STEPS,
+        file=stream,
+        bar_template="%(bar)s %(info)s",
+        width=30,
+        show_percent=False,
+        show_eta=False,
+        show_pos=False,
+        item_show_func=current,
+        fill_char="█",
+        empty_char="·",
+    )
+    with bar:
+        for view, _ in follow(cluster_id, run):
+            for event in view.events[told:]:
+                clear = "\r\033[2K" if stream.isatty() else ""
+                click.echo(f"{clear}{event.at:%H:%M:%S}  {event.text}", file=stream)
+            told, now = len(view.events), _now(view)
+            bar.pos = round(STEPS * _part(view))
+            bar.render_progress()
+            last = view
+    assert last is not None, "follow yields at least once"
+    say(headline(last) + (f"\n{last.why}" if last.why else ""))
+    if last.state is RunState.DIED and last.leftovers is not None:
+        say("\n".join(left_lines(last.leftovers)))
+    return EXITS[last.state]
+
+
+def _part(view: RunView) -> float:
+    if view.total_bytes:
+        return view.moved_bytes / view.total_bytes
+    return view.done / len(view.moves) if view.moves else 1.0
+
+
+def _now(view: RunView) -> str:
+    parts = [f"{view.done} of {len(view.moves)} done"]
+    if view.total_bytes:
+        parts.append(f"{format_bytes(view.moved_bytes)} of {format_bytes(view.total_bytes)}")
+    if view.bytes_per_s is not None:
+        parts.append(format_rate(view.bytes_per_s))
+    if view.left_seconds is not None:
+        parts.append(f"{format_duration(view.left_seconds)} left")
+    if view.state in (RunState.WAITING, RunState.CANCELLING):
+        parts.append(view.state.value)
+    return ", ".join(parts)

@@ -1,0 +1,105 @@
+"""A run told in text: what was asked, what became of it, and what a dead one left behind."""
+
+from __future__ import annotations
+
+from core.cluster.client import ClusterClient, Fault, Resource
+from core.plan.throttle_lists import entries
+from core.run import throttle
+from core.run.progress import Leftovers, MoveState, RunState, RunView
+from core.run.throttle import Side
+from core.units import format_bytes, format_duration, format_rate, format_time
+
+_SHOWN = 40
+_MARKS = {
+    MoveState.QUEUED: " ",
+    MoveState.MOVING: "→",
+    MoveState.STUCK: "!",
+    MoveState.DONE: "√",
+    MoveState.FAILED: "x",
+    MoveState.CANCELLED: "-",
+}
+
+
+def headline(view: RunView) -> str:
+    """Return where the run stands, in one line."""
+    parts = [
+        f"run {view.run} on {view.cluster_name}: {view.state.value}",
+        f"{view.done} of {len(view.moves)} done",
+    ]
+    if view.total_bytes:
+        parts.append(f"{format_bytes(view.moved_bytes)} of {format_bytes(view.total_bytes)}")
+    if not view.state.ended and view.left_seconds is not None:
+        parts.append(f"{format_duration(view.left_seconds)} left")
+    if view.ended_at is not None:
+        parts.append(f"took {format_duration(view.elapsed_seconds)}")
+    return ", ".join(parts)
+
+
+def report(view: RunView) -> str:
+    """Return the text of `runs show`."""
+    estimated = format_duration(view.estimated_seconds) if view.estimated_seconds else "not known"
+    lines = [
+        headline(view),
+        *([f"  {view.why}"] if view.why else []),
+        f"  asked for by {view.who} at {format_time(view.started_at)}, "
+        f"{format_rate(view.rate_bytes_per_s)} a broker and side, estimated {estimated}",
+        "",
+    ]
+    width = max((len(str(m.tp)) for m in view.moves[:_SHOWN]), default=0)
+    for m in view.moves[:_SHOWN]:
+        size = f"{format_bytes(m.moved_bytes)} / {format_bytes(m.total_bytes)}"
+        way = f"{_brokers(m.before)} → {_brokers(m.after)}"
+        says = f"{m.state.value}{': ' if m.why else ''}{m.why}"
+        lines.append(f"  {_MARKS[m.state]} {m.tp!s:<{width}}  {way}  {size}  {says}")
+    if len(view.moves) > _SHOWN:
+        lines.append(f"    and {len(view.moves) - _SHOWN} more (--json has all of them)")
+    lines += ["", *(f"  {e.at:%H:%M:%S}  {e.text}" for e in view.events[-_SHOWN:])]
+    if view.state is RunState.DIED:
+        lines += ["", *left_lines(view.leftovers or Leftovers())]
+    return "\n".join(lines) + "\n"
+
+
+def left_lines(left: Leftovers) -> list[str]:
+    """Return what a dead run left in the cluster, one line each."""
+    if not left:
+        return ["It left nothing in the cluster."]
+    lines = ["It left in the cluster:"]
+    if left.moves:
+        lines.append(f"  in flight: {', '.join(str(tp) for tp in left.moves)}")
+    for topic, side, pairs in left.lists:
+        lines.append(f"  {side} throttle list of {topic}: {','.join(pairs)}")
+    for broker, side, rate in left.rates:
+        lines.append(f"  {side} throttle rate of broker {broker}: {format_rate(rate)}")
+    return lines
+
+
+def left_in_cluster(client: ClusterClient, left: Leftovers) -> Leftovers:
+    """Return what of `left` still stands, asked of the cluster itself."""
+    flying = client.reassignments()
+    topics = sorted({topic for topic, _, _ in left.lists})
+    brokers = sorted({broker for broker, _, _ in left.rates})
+    resources = [*map(Resource.topic, topics), *map(Resource.broker, brokers)]
+    found = client.configs(resources, [*throttle.LISTS, *throttle.RATES]) if resources else {}
+
+    def pairs(topic: str, side: str, ours: tuple[str, ...]) -> tuple[str, ...]:
+        answer = found.get(Resource.topic(topic), {})
+        there = "" if isinstance(answer, Fault) else throttle.own_list(answer, Side(side))
+        return tuple(pair for pair in ours if pair in entries(there))
+
+    def stands(broker: int, side: str, rate: int) -> bool:
+        answer = found.get(Resource.broker(broker), {})
+        if isinstance(answer, Fault):
+            return True
+        value = answer.get(Side(side).rate_config)
+        return value is not None and value.value == str(rate)
+
+    lists = [(topic, side, pairs(topic, side, ours)) for topic, side, ours in left.lists]
+    return Leftovers(
+        moves=tuple(tp for tp in left.moves if tp in flying),
+        lists=tuple(entry for entry in lists if entry[2]),
+        rates=tuple(rate for rate in left.rates if stands(*rate)),
+    )
+
+
+def _brokers(replicas: tuple[int, ...]) -> str:
+    return ",".join(str(broker) for broker in replicas)

@@ -1,0 +1,82 @@
+"""The raw sample: one row a replica a poll; its columns, units, flags and methods.
+
+The schema is `trimtab.sample/1`. A poll lies wholly in one segment, so (collector_id, poll_id,
+topic_id, partition, broker_id) is unique over all segments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+
+FORMAT = "trimtab.sample/1"
+
+
+class Method(IntEnum):
+    """How the bytes of an interval were inferred; higher is worse, NONE is not at all."""
+
+    NONE = 0
+    COUNTER = 1
+    CLEAN_SIZE = 2
+    BYTES_PER_MESSAGE = 3
+    SPLIT_COUNTER = 4
+    EVEN_SPLIT = 5
+
+
+class Flag(IntFlag):
+    """Why an interval of a replica has no delta, or a doubtful one."""
+
+    FIRST = 1
+    """No sample of this series before."""
+    LEADER_CHANGED = 2
+    SIZE_SHRUNK = 4
+    """Segments were deleted or compacted."""
+    TRUNCATED = 8
+    """The log's end went backwards: an unclean election."""
+    RECREATED = 16
+    """The topic was deleted and made again."""
+    CLOCK_STEP = 32
+    """The wall clock jumped by more than 2 s."""
+    PARTIAL_POLL = 64
+    """The broker did not say what its log dirs hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: Arrow type name, unit and whether it may be null."""
+
+    name: str
+    type: str
+    nullable: bool = False
+    unit: str = ""
+
+
+COLUMNS = (
+    Column("cluster_id", "string"),
+    Column("topic", "string"),
+    Column("topic_id", "string"),
+    Column("partition", "int32"),
+    Column("broker_id", "int32"),
+    Column("is_leader", "bool"),
+    Column("leader_epoch", "int32", nullable=True),
+    Column("ts", "timestamp[us, UTC]"),
+    Column("dt_ms", "int32", nullable=True, unit="ms"),
+    Column("end_offset", "int64", nullable=True, unit="messages"),
+    Column("start_offset", "int64", nullable=True, unit="messages"),
+    Column("offset_delta", "int64", nullable=True, unit="messages"),
+    Column("size_delta", "int64", nullable=True, unit="B"),
+    Column("size_bytes", "int64", nullable=True, unit="B"),
+    Column("in_bytes", "double", nullable=True, unit="B"),
+    Column("out_bytes", "double", nullable=True, unit="B"),
+    Column("in_method", "int8"),
+    Column("out_method", "int8"),
+    Column("replica_lag", "int64", nullable=True, unit="messages"),
+    Column("group_lag", "int64", nullable=True, unit="messages"),
+    Column("log_dir", "string", nullable=True),
+    Column("source", "string"),
+    Column("collector_id", "string"),
+    Column("poll_id", "int64"),
+    Column("flags", "int32"),
+)
+
+UNIQUE_KEY = ("collector_id", "poll_id", "topic_id", "partition", "broker_id")

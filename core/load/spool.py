@@ -1,0 +1,188 @@
+"""Segments of samples: written whole into `incoming`, looked at by the gate, then spooled.
+
+What the gate refuses goes to quarantine with its reason beside it. Import this module late: it
+imports pyarrow.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from core.load import files, layout
+from core.load.sample import COLUMNS, FORMAT
+from core.units import format_time
+
+QUARANTINE_SECONDS = 14 * 86400
+ARCHIVE_SECONDS = 48 * 3600
+
+_TYPES = {
+    "string": pa.string(),
+    "int8": pa.int8(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "double": pa.float64(),
+    "bool": pa.bool_(),
+    "timestamp[us, UTC]": pa.timestamp("us", "UTC"),
+}
+
+SCHEMA = pa.schema(
+    [
+        pa.field(
+            column.name,
+            _TYPES[column.type],
+            nullable=column.nullable,
+            metadata={"unit": column.unit} if column.unit else None,
+        )
+        for column in COLUMNS
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the gate refused a segment: a short reason that names a folder, and what was seen."""
+
+    reason: str
+    detail: str
+
+
+def write_segment(
+    root: Path, cluster_id: str, name: str, rows: Mapping[str, Any], at: datetime
+) -> Path | None:
+    """Write one segment of samples and pass it through the gate.
+
+    `rows` maps every column of the sample's schema to an Arrow array. Returns where it was
+    spooled, or None when the gate refused it.
+    """
+    layout.mark(root)
+    arrays = [_plain(rows[column.name]) for column in COLUMNS]
+    head = {"format": FORMAT, "cluster_id": cluster_id, "at": format_time(at)}
+    head["rows"] = str(len(arrays[0]))
+    table = pa.Table.from_arrays(arrays, schema=SCHEMA.with_metadata(head))
+    path = layout.incoming(root) / f"{layout.cluster_folder(cluster_id)}-{name}.parquet"
+    files.write_whole(path, lambda aside: pq.write_table(table, aside, compression="zstd"))
+    return admit(root, cluster_id, path)
+
+
+def _plain(array: Any) -> Any:
+    if pa.types.is_dictionary(array.type):
+        return array.dictionary_decode()
+    return array
+
+
+def admit(root: Path, cluster_id: str, path: Path) -> Path | None:
+    """Move an incoming segment to the spool, or to quarantine; return where it was spooled."""
+    refusal = inspect(path, cluster_id)
+    if refusal is not None:
+        quarantine(root, cluster_id, path, refusal)
+        return None
+    at = datetime.fromisoformat(_head(pq.ParquetFile(path))["at"]).astimezone(UTC)
+    name = path.name.removeprefix(f"{layout.cluster_folder(cluster_id)}-")
+    folder = layout.spool(root, cluster_id) / f"date={at:%Y-%m-%d}" / f"hour={at:%H}"
+    folder.mkdir(parents=True, exist_ok=True)
+    place = folder / name
+    path.replace(place)
+    files.sync_folder(folder)
+    return place
+
+
+def admit_all(root: Path, cluster_id: str) -> int:
+    """Pass every whole incoming segment of a cluster through the gate; return how many."""
+    found = sorted(layout.incoming(root).glob(f"{layout.cluster_folder(cluster_id)}-*.parquet"))
+    for path in found:
+        admit(root, cluster_id, path)
+    return len(found)
+
+
+def inspect(path: Path, cluster_id: str) -> Refusal | None:
+    """Return why a segment cannot be used: its footer, format, schema, cluster or row count."""
+    try:
+        file = pq.ParquetFile(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        return Refusal("truncated", str(error).splitlines()[0])
+    head = _head(file)
+    if head.get("format") != FORMAT:
+        return Refusal("format", f"{head.get('format')!r} is not {FORMAT}")
+    if not file.schema_arrow.equals(SCHEMA, check_metadata=False):
+        return Refusal("schema", file.schema_arrow.to_string(show_schema_metadata=False))
+    if head.get("cluster_id") != cluster_id:
+        return Refusal("cluster", f"samples of {head.get('cluster_id')!r}")
+    if head.get("rows") != str(file.metadata.num_rows):
+        return Refusal("rows", f"{file.metadata.num_rows} rows, {head.get('rows')} were written")
+    try:
+        for group in range(file.num_row_groups):
+            file.read_row_group(group)
+    except (pa.ArrowInvalid, OSError) as error:
+        return Refusal("damaged", str(error).splitlines()[0])
+    return None
+
+
+def quarantine(root: Path, cluster_id: str, path: Path, refusal: Refusal) -> Path:
+    """Move a segment to quarantine, its reason beside it."""
+    folder = layout.quarantine(root, cluster_id) / refusal.reason
+    folder.mkdir(parents=True, exist_ok=True)
+    place = folder / path.name
+    note = {"reason": refusal.reason, "detail": refusal.detail, "file": path.name}
+    note["at"] = format_time(datetime.now(UTC))
+    files.write_text(folder / f"{path.name}.reason.json", json.dumps(note) + "\n")
+    path.replace(place)
+    files.sync_folder(folder)
+    return place
+
+
+def sweep(root: Path, cluster_id: str) -> int:
+    """Look at every spooled segment again and quarantine what has gone bad; return how many."""
+    bad = 0
+    for path in sorted(layout.spool(root, cluster_id).glob("date=*/hour=*/*.parquet")):
+        refusal = inspect(path, cluster_id)
+        if refusal is not None:
+            quarantine(root, cluster_id, path, refusal)
+            bad += 1
+    return bad
+
+
+def archive(root: Path, cluster_id: str, path: Path) -> None:
+    """Take a segment that is done with out of the spool, so that listing it stays quick."""
+    place = layout.archive(root, cluster_id) / path.relative_to(layout.spool(root, cluster_id))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        path.replace(place)
+
+
+def retire(root: Path, cluster_id: str, now: float | None = None) -> None:
+    """Delete archived segments after 48 hours and quarantined ones after 14 days."""
+    now = time.time() if now is None else now
+    for folder, keep in (
+        (layout.archive(root, cluster_id), ARCHIVE_SECONDS),
+        (layout.quarantine(root, cluster_id), QUARANTINE_SECONDS),
+    ):
+        for path in folder.rglob("*"):
+            if path.is_file() and now - path.stat().st_mtime > keep:
+                path.unlink(missing_ok=True)
+    for day in layout.archive(root, cluster_id).glob("date=*"):
+        if not any(path.is_file() for path in day.rglob("*")):
+            shutil.rmtree(day, ignore_errors=True)
+
+
+def quarantined_segments(root: Path, cluster_id: str) -> Mapping[str, int]:
+    """Return how many segments lie in quarantine by reason."""
+    return {
+        folder.name: len(list(folder.glob("*.reason.json")))
+        for folder in sorted(layout.quarantine(root, cluster_id).glob("*"))
+        if any(folder.glob("*.reason.json"))
+    }
+
+
+def _head(file: Any) -> dict[str, str]:
+    metadata = file.schema_arrow.metadata or {}
+    return {key.decode(): value.decode() for key, value in metadata.items()}

@@ -1,0 +1,325 @@
+"""Producers and consumers with skew, for sandboxes, demos and tests.
+
+Run as a module it is the process behind `trimtab sandbox load`; it ends on SIGTERM.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.cluster.connection import ConnectionSettings
+from core.cluster.reach import unreachable
+from core.cluster.state import TopicPartition
+from core.errors import TrimtabError
+
+DEFAULT_BYTES_PER_S = 2_000_000.0
+_TICK_SECONDS = 0.1
+_FLUSH_SECONDS = 120.0
+# What brokers call a batch of a busy producer; how large batches are decides how much of a
+# throttled fetch is fetched twice (reference: replication quotas).
+_FILL_BATCH_BYTES = 15_000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLoad:
+    """One topic: where its replicas are placed and what is produced to each partition."""
+
+    name: str
+    replicas: tuple[tuple[int, ...], ...]
+    bytes_per_s: tuple[float, ...]
+    message_bytes: int = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLoad:
+    """One consumer group reading whole topics."""
+
+    id: str
+    topics: tuple[str, ...]
+    members: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What is produced and who reads it."""
+
+    topics: tuple[TopicLoad, ...]
+    groups: tuple[GroupLoad, ...]
+
+
+# Name, partitions, share of the whole rate, message size, and the exponent of its skew.
+_TOPICS = (
+    ("payments.v2", 12, 0.34, 2_000, 1.1),
+    ("orders", 12, 0.24, 1_500, 0.9),
+    ("clicks", 16, 0.22, 600, 0.7),
+    ("inventory", 8, 0.10, 1_000, 0.6),
+    ("sessions", 8, 0.07, 500, 0.4),
+    ("audit", 4, 0.03, 3_000, 0.2),
+)
+_GROUPS = (
+    GroupLoad("billing", ("payments.v2", "orders"), 2),
+    GroupLoad("analytics", ("clicks", "sessions"), 2),
+    GroupLoad("stock", ("inventory", "orders"), 1),
+)
+
+
+def skewed_workload(
+    brokers: Sequence[int], *, bytes_per_s: float = DEFAULT_BYTES_PER_S, seed: int = 7
+) -> Workload:
+    """Return the demo's workload: the first broker leads what is hot, the last holds little.
+
+    Rates within a topic follow Zipf's law; followers are spread, so that there is somewhere for
+    the load to go. The same seed gives the same placement.
+    """
+    rng = random.Random(seed)
+    hot, quiet = brokers[0], brokers[-1]
+    factor = min(2, len(brokers))
+    topics = []
+    for name, partitions, share, message_bytes, exponent in _TOPICS:
+        weights = [1 / (rank + 1) ** exponent for rank in range(partitions)]
+        whole = sum(weights)
+        placed = []
+        for rank in range(partitions):
+            leader = hot if rank < partitions // 3 else _choose(rng, brokers, quiet, ())
+            followers: list[int] = []
+            while len(followers) < factor - 1:
+                followers.append(_choose(rng, brokers, quiet, (leader, *followers)))
+            placed.append((leader, *followers))
+        rates = tuple(bytes_per_s * share * weight / whole for weight in weights)
+        topics.append(TopicLoad(name, tuple(placed), rates, message_bytes))
+    return Workload(tuple(topics), _GROUPS)
+
+
+def _choose(rng: random.Random, brokers: Sequence[int], quiet: int, taken: Sequence[int]) -> int:
+    free = [broker for broker in brokers if broker not in taken]
+    weights = [1 if broker == quiet else 4 for broker in free]
+    return rng.choices(free, weights)[0]
+
+
+# -- topics and data -----------------------------------------------------------------------------
+
+
+def create_topics(
+    settings: ConnectionSettings,
+    layouts: Mapping[str, Sequence[Sequence[int]]],
+    configs: Mapping[str, str] | None = None,
+) -> None:
+    """Create topics with exactly these replicas; one that is there already is left as it is.
+
+    Returns once every partition has a leader. Raises TrimtabError.
+    """
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import NewTopic
+
+    from core.cluster.admin import quiet_admin
+
+    admin = quiet_admin(settings)
+    wanted = [
+        NewTopic(
+            name,
+            num_partitions=len(layout),
+            replica_assignment=[list(r) for r in layout],
+            config=dict(configs or {}),
+        )
+        for name, layout in layouts.items()
+    ]
+    for name, future in admin.create_topics(wanted, request_timeout=30).items():
+        try:
+            future.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise TrimtabError(
+                    f"Topic {name} cannot be created: {error.args[0].str()}"
+                ) from error
+    _wait(settings, lambda: _all_led(admin, layouts), "the new topics have no leaders yet")
+
+
+def delete_topics(settings: ConnectionSettings, names: Sequence[str]) -> None:
+    """Delete topics and return once they are gone; missing ones are no error."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    from core.cluster.admin import quiet_admin
+
+    admin = quiet_admin(settings)
+    for name, future in admin.delete_topics(list(names), request_timeout=30).items():
+        try:
+            future.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise TrimtabError(
+                    f"Topic {name} cannot be deleted: {error.args[0].str()}"
+                ) from error
+    _wait(
+        settings,
+        lambda: not admin.list_topics(timeout=5).topics.keys() & set(names),
+        "the deleted topics are still there",
+    )
+
+
+def _all_led(admin: Any, layouts: Mapping[str, Sequence[Sequence[int]]]) -> bool:
+    topics = admin.list_topics(timeout=5).topics
+    return all(
+        name in topics
+        and len(topics[name].partitions) >= len(layout)
+        and all(p.leader >= 0 for p in topics[name].partitions.values())
+        for name, layout in layouts.items()
+    )
+
+
+def _wait(settings: ConnectionSettings, holds: Callable[[], bool], late: str) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        if time.monotonic() > deadline:
+            raise unreachable(None, f"{settings.bootstrap}: {late}.")
+        time.sleep(0.05)
+
+
+def fill(
+    settings: ConnectionSettings,
+    sizes: Mapping[TopicPartition, int],
+    *,
+    message_bytes: int = 1_000,
+    batch_bytes: int = _FILL_BATCH_BYTES,
+) -> None:
+    """Produce at least so many bytes to each of these partitions, as fast as it goes.
+
+    Every message is acknowledged by the whole ISR. Raises TrimtabError when some are not.
+    """
+    producer = _producer(settings, {"batch.size": batch_bytes, "linger.ms": 20, "acks": "all"})
+    payload = random.Random(0).randbytes(message_bytes)
+    failures: list[str] = []
+
+    def delivered(error: Any, message: Any) -> None:
+        if error is not None:
+            failures.append(error.str())
+
+    left = {tp: -(-size // message_bytes) for tp, size in sizes.items()}
+    while left:
+        for tp in list(left):
+            for _ in range(min(left[tp], 200)):
+                _produce(producer, tp, payload, delivered)
+            left[tp] -= 200
+            if left[tp] <= 0:
+                del left[tp]
+    if producer.flush(_FLUSH_SECONDS) or failures:
+        why = failures[0] if failures else "no answer"
+        raise TrimtabError(f"Not everything could be produced: {why}.")
+
+
+def _producer(settings: ConnectionSettings, options: Mapping[str, Any]) -> Any:
+    from confluent_kafka import Producer
+
+    config = settings.confluent()
+    logger = config.pop("logger")
+    return Producer({**config, "queue.buffering.max.kbytes": 65_536, **options}, logger=logger)
+
+
+def _produce(producer: Any, tp: TopicPartition, payload: bytes, delivered: Any) -> None:
+    while True:
+        try:
+            producer.produce(tp.topic, payload, partition=tp.partition, on_delivery=delivered)
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            producer.poll(0)
+            return
+
+
+# -- running -------------------------------------------------------------------------------------
+
+
+def run(settings: ConnectionSettings, workload: Workload, stop: threading.Event) -> None:
+    """Create the topics, produce and consume until `stop` is set."""
+    create_topics(settings, {topic.name: topic.replicas for topic in workload.topics})
+    readers = [
+        threading.Thread(target=consume, args=(settings, group.id, group.topics, stop), daemon=True)
+        for group in workload.groups
+        for _ in range(group.members)
+    ]
+    for reader in readers:
+        reader.start()
+    _produce_steadily(settings, workload.topics, stop)
+    for reader in readers:
+        reader.join(10)
+
+
+def _produce_steadily(
+    settings: ConnectionSettings, topics: Sequence[TopicLoad], stop: threading.Event
+) -> None:
+    producer = _producer(settings, {"linger.ms": 50, "acks": "1"})
+    payloads = {t.name: random.Random(t.name).randbytes(t.message_bytes) for t in topics}
+    streams = [
+        (TopicPartition(topic.name, p), payloads[topic.name], rate / topic.message_bytes)
+        for topic in topics
+        for p, rate in enumerate(topic.bytes_per_s)
+    ]
+    sent = [0.0] * len(streams)
+    started = time.monotonic()
+    while not stop.wait(_TICK_SECONDS):
+        elapsed = time.monotonic() - started
+        for i, (tp, payload, messages_per_s) in enumerate(streams):
+            due = int(elapsed * messages_per_s - sent[i])
+            # After a stall (a broker was away, the machine slept) what was missed stays missed.
+            if due > messages_per_s * 5 + 1:
+                sent[i] = elapsed * messages_per_s
+                continue
+            for _ in range(due):
+                _produce(producer, tp, payload, None)
+            sent[i] += due
+        producer.poll(0)
+    producer.flush(5)
+
+
+def consume(
+    settings: ConnectionSettings, group: str, topics: Sequence[str], stop: threading.Event
+) -> None:
+    """Read topics as one member of a group until `stop` is set, committing what was read."""
+    from confluent_kafka import Consumer
+
+    config = settings.confluent()
+    logger = config.pop("logger")
+    consumer = Consumer(
+        {
+            **config,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 1000,
+            "fetch.wait.max.ms": 200,
+            "session.timeout.ms": 10_000,
+        },
+        logger=logger,
+    )
+    consumer.subscribe(list(topics))
+    try:
+        while not stop.is_set():
+            consumer.consume(num_messages=1000, timeout=0.5)
+    finally:
+        consumer.close()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`python -P -m core.cluster.workload BOOTSTRAP BROKERS BYTES_PER_S [MARK]`."""
+    bootstrap, brokers, bytes_per_s = arguments[:3]
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    workload = skewed_workload(
+        [int(id) for id in brokers.split(",")], bytes_per_s=float(bytes_per_s)
+    )
+    try:
+        run(ConnectionSettings(bootstrap), workload, stop)
+    except TrimtabError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -29,11 +29,12 @@ END_SECONDS = 1.0
 """From the last byte until the apply ends: the last poll, throttles restored."""
 LINK_BYTES_PER_S = 300e6
 """What one fetcher is taken to get unthrottled, where no capacity is configured."""
-USUAL_CUT = 1.007
-"""How often a byte is counted with batches of 15 kB, producers' usual size."""
-CUTS = (1.0, USUAL_CUT, 1.06)
-"""The least, usual and most that is covered: batches up to 90 kB, and near 1 MB."""
-PHASES = (0.05, 0.35, 0.65, 0.95)
+USUAL_CUT = 1.03
+"""How often a byte is counted: 1.01 with batches of 15 kB, 1.06 with 100 kB and with 1 MB."""
+CUTS = (1.0, 1.06)
+"""The least and the most that the range covers; batches of half a fetch (600 kB) reach 1.8."""
+PHASES = (0.35, 0.05, 0.95)
+"""Where in a second brokers' samples may begin: the middle first, then the extremes."""
 MANY_FLOWS = 24
 """From here on one play-through must do: an estimate is made at each key press."""
 MARGIN = 0.02
@@ -197,7 +198,7 @@ def _at(
         return Estimate(
             rate, None, None, never, _limit(rows), rows, what.total_bytes, note=" ".join(notes)
         )
-    ends = _played(what, rate, link or LINK_BYTES_PER_S, USUAL_CUT, PHASES[1])
+    ends = _played(what, rate, link or LINK_BYTES_PER_S, PHASES[0])
     last = max(ends)
     side_ends = _side_ends(what, ends)
     if math.isinf(last):
@@ -214,23 +215,21 @@ def _at(
     )  # fmt: skip
 
 
-def _played(what: Copying, rate: int, link: float, cut: float, phase: float) -> list[float]:
+def _played(what: Copying, rate: int, link: float, phase: float) -> list[float]:
     quota = math.inf if rate == UNLIMITED else float(rate)
-    return end_seconds(what.copies, what.idle_seconds, Conditions(quota, link, cut, phase))
+    return end_seconds(what.copies, what.idle_seconds, Conditions(quota, link, USUAL_CUT, phase))
 
 
 def _range(what: Copying, rate: int, link: float, last: float) -> tuple[float, tuple[float, float]]:
-    """Return wall seconds and their range over what is not known: batch sizes and phases."""
-    middle, spread = [last], [last]
+    """Return wall seconds and their range over what is not known: phases and batch sizes."""
+    ends = [last]
     if len(what.idle_seconds) <= MANY_FLOWS:
-        middle += [max(_played(what, rate, link, USUAL_CUT, phase)) for phase in PHASES[2:]]
-    spread += [max(_played(what, rate, link, cut, PHASES[1])) for cut in (CUTS[0], CUTS[-1])]
-    spread = [end for end in (*spread, *middle) if math.isfinite(end)]
-    usual = median(end for end in middle if math.isfinite(end))
-    ends = START_SECONDS + END_SECONDS
-    return usual + ends, (
-        min(spread) * (1 - MARGIN) + ends / 2,
-        max(spread) * (1 + MARGIN) + ends * 1.5,
+        ends += [max(_played(what, rate, link, phase)) for phase in PHASES[1:]]
+    ends = [end for end in ends if math.isfinite(end)]
+    around = START_SECONDS + END_SECONDS
+    return median(ends) + around, (
+        min(ends) * CUTS[0] / USUAL_CUT * (1 - MARGIN) + around / 2,
+        max(ends) * CUTS[1] / USUAL_CUT * (1 + MARGIN) + around * 1.5,
     )
 
 
@@ -242,7 +241,7 @@ def _least_rate(what: Copying, state: ClusterState, seconds: float) -> int | Non
         return None
 
     def ends_at(rate: float) -> float:
-        return max(_played(what, round(rate), link, USUAL_CUT, PHASES[1]))
+        return max(_played(what, round(rate), link, PHASES[0]))
 
     slow, fast = 1.0, max(load.required_bytes_per_s(fits) for load in side_loads(what).values())
     while ends_at(fast) > fits:

@@ -28,7 +28,7 @@ WINDOW_SECONDS = 11.5
 ROUND_TRIP_SECONDS = 0.004
 TICK_SECONDS = 0.25
 """How often ordinary replication is counted; followers fetch at least twice a second."""
-EVENT_BUDGET = 6000
+EVENT_BUDGET = 2500
 """Fetches and waits to play through; the rest flows."""
 _MERGE = 0.005
 """Flows that end within this share of the longest one's time end together: it bounds the steps."""

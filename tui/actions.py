@@ -34,8 +34,8 @@ class Action:
     screens: tuple[str, ...] = (GLOBAL,)
     needs_write: bool = False
     footer: int = 0
-    argument: str = ""
-    """What the handler is called with, written as Textual writes it: `('map')`."""
+    call: str = ""
+    """How the handler is called, when it has an argument; `{key}` stands for the key."""
 
     @property
     def binding_id(self) -> str:
@@ -44,10 +44,10 @@ class Action:
 
 ACTIONS: tuple[Action, ...] = (
     # -- everywhere
-    Action("go_map", "map", ("1",), "Open the map.", argument="show_screen('map')"),
-    Action("go_plan", "plan", ("2",), "Open the plan.", argument="show_screen('plan')"),
-    Action("go_moves", "moves", ("3",), "Open the moves.", argument="show_screen('moves')"),
-    Action("go_load", "load", ("4",), "Open load over time.", argument="show_screen('load')"),
+    Action("go_map", "map", ("1",), "Open the map.", call="show_screen('map')"),
+    Action("go_plan", "plan", ("2",), "Open the plan.", call="show_screen('plan')"),
+    Action("go_moves", "moves", ("3",), "Open the moves.", call="show_screen('moves')"),
+    Action("go_load", "load", ("4",), "Open load over time.", call="show_screen('load')"),
     Action("help", "keys", ("question_mark",), "Show all keys.", footer=90),
     Action("commands", "commands", ("colon", "ctrl+p"), "Find a command by its name."),
     Action("pause", "pause", ("p",), "Stop following the cluster; again to go on."),
@@ -94,13 +94,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("prefer", "make leader", ("L",), "Make this replica the preferred leader.", (MAP,)),
     Action("undo", "undo", ("u",), "Take the last edit back.", (MAP, PLAN), footer=70),
     Action("redo", "redo", ("U",), "Make the edit again.", (MAP, PLAN)),
-    Action(
-        "export",
-        "export…",
-        ("e",),
-        "Write the plan as Kafka's reassignment JSON.",
-        (MAP, PLAN),
-    ),
+    Action("export", "export…", ("e",), "Write the plan as Kafka's reassignment JSON.", (MAP,)),
     Action(
         "apply",
         "apply…",
@@ -111,9 +105,21 @@ ACTIONS: tuple[Action, ...] = (
         footer=80,
     ),
     # -- carrying
-    Action("left", "carry left", ("h", "left"), "Carry to the broker on the left.", (CARRY,)),
-    Action("right", "carry right", ("l", "right"), "Carry to the broker on the right.", (CARRY,)),
-    Action("digit", "to broker", tuple("0123456789"), "Carry to the broker typed.", (CARRY,)),
+    Action(
+        "left", "carry left", ("h", "left"), "Carry to the broker on the left.", (CARRY,), footer=10
+    ),
+    Action(
+        "right", "carry", ("l", "right"), "Carry to the broker on the right.", (CARRY,), footer=11
+    ),
+    Action(
+        "digit",
+        "to broker",
+        tuple("0123456789"),
+        "Carry to the broker typed.",
+        (CARRY,),
+        call="digit('{key}')",
+        footer=20,
+    ),
     Action("drop", "drop", ("enter", "space"), "Drop it here, into the plan.", (CARRY,), footer=30),
     Action("let_go", "let go", ("escape",), "Let go; nothing changes.", (CARRY,), footer=40),
     # -- plan
@@ -128,6 +134,14 @@ ACTIONS: tuple[Action, ...] = (
         "Choose the rate with up and down; again to go back to the moves.",
         (PLAN,),
         footer=10,
+    ),
+    Action(
+        "export",
+        "export…",
+        ("e",),
+        "Write the plan as Kafka's reassignment JSON.",
+        (PLAN,),
+        footer=75,
     ),
     Action("drop_move", "drop move", ("x", "d"), "Take this move out.", (PLAN,), footer=20),
     # -- moves
@@ -144,7 +158,9 @@ ACTIONS: tuple[Action, ...] = (
         needs_write=True,
         footer=10,
     ),
-    Action("runs", "other runs", ("o",), "Other runs of this cluster.", (MOVES,), footer=20),
+    Action("runs", "runs", ("o",), "All runs of this cluster, and back.", (MOVES,), footer=20),
+    Action("enter", "open", ("enter",), "Look at the run under the cursor.", (MOVES,), footer=5),
+    Action("back", "back", ("escape",), "Back to the newest run.", (MOVES,)),
     # -- load
     Action(
         "left", "broker", ("h", "left"), "The broker, or partition, before.", (LOAD,), footer=10
@@ -195,14 +211,15 @@ def bindings_of(place: str) -> list[BindingType]:
     """Return the Textual bindings of one place."""
     return [
         Binding(
-            ",".join(action.keys),
-            action.argument or action.id,
+            key,
+            action.call.replace("{key}", key) if action.call else action.id,
             action.name,
             show=False,
             id=action.binding_id,
             tooltip=action.help,
         )
         for action in actions_of(place)
+        for key in (action.keys if "{key}" in action.call else (",".join(action.keys),))
     ]
 
 

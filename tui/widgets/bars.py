@@ -39,7 +39,7 @@ def line_bar(done: float, begun: float, width: int) -> Line:
     return (
         Span("━" * to_done, Tone.YOURS),
         Span("━" * (to_begun - to_done), Tone.RAISED),
-        Span("━" * (width - to_begun), Tone.FAINT),
+        Span("━" * (width - to_begun), Tone.TROUGH),
     )
 
 

@@ -18,6 +18,7 @@ class Tone(Enum):
     BRIGHT = "bright"
     DIM = "dim"
     FAINT = "faint"
+    TROUGH = "panel"
     RAISED = "raised"
     YOURS = "yours"
     LOOK = "look"

@@ -22,6 +22,7 @@ from tui.widgets.lines import (
     left,
     plain,
     right,
+    width_of,
     window,
     wrapped,
 )
@@ -65,14 +66,18 @@ def change_words(before: Sequence[int], after: Sequence[int]) -> str:
     return " ".join(pairs) or "order"
 
 
-def replicas_of(move: Move) -> Line:
-    """Return `●7 ○2 ○4 → ●12 ○2 ○4`: the preferred leader first, leaving amber, arriving blue."""
+def replicas_of(move: Move, before_width: int = 0) -> Line:
+    """Return `●7 ○2 ○4 → ●12 ○2 ○4`: the preferred leader first, leaving amber, arriving blue.
+
+    What comes before the arrow is filled to `before_width`, so that arrows stand in a column.
+    """
     spans: list[Span] = []
     for brokers, changed, tone in (
         (move.before, set(move.removing), Tone.LOOK),
         (move.after, set(move.adding), Tone.YOURS),
     ):
         if spans:
+            spans.append(plain(" " * (before_width - width_of(spans))))
             spans.append(dim(" → "))
         for place, broker in enumerate(brokers):
             spans.append(plain(" ") if place else plain(""))
@@ -117,19 +122,22 @@ def diff_lines(
     """Return the moves under their topics, as many as fit `height`, the cursor's among them."""
     rows: list[tuple[int | None, Line]] = []
     topic, at_cursor = None, 0
+    arrow = max((sum(len(str(b)) + 2 for b in move.before) - 1 for move in plan), default=0)
     for index, move in enumerate(plan):
         if move.tp.topic != topic:
             topic = move.tp.topic
             rows.append((None, _topic_line(state, plan, topic, width)))
         if index == cursor:
             at_cursor = len(rows)
-        rows.append((index, _move_line(state, move, width, selected=index == cursor and focused)))
+        rows.append(
+            (index, _move_line(state, move, width, arrow, selected=index == cursor and focused))
+        )
     shown = []
     for i in window(len(rows), height, at_cursor):
         index_of, line = rows[i]
         if index_of is None:
             shown.append(fit(line, width))
-        elif index_of == cursor:
+        elif index_of == cursor and focused:
             shown.append(highlighted(line, width, MoveHit(index_of)))
         else:
             shown.append(hitting(fit(line, width), MoveHit(index_of)))
@@ -148,7 +156,7 @@ def _topic_line(state: ClusterState, plan: Plan, topic: str, width: int) -> Line
     )
 
 
-def _move_line(state: ClusterState, move: Move, width: int, *, selected: bool) -> Line:
+def _move_line(state: ClusterState, move: Move, width: int, arrow: int, *, selected: bool) -> Line:
     name, change, replicas = _columns(width)
     size = bytes_to_copy(state, move)
     data: Span
@@ -168,7 +176,7 @@ def _move_line(state: ClusterState, move: Move, width: int, *, selected: bool) -
             left(change_words(move.before, move.after), change + 1),
             Tone.YOURS if move.moves_data else Tone.DIM,
         ),
-        *fit(replicas_of(move), replicas),
+        *fit(replicas_of(move, arrow), replicas),
         data,
         plain("  "),
         dim(consequence_of(move)),
@@ -189,6 +197,7 @@ def finding_lines(findings: Sequence[Finding], width: int, height: int) -> Lines
     blocks: list[list[Line]] = []
     for finding in findings:
         mark, tone = _SEVERITY[finding.severity]
+        said = Tone.PLAIN if finding.severity > Severity.UNWISE else Tone.DIM
         texts = wrapped(finding.sentence, width - 2 - len(finding.id) - 2)[:2]
         blocks.append(
             [
@@ -196,10 +205,10 @@ def finding_lines(findings: Sequence[Finding], width: int, height: int) -> Lines
                     Span(f"{mark} ", tone, bold=finding.severity > Severity.UNWISE),
                     Span(left(finding.id if i == 0 else "", len(finding.id)), tone),
                     plain("  "),
-                    plain(text) if finding.severity > Severity.UNWISE else dim(text),
+                    Span(text, said),
                 )
                 if i == 0
-                else (plain(" " * (len(finding.id) + 4)), plain(text))
+                else (plain(" " * (len(finding.id) + 4)), Span(text, said))
                 for i, text in enumerate(texts)
             ]
         )

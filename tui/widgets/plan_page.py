@@ -49,7 +49,7 @@ def plan_lines(view: PlanView, width: int, height: int) -> Lines:
         return empty_lines(width)
     if width >= SIDE_BY_SIDE:
         panel = 62 if width >= 160 else 46
-        main = width - panel - 3
+        main = width - panel - 4
         separator = (plain(" "), Span("│", Tone.FAINT), plain(" "))
         first = _main(view, main, height)
         second = _panel(view, panel, height)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 
 from core.cluster.state import TopicPartition
-from core.run.progress import MoveState, RunState, RunSummary, RunView
+from core.run.progress import MoveState, RunState, RunView
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.widgets.bars import line_bar
 from tui.widgets.lines import (
@@ -18,9 +18,7 @@ from tui.widgets.lines import (
     bright,
     dim,
     fit,
-    left,
     plain,
-    right,
     rule,
     wrapped,
 )
@@ -36,7 +34,7 @@ from tui.widgets.run_rows import (
 _ENDS = {
     RunState.DONE: ("√", Tone.FINE, "done"),
     RunState.CANCELLED: ("·", Tone.LOOK, "cancelled"),
-    RunState.INCOMPLETE: ("▲", Tone.LOOK, "ended before it was complete"),
+    RunState.INCOMPLETE: ("▲", Tone.LOOK, "not complete"),
     RunState.FAILED: ("✗", Tone.ACT, "failed"),
     RunState.DIED: ("✗", Tone.ACT, "its process died"),
 }
@@ -65,6 +63,11 @@ def run_lines(run: RunView, cursor: TopicPartition | None, width: int, height: i
     return tuple(lines[: height - len(ending)]) + ending
 
 
+def ending_of(state: RunState) -> tuple[str, Tone, str]:
+    """Return mark, tone and word of a state, for runs that have ended and those that go on."""
+    return _ENDS.get(state, ("●", Tone.YOURS, state.value))
+
+
 def headline(run: RunView, width: int) -> Line:
     """Return what the run is and how far: as many facts as fit, the most important ones first."""
     started = f"run {run.started_at.astimezone(UTC):%H:%M}Z"
@@ -73,7 +76,7 @@ def headline(run: RunView, width: int) -> Line:
     rate = format_rate(run.rate_bytes_per_s)
     facts: list[Line] = []
     if run.state.ended:
-        mark, tone, word = _ENDS[run.state]
+        mark, tone, word = ending_of(run.state)
         facts.append(
             (Span(f"{mark} {started}", tone, bold=True), Span(f" {word}", tone, bold=True))
         )
@@ -161,24 +164,6 @@ def leftover_words(run: RunView) -> list[str]:
         topics = ", ".join(sorted({topic for topic, *_ in left_behind.lists})[:6])
         words.append(f"Throttle lists still hold its entries: {topics}.")
     return words
-
-
-def summary_line(summary: RunSummary, now: datetime, width: int, *, selected: bool) -> Line:
-    """Return one run of the past: when, how it ended, how much, how long."""
-    mark, tone, word = _ENDS.get(summary.state, ("●", Tone.YOURS, summary.state.value))
-    took = ((summary.ended_at or now) - summary.started_at).total_seconds()
-    line = (
-        Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
-        plain(f"{summary.started_at.astimezone(UTC):%Y-%m-%d %H:%M}Z  "),
-        Span(left(f"{mark} {word}", 18), tone),
-        plain(right(f"{summary.done} of {summary.moves} moves", 16)),
-        plain(right(amount_words(summary.moved_bytes, summary.total_bytes), 17)),
-        plain(right(format_duration(took), 11)),
-        dim(right(format_rate(summary.rate_bytes_per_s), 11)),
-        dim(f"  {summary.run}"),
-        dim(f"  {summary.who}"),
-    )
-    return fit(line, width)
 
 
 def _left_range(run: RunView) -> Line:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC
+from typing import NamedTuple
+
+from rich.cells import cell_len
 
 from core.cluster.state import TopicPartition
 from core.run.progress import BrokerProgress, Level, MoveProgress, MoveState, RunEvent
@@ -61,12 +64,13 @@ def in_order(moves: Iterable[MoveProgress]) -> tuple[MoveProgress, ...]:
 
 
 def move_header(width: int) -> Line:
-    name, change, progress, state = _columns(width)
+    c = _columns(width)
     return fit(
         (
-            dim(f"  {left('partition', name)}{left('move', change)}{left('progress', progress)}  "),
-            dim(f"{left('bytes', 14)}{right('now', 9)}{right('left', 9)}"),
-            dim(f"  {left('state', state)}"),
+            dim(f"  {left('partition', c.name)}{left('move', c.change)}"),
+            dim(f"{left('progress', c.progress)}  {left('bytes', c.amount)}{right('now', c.rate)}"),
+            dim(right("left", c.left) if c.left else ""),
+            dim(f"  {left('state' if c.left else 'left', c.state)}"),
         ),
         width,
     )
@@ -86,38 +90,43 @@ def move_lines(
 
 
 def move_line(move: MoveProgress, width: int, *, selected: bool = False) -> Line:
-    name, change, progress, state = _columns(width)
+    c = _columns(width)
     total = move.total_bytes
-    fraction = 1.0 if move.state is MoveState.DONE else move.moved_bytes / total if total else 0.0
+    done = move.state is MoveState.DONE
+    fraction = 1.0 if done else move.moved_bytes / total if total else 0.0
     active = move.state in (MoveState.MOVING, MoveState.STUCK)
-    stuck = move.state is MoveState.STUCK
-    amount = (
-        "" if move.state is MoveState.QUEUED or not total else amount_words(move.moved_bytes, total)
-    )
+    amount = "" if move.state is MoveState.QUEUED or not total else _amount(move, total, c)
     tone = Tone.DIM if move.state in (MoveState.QUEUED, MoveState.CANCELLED) else Tone.PLAIN
-    title = left(str(move.tp), name - 1) + " "
+    title = left(partition_name(move.tp, c.name - 1), c.name)
+    rate = "" if not active else format_rate(move.bytes_per_s) if move.bytes_per_s else "0 MB/s"
+    moving = move.state is MoveState.MOVING and move.left_seconds is not None
+    time_left = format_duration(move.left_seconds) if moving else ""
     return fit(
         (
             Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
             bright(title) if selected else Span(title, tone),
-            Span(left(change_words(move.before, move.after), change - 1) + " ", tone),
-            *bar(fraction, progress, _bar_tone(move.state)),
+            Span(left(change_words(move.before, move.after), c.change - 1) + " ", tone),
+            *bar(fraction, c.progress, _bar_tone(move.state)),
             plain("  "),
-            Span(left(amount, 14), tone),
+            Span(left(amount, c.amount), tone),
             Span(
-                right(format_rate(move.bytes_per_s or 0.0) if active else "", 9),
-                Tone.LOOK if stuck else Tone.PLAIN,
+                right(rate, c.rate),
+                Tone.LOOK if move.state is MoveState.STUCK else Tone.PLAIN,
             ),
-            bright(
-                right(format_duration(move.left_seconds), 9)
-                if move.state is MoveState.MOVING and move.left_seconds is not None
-                else " " * 9
-            ),
+            bright(right(time_left, c.left) if c.left else ""),
             plain("  "),
-            state_of(move, state),
+            bright(left(time_left, c.state))
+            if time_left and not c.left
+            else state_of(move, c.state),
         ),
         width,
     )
+
+
+def partition_name(tp: TopicPartition, width: int) -> str:
+    """Return `topic-17`; a topic that is too long loses its end, never the number."""
+    number = f"-{tp.partition}"
+    return left(tp.topic, min(width - len(number), cell_len(tp.topic))) + number
 
 
 def state_of(move: MoveProgress, width: int) -> Span:
@@ -186,30 +195,40 @@ def event_lines(events: Sequence[RunEvent], width: int, height: int) -> Lines:
 def amount_words(moved: int, total: int, between: str = " / ") -> str:
     """Return `157 / 212 GB`: both in the total's unit, so that they can be compared."""
     whole = format_bytes(total)
-    number, unit = whole.split(" ")
+    number, _, unit = whole.partition(" ")
     factor = total / float(number) if float(number) else 1.0
     part = moved / factor
-    return (
-        f"{part:.1f}{between}{whole}"
-        if part < 10 <= total / factor or "." in number
-        else (f"{part:.0f}{between}{number} {unit}")
-    )
+    digits = f"{part:.1f}" if 0 < part < 10 else f"{part:.0f}"
+    return f"{digits.removesuffix('.0')}{between}{number} {unit}"
+
+
+def _amount(move: MoveProgress, total: int, columns: _Columns) -> str:
+    return amount_words(move.moved_bytes, total, " / " if columns.left else "/")
 
 
 def _number(rate: float) -> str:
     return f"{rate / 1e6:.0f}" if rate == 0 or rate >= 9.95e6 else f"{rate / 1e6:.1f}"
 
 
-def _columns(width: int) -> tuple[int, int, int, int]:
-    """Return the widths of partition, move, progress and state."""
+class _Columns(NamedTuple):
+    """Widths; `left` 0 means that time left and state share a column."""
+
+    name: int
+    change: int
+    progress: int
+    amount: int
+    rate: int
+    left: int
+    state: int
+
+
+def _columns(width: int) -> _Columns:
     if width >= 160:
-        return 30, 14, 60, width - 2 - 30 - 14 - 60 - 36
+        return _Columns(32, 14, 60, 15, 10, 10, width - 147)
     if width >= 110:
-        return 19, 11, 30, width - 2 - 19 - 11 - 30 - 36
-    state = 14
-    name = 14
-    change = 7
-    return name, change, max(width - 2 - name - change - 36 - state, 4), state
+        return _Columns(20, 10, 30, 15, 9, 9, width - 99)
+    progress = max(width - 67, 4)
+    return _Columns(17, 7, progress, 11, 9, 0, 17)
 
 
 def _bar_tone(state: MoveState) -> Tone:

@@ -62,7 +62,7 @@ def throttle_lines(
         line = _rate_line(table[i], crowds[i], i == chosen, focused, wide)
         rows.append(
             highlighted(line, width, RateHit(i))
-            if i == chosen
+            if i == chosen and focused
             else hitting(fit(line, width), RateHit(i))
         )
     return (header, *rows)

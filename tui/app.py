@@ -70,6 +70,7 @@ class TrimtabApp(App[int]):
         theme: str | None = None,
         ascii_only: bool = False,
         user_keys: Mapping[str, str] | None = None,
+        few_colors: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         plain = terminal.no_color()
@@ -81,7 +82,7 @@ class TrimtabApp(App[int]):
         self.monotonic = monotonic
         self.ascii_only = ascii_only
         self.glyphs: Glyphs = ASCII if ascii_only else UNICODE
-        self.few_colors = plain or terminal.few_colors()
+        self.few_colors = plain or few_colors
         self._palettes = load_palettes()
         self._palette = choose_palette(self._palettes, theme)
         self._plain = plain
@@ -234,6 +235,7 @@ def run_dashboard(context: Context, feed: Feed) -> None:
         theme=context.theme or settings.theme,
         ascii_only=context.ascii_only,
         user_keys=settings.keys,
+        few_colors=terminal.few_colors(),
     )
     app.run(mouse=context.mouse)
     if app.failure is not None:

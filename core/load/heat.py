@@ -25,7 +25,7 @@ ABOVE = (1.2, 1.4, 1.6, 1.85)
 BELOW = (0.8, 0.6, 0.4, 0.2)
 SMALL = 0.02
 """A cell off by less than this part of a broker's whole fair share stays pale, however wild."""
-PALE = 2
+PALE = 1
 
 
 class Metric(Enum):

@@ -1,0 +1,102 @@
+"""Carry: replicas on their way over the map to another broker. Pure; dropping returns a Plan.
+
+A replica moves only within its own row, so all of it is which broker is underneath.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from core.cluster.state import ClusterState, TopicPartition
+from core.load.snapshot import Load
+from core.plan.check import Finding, Severity, drop_finding
+from core.plan.plan import Plan
+
+
+@dataclass(frozen=True, eq=False)
+class Carry:
+    """What is carried: for each partition the broker it was lifted from, and where it is now.
+
+    `findings` hold for each partition what speaks against each broker, and are found once, when
+    the replica is lifted.
+    """
+
+    sources: Mapping[TopicPartition, int]
+    leads: Mapping[TopicPartition, bool]
+    target: int
+    findings: Mapping[TopicPartition, Mapping[int, Finding]]
+    by_mouse: bool = False
+    typed: str = ""
+
+    def illegal(self, tp: TopicPartition) -> frozenset[int]:
+        """Return the brokers on which `tp` cannot be dropped."""
+        return frozenset(
+            broker
+            for broker, finding in self.findings[tp].items()
+            if finding.severity is Severity.ILLEGAL
+        )
+
+    @property
+    def primary(self) -> TopicPartition:
+        return next(iter(self.sources))
+
+    @property
+    def moved(self) -> bool:
+        return any(source != self.target for source in self.sources.values())
+
+    @property
+    def finding(self) -> Finding | None:
+        """Return the worst that dropping here would bring, over all that is carried."""
+        found = [
+            self.findings[tp][self.target]
+            for tp, source in self.sources.items()
+            if source != self.target and self.target in self.findings[tp]
+        ]
+        return max(found, key=lambda finding: finding.severity, default=None)
+
+    @property
+    def can_drop(self) -> bool:
+        finding = self.finding
+        return finding is None or finding.severity is not Severity.ILLEGAL
+
+    def over(self, broker: int) -> Carry:
+        return replace(self, target=broker)
+
+    def dropped(self, state: ClusterState, plan: Plan) -> Plan:
+        """Return the plan with everything dropped where it is; what cannot be is left alone."""
+        for tp, source in self.sources.items():
+            if source != self.target and self.target not in self.illegal(tp):
+                plan = plan.with_move(state, tp, source, self.target)
+        return plan
+
+
+def lift(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    partitions: Iterable[TopicPartition],
+    broker: int,
+    *,
+    by_mouse: bool = False,
+    check: Callable[..., Finding | None] = drop_finding,
+) -> Carry | None:
+    """Return the replicas of `partitions` on `broker`, lifted; None when it holds none of them."""
+    sources: dict[TopicPartition, int] = {}
+    leads: dict[TopicPartition, bool] = {}
+    findings: dict[TopicPartition, dict[int, Finding]] = {}
+    for tp in partitions:
+        target = plan.target(state, tp)
+        if broker not in target:
+            continue
+        sources[tp] = broker
+        leads[tp] = target[0] == broker
+        found = {
+            other.id: check(state, load, plan, tp, broker, other.id)
+            for other in state.brokers
+            if other.id != broker
+        }
+        findings[tp] = {id: finding for id, finding in found.items() if finding is not None}
+    if not sources:
+        return None
+    return Carry(sources, leads, broker, findings, by_mouse)

@@ -1,0 +1,219 @@
+"""MapView: what the user looks at on the map, as values. Pure: no widgets, no drawing.
+
+The cursor is kept by name, so that it stays on its topic or partition when rows change places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+
+from core.cluster.state import ClusterState, TopicPartition
+from core.load.heat import (
+    BrokerTotals,
+    HeatMap,
+    Metric,
+    Order,
+    PartitionMap,
+    broker_totals,
+    heat_map,
+    partition_map,
+)
+from core.load.snapshot import Load
+
+
+class Zoom(Enum):
+    TOPICS = "topics"
+    PARTITIONS = "partitions"
+    PARTITION = "partition"
+
+
+@dataclass(frozen=True, slots=True)
+class MapView:
+    """Zoom, order, filter and cursor."""
+
+    metric: Metric = Metric.IN
+    metric_chosen: bool = False
+    """Whether the user chose it; until then the map shows leaders while no load is known."""
+    order: Order = Order.EXCESS
+    filter: str = ""
+    topic: str | None = None
+    """The topic whose partitions are shown; None shows topics."""
+    detail: bool = False
+    """Whether the panel shows all of one partition."""
+    by_amount: bool = False
+    """Colour by amount instead of by deviation from fair share."""
+    cursor_topic: str | None = None
+    cursor_partition: int | None = None
+    broker: int | None = None
+    marked: frozenset[TopicPartition] = frozenset()
+
+    @property
+    def zoom(self) -> Zoom:
+        if self.topic is None:
+            return Zoom.TOPICS
+        return Zoom.PARTITION if self.detail else Zoom.PARTITIONS
+
+    def zoomed_in(self) -> MapView:
+        match self.zoom:
+            case Zoom.TOPICS:
+                return replace(self, topic=self.cursor_topic, filter="")
+            case Zoom.PARTITIONS:
+                return replace(self, detail=True)
+            case Zoom.PARTITION:
+                return self
+
+    def zoomed_out(self) -> MapView:
+        """Return one level back: the filter goes first, then marks, then the zoom."""
+        if self.filter:
+            return replace(self, filter="")
+        if self.detail:
+            return replace(self, detail=False)
+        if self.marked:
+            return replace(self, marked=frozenset())
+        return replace(self, topic=None, cursor_partition=None)
+
+    def next_metric(self) -> MapView:
+        metrics = list(Metric)
+        following = metrics[(metrics.index(self.metric) + 1) % len(metrics)]
+        return replace(self, metric=following, metric_chosen=True)
+
+    def next_order(self) -> MapView:
+        orders = list(Order)
+        return replace(self, order=orders[(orders.index(self.order) + 1) % len(orders)])
+
+
+def matches(name: str, words: str) -> bool:
+    """Return whether a name passes a filter: every word is in it, and no word that begins with !.
+
+    Case does not matter, as in k9s.
+    """
+    name = name.lower()
+    for word in words.lower().split():
+        if word.startswith("!"):
+            if len(word) > 1 and word[1:] in name:
+                return False
+        elif word not in name:
+            return False
+    return True
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """One picture prepared for one view: rows in order, and where the cursor is among them."""
+
+    state: ClusterState
+    load: Load
+    view: MapView
+    totals: BrokerTotals
+    heat: HeatMap
+    partitions: PartitionMap | None
+    rows: tuple[int, ...]
+    """Row numbers of `heat`, or of `partitions`, after order and filter."""
+    cursor: int
+    """Index into `rows`; 0 when there are none."""
+    column: int
+    """The broker under the cursor, as a column."""
+
+    @property
+    def broker(self) -> int:
+        return int(self.state.broker_ids[self.column]) if len(self.state.brokers) else -1
+
+    @property
+    def topic(self) -> str | None:
+        """Return the topic under the cursor, or whose partitions are shown."""
+        if self.partitions is not None:
+            return self.partitions.topic
+        return self.heat.topics[self.rows[self.cursor]] if self.rows else None
+
+    @property
+    def partition_row(self) -> int | None:
+        """Return the row of the ClusterState under the cursor; None at topic zoom."""
+        if self.partitions is None or not self.rows:
+            return None
+        return int(self.partitions.rows[self.rows[self.cursor]])
+
+    @property
+    def tp(self) -> TopicPartition | None:
+        row = self.partition_row
+        return None if row is None else self.state.tp(row)
+
+
+def effective_metric(view: MapView, load: Load) -> Metric:
+    """Return the metric to show: leaders while no load is known and the user has not chosen."""
+    if view.metric_chosen or view.metric not in (Metric.IN, Metric.OUT):
+        return view.metric
+    return Metric.LEADERS if np.isnan(load.in_bytes_per_s).all() else view.metric
+
+
+def build_model(
+    state: ClusterState, load: Load, view: MapView, previous: Model | None = None
+) -> Model:
+    """Return the model of a view; parts that did not change are taken from `previous`."""
+    view = replace(view, metric=effective_metric(view, load))
+    same = previous is not None and previous.state is state and previous.load is load
+    if same and previous is not None and previous.view.metric is view.metric:
+        heat = previous.heat
+    else:
+        heat = heat_map(state, load, view.metric)
+    totals = previous.totals if same and previous is not None else broker_totals(state, load)
+    if view.topic is not None and view.topic not in state.topic_index:
+        view = replace(view, topic=None, detail=False)
+    partitions = None
+    if view.topic is not None:
+        partitions = partition_map(state, load, view.topic, view.metric, view.order)
+        names: Sequence[str] = [f"p{state.partition[row]}" for row in partitions.rows.tolist()]
+        order = range(len(names))
+    else:
+        names = heat.topics
+        order = heat.order(view.order).tolist()
+    rows = tuple(row for row in order if not view.filter or matches(names[row], view.filter))
+    return Model(
+        state=state,
+        load=load,
+        view=view,
+        totals=totals,
+        heat=heat,
+        partitions=partitions,
+        rows=rows,
+        cursor=_cursor(state, view, heat, partitions, rows),
+        column=_column(state, view, totals, heat, rows),
+    )
+
+
+def _cursor(
+    state: ClusterState,
+    view: MapView,
+    heat: HeatMap,
+    partitions: PartitionMap | None,
+    rows: tuple[int, ...],
+) -> int:
+    if partitions is not None:
+        for at, row in enumerate(rows):
+            if state.partition[partitions.rows[row]] == view.cursor_partition:
+                return at
+        return 0
+    for at, row in enumerate(rows):
+        if heat.topics[row] == view.cursor_topic:
+            return at
+    return 0
+
+
+def _column(
+    state: ClusterState,
+    view: MapView,
+    totals: BrokerTotals,
+    heat: HeatMap,
+    rows: tuple[int, ...],
+) -> int:
+    """Return the cursor's column; at first that of the fullest broker."""
+    ids: list[int] = state.broker_ids.tolist()
+    if view.broker in ids:
+        return ids.index(view.broker)
+    values = totals.values[view.metric]
+    if not len(values) or np.isnan(values).all():
+        return 0
+    return int(np.nanargmax(values))

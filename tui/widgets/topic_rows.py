@@ -1,0 +1,228 @@
+"""Draws the heads of the map and its topic rows: names, values in warm and cold cells, skew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from rich.style import Style
+
+from core.load.heat import SMALL, HeatMap, Metric
+from core.load.verdicts import SKEW
+from tui.map_view import Model
+from tui.theming import Glyphs, Palette
+from tui.widgets.canvas import Row
+from tui.widgets.columns import SKEW as SKEW_WIDTH
+from tui.widgets.columns import Columns
+from tui.widgets.numbers import Scale, bar, ratio, scale_of
+
+
+@dataclass(frozen=True, slots=True)
+class Brush:
+    """What everything on the map is drawn with."""
+
+    palette: Palette
+    glyphs: Glyphs
+    few_colors: bool = False
+
+    def style(self, role: str = "text", on: str = "background", *, bold: bool = False) -> Style:
+        return self.palette.style(role, on, bold=bold)
+
+    def row(self, width: int, on: str = "background") -> Row:
+        return Row(width, self.style(on=on))
+
+
+def rack_names(model: Model) -> list[str]:
+    """Return each broker's rack, empty when the cluster has none."""
+    racks = [broker.rack or "" for broker in model.state.brokers]
+    return racks if any(racks) else []
+
+
+def draw_racks(row: Row, model: Model, columns: Columns, brush: Brush) -> None:
+    style = brush.style("dim")
+    for column, rack in enumerate(rack_names(model)):
+        at = columns.at(column)
+        if at is not None and columns.pitch >= 2:
+            row.put_right(at + columns.cell, rack[: columns.cell], style)
+
+
+def draw_heads(row: Row, model: Model, columns: Columns, brush: Brush, value: str) -> None:
+    """Write broker ids, the cursor's bright, and the names of the gutter's columns."""
+    dim, ids = brush.style("dim"), brush.style("text")
+    for column, broker in enumerate(model.state.brokers):
+        at = columns.at(column)
+        if at is None:
+            continue
+        text = str(broker.id)
+        if not broker.alive:
+            style = brush.style("act", bold=True)
+        elif column == model.column:
+            style = brush.style("bright", bold=True)
+        else:
+            style = ids
+        if len(text) > columns.cell:
+            # Too narrow for ids: the last digits, and the cursor's id in full in the panel.
+            text = text[-columns.cell :]
+            if columns.pitch == 1 and column != model.column and broker.id % 5:
+                continue
+        row.put_right(at + columns.cell, text, style)
+    if columns.first > 0:
+        row.put(columns.cells_at - 1, brush.glyphs.leaving, brush.style("yours"))
+    if columns.first + columns.shown < columns.brokers:
+        row.put(columns.cells_end, brush.glyphs.arriving, brush.style("yours"))
+    if model.partitions is None:
+        row.put(columns.name_at - 1, "topic", dim)
+        if columns.partitions:
+            row.put_right(columns.partitions_end, "parts", dim)
+        if columns.total:
+            row.put_right(columns.total_end - (2 if columns.partitions else 0), value, dim)
+        if columns.has_skew:
+            row.put_right(columns.skew_end, "skew", dim)
+
+
+def cell_scale(heat: HeatMap) -> Scale:
+    """Return the scale of a map's cells."""
+    counted = heat.metric in (Metric.LEADERS, Metric.REPLICAS)
+    return scale_of(float(np.nanmax(heat.values, initial=0.0)), counted=counted)
+
+
+def total_scale(heat: HeatMap) -> Scale:
+    counted = heat.metric in (Metric.LEADERS, Metric.REPLICAS)
+    return scale_of(float(np.nanmax(heat.total, initial=0.0)), counted=counted)
+
+
+def amount_level(value: float, largest: float) -> int:
+    """Return a size as 0 … 4, by square root so that the middle is not all dark."""
+    if not largest > 0 or np.isnan(value) or value <= 0:
+        return 0
+    return min(4, int(5 * (value / largest) ** 0.5))
+
+
+def draw_topic(
+    row: Row,
+    model: Model,
+    columns: Columns,
+    brush: Brush,
+    at_row: int,
+    *,
+    selected: bool,
+    scales: tuple[Scale, Scale],
+    stale: bool = False,
+) -> None:
+    """Draw one topic: `at_row` is its row in the heat map."""
+    heat, glyphs = model.heat, brush.glyphs
+    cells, totals = scales
+    name = heat.topics[at_row]
+    if len(name) > columns.name - 1:
+        name = name[: columns.name - 2] + glyphs.ellipsis
+    if selected:
+        row.put(0, glyphs.cursor, brush.style("yours", bold=True))
+    row.put(columns.name_at, name, brush.style("bright" if selected else "text", bold=selected))
+    if columns.partitions:
+        row.put_right(columns.partitions_end, str(heat.partitions[at_row]), brush.style("dim"))
+    if columns.total:
+        text = totals.text(float(heat.total[at_row]), "0")
+        if columns.partitions:
+            row.put_right(columns.total_end - 2, text, brush.style("text"))
+            row.put(columns.total_end - 1, totals.prefix, brush.style("text"))
+        else:
+            row.put_right(columns.total_end, text, brush.style("dim"))
+    draw_cells(row, model, columns, brush, at_row, selected, cells, stale)
+    if columns.has_skew:
+        draw_skew(row, columns, brush, float(heat.skew[at_row]), hot=is_hot(heat, at_row))
+
+
+def is_hot(heat: HeatMap, at_row: int) -> bool:
+    """Return whether a row's skew is worth a colour: much above share, and not a tiny topic."""
+    fair = float(np.nansum(heat.total)) / max(1, heat.values.shape[1])
+    return bool(heat.skew[at_row] >= SKEW and heat.excess[at_row] >= SMALL * fair)
+
+
+def draw_cells(
+    row: Row,
+    model: Model,
+    columns: Columns,
+    brush: Brush,
+    at_row: int,
+    selected: bool,
+    scale: Scale,
+    stale: bool,
+) -> None:
+    heat = model.heat
+    values, levels = heat.values[at_row].tolist(), heat.level[at_row].tolist()
+    behind = heat.out_of_sync[at_row].tolist()
+    arriving, leaving = heat.arriving[at_row].tolist(), heat.leaving[at_row].tolist()
+    largest = float(np.nanmax(heat.values, initial=0.0))
+    last = min(columns.brokers, columns.first + columns.shown)
+    for column in range(columns.first, last):
+        at = columns.at(column)
+        assert at is not None
+        value, level = values[column], 0 if stale else levels[column]
+        amount = amount_level(value, largest)
+        here = selected and column == model.column
+        style = brush.palette.amount(amount) if model.view.by_amount else brush.palette.heat(level)
+        mark = ""
+        if behind[column]:
+            mark = brush.glyphs.out_of_sync
+            style = brush.style("act", bold=True) + Style(bgcolor=style.bgcolor)
+        elif arriving[column]:
+            mark = brush.glyphs.arriving
+        elif leaving[column]:
+            mark = brush.glyphs.leaving
+        shown_level = amount if model.view.by_amount else level
+        text = _cell_text(value, shown_level, amount, mark, columns, brush, scale)
+        row.fill(at, at + columns.cell, style)
+        row.put_right(at + columns.cell, text, style)
+        if here:
+            _draw_cursor(row, at, columns, brush, style)
+
+
+def _cell_text(
+    value: float,
+    level: int,
+    amount: int,
+    mark: str,
+    columns: Columns,
+    brush: Brush,
+    scale: Scale,
+) -> str:
+    number = scale.text(value, brush.glyphs.nothing)
+    if columns.digits and len(number + mark) <= columns.cell:
+        if brush.few_colors and not mark and abs(level) >= 2 and len(number) < columns.digits:
+            # With few colours the level is written as well.
+            return f"{'+' if level > 0 else '-'}{number}"
+        return number + mark
+    if mark:
+        return mark
+    return brush.glyphs.levels[amount] if number != brush.glyphs.nothing else brush.glyphs.nothing
+
+
+def _draw_cursor(row: Row, at: int, columns: Columns, brush: Brush, style: Style) -> None:
+    """Frame the cell under the cursor: brackets where there is a gap, else reversed."""
+    bright = brush.style("bright", bold=True)
+    if columns.pitch >= 5:
+        row.put(at - 1, "[", bright)
+        row.put(at + columns.cell, "]", bright)
+    elif columns.pitch == 4:
+        row.put(at, "[", Style(bold=True) + style)
+        row.tint(at, at + columns.cell, Style(bold=True))
+    else:
+        row.tint(at, at + columns.cell, brush.style("on_strong", "yours", bold=True))
+
+
+def draw_skew(row: Row, columns: Columns, brush: Brush, skew: float, *, hot: bool) -> None:
+    """Write the skew at the right edge, with its bar where there is room."""
+    text = ratio(skew, brush.glyphs.times)
+    style = brush.style("look", bold=True) if hot else brush.style("dim")
+    row.put_right(columns.skew_end, text, style)
+    if columns.bars and skew > 1.05:
+        longest = columns.bars - 1
+        length = min(float(longest), (skew - 1) * 7)
+        row.put(
+            columns.skew_end + 1,
+            bar(length, brush.glyphs.eighths),
+            brush.style("look" if hot else "faint"),
+        )
+
+
+assert SKEW_WIDTH >= 6

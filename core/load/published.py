@@ -12,7 +12,7 @@ import math
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,7 @@ def read_snapshot(
             if last_try:
                 raise DocumentError(f"{path} is named by its manifest but missing.") from error
             continue
-        return replace(snapshot, brokers=manifest.brokers, counts=manifest.counts)
+        return replace(snapshot, counts=manifest.counts)
     return None
 
 
@@ -159,6 +159,8 @@ def write_columns(path: Path, snapshot: LoadSnapshot) -> None:
         "published_at": format_time(snapshot.published_at),
         "window_end": format_time(snapshot.window_end),
         "metadata_hash": snapshot.metadata_hash or "",
+        # Once more beside the manifest's, because the live interval has no manifest.
+        "brokers": json.dumps([asdict(broker) for broker in snapshot.brokers]),
     }
     schema = pa.schema(fields, metadata=head)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
@@ -200,6 +202,7 @@ def read_columns(path: Path) -> LoadSnapshot:
             growth_bytes_per_s=columns.to_numpy(table["growth_bytes_per_s"]),
             quality=columns.to_numpy(table["quality"]),
             method=columns.to_numpy(table["method"]),
+            brokers=tuple(BrokerLoad(**row) for row in json.loads(head["brokers"])),
             metadata_hash=head["metadata_hash"] or None,
             leader=columns.to_numpy(table["leader"]) if "leader" in names else None,
         )

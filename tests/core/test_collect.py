@@ -1,0 +1,221 @@
+"""The collector on a simulated cluster: segments, the gate, the live interval."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from core.cluster.client import OffsetAt
+from core.cluster.simulated import SimulatedCluster, small_spec
+from core.cluster.simulated_spec import GroupSpec
+from core.cluster.state import TopicPartition
+from core.errors import TrimtabError, UnreachableError
+from core.load import layout, locate, spool
+from core.load.collect import Collector, Polled, collect
+from core.load.sample import COLUMNS, Flag
+from core.load.snapshot import Source
+
+TP = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    return SimulatedCluster(
+        small_spec(
+            {"t": [(1, 2), (2, 3)], "quiet": [(3, 1)]},
+            in_bytes_per_s={TP: 4_000_000.0, TopicPartition("t", 1): 1_000_000.0},
+            groups=(GroupSpec("g", ("t",)),),
+        )
+    )
+
+
+def collector(cluster: SimulatedCluster, root: Path) -> Collector:
+    return Collector(cluster, cluster.clock, root, collector_id="here")
+
+
+def poll_for(cluster: SimulatedCluster, root: Path, polls: int) -> list[Polled]:
+    one = collector(cluster, root)
+    out = []
+    for _ in range(polls):
+        out.append(one.poll())
+        cluster.advance(10)
+    return out
+
+
+def test_each_poll_is_a_segment_with_one_row_a_replica(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    polled = poll_for(cluster, tmp_path, 3)
+    assert [p.rows for p in polled] == [6, 6, 6]
+    assert [p.with_rates for p in polled] == [0, 3, 3]
+    assert len({p.poll_id for p in polled}) == 3
+    found = sorted(layout.spool(tmp_path, cluster.spec.cluster_id).rglob("*.parquet"))
+    assert found == [p.segment for p in polled]
+    assert not list(layout.incoming(tmp_path).iterdir())
+    table = pq.ParquetFile(found[-1]).read()
+    assert table.column_names == [column.name for column in COLUMNS]
+    rows = {(r["topic"], r["partition"], r["broker_id"]): r for r in table.to_pylist()}
+    led, followed = rows["t", 0, 1], rows["t", 0, 2]
+    assert led["dt_ms"] == 10_000
+    assert led["in_bytes"] == pytest.approx(40e6, rel=0.02)
+    assert led["out_bytes"] == pytest.approx(40e6, rel=0.05)
+    assert led["offset_delta"] > 0
+    assert followed["offset_delta"] is None
+    assert followed["size_bytes"] > 0
+    assert rows["quiet", 0, 3]["in_bytes"] == 0.0
+
+
+def test_offset_deltas_add_up_to_what_the_log_grew(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    segments = [p.segment for p in poll_for(cluster, tmp_path, 5)]
+    rows = [
+        row
+        for path in segments
+        for row in pq.ParquetFile(path).read().to_pylist()
+        if (row["topic"], row["partition"]) == TP and row["is_leader"]
+    ]
+    assert (
+        sum(r["offset_delta"] or 0 for r in rows) == rows[-1]["end_offset"] - rows[0]["end_offset"]
+    )
+
+
+def test_the_last_interval_is_there_as_live_load(cluster: SimulatedCluster, tmp_path: Path) -> None:
+    poll_for(cluster, tmp_path, 1)
+    state = cluster.describe()
+    assert locate.newest_load(state, str(tmp_path)).source is None
+    poll_for(cluster, tmp_path, 2)
+    load = locate.newest_load(state, str(tmp_path))
+    assert load.source is Source.LIVE
+    assert load.in_bytes_per_s[state.find(TP)] == pytest.approx(4e6, rel=0.02)
+    snapshot = locate.newest_snapshot(state.cluster_id, str(tmp_path))
+    assert snapshot is not None
+    by_id = {b.broker: b for b in snapshot.brokers}
+    assert by_id[2].leader_in_bytes_per_s == pytest.approx(1e6, rel=0.02)
+    assert by_id[2].follower_in_bytes_per_s == pytest.approx(4e6, rel=0.02)
+    assert by_id[1].out_bytes_per_s == pytest.approx(8e6, rel=0.05)
+
+
+def test_a_stopped_broker_makes_the_poll_partial_and_leaders_move(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    one = collector(cluster, tmp_path)
+    one.poll()
+    cluster.advance(10)
+    cluster.stop_broker(1)
+    cluster.advance(10)
+    segment = one.poll().segment
+    assert segment is not None
+    rows = {(r["topic"], r["broker_id"]): r for r in pq.ParquetFile(segment).read().to_pylist()}
+    assert Flag(rows["t", 1]["flags"]) & Flag.PARTIAL_POLL
+    assert rows["t", 1]["size_bytes"] is None
+    assert rows["quiet", 3]["flags"] == 0
+
+
+def test_a_moved_replica_starts_a_size_series_of_its_own(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    one = collector(cluster, tmp_path)
+    one.poll()
+    cluster.alter_reassignments({TP: (1, 3)})
+    cluster.advance(10)
+    end = cluster.offsets([TP], OffsetAt.LATEST)[TP]
+    one.poll()
+    cluster.advance(60)
+    segment = one.poll().segment
+    assert segment is not None
+    rows = [
+        r for r in pq.ParquetFile(segment).read().to_pylist() if (r["topic"], r["partition"]) == TP
+    ]
+    assert sorted(r["broker_id"] for r in rows) == [1, 3]
+    assert next(r for r in rows if r["is_leader"])["end_offset"] > end
+
+
+@pytest.mark.parametrize(
+    ("harm", "reason"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-200]), "truncated"),
+        (lambda path: path.write_bytes(b""), "truncated"),
+        (lambda path: _rewrite(path, lambda t: t.slice(1)), "rows"),
+        (lambda path: _rewrite(path, lambda t: t.drop_columns(["ts"])), "schema"),
+        (lambda path: _rewrite(path, lambda t: t.replace_schema_metadata({})), "format"),
+    ],
+)
+def test_the_gate_quarantines_a_bad_segment_with_its_reason(
+    cluster: SimulatedCluster, tmp_path: Path, harm: object, reason: str
+) -> None:
+    cluster_id = cluster.spec.cluster_id
+    segment = poll_for(cluster, tmp_path, 1)[0].segment
+    assert segment is not None
+    name = f"{layout.cluster_folder(cluster_id)}-bad.parquet"
+    incoming = layout.incoming(tmp_path) / name
+    incoming.write_bytes(segment.read_bytes())
+    harm(incoming)  # type: ignore[operator]
+    assert spool.admit_all(tmp_path, cluster_id) == 1
+    assert not list(layout.incoming(tmp_path).iterdir())
+    assert spool.quarantined_segments(tmp_path, cluster_id) == {reason: 1}
+    assert (layout.quarantine(tmp_path, cluster_id) / reason / name).exists()
+    assert segment.exists()
+
+
+def _rewrite(path: Path, change: object) -> None:
+    table = pq.ParquetFile(path).read()
+    pq.write_table(change(table), path)  # type: ignore[operator]
+
+
+def test_a_segment_that_goes_bad_in_the_spool_is_swept(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    first, second = (p.segment for p in poll_for(cluster, tmp_path, 2))
+    assert first is not None
+    assert second is not None
+    first.write_bytes(first.read_bytes()[:50])
+    assert spool.sweep(tmp_path, cluster.spec.cluster_id) == 1
+    assert not first.exists()
+    assert second.exists()
+
+
+def test_old_segments_are_archived_and_then_deleted(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    cluster_id = cluster.spec.cluster_id
+    segment = poll_for(cluster, tmp_path, 1)[0].segment
+    assert segment is not None
+    written_at = segment.stat().st_mtime
+    spool.archive(tmp_path, cluster_id, segment)
+    archived = list(layout.archive(tmp_path, cluster_id).rglob("*.parquet"))
+    assert [path.name for path in archived] == [segment.name]
+    spool.retire(tmp_path, cluster_id, written_at + spool.ARCHIVE_SECONDS - 60)
+    assert archived[0].exists()
+    spool.retire(tmp_path, cluster_id, written_at + spool.ARCHIVE_SECONDS + 60)
+    assert not archived[0].exists()
+
+
+def test_polling_keeps_to_its_grid_and_outlives_an_unreachable_cluster(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[Polled | TrimtabError] = []
+    one = collector(cluster, tmp_path)
+    read = one.read
+
+    def sometimes() -> object:
+        if len(heard) == 1:
+            raise UnreachableError("The cluster does not answer.")
+        return read()
+
+    monkeypatch.setattr(one, "read", sometimes)
+    began = cluster.elapsed_seconds
+    collect(
+        one, cluster.clock, interval_seconds=10, keep_on=lambda: len(heard) < 4, tell=heard.append
+    )
+    assert [type(event).__name__ for event in heard] == [
+        "Polled", "UnreachableError", "Polled", "Polled",
+    ]  # fmt: skip
+    assert cluster.elapsed_seconds - began == pytest.approx(30, abs=1)
+    after_gap = heard[2]
+    assert isinstance(after_gap, Polled)
+    assert after_gap.with_rates == 3
+    assert np.isfinite(after_gap.poll_id)

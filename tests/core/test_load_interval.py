@@ -1,0 +1,189 @@
+"""What an interval between two polls says, and when it must say nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.cluster.state import (
+    Broker,
+    BrokerLogs,
+    ClusterState,
+    PartitionRow,
+    ReplicaLog,
+    Topic,
+)
+from core.load.interval import Interval, Reading, measure
+from core.load.sample import Flag, Method
+
+AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def reading(
+    seconds: float = 0.0,
+    *,
+    end: int = 100,
+    start: int = 0,
+    size: int = 1000,
+    leader: int = 1,
+    topic_id: str = "id-1",
+    committed: dict[str, int] | None = None,
+    wall: float | None = None,
+    silent: frozenset[int] = frozenset(),
+    extra_topic: bool = False,
+) -> Reading:
+    """Return a reading of partition t-0 on brokers 1 and 2; the follower has the same size."""
+    rows = [PartitionRow("t", 0, leader, (1, 2), (1, 2))]
+    if extra_topic:
+        rows.append(PartitionRow("a", 0, 2, (2,), (2,)))
+    state = ClusterState.build(
+        cluster_id="c",
+        fetched_at=AT,
+        brokers=[Broker(1), Broker(2)],
+        topics=[Topic("t", topic_id), Topic("a", "id-a")]
+        if extra_topic
+        else [Topic("t", topic_id)],
+        partitions=rows,
+    ).with_logs(
+        BrokerLogs(b, (), (ReplicaLog("t", 0, size, 0, "/d"),)) for b in (1, 2) if b not in silent
+    )
+
+    def column(value: int) -> np.ndarray:
+        return np.array([-1, value] if extra_topic else [value], np.int64)
+
+    return Reading(
+        state=state,
+        at=AT + timedelta(seconds=seconds if wall is None else wall),
+        monotonic=seconds,
+        end=column(end),
+        start=column(start),
+        committed={group: column(offset) for group, offset in (committed or {}).items()},
+        silent=silent,
+    )
+
+
+def after(first: Reading, second: Reading) -> Interval:
+    return measure(second, measure(first, None).memory)
+
+
+def test_the_first_poll_has_no_deltas() -> None:
+    first = measure(reading(committed={"g": 40}), None)
+    assert np.isnan(first.dt_seconds).all()
+    assert first.messages.tolist() == [-1]
+    assert first.partition_flags.tolist() == [Flag.FIRST]
+    assert first.group_lag.tolist() == [60]
+
+
+def test_a_clean_interval_takes_its_bytes_from_the_size() -> None:
+    interval = after(reading(), reading(10.0, end=150, size=1600))
+    assert interval.dt_seconds.tolist() == [10.0]
+    assert interval.messages.tolist() == [50]
+    assert interval.in_bytes.tolist() == [600.0]
+    assert interval.in_method.tolist() == [Method.CLEAN_SIZE]
+    assert interval.size_delta.tolist() == [600, 600]
+
+
+@pytest.mark.parametrize(
+    ("second", "flag", "messages", "in_bytes"),
+    [
+        ({"end": 150, "size": 700}, Flag.SIZE_SHRUNK, 50, 500.0),
+        ({"end": 150, "size": 1100, "start": 20}, Flag(0), 50, 500.0),
+        ({"end": 150, "size": 1600, "leader": 2}, Flag.LEADER_CHANGED, 50, 500.0),
+        ({"end": 90, "size": 900}, Flag.TRUNCATED | Flag.SIZE_SHRUNK, None, None),
+        ({"end": 150, "size": 1600, "topic_id": "id-2"}, Flag.RECREATED, None, None),
+        ({"end": 150, "size": 1600, "wall": 25.0}, Flag.CLOCK_STEP, None, None),
+        ({"end": 150, "silent": frozenset({1})}, Flag.PARTIAL_POLL, 50, 500.0),
+        ({"end": -1, "size": 1600}, Flag(0), None, None),
+    ],
+)
+def test_a_dirty_interval_says_why_and_is_estimated_or_censored(
+    second: dict[str, object], flag: Flag, messages: int | None, in_bytes: float | None
+) -> None:
+    interval = after(reading(), reading(10.0, **second))  # type: ignore[arg-type]
+    assert Flag(int(interval.replica_flags[0])) == flag
+    assert interval.messages.tolist() == [-1 if messages is None else messages]
+    if in_bytes is None:
+        assert np.isnan(interval.in_bytes).all()
+        assert np.isnan(interval.dt_seconds).all()
+        assert interval.in_method.tolist() == [Method.NONE]
+    else:
+        # 1000 bytes in 100 messages held: ten bytes a message.
+        assert interval.in_bytes.tolist() == [in_bytes]
+        assert interval.in_method.tolist() == [Method.BYTES_PER_MESSAGE]
+
+
+def test_bytes_per_message_follow_clean_intervals() -> None:
+    memory = measure(reading(), None).memory
+    end, size = 100, 1000
+    for i in range(30):
+        end, size = end + 10, size + 200
+        memory = measure(reading(10.0 * (i + 1), end=end, size=size), memory).memory
+    assert memory.bytes_per_message[0] == pytest.approx(20.0, rel=0.01)
+
+
+def test_a_gap_without_leader_is_measured_over_its_whole_length() -> None:
+    memory = measure(reading(), None).memory
+    memory = measure(reading(10.0, end=-1, size=1200), memory).memory
+    interval = measure(reading(20.0, end=160, size=1500), memory)
+    assert interval.dt_seconds.tolist() == [20.0]
+    assert interval.messages.tolist() == [60]
+    assert interval.in_method.tolist() == [Method.BYTES_PER_MESSAGE]
+
+
+def test_a_new_topic_before_it_in_the_alphabet_does_not_break_a_series() -> None:
+    interval = after(reading(), reading(10.0, end=150, size=1600, extra_topic=True))
+    assert interval.messages.tolist() == [-1, 50]
+    assert interval.in_bytes[1] == 600.0
+    assert interval.partition_flags.tolist() == [Flag.FIRST, 0]
+    assert interval.size_delta_known.tolist() == [False, True, True]
+    back = measure(reading(20.0, end=170, size=1800), interval.memory)
+    assert back.messages.tolist() == [20]
+    assert back.in_bytes.tolist() == [200.0]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "out_bytes", "method"),
+    [
+        ({"g": 40}, {"g": 60}, 200.0, Method.BYTES_PER_MESSAGE),
+        ({"g": 40, "h": 0}, {"g": 60, "h": 5}, 250.0, Method.BYTES_PER_MESSAGE),
+        ({"g": 40}, {"g": 30}, None, Method.NONE),
+        ({"g": 40, "h": 0}, {"g": 30, "h": 5}, 50.0, Method.BYTES_PER_MESSAGE),
+        ({}, {"g": 30}, None, Method.NONE),
+        ({}, {}, 0.0, Method.NONE),
+    ],
+)
+def test_what_groups_read_comes_from_their_commits(
+    before: dict[str, int], now: dict[str, int], out_bytes: float | None, method: Method
+) -> None:
+    interval = after(reading(committed=before), reading(10.0, committed=now))
+    assert interval.out_method.tolist() == [method]
+    if out_bytes is None:
+        assert np.isnan(interval.out_bytes).all()
+    else:
+        assert interval.out_bytes.tolist() == [out_bytes]
+
+
+def test_groups_that_cannot_be_read_leave_reading_unknown() -> None:
+    second = replace(reading(10.0), committed=None)
+    interval = after(reading(committed={"g": 40}), second)
+    assert np.isnan(interval.out_bytes).all()
+    again = measure(reading(20.0, committed={"g": 60}), interval.memory)
+    assert again.out_bytes.tolist() == [200.0]
+
+
+@given(st.lists(st.integers(min_value=-5, max_value=50), min_size=1, max_size=30))
+def test_messages_add_up_to_the_way_the_log_went_forward(steps: list[int]) -> None:
+    memory, end, forward, counted = measure(reading(end=1000), None).memory, 1000, 0, 0
+    for i, step in enumerate(steps):
+        end += step
+        forward += max(0, step)
+        interval = measure(reading(10.0 * (i + 1), end=end), memory)
+        counted += max(0, int(interval.messages[0]))
+        memory = interval.memory
+        assert (interval.messages[0] < 0) == (step < 0)
+    assert counted == forward

@@ -1,0 +1,145 @@
+"""A description of the cluster in one exchange: metadata, brokers, reassignments, controller."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from core.cluster.reassigning import list_request, read_reassignments, reassignments
+from core.cluster.state import (
+    Broker,
+    ClusterState,
+    PartitionRow,
+    Reassignment,
+    Topic,
+    TopicPartition,
+)
+from core.cluster.wire import NOT_CONTROLLER, Wire, refuse
+
+
+def describe(wire: Wire) -> ClusterState:
+    """Return the cluster without sizes and topic configs; a screen waits for this."""
+    picture = _picture(wire)
+    topics = [topic for topic in picture.metadata.topics if topic.error_code == 0]
+    rows = [row for topic in topics for row in _rows(topic, picture.reassignments)]
+    return ClusterState.build(
+        cluster_id=picture.cluster.cluster_id,
+        fetched_at=datetime.now(UTC),
+        controller=picture.controller,
+        brokers=_brokers(picture.cluster.brokers, rows),
+        topics=[Topic(topic.name, _topic_id(topic.topic_id)) for topic in topics],
+        partitions=rows,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """The answers to Metadata and DescribeCluster, what is in flight, and who leads.
+
+    `controller` is the leader of the KRaft quorum, who need not be a broker; KRaft brokers name
+    any one of themselves in their metadata.
+    """
+
+    metadata: Any
+    cluster: Any
+    reassignments: dict[TopicPartition, Reassignment]
+    controller: int | None
+
+
+def _picture(wire: Wire) -> _Picture:
+    """Return everything that a description is made of, one request each, sent together."""
+    from kafka.protocol.admin import DescribeClusterRequest
+    from kafka.protocol.metadata import MetadataRequest
+
+    async def ask(manager: Any, node: int) -> tuple[Any, Any, Any, Any]:
+        metadata = manager.send(
+            MetadataRequest(
+                topics=None,
+                allow_auto_topic_creation=False,
+                include_cluster_authorized_operations=False,
+                include_topic_authorized_operations=False,
+            ),
+            node_id=node,
+        )
+        cluster = manager.send(DescribeClusterRequest(include_fenced_brokers=True), node_id=node)
+        moves = manager.send(list_request(), node_id=wire.controller_or(node))
+        quorum = manager.send(_quorum_request(), node_id=node)
+        return await metadata, await cluster, await moves, await _optional(quorum)
+
+    metadata, cluster, moves, quorum = wire.read(ask)
+    refuse(cluster, "describe the cluster")
+    wire.controller = metadata.controller_id
+    return _Picture(
+        metadata,
+        cluster,
+        reassignments(wire) if moves.error_code == NOT_CONTROLLER else read_reassignments(moves),
+        metadata.controller_id if quorum is None else _quorum_leader(quorum),
+    )
+
+
+def _brokers(described: Iterable[Any], rows: Iterable[PartitionRow]) -> list[Broker]:
+    """Return the brokers told of, and as dead ones those that only partitions still name."""
+    brokers = {
+        b.broker_id: Broker(b.broker_id, b.rack or None, b.host, b.port, alive=not b.is_fenced)
+        for b in described
+    }
+    for row in rows:
+        for broker in row.replicas:
+            if broker not in brokers:
+                brokers[broker] = Broker(broker, alive=False)
+    return list(brokers.values())
+
+
+def _rows(topic: Any, moves: Mapping[TopicPartition, Reassignment]) -> Iterator[PartitionRow]:
+    for partition in topic.partitions:
+        replicas = tuple(partition.replica_nodes)
+        move = moves.get(TopicPartition(topic.name, partition.partition_index))
+        if move is not None and set(move.replicas) != set(replicas):
+            # The two answers are of different moments: it has ended, or begun, in between.
+            move = None
+        yield PartitionRow(
+            topic=topic.name,
+            partition=partition.partition_index,
+            leader=partition.leader_id,
+            leader_epoch=partition.leader_epoch,
+            replicas=replicas,
+            isr=tuple(partition.isr_nodes),
+            adding=move.adding if move else (),
+            removing=move.removing if move else (),
+        )
+
+
+def _topic_id(id: UUID | None) -> str | None:
+    """Return a topic id as Kafka writes it (base64url); None when the broker has none."""
+    if id is None or id.int == 0:
+        return None
+    return urlsafe_b64encode(id.bytes).decode().rstrip("=")
+
+
+def _quorum_request() -> Any:
+    from kafka.protocol.admin import DescribeQuorumRequest
+
+    topic_type = DescribeQuorumRequest.TopicData
+    partition = topic_type.PartitionData(partition_index=0)
+    return DescribeQuorumRequest(
+        topics=[topic_type(topic_name="__cluster_metadata", partitions=[partition])]
+    )
+
+
+async def _optional(answer: Any) -> Any:
+    """Return an answer; None when these brokers do not know the request (no KRaft)."""
+    from kafka.errors import UnsupportedVersionError
+
+    try:
+        return await answer
+    except UnsupportedVersionError:
+        return None
+
+
+def _quorum_leader(answer: Any) -> int | None:
+    leaders = [p.leader_id for topic in answer.topics for p in topic.partitions]
+    return leaders[0] if leaders and leaders[0] >= 0 else None

@@ -1,0 +1,58 @@
+"""The contract's cluster on real brokers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from contract import GROUP, GROUP_TOPIC, TOPICS
+from sandbox_fixtures import sandbox
+
+from core.clock import SystemClock
+from core.cluster.connection import ConnectionSettings
+from core.cluster.kafka import KafkaClient
+from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.state import TopicPartition
+from core.cluster.workload import consume, create_topics, delete_topics, fill
+
+__all__ = ["sandbox"]
+
+
+class RealCluster:
+    """The sandbox, as the contract wants a cluster."""
+
+    def __init__(self, sandbox: Sandbox, client: KafkaClient) -> None:
+        self.client = client
+        self.clock = SystemClock()
+        self._sandbox = sandbox
+
+    def stop_broker(self, broker: int) -> None:
+        self._sandbox.stop(broker)
+
+    def start_broker(self, broker: int) -> None:
+        self._sandbox.start(broker)
+
+
+@pytest.fixture(scope="class")
+def cluster(sandbox: Sandbox) -> Iterator[RealCluster]:
+    settings = ConnectionSettings(sandbox.bootstrap)
+    create_topics(settings, {name: layout.replicas for name, layout in TOPICS.items()})
+    fill(
+        settings,
+        {
+            TopicPartition(name, partition): layout.bytes_each
+            for name, layout in TOPICS.items()
+            if layout.bytes_each
+            for partition in range(len(layout.replicas))
+        },
+    )
+    stop = threading.Event()
+    reader = threading.Thread(target=consume, args=(settings, GROUP, [GROUP_TOPIC], stop))
+    reader.start()
+    client = KafkaClient(settings)
+    yield RealCluster(sandbox, client)
+    stop.set()
+    reader.join()
+    client.close()
+    delete_topics(settings, list(TOPICS))

@@ -1,0 +1,135 @@
+"""Plan files between trimtab and Kafka's own ReassignPartitionsCommand, both ways."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.cluster.connection import ConnectionSettings
+from core.cluster.kafka import KafkaClient
+from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.state import TopicPartition
+from core.cluster.workload import create_topics, delete_topics, fill
+from core.errors import DocumentError
+from core.plan.plan import Plan
+from core.plan.reassignment import compact, dump, read_document, read_plan, to_kafka
+from core.plan.verify import Standing, verify
+
+TOPIC = "plan-files"
+LAYOUT = [[1, 2], [2, 3], [3, 4]]
+P0, P1, P2 = (TopicPartition(TOPIC, p) for p in range(3))
+
+
+class KafkasTool:
+    """Kafka's reassignment tool, run on the sandbox."""
+
+    def __init__(self, sandbox: Sandbox, folder: Path) -> None:
+        self._sandbox = sandbox
+        self._folder = folder
+
+    def run(self, *arguments: str, text: str = "", option: str = "--reassignment-json-file"):
+        path = self._folder / "file.json"
+        path.write_text(text)
+        return self._sandbox.tool(
+            "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+            "--bootstrap-server",
+            self._sandbox.bootstrap,
+            option,
+            str(path),
+            *arguments,
+        )
+
+
+@pytest.fixture
+def kafkas_tool(sandbox: Sandbox, tmp_path: Path) -> KafkasTool:
+    return KafkasTool(sandbox, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def client(sandbox: Sandbox) -> Iterator[KafkaClient]:
+    settings = ConnectionSettings(sandbox.bootstrap)
+    create_topics(settings, {TOPIC: LAYOUT})
+    fill(settings, {P0: 200_000, P1: 200_000, P2: 200_000})
+    client = KafkaClient(settings)
+    yield client
+    client.close()
+    delete_topics(settings, [TOPIC])
+
+
+def wait_until_done(client: KafkaClient, targets) -> None:
+    deadline = time.monotonic() + 20
+    while True:
+        found = verify(client.describe(), targets)
+        if all(one.standing is Standing.DONE for one in found):
+            return
+        assert time.monotonic() < deadline, [one.sentence for one in found]
+        time.sleep(0.1)
+
+
+def json_lines(printed: str) -> list[str]:
+    return [line for line in printed.splitlines() if line.startswith("{")]
+
+
+def test_kafkas_tool_carries_our_plan_out_and_we_read_its_way_back(client, kafkas_tool):
+    state = client.describe()
+    plan = Plan().with_move(state, P0, 2, 4).with_leader(state, P1, 3)
+
+    executed = kafkas_tool.run("--execute", text=dump(plan))
+
+    assert executed.returncode == 0, executed.stdout
+    assert f"Successfully started partition reassignments for {P0},{P1}" in executed.stdout
+    (rollback,) = json_lines(executed.stdout)
+    assert rollback + "\n" == compact(to_kafka(plan.inverse()))
+
+    wait_until_done(client, read_document(dump(plan)).targets)
+    verified = kafkas_tool.run("--verify", "--preserve-throttles", text=dump(plan))
+    assert f"Reassignment of partition {P0} is completed." in verified.stdout
+    assert f"Reassignment of partition {P1} is completed." in verified.stdout
+
+    back = read_plan(rollback, client.describe())
+    assert back.moves == plan.inverse().moves
+    client.alter_reassignments({move.tp: move.after for move in back})
+    wait_until_done(client, read_document(rollback).targets)
+
+
+def test_we_carry_out_what_kafkas_tool_generates(client, kafkas_tool):
+    topics = json.dumps({"topics": [{"topic": TOPIC}], "version": 1})
+    generated = kafkas_tool.run(
+        "--generate", "--broker-list", "1,2,3,4", text=topics, option="--topics-to-move-json-file"
+    )
+    current, proposed = json_lines(generated.stdout)
+
+    state = client.describe()
+    assert read_plan(current, state).moves == ()
+    plan = read_plan(proposed, state)
+    targets = read_document(proposed).targets
+    assert sorted(targets) == [P0, P1, P2]
+
+    answers = client.alter_reassignments({move.tp: move.after for move in plan})
+    assert set(answers.values()) <= {None}
+    wait_until_done(client, targets)
+    verified = kafkas_tool.run("--verify", "--preserve-throttles", text=proposed)
+    assert verified.stdout.count("is completed.") == 3
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [{"topic": TOPIC, "partition": 0, "replicas": [1, 1]}],
+        [{"topic": TOPIC, "partition": 0, "replicas": [1, 9]}],
+        [{"topic": TOPIC, "partition": 7, "replicas": [1, 2]}],
+    ],
+    ids=["no partitions", "same broker twice", "unknown broker", "unknown partition"],
+)
+def test_both_refuse_the_same_files(client, kafkas_tool, rows):
+    text = json.dumps({"version": 1, "partitions": rows})
+    refused = kafkas_tool.run("--execute", text=text)
+    assert refused.returncode == 1, refused.stdout
+    assert client.reassignments() == {}
+    with pytest.raises(DocumentError):
+        read_plan(text, client.describe())

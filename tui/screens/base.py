@@ -94,6 +94,10 @@ class DashboardScreen(Screen[None]):
             actions, self.footer_words(), greyed, self.trimtab.user_keys, self.size.width
         )
 
+    def copy_text(self) -> str | None:
+        """Return what `y` copies here; None when there is nothing."""
+        return None
+
     def say(self, text: str, role: str = "text") -> None:
         """Show a message in the footer until the next key; roles are the palette's."""
         self.query_one(FooterLine).message = (text, role)
@@ -107,6 +111,9 @@ class DashboardScreen(Screen[None]):
             self.show_footer()
 
     # -- events ----------------------------------------------------------------------------------
+
+    def on_key(self, event: events.Key) -> None:
+        self.hush()
 
     def on_screen_resume(self) -> None:
         self.call_after_refresh(self.trimtab.draw)

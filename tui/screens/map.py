@@ -24,9 +24,12 @@ from core.plan.suggest import Suggestion, suggest_move
 from tui.actions import CARRY, MAP, bindings_of
 from tui.carry import Carry, lift
 from tui.map_view import MapView, Model, Zoom, build_model
+from tui.screens.apply import open_apply
 from tui.screens.base import DashboardScreen
+from tui.screens.plan import export_plan
 from tui.session import Session
 from tui.widgets.canvas import Canvas
+from tui.widgets.inspector import cell_lines, cell_title
 from tui.widgets.map_page import ORDER_WORDS, Places, Scene, columns_of, draw_map, layout_of
 from tui.widgets.side_panel import Preview
 from tui.widgets.topic_rows import Brush, rack_names
@@ -601,6 +604,28 @@ class MapScreen(DashboardScreen):
             return
         self.trimtab.draw()
 
+    def action_export(self) -> None:
+        export_plan(self)
+
+    def action_apply(self) -> None:
+        open_apply(self)
+
+    def action_undo(self) -> None:
+        self.session.history = self.session.history.undone()
+        self.trimtab.draw()
+
+    def action_redo(self) -> None:
+        self.session.history = self.session.history.redone()
+        self.trimtab.draw()
+
+    def copy_text(self) -> str | None:
+        """Return the cell under the cursor in words, or the partition's replicas."""
+        model = self.model
+        if model is None or not model.rows:
+            return None
+        lines = cell_lines(model, self.glyphs, short=True)
+        return cell_title(model) + ": " + "".join(word.text for word in lines[0]).strip()
+
     def footer_words(self) -> Mapping[str, str]:
         shown = self.model.view.metric if self.model else Metric.IN
         words = {
@@ -623,6 +648,7 @@ class MapScreen(DashboardScreen):
 
     def on_key(self, event: events.Key) -> None:
         """Keys go to the filter while it is being typed."""
+        super().on_key(event)
         if self._filter is None:
             return
         match event.key:

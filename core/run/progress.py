@@ -109,6 +109,9 @@ def run_view(
     left = None if state.ended else left_seconds(elapsed, total, moved)
     if left is None and not state.ended and estimated is not None:
         left = max(0.0, estimated - elapsed)
+    least = _least_seconds(history, moves)
+    if left is not None:
+        left = max(left, least)
     return RunView(
         run=history.run,
         cluster_id=history.cluster_id,
@@ -125,7 +128,7 @@ def run_view(
         bytes_per_s=None if state.ended else now,
         average_bytes_per_s=average,
         left_seconds=left,
-        left_range=_range(total - moved, now, average) if left is not None else None,
+        left_range=None if left is None else _range(total - moved, now, average, least),
         estimated_seconds=estimated,
         moves=moves,
         brokers=() if state.ended else _brokers(history, tracks, down),
@@ -311,14 +314,34 @@ def _stuck(
 # -- the whole -------------------------------------------------------------------------------------
 
 
+def _least_seconds(history: History, moves: Sequence[MoveProgress]) -> float:
+    """Return the time that the limits leave no way around: the busiest destination's.
+
+    A leader's quota lets a window's worth through at wire speed; an average of that is no promise.
+    """
+    due: defaultdict[int, float] = defaultdict(float)
+    for m in moves:
+        if m.state in (MoveState.QUEUED, MoveState.MOVING, MoveState.STUCK) and m.total_bytes:
+            adding = [b for b in m.after if b not in m.before]
+            for broker in adding:
+                due[broker] += (m.total_bytes - m.moved_bytes) / len(adding)
+    least = 0.0
+    for broker, left_bytes in due.items():
+        intent = _limit(history, broker, Side.FOLLOWER)
+        if intent is not None and intent.limit_bytes_per_s:
+            least = max(least, left_bytes / intent.limit_bytes_per_s)
+    return least
+
+
 def _range(
-    left_bytes: float, now: float | None, average: float | None
+    left_bytes: float, now: float | None, average: float | None, least: float
 ) -> tuple[float, float] | None:
     """Return the time left at the better and at the worse of the two rates, a tenth wider."""
     rates = [rate for rate in (now, average) if rate]
     if not rates or left_bytes < 0:
         return None
-    return 0.9 * left_bytes / max(rates), 1.1 * left_bytes / min(rates)
+    low, high = left_bytes / max(rates), left_bytes / min(rates)
+    return 0.9 * max(low, least), 1.1 * max(high, least)
 
 
 def _limit(history: History, broker: int, side: Side) -> RateIntent | None:

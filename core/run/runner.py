@@ -126,6 +126,7 @@ class Runner:
             or not isinstance(self._last_step, Poll)
             or listed != self._listed
             or listed != tps
+            or self.history.cancel_requested
             or age >= max(DESCRIBE_SECONDS, 10 * self._describe_took)
         ):
             self._state = self._client.describe()

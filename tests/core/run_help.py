@@ -1,0 +1,161 @@
+"""Runs on a SimulatedCluster, in process and on its own clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from core.cluster.client import (
+    FOLLOWER_LIST,
+    FOLLOWER_RATE,
+    LEADER_LIST,
+    LEADER_RATE,
+    ConfigChange,
+    ConfigOp,
+    ConfigValue,
+    Fault,
+    Resource,
+)
+from core.cluster.connect import Address
+from core.cluster.simulated import SimulatedCluster, small_spec
+from core.cluster.state import TopicPartition
+from core.errors import UnreachableError
+from core.plan.plan import Move, Plan
+from core.run.history import Outcome
+from core.run.journal import Journal
+from core.run.progress import RunView, run_view
+from core.run.runner import Runner
+from core.run.service import RunOptions, create_journal
+from core.run.step import Step
+
+MB = 1_000_000
+THROTTLES = (LEADER_LIST, FOLLOWER_LIST, LEADER_RATE, FOLLOWER_RATE)
+
+
+def cluster(layout: Mapping[str, Sequence[tuple[int, ...]]], **more: Any) -> SimulatedCluster:
+    """Return a cluster of brokers 1 to 6 with partitions of 20 MB."""
+    return SimulatedCluster(
+        small_spec(layout, **{"brokers": range(1, 7), "size_bytes": 20 * MB, **more}), seed=1
+    )
+
+
+def plan_of(client: SimulatedCluster, targets: Mapping[tuple[str, int], tuple[int, ...]]) -> Plan:
+    state = client.describe()
+    plan = Plan(state.cluster_id)
+    for (topic, partition), target in targets.items():
+        plan = plan.with_target(state, TopicPartition(topic, partition), target)
+    return plan
+
+
+def throttles(client: SimulatedCluster) -> dict[Resource, dict[str, ConfigValue]]:
+    """Return every throttle config in the cluster with its source: what must end as found."""
+    state = client.describe()
+    resources = [Resource.broker(b.id) for b in state.brokers]
+    resources += [Resource.topic(topic.name) for topic in state.topics]
+    found = client.configs(resources, THROTTLES)
+    return {r: a for r, a in found.items() if not isinstance(a, Fault)}
+
+
+def set_config(client: SimulatedCluster, resource: Resource, name: str, value: str) -> None:
+    answers = client.alter_configs([ConfigChange(resource, name, ConfigOp.SET, value)])
+    assert answers == {resource: None}
+
+
+class Run:
+    """One run on a cluster, advanced by hand; its process dies by making another Run of it."""
+
+    def __init__(
+        self,
+        client: SimulatedCluster,
+        plan: Plan,
+        *,
+        rate: int = 5 * MB,
+        through: Any = None,
+        **options: Any,
+    ) -> None:
+        self.client = client
+        self.journal = create_journal(
+            Address("sim:none"),
+            client.describe().cluster_id,
+            plan,
+            RunOptions(rate, **options),
+            None,
+            at=client.now,
+        )
+        self.through = through or client
+        self.runner = Runner(self.journal, self.through, client.clock)
+
+    @property
+    def path(self) -> Path:
+        return self.journal.path
+
+    def until(self, here: Callable[[Step], bool], seconds: float = 3600) -> Step:
+        """Advance until `here` says so of a step carried out; fail after so much cluster time."""
+        deadline = self.client.elapsed_seconds + seconds
+        while self.client.elapsed_seconds < deadline and self.runner.history.ended is None:
+            step = self.runner.advance()
+            if here(step):
+                return step
+        raise AssertionError(f"never there: {[e.text for e in self.view().events]}")
+
+    def to_the_end(self, seconds: float = 3600) -> Outcome:
+        deadline = self.client.elapsed_seconds + seconds
+        while self.runner.history.ended is None:
+            assert self.client.elapsed_seconds < deadline, [e.text for e in self.view().events]
+            self.runner.advance()
+        return self.runner.history.ended
+
+    def cancel(self) -> None:
+        self.journal.ask(self.client.now, "cancel", {"who": "ann", "host": "here"})
+
+    def again(self) -> None:
+        """Go on from the journal alone, as another process would."""
+        self.journal.close()
+        self.journal = Journal.open(self.journal.path)
+        self.runner = Runner(self.journal, self.through, self.client.clock)
+
+    def view(self, *, living: bool = True) -> RunView:
+        return run_view(self.journal.records(), self.journal.samples(), living=living)
+
+    def replicas(self) -> dict[str, tuple[int, ...]]:
+        state = self.client.describe()
+        return {
+            str(m.move.tp): state.replicas(index)
+            for m in self.runner.history.moves
+            if (index := state.find(m.move.tp)) is not None
+        }
+
+
+class Faulty:
+    """A client that answers some calls wrongly: `answers` maps a call to what replaces it."""
+
+    def __init__(self, client: SimulatedCluster) -> None:
+        self.client = client
+        self.replaced: dict[str, Callable[..., Any]] = {}
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self.client, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.calls.append(name)
+            return (
+                self.replaced[name](real, *args, **kwargs)
+                if name in self.replaced
+                else (real(*args, **kwargs))
+            )
+
+        return call
+
+
+def unreachable(*_: Any, **__: Any) -> Any:
+    raise UnreachableError("The cluster does not answer.")
+
+
+def move(topic: str, partition: int, before: tuple[int, ...], after: tuple[int, ...]) -> Move:
+    return Move(TopicPartition(topic, partition), before, after)
+
+
+def names(partitions: Collection[TopicPartition]) -> set[str]:
+    return {str(tp) for tp in partitions}

@@ -1,0 +1,497 @@
+"""Whole runs on a simulated cluster: what is asked is done, and every throttle ends as found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from run_help import MB, Faulty, Run, cluster, plan_of, set_config, throttles, unreachable
+
+from core.cluster.client import (
+    FOLLOWER_LIST,
+    FOLLOWER_RATE,
+    LEADER_LIST,
+    LEADER_RATE,
+    Fault,
+    Resource,
+    ResourceKind,
+)
+from core.cluster.simulated import SimulatedCluster
+from core.cluster.state import TopicPartition
+from core.plan.plan import Plan, current_target
+from core.run.history import History, Outcome, Phase
+from core.run.journal import Kind
+from core.run.progress import MoveState, RunState
+from core.run.step import NoteEnded, Poll, Submit
+from core.units import UNLIMITED
+
+Start = Callable[..., Run]
+
+
+@pytest.fixture
+def start(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    runs: list[Run] = []
+
+    def begin(*args: Any, **kwargs: Any) -> Run:
+        runs.append(Run(*args, **kwargs))
+        return runs[-1]
+
+    yield begin
+    for run in runs:
+        run.journal.close()
+
+
+TWO = {"t": [(1, 2), (2, 1)], "u": [(1, 2, 3)]}
+"""Two partitions that the tests move, and one that they re-order."""
+TARGETS: dict[tuple[str, int], tuple[int, ...]] = {
+    ("t", 0): (4, 2),
+    ("t", 1): (2, 3),
+    ("u", 0): (3, 1, 2),
+}
+
+
+def test_a_run_ends_as_planned_and_leaves_no_throttle(start: Start) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    run = start(client, plan_of(client, TARGETS))
+    assert run.to_the_end() is Outcome.DONE
+    assert run.replicas() == {"t-0": (4, 2), "t-1": (2, 3), "u-0": (3, 1, 2)}
+    assert throttles(client) == before
+    assert run.view().state is RunState.DONE
+    assert run.view().moved_bytes == run.view().total_bytes == 40 * MB
+
+
+def test_the_journal_has_the_intent_before_the_cluster_is_changed(start: Start) -> None:
+    client = cluster(TWO)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    intents = {
+        "alter_reassignments": Kind.SUBMITTING,
+        "alter_configs": Kind.THROTTLE_INTENT,
+    }
+
+    def recorded(call: str) -> Callable[..., Any]:
+        def check(real: Callable[..., Any], *args: Any) -> Any:
+            assert intents[call] in {record.kind for record in run.journal.records()}
+            return real(*args)
+
+        return check
+
+    faulty.replaced = {call: recorded(call) for call in intents}
+    assert run.to_the_end() is Outcome.DONE
+    assert set(intents) <= set(faulty.calls)
+
+
+def test_both_sides_are_limited_while_it_runs(start: Start) -> None:
+    client = cluster(TWO)
+    run = start(client, plan_of(client, TARGETS))
+    run.until(lambda step: isinstance(step, Poll))
+    found = throttles(client)
+    topic = found[Resource.topic("t")]
+    assert set((topic[LEADER_LIST].value or "").split(",")) == {
+        *("0:1", "0:2", "0:4", "1:1", "1:2", "1:3"),
+    }
+    assert set((topic[FOLLOWER_LIST].value or "").split(",")) == {"0:4", "1:3"}
+    assert not found[Resource.topic("u")][LEADER_LIST].value
+    assert {b for b in range(1, 7) if LEADER_RATE in found[Resource.broker(b)]} == {1, 2, 3, 4}
+    assert {b for b in range(1, 7) if FOLLOWER_RATE in found[Resource.broker(b)]} == {3, 4}
+
+
+def test_a_throttled_run_takes_its_time(start: Start) -> None:
+    client = cluster({"t": [(1,)]}, size_bytes=60 * MB)
+    run = start(client, plan_of(client, {("t", 0): (2,)}), rate=5 * MB)
+    run.to_the_end()
+    assert 10.5 < client.elapsed_seconds < 15
+
+
+@pytest.mark.parametrize(("targets", "rate"), [({("u", 0): (3, 1, 2)}, 5 * MB), (TARGETS, -1)])
+def test_a_reorder_or_no_limit_sets_no_throttle(
+    start: Start, targets: dict[tuple[str, int], tuple[int, ...]], rate: int
+) -> None:
+    assert rate in (5 * MB, UNLIMITED)
+    client = cluster(TWO)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, targets), rate=rate, through=faulty)
+    assert run.to_the_end() is Outcome.DONE
+    assert "alter_configs" not in faulty.calls
+
+
+def test_batches_go_one_after_another_and_keep_the_rates_between_them(start: Start) -> None:
+    client = cluster({"t": [(1, 2)] * 3})
+    run = start(client, plan_of(client, {("t", p): (1, 3) for p in range(3)}), batch_size=1)
+    assert run.to_the_end() is Outcome.DONE
+    kinds = [record.kind for record in run.journal.records()]
+    assert kinds.count(Kind.SUBMITTING) == 3
+    moved, submitted = kinds.index(Kind.MOVED), kinds.index(Kind.SUBMITTED)
+    assert submitted < moved < len(kinds) - 1 - kinds[::-1].index(Kind.SUBMITTING)
+    assert kinds.index(Kind.RATE_RESTORED) > len(kinds) - 1 - kinds[::-1].index(Kind.MOVED)
+
+
+# -- throttles of others --------------------------------------------------------------------------
+
+
+def _set(resource: Resource, name: str, value: str) -> Callable[[SimulatedCluster], None]:
+    return lambda client: set_config(client, resource, name, value)
+
+
+T, B4 = Resource.topic("t"), Resource.broker(4)
+EVERY_BROKER = Resource(ResourceKind.BROKER, "")
+
+FOUND: dict[str, list[Callable[[SimulatedCluster], None]]] = {
+    "nothing": [],
+    "foreign entries": [_set(T, LEADER_LIST, "7:1,8:2"), _set(T, FOLLOWER_LIST, "7:3")],
+    "some of our own entries": [_set(T, LEADER_LIST, "0:1,0:4"), _set(T, FOLLOWER_LIST, "0:4")],
+    "all replicas": [_set(T, LEADER_LIST, "*"), _set(T, FOLLOWER_LIST, "*")],
+    "all replicas on one side": [_set(T, FOLLOWER_LIST, "*")],
+    "a list set to nothing": [_set(T, LEADER_LIST, "")],
+    "a lower rate": [_set(B4, FOLLOWER_RATE, "3000000")],
+    "the same rate": [_set(B4, FOLLOWER_RATE, "5000000")],
+    "a higher rate": [_set(B4, FOLLOWER_RATE, "70000000"), _set(B4, LEADER_RATE, "60000000")],
+    "a rate for every broker": [_set(EVERY_BROKER, LEADER_RATE, "80000000")],
+    "a lower rate for every broker": [_set(EVERY_BROKER, FOLLOWER_RATE, "4000000")],
+}
+
+
+@pytest.mark.parametrize("found", FOUND)
+@pytest.mark.parametrize("cancelled", [False, True], ids=["done", "cancelled"])
+def test_throttles_of_others_end_as_they_were_found(
+    start: Start, found: str, cancelled: bool
+) -> None:
+    client = cluster(TWO, static_configs={2: {LEADER_RATE: "90000000"}})
+    for setting in FOUND[found]:
+        setting(client)
+    before = throttles(client)
+    run = start(client, plan_of(client, TARGETS))
+    if cancelled:
+        run.until(lambda step: isinstance(step, Submit))
+        run.cancel()
+    assert run.to_the_end() is (Outcome.CANCELLED if cancelled else Outcome.DONE)
+    assert throttles(client) == before
+
+
+def test_a_lower_rate_of_others_is_kept_and_said(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]})
+    set_config(client, Resource.broker(3), FOLLOWER_RATE, "2000000")
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > 2)
+    receiving = next(b for b in run.view().brokers if b.side == "receives")
+    assert (receiving.limit_bytes_per_s, receiving.why) == (
+        2 * MB,
+        "foreign quota 2.0 MB/s, kept",
+    )
+    assert any("b3 follower 2.0 MB/s (kept)" in event.text for event in run.view().events)
+
+
+def test_a_lower_rate_is_overridden_when_asked_and_put_back(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]})
+    set_config(client, Resource.broker(3), FOLLOWER_RATE, "2000000")
+    before = throttles(client)
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}), override_rates=True)
+    run.until(lambda step: isinstance(step, Poll))
+    assert throttles(client)[Resource.broker(3)][FOLLOWER_RATE].value == "5000000"
+    assert run.to_the_end() is Outcome.DONE
+    assert throttles(client) == before
+
+
+def test_a_rate_that_somebody_changes_meanwhile_is_left_to_them(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]})
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run.until(lambda step: isinstance(step, Poll))
+    set_config(client, Resource.broker(3), FOLLOWER_RATE, "9000000")
+    assert run.to_the_end() is Outcome.DONE
+    assert throttles(client)[Resource.broker(3)][FOLLOWER_RATE].value == "9000000"
+    assert LEADER_RATE not in throttles(client)[Resource.broker(3)]
+
+
+def test_as_one_move_ends_only_the_brokers_that_it_alone_needed_are_cleared(start: Start) -> None:
+    """Cruise Control's case: two moves share brokers 1 and 3, one ends: only 2's is cleared."""
+    sizes = {TopicPartition("t", 0): 100 * MB, TopicPartition("t", 1): 1 * MB}
+    client = cluster({"t": [(1,), (1, 2)]}, size_bytes=sizes)
+    run = start(client, plan_of(client, {("t", 0): (3,), ("t", 1): (1, 3)}))
+    run.until(lambda step: isinstance(step, NoteEnded))
+    run.until(lambda step: isinstance(step, Poll))
+    rates = throttles(client)
+    assert {b for b in (1, 2, 3) if LEADER_RATE in rates[Resource.broker(b)]} == {1, 3}
+    lists = rates[Resource.topic("t")]
+    assert set((lists[LEADER_LIST].value or "").split(",")) == {"0:1", "0:3"}
+
+
+# -- things go wrong ------------------------------------------------------------------------------
+
+
+def test_a_topic_deleted_meanwhile_is_no_error(start: Start) -> None:
+    client = cluster(TWO)
+    run = start(client, plan_of(client, TARGETS))
+    run.until(lambda step: isinstance(step, Poll))
+    client.delete_topic("t")
+    assert run.to_the_end(60) is Outcome.DONE
+    assert [m.why for m in run.view().moves] == ["its topic was deleted"] * 2 + [""]
+    assert all(FOLLOWER_RATE not in a for r, a in throttles(client).items() if r.name == "4")
+
+
+def test_a_partition_that_is_refused_does_not_hold_up_the_others(start: Start) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    faulty = Faulty(client)
+
+    def refuse(real: Callable[..., Any], targets: dict[TopicPartition, Any]) -> Any:
+        kept = {tp: target for tp, target in targets.items() if tp != ("t", 0)}
+        refused = {TopicPartition("t", 0): Fault("INVALID_REPLICA_ASSIGNMENT", "no such broker")}
+        return {**real(kept), **(refused if ("t", 0) in targets else {})}
+
+    faulty.replaced["alter_reassignments"] = refuse
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.to_the_end() is Outcome.INCOMPLETE
+    assert [m.state for m in run.view().moves] == [MoveState.FAILED, MoveState.DONE, MoveState.DONE]
+    assert "INVALID_REPLICA_ASSIGNMENT" in run.view().moves[0].why
+    assert throttles(client) == before
+
+
+@pytest.mark.parametrize("arrives", [True, False], ids=["it arrives", "it is lost"])
+def test_a_submission_without_an_answer_is_compared_and_done_once_more_only_if_lost(
+    start: Start, arrives: bool
+) -> None:
+    client = cluster(TWO)
+    faulty = Faulty(client)
+    sent: list[int] = []
+
+    def lose(real: Callable[..., Any], targets: Any) -> Any:
+        sent.append(len(targets))
+        if len(sent) > 1:
+            return real(targets)
+        if arrives:
+            real(targets)
+        return unreachable()
+
+    faulty.replaced["alter_reassignments"] = lose
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.runner.run() is Outcome.DONE
+    assert run.replicas() == {"t-0": (4, 2), "t-1": (2, 3), "u-0": (3, 1, 2)}
+    assert sent == ([3] if arrives else [3, 3])
+
+
+def test_throttles_that_do_not_read_back_are_undone_and_nothing_is_submitted(start: Start) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    faulty = Faulty(client)
+
+    def deaf(real: Callable[..., Any], changes: Any) -> Any:
+        heard = [change for change in changes if change.name != FOLLOWER_RATE]
+        return real(heard) if heard else {}
+
+    faulty.replaced["alter_configs"] = deaf
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.to_the_end() is Outcome.FAILED
+    assert "do not read back" in run.view().why
+    assert "alter_reassignments" not in faulty.calls
+    assert throttles(client) == before
+
+
+def test_throttles_that_are_refused_are_undone_and_nothing_is_submitted(start: Start) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    faulty = Faulty(client)
+
+    def refuse(real: Callable[..., Any], changes: Any) -> Any:
+        if any(change.resource == Resource.broker(4) for change in changes):
+            rest = [change for change in changes if change.resource != Resource.broker(4)]
+            return {**real(rest), Resource.broker(4): Fault("CLUSTER_AUTHORIZATION_FAILED", "no")}
+        return real(changes)
+
+    faulty.replaced["alter_configs"] = refuse
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.to_the_end() is Outcome.FAILED
+    assert "CLUSTER_AUTHORIZATION_FAILED" in run.view().why
+    assert "alter_reassignments" not in faulty.calls
+    assert throttles(client) == before
+
+
+def test_a_move_that_somebody_else_cancels_stops_the_run(start: Start) -> None:
+    client = cluster({"t": [(1, 2)] * 3})
+    before = throttles(client)
+    run = start(client, plan_of(client, {("t", p): (1, 3) for p in range(3)}), batch_size=2)
+    run.until(lambda step: isinstance(step, Poll))
+    client.cancel([TopicPartition("t", 0)])
+    assert run.to_the_end() is Outcome.INCOMPLETE
+    assert [m.state for m in run.view().moves] == [
+        MoveState.FAILED,
+        MoveState.DONE,
+        MoveState.CANCELLED,
+    ]
+    assert "t-0 was cancelled by somebody else" in run.view().why
+    assert throttles(client) == before
+
+
+def test_a_move_that_somebody_else_overrides_is_left_to_them(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]})
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run.until(lambda step: isinstance(step, Poll))
+    client.alter_reassignments({TopicPartition("t", 0): (1, 5)})
+    run.until(lambda step: isinstance(step, NoteEnded))
+    assert run.runner.history.moves[0].phase is Phase.FAILED
+    assert "changed by somebody else" in run.runner.history.moves[0].why
+    run.to_the_end()
+    assert current_target(client.describe(), TopicPartition("t", 0)) == (1, 5)
+
+
+def test_a_destination_that_dies_is_waited_for(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]})
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run.until(lambda step: isinstance(step, Poll))
+    client.stop_broker(3)
+    run.until(lambda step: isinstance(step, Poll) and bool(step.waiting))
+    run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > 60)
+    assert run.view().state is RunState.WAITING
+    assert run.view().why == "broker 3 is down: t-0 waits for it"
+    assert (run.view().moves[0].state, run.view().moves[0].why) == (MoveState.STUCK, "b3 is down")
+    client.start_broker(3)
+    assert run.to_the_end() is Outcome.DONE
+
+
+def test_the_throttle_of_a_broker_that_died_is_put_back_when_it_returns(start: Start) -> None:
+    client = cluster({"t": [(1, 2, 3)]})
+    run = start(client, plan_of(client, {("t", 0): (1, 2, 4)}))
+    run.until(lambda step: isinstance(step, Poll))
+    client.stop_broker(2)
+    run.until(lambda step: isinstance(step, NoteEnded) or client.elapsed_seconds > 120)
+    run.cancel()
+    run.until(lambda step: isinstance(step, Poll) and "throttle" in step.waiting)
+    client.start_broker(2)
+    run.to_the_end()
+    assert all(LEADER_RATE not in configs for configs in throttles(client).values())
+
+
+def test_a_cluster_that_does_not_answer_is_waited_for(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]})
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}), through=faulty)
+    run.until(lambda step: isinstance(step, Poll))
+    since = client.elapsed_seconds
+    faulty.replaced["reassignments"] = lambda real: (
+        unreachable() if client.elapsed_seconds < since + 20 else real()
+    )
+    assert run.runner.run() is Outcome.DONE
+    assert any(event.text == "The cluster does not answer" for event in run.view().events)
+
+
+# -- refused before anything is written -----------------------------------------------------------
+
+
+def _dead(client: SimulatedCluster) -> None:
+    client.stop_broker(4)
+
+
+def _moving(client: SimulatedCluster) -> None:
+    client.alter_reassignments({TopicPartition("t", 0): (5, 2)})
+
+
+def _moved(client: SimulatedCluster) -> None:
+    client.alter_reassignments({TopicPartition("t", 0): (2, 1)})
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "check"),
+    [(_dead, "dead-broker"), (_moving, "foreign-move"), (_moved, "stale")],
+    ids=["dead broker", "foreign move", "changed layout"],
+)
+def test_preflight_refuses_and_writes_nothing(
+    start: Start, meanwhile: Callable[[SimulatedCluster], None], check: str
+) -> None:
+    client = cluster(TWO)
+    plan = plan_of(client, TARGETS)
+    meanwhile(client)
+    faulty = Faulty(client)
+    run = start(client, plan, through=faulty)
+    assert run.to_the_end() is Outcome.FAILED
+    assert check in run.view().why
+    assert not {"alter_configs", "alter_reassignments"} & set(faulty.calls)
+
+
+def test_another_cluster_is_not_touched(start: Start) -> None:
+    client, other = cluster(TWO), cluster(TWO, cluster_id="another-cluster-000000")
+    faulty = Faulty(other)
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.to_the_end() is Outcome.FAILED
+    assert "another-cluster-000000" in run.view().why
+    assert not {"alter_configs", "alter_reassignments"} & set(faulty.calls)
+
+
+# -- cancelling -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("after", range(0, 40, 3))
+def test_a_cancel_at_any_step_leaves_whole_partitions_and_no_throttle(
+    start: Start, after: int
+) -> None:
+    client = cluster({"t": [(3, 2, 1), (1, 2, 3)], "u": [(1, 2, 3)]}, size_bytes=8 * MB)
+    set_config(client, Resource.topic("t"), LEADER_LIST, "9:1")
+    before = throttles(client)
+    wanted = {("t", 0): (4, 2, 1), ("t", 1): (5, 3, 2), ("u", 0): (3, 1, 2)}
+    run = start(client, plan_of(client, wanted), batch_size=2)
+    for _ in range(after):
+        if run.runner.history.ended is None:
+            run.runner.advance()
+    done_before = sum(m.phase is Phase.DONE for m in run.runner.history.moves)
+    run.cancel()
+    outcome = run.to_the_end()
+    moves = run.runner.history.moves
+    for m in moves:
+        expected = m.move.after if m.phase is Phase.DONE else m.move.before
+        assert run.replicas()[str(m.move.tp)] == expected
+    assert not client.reassignments()
+    assert throttles(client) == before
+    everything = all(m.phase is Phase.DONE for m in moves)
+    assert outcome is (Outcome.DONE if everything else Outcome.CANCELLED)
+    assert sum(m.phase is Phase.DONE for m in moves) >= done_before
+
+
+def test_a_cancel_puts_the_original_order_back(start: Start) -> None:
+    """Kafka leaves [2,1,3] of [3,2,1] → [4,2,1] cancelled; the journal knows better."""
+    client = cluster({"t": [(3, 2, 1)]})
+    run = start(client, plan_of(client, {("t", 0): (4, 2, 1)}))
+    run.until(lambda step: isinstance(step, Poll))
+    run.cancel()
+    assert run.to_the_end() is Outcome.CANCELLED
+    assert run.replicas() == {"t-0": (3, 2, 1)}
+    assert Kind.REORDERED in {record.kind for record in run.journal.records()}
+
+
+def test_a_cancel_that_would_be_unclean_is_refused_and_the_move_goes_on(start: Start) -> None:
+    client = cluster(
+        {"t": [(1, 2)]}, topic_configs={"t": {"min.insync.replicas": "2"}}, size_bytes=30 * MB
+    )
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run.until(lambda step: isinstance(step, Poll))
+    client.stop_broker(2)
+    run.cancel()
+    run.until(lambda step: isinstance(step, Poll) and "cannot be cancelled" in step.waiting)
+    assert TopicPartition("t", 0) in client.reassignments()
+    client.start_broker(2)
+    run.to_the_end()
+    assert run.replicas()["t-0"] in ((1, 2), (1, 3))
+
+
+# -- the fold -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_folding_the_journal_again_gives_the_same_history_after_every_step(
+    start: Start, cancelled: bool
+) -> None:
+    client = cluster(TWO, size_bytes=5 * MB)
+    run = start(client, plan_of(client, TARGETS), batch_size=2)
+    steps = 0
+    while run.runner.history.ended is None:
+        run.runner.advance()
+        steps += 1
+        if cancelled and steps == 6:
+            run.cancel()
+        assert History.fold(run.journal.records()) == run.runner.history
+
+
+def test_an_empty_plan_ends_at_once(start: Start) -> None:
+    client = cluster(TWO)
+    run = start(client, Plan(client.describe().cluster_id))
+    assert run.to_the_end() is Outcome.DONE

@@ -70,36 +70,13 @@ def reassigned(now: Registration, target: tuple[int, ...], alive: Collection[int
     adding = tuple(sorted(set(target) - set(now.replicas))) or now.adding
     removing = tuple(sorted(set(now.replicas) - set(target))) or now.removing
     replicas = target + tuple(sorted(set(now.replicas) - set(target)))
-    return settled(replace(now, replicas=replicas, adding=adding, removing=removing), alive)
-
-
-def settled(now: Registration, alive: Collection[int]) -> Registration:
-    """Return the partition with a reassignment completed if its target is in sync, and led."""
-    if now.in_flight and set(now.target) <= set(now.isr):
-        target = now.target
-        now = replace(
-            now,
-            replicas=target,
-            isr=tuple(b for b in now.isr if b in target),
-            adding=(),
-            removing=(),
-            leader_epoch=now.leader_epoch + 1,
-        )
-    return led(now, alive)
+    moving = replace(now, replicas=replicas, adding=adding, removing=removing)
+    return _concluded(now, moving, alive)
 
 
 def led(now: Registration, alive: Collection[int]) -> Registration:
     """Return the partition with its leader kept while it may lead, else the first that may."""
-
-    def may_lead(broker: int) -> bool:
-        return broker in now.isr and broker in alive
-
-    if may_lead(now.leader):
-        return now
-    leader = next((b for b in now.replicas if may_lead(b)), NO_LEADER)
-    if leader == now.leader:
-        return now
-    return replace(now, leader=leader, leader_epoch=now.leader_epoch + 1)
+    return _stamped(now, _led(now, alive))
 
 
 def reverted(now: Registration, alive: Collection[int]) -> Registration | Fault:
@@ -117,25 +94,45 @@ def reverted(now: Registration, alive: Collection[int]) -> Registration | Fault:
             "leader election.",
         )
     replicas = tuple(b for b in now.replicas if b not in now.adding)
-    epoch = now.leader_epoch + 1
-    return led(
-        replace(now, replicas=replicas, isr=isr, adding=(), removing=(), leader_epoch=epoch), alive
-    )
+    back = replace(now, replicas=replicas, isr=isr, adding=(), removing=())
+    return _stamped(now, _led(back, alive))
 
 
 def without_in_sync(now: Registration, broker: int, alive: Collection[int]) -> Registration:
     """Return the partition with `broker` out of the ISR; the last one in it stays."""
     isr = tuple(b for b in now.isr if b != broker)
-    if not isr or len(isr) == len(now.isr):
-        return led(now, alive)
-    return led(replace(now, isr=isr, leader_epoch=now.leader_epoch + 1), alive)
+    return _stamped(now, _led(replace(now, isr=isr or now.isr), alive))
 
 
 def with_in_sync(now: Registration, broker: int, alive: Collection[int]) -> Registration:
     """Return the partition with `broker` in the ISR, which may complete a reassignment."""
     if broker in now.isr or broker not in now.replicas:
         return now
-    return settled(replace(now, isr=(*now.isr, broker)), alive)
+    return _concluded(now, replace(now, isr=(*now.isr, broker)), alive)
+
+
+def _concluded(before: Registration, now: Registration, alive: Collection[int]) -> Registration:
+    """Return the partition with a reassignment completed if all of its target is in sync."""
+    if now.in_flight and set(now.target) <= set(now.isr):
+        target = now.target
+        isr = tuple(b for b in now.isr if b in target)
+        now = replace(now, replicas=target, isr=isr, adding=(), removing=())
+    return _stamped(before, _led(now, alive))
+
+
+def _led(now: Registration, alive: Collection[int]) -> Registration:
+    def may_lead(broker: int) -> bool:
+        return broker in now.isr and broker in alive
+
+    if may_lead(now.leader):
+        return now
+    return replace(now, leader=next((b for b in now.replicas if may_lead(b)), NO_LEADER))
+
+
+def _stamped(before: Registration, now: Registration) -> Registration:
+    """Return the partition with a new leader epoch if it has a new leader or lost a replica."""
+    bump = now.leader != before.leader or not set(before.replicas) <= set(now.replicas)
+    return replace(now, leader_epoch=before.leader_epoch + bump)
 
 
 def preferred(now: Registration, alive: Collection[int]) -> Registration | Fault:

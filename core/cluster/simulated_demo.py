@@ -234,7 +234,7 @@ def _rates(
     weight = rng.lognormal(0, 0.35, len(leaders))
     per_leader = np.bincount(leaders, minlength=brokers + 1)
     for i, broker in enumerate(leaders):
-        factor = {HOT: plan.hot_factor, GREEDY: 1.15, brokers: 0.5}.get(broker, 0.9)
+        factor = {HOT: plan.hot_factor, GREEDY: 1.05, brokers: 0.45}.get(broker, 0.82)
         # What a broker gets does not depend on how many partitions it leads.
         weight[i] *= factor / per_leader[broker]
     rates: list[float] = (weight / weight.sum() * plan.bytes_per_s).tolist()

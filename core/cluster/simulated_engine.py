@@ -38,8 +38,10 @@ FINE_SECONDS = 0.1
 """One step of time while a follower is catching up."""
 REACTION_SECONDS = 0.1
 """From a change of assignment to the first fetch of the new follower."""
-HOUSEKEEPING_SECONDS = 10.0
-"""How often retention and full disks are looked at."""
+FETCH_SECONDS = 0.25
+"""How often quotas hear of followers in step."""
+RETENTION_SECONDS = 10.0
+"""How often retention is looked at."""
 DISK_BYTES_PER_S = 200e6
 """How fast a broker copies between its log dirs when nothing throttles it."""
 
@@ -87,7 +89,6 @@ class Engine:
         self.dir_moves: dict[tuple[int, int], DirMove] = {}
         self._epoch = spec.started_at.timestamp()
         self._wire_bytes_per_s = spec.link_bytes_per_s
-        self._housekept = 0.0
         self._stale = True
         shape = self.logs.holds.shape
         self._sick: Bool = np.zeros(shape, np.bool_)
@@ -127,7 +128,7 @@ class Engine:
     def _step(self, seconds: float) -> None:
         began, ends = self.elapsed, self.elapsed + seconds
         made = self.logs.produce(self._epoch + began, seconds, self.writable)
-        self._count_in_step(began, made)
+        self._count_in_step(began, seconds, made)
         if self.links:
             self._catch_up(ends)
         self.elapsed = ends
@@ -137,28 +138,33 @@ class Engine:
         for broker, since in list(self._paused.items()):
             if ends - since >= 30.0:
                 self._leave_in_sync_sets(broker)
-        if ends - self._housekept >= HOUSEKEEPING_SECONDS:
-            self._housekept = ends
+        if ends // RETENTION_SECONDS > began // RETENTION_SECONDS:
             self.logs.expire(ends)
+        if int(ends) > int(began):
             self._notice_full_disks()
 
-    def _count_in_step(self, now: float, made: Float64) -> None:
+    def _count_in_step(self, began: float, seconds: float, made: Float64) -> None:
         """Let quotas count what in-sync followers of listed partitions copy; it is never held."""
         logs, columns = self.logs, len(self.logs.broker_ids)
         led = self._leader_column >= 0
         at = self._leader_column[led]
         followers = logs.follows[led].sum(axis=1) - 1
         listed = self._leader_listed[led, at]
-        sent = np.bincount(at, np.where(listed, made[led] * followers, 0.0), columns)
-        for broker, size in zip(logs.broker_ids, sent.tolist(), strict=True):
-            if broker in self.alive:
-                self.leader_quotas[broker].record(now, size)
+        sent = np.bincount(at, np.where(listed, made[led] * followers, 0.0), columns).tolist()
+        copied = [0.0] * columns
         if self._follower_listed.any():
-            copied = self._follower_listed & logs.follows
-            copied[led, at] = False
-            for broker, size in zip(logs.broker_ids, (made @ copied).tolist(), strict=True):
-                if size:
-                    self.follower_quotas[broker].record(now, size)
+            counted = self._follower_listed & logs.follows
+            counted[led, at] = False
+            copied = (made @ counted).tolist()
+        # Fetches come several times a second; a slot of the quota must see its late ones, too.
+        portions = max(1, round(seconds / FETCH_SECONDS))
+        for portion in range(portions):
+            now = began + portion * seconds / portions
+            for column, broker in enumerate(logs.broker_ids):
+                if broker in self.alive:
+                    self.leader_quotas[broker].record(now, sent[column] / portions)
+                    if copied[column]:
+                        self.follower_quotas[broker].record(now, copied[column] / portions)
 
     def _catch_up(self, until: float) -> None:
         logs = self.logs
@@ -233,6 +239,7 @@ class Engine:
                     logs.batch_bytes[row],
                     bool(self._leader_listed[row, at]),
                     bool(self._follower_listed[row, column]),
+                    bool(rates[row] > 0),
                 )
                 for row in (*kept, *(row for row in rows if row not in link.replicas))
             }

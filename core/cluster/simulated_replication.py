@@ -36,6 +36,7 @@ class CatchUp:
     batch_bytes: int
     leader_listed: bool
     follower_listed: bool
+    produced_to: bool
 
     @property
     def behind_bytes(self) -> float:
@@ -109,7 +110,9 @@ class Link:
                 caught_up.append(replica.partition)
         leader_quota.record(now, leader_bytes)
         if not travelled:
-            self.next_at = now + self._pause(WAIT_SECONDS)
+            # A leader looks at a waiting fetch again whenever something is appended.
+            waking = any(r.produced_to for r in asked)
+            self.next_at = now + (BUSY_SECONDS if waking else self._pause(WAIT_SECONDS))
             return caught_up
         arrived = now + ROUND_TRIP_SECONDS + travelled / wire_bytes_per_s
         if follower_bytes:

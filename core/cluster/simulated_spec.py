@@ -94,7 +94,7 @@ def small_spec(
     topic_configs: Mapping[str, Mapping[str, str]] | None = None,
     broker_configs: Mapping[int, Mapping[str, str]] | None = None,
     static_configs: Mapping[int, Mapping[str, str]] | None = None,
-    disk_bytes: int = 1_000_000_000_000,
+    disk_bytes: int | Mapping[int, int] = 1_000_000_000_000,
     batch_bytes: int = 15_000,
     groups: tuple[GroupSpec, ...] = (),
     cluster_id: str = "simulated-small-000000",
@@ -102,9 +102,15 @@ def small_spec(
     """Return a cluster of exactly this layout: topic → replicas of partitions 0, 1, ….
 
     Brokers are those that the layout names and `brokers`; two log dirs of half `disk_bytes`
-    each; load is constant. Mappings may leave partitions out: they are then empty and quiet.
+    each, 1 TB for brokers left out; load is constant. Partitions that a mapping leaves out are
+    empty and quiet.
     """
     ids = sorted({*brokers, *(b for lists in layout.values() for r in lists for b in r)})
+
+    def disk(broker: int) -> int:
+        if isinstance(disk_bytes, int):
+            return disk_bytes
+        return disk_bytes.get(broker, 1_000_000_000_000)
 
     def partition(tp: TopicPartition, replicas: tuple[int, ...]) -> PartitionSpec:
         return PartitionSpec(
@@ -125,7 +131,7 @@ def small_spec(
             BrokerSpec(
                 b,
                 (racks or {}).get(b),
-                tuple((f"/var/lib/kafka/{n}", disk_bytes // 2) for n in range(2)),
+                tuple((f"/var/lib/kafka/{n}", disk(b) // 2) for n in range(2)),
                 (static_configs or {}).get(b, {}),
                 (broker_configs or {}).get(b, {}),
             )

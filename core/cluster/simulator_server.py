@@ -44,8 +44,10 @@ class SimulatorServer:
 
     def start(self) -> None:
         """Serve and live in background threads until `stop` or a client's shutdown."""
-        for target in (self._server.serve_forever, self._live):
-            threading.Thread(target=target, daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, args=(PULSE_SECONDS,), daemon=True
+        ).start()
+        threading.Thread(target=self._live, daemon=True).start()
 
     def stop(self) -> None:
         """Stop serving and remove the socket."""
@@ -134,6 +136,8 @@ class _Connection(socketserver.StreamRequestHandler):
         owner = cast(_Server, self.server).owner
         with contextlib.suppress(OSError):
             for line in self.rfile:
+                if owner.stopped.is_set():
+                    return
                 try:
                     answer = owner.answer(json.loads(line))
                 except (ValueError, AttributeError):

@@ -1,0 +1,164 @@
+"""The simulated controller does with assignments what KRaft's does."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.cluster import simulated_controller as controller
+from core.cluster.client import Fault
+from core.cluster.simulated_controller import Registration
+
+ALL = range(10)
+
+
+def registration(
+    replicas: list[int],
+    isr: list[int] | None = None,
+    leader: int | None = None,
+    adding: tuple[int, ...] = (),
+    removing: tuple[int, ...] = (),
+) -> Registration:
+    return Registration(
+        tuple(replicas),
+        tuple(replicas if isr is None else isr),
+        replicas[0] if leader is None else leader,
+        adding,
+        removing,
+    )
+
+
+@pytest.mark.parametrize(
+    ("now", "target", "replicas", "adding", "removing"),
+    [
+        ([3, 2, 1, 0], (7, 3, 1, 9), (7, 3, 1, 9, 0, 2), (7, 9), (0, 2)),
+        ([3, 2, 1], (0, 2, 1), (0, 2, 1, 3), (0,), (3,)),
+        ([0, 1, 2], (0, 1, 3), (0, 1, 3, 2), (3,), (2,)),
+        ([2, 0, 1], (0, 2, 3), (0, 2, 3, 1), (3,), (1,)),
+        ([4, 3, 2], (1, 2, 3, 4, 0), (1, 2, 3, 4, 0), (0, 1), ()),
+    ],
+)
+def test_a_reassignment_lists_the_target_then_what_it_removes(
+    now: list[int],
+    target: tuple[int, ...],
+    replicas: tuple[int, ...],
+    adding: tuple[int, ...],
+    removing: tuple[int, ...],
+) -> None:
+    moving = controller.reassigned(registration(now), target, ALL)
+    assert (moving.replicas, moving.adding, moving.removing) == (replicas, adding, removing)
+    assert moving.leader == now[0]
+
+
+def test_the_same_target_again_changes_nothing() -> None:
+    once = controller.reassigned(registration([0, 1]), (2, 3), ALL)
+    assert controller.reassigned(once, (2, 3), ALL) == once
+
+
+def test_overriding_in_flight_removes_the_first_target_too() -> None:
+    first = controller.reassigned(registration([0, 1]), (2, 3), ALL)
+    second = controller.reassigned(first, (4, 5), ALL)
+    assert second.replicas == (4, 5, 0, 1, 2, 3)
+    assert second.removing == (0, 1, 2, 3)
+    assert second.adding == (4, 5)
+
+
+@pytest.mark.parametrize(
+    ("isr", "replicas", "in_sync"),
+    [
+        ([0, 1, 2, 3, 4], (3, 4, 5, 0, 1, 2), {0, 1, 2, 3, 4}),
+        ([0, 1, 2, 3, 4, 5], (3, 4, 5), {3, 4, 5}),
+    ],
+)
+def test_a_reassignment_completes_when_all_of_its_target_is_in_sync(
+    isr: list[int], replicas: tuple[int, ...], in_sync: set[int]
+) -> None:
+    moving = controller.reassigned(registration([0, 1, 2]), (3, 4, 5), ALL)
+    for broker in isr[3:]:
+        moving = controller.with_in_sync(moving, broker, ALL)
+    assert moving.replicas == replicas
+    assert set(moving.isr) == in_sync
+    assert moving.leader == (3 if replicas == (3, 4, 5) else 0)
+
+
+@pytest.mark.parametrize(
+    ("now", "target"), [([0, 1, 2], (1, 2, 0)), ([2, 3, 0], (2, 3)), ([0, 1, 2], (0, 1, 2))]
+)
+def test_what_copies_nothing_is_done_at_once_and_keeps_its_leader(
+    now: list[int], target: tuple[int, ...]
+) -> None:
+    done = controller.reassigned(registration(now), target, ALL)
+    assert done.replicas == target
+    assert not done.in_flight
+    assert done.leader == now[0]
+
+
+def test_cancelling_keeps_what_was_in_sync() -> None:
+    moving = registration([4, 5, 3, 2, 1], [4, 5, 2], 4, adding=(4, 5))
+    back = controller.reverted(moving, ALL)
+    assert isinstance(back, Registration)
+    assert (back.replicas, back.isr, back.leader) == ((3, 2, 1), (2,), 2)
+
+
+def test_cancelling_into_an_unclean_election_is_refused() -> None:
+    moving = registration([4, 5, 3, 2, 1], [4, 5], 4, adding=(4, 5))
+    refused = controller.reverted(moving, ALL)
+    assert isinstance(refused, Fault)
+    assert refused.name == "INVALID_REPLICA_ASSIGNMENT"
+
+
+@pytest.mark.parametrize(
+    ("now", "target", "after", "leader"),
+    [([3, 2, 1], (0, 2, 1), (2, 1, 3), 3), ([4, 3, 2], (1, 2, 3, 4, 0), (2, 3, 4), 4)],
+)
+def test_cancelling_changes_the_order_but_not_the_leader(
+    now: list[int], target: tuple[int, ...], after: tuple[int, ...], leader: int
+) -> None:
+    back = controller.reverted(controller.reassigned(registration(now), target, ALL), ALL)
+    assert isinstance(back, Registration)
+    assert back.replicas == after
+    assert back.leader == leader
+    assert not back.in_flight
+
+
+def test_cancelling_nothing_is_said_so() -> None:
+    assert controller.reverted(registration([0, 1]), ALL) == controller.NO_REASSIGNMENT
+
+
+@pytest.mark.parametrize(
+    ("target", "refused"), [((0, 3), False), ((0, 5), True), ((), True), ((0, 0), True)]
+)
+def test_targets_need_registered_brokers_once_each(target: tuple[int, ...], refused: bool) -> None:
+    # Broker 3 is fenced: registered, and accepted.
+    assert (controller.refusal(target, {0, 1, 2, 3}) is not None) is refused
+
+
+def test_a_lost_leader_is_replaced_in_assignment_order_from_the_isr() -> None:
+    now = controller.without_in_sync(registration([1, 2, 3], [1, 3]), 1, {2, 3})
+    assert (now.leader, now.isr, now.leader_epoch) == (3, (3,), 1)
+
+
+def test_the_last_in_sync_replica_stays_and_nobody_leads() -> None:
+    gone = controller.without_in_sync(registration([1, 2], [1]), 1, {2})
+    assert (gone.leader, gone.isr) == (controller.NO_LEADER, (1,))
+    assert controller.led(gone, {1, 2}).leader == 1
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr", "alive", "fault"),
+    [
+        (2, [1, 2], {1, 2}, None),
+        (1, [1, 2], {1, 2}, "ELECTION_NOT_NEEDED"),
+        (2, [2], {1, 2}, "PREFERRED_LEADER_NOT_AVAILABLE"),
+        (2, [1, 2], {2}, "PREFERRED_LEADER_NOT_AVAILABLE"),
+    ],
+)
+def test_a_preferred_leader_must_be_in_sync_and_alive(
+    leader: int, isr: list[int], alive: set[int], fault: str | None
+) -> None:
+    elected = controller.preferred(registration([1, 2], isr, leader), alive)
+    if fault is None:
+        assert isinstance(elected, Registration)
+        assert elected.leader == 1
+    else:
+        assert isinstance(elected, Fault)
+        assert elected.name == fault

@@ -1,0 +1,143 @@
+"""The simulator serves its cluster to several clients and outlives each of them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.cluster.client import OffsetAt, Resource
+from core.cluster.connect import Address, connect
+from core.cluster.simulated import SimulatedCluster, demo_spec
+from core.cluster.simulator import SimulatorClient
+from core.cluster.simulator_server import SimulatorServer
+from core.cluster.state import TopicPartition
+from core.errors import UnreachableError
+
+SPEED = 20.0
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[SimulatorServer]:
+    server = SimulatorServer(SimulatedCluster(demo_spec(5, 6, 300), 5), tmp_path / "s", SPEED)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def client(server: SimulatorServer) -> Iterator[SimulatorClient]:
+    client = SimulatorClient(server.path)
+    yield client
+    client.close()
+
+
+def test_a_state_arrives_as_it_was_sent(server: SimulatorServer, client: SimulatorClient) -> None:
+    here, there = server.cluster.describe(), client.describe()
+    assert (there.cluster_id, there.brokers, there.topics) == (
+        here.cluster_id,
+        here.brokers,
+        here.topics,
+    )
+    assert list(there.rows()) == list(here.rows())
+    assert not there.leader.flags.writeable
+    brokers = here.broker_ids.tolist()
+    sizes = there.with_logs(client.log_dirs(brokers)).size_bytes
+    assert np.all(sizes > 0)
+
+
+def test_every_other_call_answers_as_in_process(
+    server: SimulatorServer, client: SimulatorClient
+) -> None:
+    tp = TopicPartition("orders", 0)
+    assert client.configs([Resource.topic("orders"), Resource.topic("none")]) == (
+        server.cluster.configs([Resource.topic("orders"), Resource.topic("none")])
+    )
+    assert client.offsets([tp], OffsetAt.LATEST)[tp] > 0
+    assert [g.id for g in client.groups()] == [g.id for g in server.cluster.groups()]
+    assert client.groups()[0].committed.keys() == server.cluster.groups()[0].committed.keys()
+    assert client.alter_reassignments({tp: (1, 99)}) == (
+        server.cluster.alter_reassignments({tp: (1, 99)})
+    )
+
+
+def test_the_clock_runs_at_its_speed_in_both_processes(
+    server: SimulatorServer, client: SimulatorClient
+) -> None:
+    began, here = client.clock.monotonic(), time.monotonic()
+    client.clock.sleep(4)
+    assert client.clock.monotonic() - began == pytest.approx(
+        (time.monotonic() - here) * SPEED, rel=0.2
+    )
+    assert abs((client.clock.now() - server.cluster.now).total_seconds()) < 0.5 * SPEED
+
+
+def test_several_clients_are_served_at_once(server: SimulatorServer) -> None:
+    seen: list[int] = []
+
+    def work() -> None:
+        client = SimulatorClient(server.path)
+        for _ in range(10):
+            seen.append(client.describe().partition_count)
+        client.close()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert seen == [300] * 40
+
+
+def test_a_client_that_dies_mid_request_harms_nobody(
+    server: SimulatorServer, client: SimulatorClient
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as rude:
+        rude.connect(str(server.path))
+        rude.sendall(b'{"call": "desc')
+    assert client.describe().partition_count == 300
+
+
+@pytest.mark.parametrize(
+    "request_line", [b"nonsense\n", b"[]\n", b'{"call": "no such"}\n', b'{"call": "cancel"}\n']
+)
+def test_a_bad_request_is_answered_with_an_error(
+    server: SimulatorServer, client: SimulatorClient, request_line: bytes
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        other.connect(str(server.path))
+        other.sendall(request_line)
+        with other.makefile("rb") as answers:
+            assert "error" in json.loads(answers.readline())
+    assert client.describe().partition_count == 300
+
+
+def test_faults_can_be_made_from_outside(client: SimulatorClient) -> None:
+    client.stop_broker(1)
+    assert not client.describe().brokers[0].alive
+    client.start_broker(1)
+    client.fill_disk(2)
+    assert client.describe().brokers[0].alive
+    assert client.log_dirs([2])[0].log_dirs[0].error is not None
+
+
+def test_the_socket_is_private(server: SimulatorServer) -> None:
+    assert stat.S_IMODE(server.path.stat().st_mode) == 0o600
+
+
+def test_without_a_simulator_every_call_is_unreachable(
+    server: SimulatorServer, client: SimulatorClient, tmp_path: Path
+) -> None:
+    server.stop()
+    with pytest.raises(UnreachableError):
+        client.describe()
+    with pytest.raises(UnreachableError):
+        connect(Address(f"sim:{tmp_path / 'nothing'}"))
+    client.shutdown()

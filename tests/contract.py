@@ -111,6 +111,13 @@ def value(cluster: ContractCluster, resource: Resource, name: str) -> ConfigValu
     return configs.get(name)
 
 
+def becomes(
+    cluster: ContractCluster, resource: Resource, name: str, expected: ConfigValue | None
+) -> None:
+    """Wait for a config: a broker that is asked may hear of a change a moment later."""
+    until(cluster, lambda: value(cluster, resource, name) == expected)
+
+
 def change(
     cluster: ContractCluster, resource: Resource, name: str, op: ConfigOp, text: str | None = None
 ) -> Fault | None:
@@ -266,15 +273,15 @@ class ClientContract:
         default = value(cluster, topic, "retention.ms")
         assert default == ConfigValue("604800000", ConfigSource.DEFAULT)
         assert change(cluster, topic, "retention.ms", ConfigOp.SET, "86400000") is None
-        assert value(cluster, topic, "retention.ms") == ConfigValue("86400000", ConfigSource.TOPIC)
+        becomes(cluster, topic, "retention.ms", ConfigValue("86400000", ConfigSource.TOPIC))
         assert change(cluster, topic, "retention.ms", ConfigOp.DELETE) is None
-        assert value(cluster, topic, "retention.ms") == default
+        becomes(cluster, topic, "retention.ms", default)
 
     def test_a_rate_belongs_to_its_broker(self, cluster: ContractCluster) -> None:
         one, two = Resource.broker(1), Resource.broker(2)
         assert change(cluster, one, FOLLOWER_RATE, ConfigOp.SET, "5000000") is None
         expected = ConfigValue("5000000", ConfigSource.BROKER)
-        until(cluster, lambda: value(cluster, one, FOLLOWER_RATE) == expected)
+        becomes(cluster, one, FOLLOWER_RATE, expected)
         assert _unset(value(cluster, two, FOLLOWER_RATE))
         assert change(cluster, one, FOLLOWER_RATE, ConfigOp.DELETE) is None
         until(cluster, lambda: _unset(value(cluster, one, FOLLOWER_RATE)))
@@ -283,8 +290,8 @@ class ClientContract:
         everywhere = Resource(ResourceKind.BROKER, "")
         assert change(cluster, everywhere, FOLLOWER_RATE, ConfigOp.SET, "7000000") is None
         expected = ConfigValue("7000000", ConfigSource.BROKER_DEFAULT)
-        until(cluster, lambda: value(cluster, Resource.broker(3), FOLLOWER_RATE) == expected)
-        assert value(cluster, everywhere, FOLLOWER_RATE) == expected
+        becomes(cluster, Resource.broker(3), FOLLOWER_RATE, expected)
+        becomes(cluster, everywhere, FOLLOWER_RATE, expected)
         assert change(cluster, everywhere, FOLLOWER_RATE, ConfigOp.DELETE) is None
         until(cluster, lambda: _unset(value(cluster, Resource.broker(3), FOLLOWER_RATE)))
 
@@ -292,11 +299,11 @@ class ClientContract:
         topic = Resource.topic("contract.configured")
         assert change(cluster, topic, LEADER_LIST, ConfigOp.APPEND, "0:1") is None
         assert change(cluster, topic, LEADER_LIST, ConfigOp.APPEND, "0:1,0:2") is None
-        assert value(cluster, topic, LEADER_LIST) == ConfigValue("0:1,0:2", ConfigSource.TOPIC)
+        becomes(cluster, topic, LEADER_LIST, ConfigValue("0:1,0:2", ConfigSource.TOPIC))
         assert change(cluster, topic, LEADER_LIST, ConfigOp.SUBTRACT, "0:1,0:9") is None
-        assert value(cluster, topic, LEADER_LIST) == ConfigValue("0:2", ConfigSource.TOPIC)
+        becomes(cluster, topic, LEADER_LIST, ConfigValue("0:2", ConfigSource.TOPIC))
         assert change(cluster, topic, LEADER_LIST, ConfigOp.DELETE) is None
-        assert _unset(value(cluster, topic, LEADER_LIST))
+        until(cluster, lambda: _unset(value(cluster, topic, LEADER_LIST)))
 
     def test_subtracting_the_last_entry_leaves_an_empty_list_set(
         self, cluster: ContractCluster
@@ -304,10 +311,14 @@ class ClientContract:
         topic = Resource.topic("contract.configured")
         assert change(cluster, topic, FOLLOWER_LIST, ConfigOp.APPEND, "0:1") is None
         assert change(cluster, topic, FOLLOWER_LIST, ConfigOp.SUBTRACT, "0:1") is None
-        assert value(cluster, topic, FOLLOWER_LIST) == ConfigValue("", ConfigSource.TOPIC)
+        becomes(cluster, topic, FOLLOWER_LIST, ConfigValue("", ConfigSource.TOPIC))
         assert change(cluster, topic, FOLLOWER_LIST, ConfigOp.DELETE) is None
-        found = value(cluster, topic, FOLLOWER_LIST)
-        assert found is None or found.source is ConfigSource.DEFAULT
+
+        def default() -> bool:
+            found = value(cluster, topic, FOLLOWER_LIST)
+            return found is None or found.source is ConfigSource.DEFAULT
+
+        until(cluster, default)
 
     def test_one_call_may_change_a_list_twice(self, cluster: ContractCluster) -> None:
         topic = Resource.topic("contract.configured")
@@ -318,7 +329,7 @@ class ClientContract:
             ]
         )
         assert answers == {topic: None}
-        assert value(cluster, topic, LEADER_LIST) == ConfigValue("0:1,0:2", ConfigSource.TOPIC)
+        becomes(cluster, topic, LEADER_LIST, ConfigValue("0:1,0:2", ConfigSource.TOPIC))
         assert change(cluster, topic, LEADER_LIST, ConfigOp.DELETE) is None
 
     def test_config_faults_are_each_resources_own(self, cluster: ContractCluster) -> None:
@@ -428,7 +439,8 @@ class BrokerDownContract:
     """With broker 4 stopped."""
 
     @pytest.fixture(scope="class")
-    def down(self, cluster: ContractCluster) -> Iterator[ContractCluster]:
+    @classmethod
+    def down(cls, cluster: ContractCluster) -> Iterator[ContractCluster]:
         cluster.stop_broker(4)
 
         def fenced() -> bool:

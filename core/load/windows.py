@@ -48,8 +48,8 @@ class Window:
 class History:
     """One partition's or broker's windows, oldest first; arrays of equal length, NaN unknown.
 
-    `starts` are seconds since the epoch; `rates` as in Window, brokers have statistic avg only and
-    `in_bytes_per_s` counts what followers fetch too.
+    `starts` are seconds since the epoch; `rates` as in Window, brokers have statistic avg only.
+    A broker's `in_bytes_per_s` is what is produced to its leaders, as on the map.
     """
 
     starts: Float64
@@ -175,12 +175,10 @@ def broker_history(
         for name in (*_BROKER_RATES, "size_bytes"):
             row[name] = float(columns.to_numpy(table[name])[here[-1]])
         rows.append(row)
-    follower = _column(rows, "follower_in_bytes_per_s")
-    inward = _column(rows, "leader_in_bytes_per_s") + np.nan_to_num(follower)
     return History(
         _column(rows, "start"),
         {
-            ("in_bytes_per_s", "avg"): inward,
+            ("in_bytes_per_s", "avg"): _column(rows, "leader_in_bytes_per_s"),
             ("out_bytes_per_s", "avg"): _column(rows, "out_bytes_per_s"),
         },
         _column(rows, "size_bytes"),

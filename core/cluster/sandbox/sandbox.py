@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -22,11 +23,11 @@ from typing import Any
 
 from core import paths
 from core.cluster.sandbox.jars import KAFKA_VERSION, Say, kafka_jars, locked
-from core.cluster.sandbox.launch import Launcher, launcher, members
+from core.cluster.sandbox.launch import Launcher, answers, launcher, members
 from core.cluster.sandbox.layout import Node, Role, lay_out, write_files
 from core.errors import TrimtabError, UsageError
 from core.java import find_java
-from core.process import Process, running_with
+from core.process import Process, running_with, spawn
 
 DEFAULT_NAME = "default"
 DEFAULT_BROKERS = (1, 2, 3, 4)
@@ -172,9 +173,11 @@ class Sandbox:
         with _lock(self.folder):
             if self.process(id) is not None:
                 return
-            self._processes[id] = self._launcher().server(node)
+            process = self._processes[id] = self._launcher().server(node)
             self._write_state(ready=True)
-        self._wait([node])
+        # Asked itself: the others may not have noticed yet that it was away.
+        if not answers(node, process, _UP_SECONDS):
+            raise _not_up([node])
 
     def node(self, id: int) -> Node:
         """Return a node; raises UsageError naming those there are."""
@@ -183,6 +186,18 @@ class Sandbox:
                 return node
         known = ", ".join(str(node.id) for node in self.nodes)
         raise UsageError(f"Sandbox {self.name!r} has no node {id}.", next=f"It has {known}.")
+
+    def start_workload(self, bytes_per_s: float) -> Process:
+        """Start the skewed workload in a process of its own, which ends with the sandbox.
+
+        One that runs already is stopped first.
+        """
+        mark = workload_mark(self.folder)
+        for process in running_with({str(mark)}):
+            process.stop()
+        brokers = ",".join(str(id) for id in self.broker_ids)
+        module = (sys.executable, "-P", "-m", "core.cluster.workload")
+        return spawn([*module, self.bootstrap, brokers, str(bytes_per_s), mark], output=mark)
 
     # -- looking -------------------------------------------------------------------------------
 

@@ -1,0 +1,205 @@
+"""`trimtab sandbox`: real brokers on this machine, from up to down."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from core.cli.context import emit, json_option, say
+from core.errors import UsageError
+
+if TYPE_CHECKING:
+    from core.cluster.sandbox.sandbox import Sandbox
+
+name_option = click.option(
+    "--name", default="default", show_default=True, help="Several may run side by side."
+)
+node_argument = click.argument("node", type=int, metavar="ID")
+
+
+@click.group()
+def sandbox() -> None:
+    """Real Kafka brokers on this machine."""
+
+
+@sandbox.command()
+@name_option
+@click.option(
+    "--brokers", default="4", show_default=True, metavar="N|IDS", help="A count, or ids as 1,2,5."
+)
+@click.option("--racks", type=click.IntRange(0, 26), default=0, help="Spread over so many racks.")
+@click.option(
+    "--controllers", type=click.Choice(["1", "3"]), default="1", show_default=True, help="Apart."
+)
+@click.option("--kafka", "version", metavar="VERSION", help="Another version of Kafka.")
+@json_option
+def up(
+    name: str, brokers: str, racks: int, controllers: str, version: str | None, as_json: bool
+) -> None:
+    """Start brokers and wait until all of them answer."""
+    from core.cluster.sandbox.jars import KAFKA_VERSION
+    from core.cluster.sandbox.sandbox import Sandbox
+
+    made = Sandbox.up(
+        name,
+        parse_brokers(brokers),
+        racks,
+        controllers=int(controllers),
+        kafka=version or KAFKA_VERSION,
+        say=say,
+    )
+    _show(made, as_json)
+
+
+@sandbox.command()
+@name_option
+@json_option
+def down(name: str, as_json: bool) -> None:
+    """Stop everything of a sandbox and remove its data."""
+    from core.cluster.sandbox.sandbox import Sandbox
+
+    there = Sandbox.remove(name)
+    if as_json:
+        emit({"name": name, "removed": there})
+    else:
+        click.echo(f"Sandbox {name} is gone." if there else f"There was no sandbox {name}.")
+
+
+@sandbox.command()
+@name_option
+@json_option
+def status(name: str, as_json: bool) -> None:
+    """Show a sandbox's nodes."""
+    from core.cluster.sandbox.sandbox import Sandbox
+
+    _show(Sandbox.open(name), as_json)
+
+
+@sandbox.command()
+@node_argument
+@name_option
+@json_option
+def kill(node: int, name: str, as_json: bool) -> None:
+    """End a node at once (SIGKILL), as a power cut would."""
+    from core.cluster.sandbox.sandbox import Sandbox
+
+    found = Sandbox.open(name)
+    found.kill(node)
+    _show(found, as_json)
+
+
+@sandbox.command()
+@node_argument
+@name_option
+@json_option
+def stop(node: int, name: str, as_json: bool) -> None:
+    """Stop a node in order: it hands its leaders over first."""
+    from core.cluster.sandbox.sandbox import Sandbox
+
+    found = Sandbox.open(name)
+    found.stop(node)
+    _show(found, as_json)
+
+
+@sandbox.command()
+@node_argument
+@name_option
+@json_option
+def start(node: int, name: str, as_json: bool) -> None:
+    """Start a node that was stopped or killed, and wait until it answers."""
+    from core.cluster.sandbox.sandbox import Sandbox
+
+    found = Sandbox.open(name)
+    found.start(node)
+    _show(found, as_json)
+
+
+@sandbox.command()
+@name_option
+@click.option("--rate", default="2MB/s", show_default=True, help="All producers together.")
+@click.option("--detach", is_flag=True, help="Leave it running; `sandbox down` ends it.")
+@json_option
+def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
+    """Produce and consume with skew, until Ctrl-C."""
+    from core.cluster.connection import ConnectionSettings
+    from core.cluster.sandbox.sandbox import Sandbox
+    from core.cluster.workload import run, skewed_workload
+    from core.units import parse_rate
+
+    found = Sandbox.open(name)
+    bytes_per_s = parse_rate(rate)
+    if bytes_per_s < 0:
+        raise UsageError("A workload needs a rate.", next="Say --rate 2MB/s.")
+    if detach:
+        process = found.start_workload(bytes_per_s)
+        if as_json:
+            emit({"name": name, "pid": process.pid, "bytes_per_s": bytes_per_s})
+        else:
+            click.echo(f"Workload runs (pid {process.pid}); it ends with the sandbox.")
+        return
+    stop = threading.Event()
+    worker = threading.Thread(
+        target=run,
+        args=(
+            ConnectionSettings(found.bootstrap),
+            skewed_workload(found.broker_ids, bytes_per_s=bytes_per_s),
+            stop,
+        ),
+    )
+    say(f"Producing {rate} to sandbox {name}; Ctrl-C ends it.")
+    worker.start()
+    try:
+        worker.join()
+    except KeyboardInterrupt:
+        stop.set()
+        worker.join()
+
+
+def parse_brokers(text: str) -> tuple[int, ...]:
+    """Return broker ids for a count (`4` is 1 to 4) or a list (`2,5`, `7,`)."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdigit() for word in words if word) or not any(words):
+        raise UsageError(f"Not brokers: {text!r}.", next="Say a count (4) or ids (1,2,5).")
+    ids = tuple(int(word) for word in words if word)
+    if len(words) > 1:
+        return ids
+    if not 1 <= ids[0] <= 20:
+        raise UsageError("A sandbox has 1 to 20 brokers.", next="One id alone is written 7,")
+    return tuple(range(1, ids[0] + 1))
+
+
+def document(sandbox: Sandbox) -> dict[str, Any]:
+    """Return the sandbox as `--json` shows it."""
+    return {
+        "name": sandbox.name,
+        "kafka": sandbox.kafka,
+        "cluster_id": sandbox.cluster_id,
+        "bootstrap": sandbox.bootstrap,
+        "folder": str(sandbox.folder),
+        "nodes": [
+            {
+                "id": status.node.id,
+                "role": status.node.role.value,
+                "rack": status.node.rack,
+                "port": status.node.port,
+                "alive": status.alive,
+                "pid": status.pid,
+                "log": str(status.node.server_log),
+            }
+            for status in sandbox.status()
+        ],
+    }
+
+
+def _show(sandbox: Sandbox, as_json: bool) -> None:
+    if as_json:
+        emit(document(sandbox))
+        return
+    for status in sandbox.status():
+        node = status.node
+        rack = f"rack {node.rack}" if node.rack else ""
+        state = f"pid {status.pid}" if status.alive else "down"
+        click.echo(f"{node.role.value:<10} {node.id:>4}  {node.address:<16} {rack:<7} {state}")
+    click.echo(f"\ntrimtab -b {sandbox.bootstrap} --write")

@@ -63,7 +63,7 @@ class TrimtabApp(App[int]):
     ALLOW_SELECT = False
     BINDINGS = bindings_of(GLOBAL)
     CSS = """
-    Screen { background: $background; color: $foreground; }
+    DashboardScreen { background: $background; color: $foreground; }
     """
 
     def __init__(

@@ -232,7 +232,8 @@ class Feed:
                 self._running.wait()
                 began = time.monotonic()
                 try:
-                    state = observer.poll()
+                    # Sizes and configs can wait until there is something to look at.
+                    state = observer.poll(quick=self._state is None)
                 except TrimtabError as error:
                     self._send(ClusterLost(error))
                     self._wait(RETRY_SECONDS)
@@ -253,17 +254,29 @@ class Feed:
 
     def _read_load(self) -> None:
         """Follow published snapshots, and the collector's last interval until there are some."""
-        from core.load.locate import newest_load, newest_snapshot
+        from core.load import layout
+        from core.load.locate import load_root, newest_snapshot
+        from core.load.manifest import read_manifest
 
         if self._start_load and self._target.address is not None and not self._target.snapshots:
             self._begin_load()
+        root = load_root(self._target.snapshots)
+        seen: object = None
         while not self._stopped.is_set():
             self._running.wait()
             state = self._state
             if state is not None:
-                load = newest_load(state, self._target.snapshots)
-                snapshot = newest_snapshot(state.cluster_id, self._target.snapshots)
-                self._take_load(load, state, snapshot)
+                manifest = read_manifest(root, state.cluster_id)
+                live = layout.live(root, state.cluster_id)
+                newest = (
+                    manifest.snapshot_id if manifest else None,
+                    live.stat().st_mtime_ns if live.exists() else None,
+                )
+                if newest != seen:
+                    seen = newest
+                    snapshot = newest_snapshot(state.cluster_id, self._target.snapshots)
+                    if snapshot is not None:
+                        self._take_load(snapshot.aligned(state), state, snapshot)
             self._stopped.wait(LOAD_POLL_SECONDS)
 
     def _begin_load(self) -> None:
@@ -275,7 +288,7 @@ class Feed:
         except TrimtabError as error:
             self._send(Trouble(error))
 
-    def _take_load(self, load: Load, state: ClusterState, snapshot: LoadSnapshot | None) -> None:
+    def _take_load(self, load: Load, state: ClusterState, snapshot: LoadSnapshot) -> None:
         with self._lock:
             if self._load is not None and self._load.as_of == load.as_of:
                 return
@@ -290,9 +303,8 @@ class Feed:
 
     def _read_runs(self) -> None:
         """Follow the newest run of this cluster, whoever started it."""
-        from core.run.service import list_runs
-
         from core.run.progress import read_run
+        from core.run.service import list_runs
 
         self._state_known.wait()
         last: RunView | None = None

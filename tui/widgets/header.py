@@ -47,12 +47,13 @@ def header_row(
     ages_width = sum(len(text) for text, _ in ages)
     access = " EDIT " if session.writable else " READ "
     fixed = EDGE * 2 + len(name) + len(access) + ages_width + 4
+    own = [tab for tab in shown if tab[1] == active]
     variants = [
-        (facts, names)
-        for names in (shown, [tab for tab in shown if tab[1] == active], [])
-        for facts in counts
+        *((facts, shown) for facts in counts[:-2]),
+        *((facts, own) for facts in counts),
+        ("", []),
     ]
-    # Prefer all facts, then all tabs; the ages and the name are never left out.
+    # Facts before tabs that a digit opens; the name, the access and the ages always stay.
     facts, placed = variants[-1]
     for facts, placed in variants:
         if fixed + len(facts) + 2 + sum(len(text) for text, _ in placed) <= width:

@@ -1,0 +1,79 @@
+"""`trimtab show`: the heat map once as text, or the cluster document with --json."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from core.cli.context import Context, emit, json_option, output_option, write_text
+from core.cluster.document import ClusterDocument, DocumentGroup, read_document, to_json
+from core.cluster.state import TopicPartition
+from core.errors import UsageError
+
+if TYPE_CHECKING:
+    from core.cluster.client import ClusterClient
+    from core.cluster.state import ClusterState
+    from core.load.snapshot import Load
+
+METRICS = ("in", "out", "size", "leaders", "replicas")
+ORDERS = ("excess", "skew", "total", "name")
+
+
+@click.command()
+@click.option("--metric", type=click.Choice(METRICS), help="What cells show; in by default.")
+@click.option("--sort", type=click.Choice(ORDERS), default="excess", help="Order of the rows.")
+@click.option("--topics", "limit", type=click.IntRange(1), default=30, help="Rows at most.")
+@json_option
+@output_option
+@click.pass_obj
+def show(
+    context: Context,
+    metric: str | None,
+    sort: str,
+    limit: int,
+    as_json: bool,
+    output: Path | None,
+) -> None:
+    """Print the heat map of topics by brokers; with --json the whole cluster document."""
+    if as_json:
+        emit(to_json(document_of(context)), output)
+        return
+    from core.load.heat import Metric, Order
+    from core.load.heat_text import heat_text
+
+    state, load = context.picture()
+    width = shutil.get_terminal_size((120, 40)).columns
+    chosen = Metric(metric) if metric else None
+    write_text(heat_text(state, load, chosen, Order(sort), limit, width), output)
+
+
+def document_of(context: Context) -> ClusterDocument:
+    """Return what `--from` names, or the live cluster with its load and groups.
+
+    Raises UsageError when neither was named.
+    """
+    if context.target.from_file is not None:
+        return read_document(context.target.from_file)
+    if context.target.address is None:
+        raise UsageError("Which cluster?", next="Say -b HOST:PORT, --cluster NAME or --from FILE.")
+    state, load = context.picture()
+    with context.connected() as connection:
+        return live_document(state, load, connection.client)
+
+
+def live_document(state: ClusterState, load: Load, client: ClusterClient) -> ClusterDocument:
+    """Return the document of a state, its load and the groups that `client` lists."""
+    from core.cluster.client import OffsetAt
+
+    groups = client.groups()
+    read: set[TopicPartition] = {tp for group in groups for tp in group.committed}
+    ends = client.offsets(read, OffsetAt.LATEST) if read else {}
+    return ClusterDocument(
+        state,
+        load.in_bytes_per_s,
+        load.out_bytes_per_s,
+        tuple(DocumentGroup.of(group, ends) for group in groups),
+    )

@@ -1,0 +1,339 @@
+"""The Load screen as lines: a chart over time, the numbers beside it, and what they are made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from core.cluster.state import TopicPartition
+from core.load.snapshot import HORIZONS, LoadSnapshot, Source
+from core.units import format_bytes, format_rate
+from tui.load_numbers import Numbers
+from tui.widgets.chart import Series, chart_lines, legend
+from tui.widgets.lines import (
+    BLANK,
+    Line,
+    Lines,
+    Span,
+    Tone,
+    beside,
+    bright,
+    dim,
+    fit,
+    highlighted,
+    hitting,
+    left,
+    plain,
+    right,
+    rule,
+    window,
+    wrapped,
+)
+
+if TYPE_CHECKING:
+    from core.load.windows import History
+
+SIDE_BY_SIDE = 110
+WINDOW_SECONDS = 300.0
+
+
+class Metric(Enum):
+    """What the chart shows; `values` are the rates it draws."""
+
+    BYTES = ("bytes", ("in_bytes_per_s", "out_bytes_per_s"), "B/s")
+    MESSAGES = ("messages", ("messages_per_s",), "/s")
+    SIZE = ("size", ("size_bytes",), "B")
+
+    @property
+    def title(self) -> str:
+        return self.value[0]
+
+    @property
+    def rates(self) -> tuple[str, ...]:
+        return self.value[1]
+
+    @property
+    def unit(self) -> str:
+        return self.value[2]
+
+
+_NAMES = {
+    "in_bytes_per_s": ("in", Tone.YOURS),
+    "out_bytes_per_s": ("out", Tone.LOOK),
+    "messages_per_s": ("messages", Tone.YOURS),
+    "size_bytes": ("size", Tone.FINE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One row of the list: a broker or a partition with its newest rates."""
+
+    of: int | TopicPartition
+    name: str
+    in_bytes_per_s: float
+    out_bytes_per_s: float
+    size_bytes: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceHit:
+    """A click on a row of the list."""
+
+    index: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LoadView:
+    """What the Load screen shows; `history` is None until it was read."""
+
+    choices: tuple[Choice, ...]
+    cursor: int
+    heading: str
+    history: History | None
+    numbers: Numbers | None
+    snapshot: LoadSnapshot | None
+    age: str
+    metric: Metric
+    hours: int
+    plain: bool
+
+
+def load_lines(view: LoadView, width: int, height: int) -> Lines:
+    """Return the whole screen in `height` lines."""
+    if view.snapshot is None or not view.choices:
+        return _waiting(width)
+    if width < SIDE_BY_SIDE:
+        return _stacked(view, width, height)
+    panel = 60 if width >= 160 else 42
+    main = width - panel - 4
+    listed = min(len(view.choices), max(height // 3, 5))
+    chart_height = height - 3 - listed - 2
+    first: Lines = (
+        _title(view, main),
+        BLANK,
+        *_chart(view, main, chart_height),
+        BLANK,
+        rule(view.heading, main),
+        *_choices(view, main, listed),
+    )
+    second: Lines = (
+        rule("numbers", panel),
+        *_numbers(view, panel),
+        BLANK,
+        rule("snapshot", panel),
+        *snapshot_lines(view.snapshot, view.age, panel),
+    )
+    blank: Lines = (BLANK,) * (height - len(first))
+    gap = (plain(" "), Span("│", Tone.FAINT), plain(" "))
+    return beside((*first, *blank), second, main, gap=gap)[:height]
+
+
+def _stacked(view: LoadView, width: int, height: int) -> Lines:
+    assert view.snapshot is not None
+    numbers = _numbers(view, min(width, 60), brief=height < 30)
+    counts = snapshot_lines(view.snapshot, view.age, width)[: 2 if height < 30 else 6]
+    listed = min(len(view.choices), 3 if height < 30 else 6)
+    chart = max(height - 3 - len(numbers) - len(counts) - listed, 6)
+    return (
+        _title(view, width),
+        *_chart(view, width, chart),
+        rule(view.heading, width),
+        *_choices(view, width, listed),
+        rule("numbers", width),
+        *numbers,
+        *counts,
+    )[:height]
+
+
+def _waiting(width: int) -> Lines:
+    lines: list[Line] = [BLANK, fit((bright("  No load yet."),), width)]
+    for text in wrapped(
+        "The collector's first interval comes after half a minute, Spark's first 5-minute window "
+        "when it has ended. Without Java there is the interval only; trimtab doctor says what is "
+        "missing.",
+        min(width - 4, 90),
+    ):
+        lines.append(fit((dim(f"  {text}"),), width))
+    return tuple(lines)
+
+
+def _title(view: LoadView, width: int) -> Line:
+    chosen = view.choices[view.cursor]
+    series = _series(view)
+    known = len(series) > 0
+    return fit(
+        (
+            plain(" "),
+            bright(chosen.name),
+            dim(f"   last {view.hours} h, 5-minute windows   "),
+            *(legend(series, plain=view.plain) if known else ()),
+        ),
+        width,
+    )
+
+
+def _series(view: LoadView) -> list[Series]:
+    if view.history is None:
+        return []
+    found = []
+    for rate in view.metric.rates:
+        values = (
+            view.history.size_bytes
+            if view.metric is Metric.SIZE
+            else view.history.rates.get((rate, "avg"))
+        )
+        if values is not None:
+            name, tone = _NAMES[rate]
+            found.append(Series(name, view.history.starts, values, tone))
+    return found
+
+
+def _chart(view: LoadView, width: int, height: int) -> Lines:
+    if view.history is None:
+        return _said("reading", width, height)
+    series = _series(view)
+    if not series or not len(view.history):
+        live = view.snapshot is not None and view.snapshot.source is Source.LIVE
+        words = (
+            "no windows yet: Spark publishes the first when five minutes have passed"
+            if live or not len(view.history)
+            else f"{view.metric.title} are published for partitions only: enter shows them"
+        )
+        return _said(words, width, height)
+    until = float(view.history.starts[-1]) + WINDOW_SECONDS
+    first = float(view.history.starts[0])
+    since = max(until - view.hours * 3600, min(first, until - 6 * WINDOW_SECONDS))
+    lines = chart_lines(
+        series,
+        since=since,
+        until=until,
+        unit=view.metric.unit,
+        width=width,
+        height=height,
+        gap_seconds=WINDOW_SECONDS * 1.5,
+        plain=view.plain,
+    )
+    return tuple(fit(line, width) for line in lines)
+
+
+def _said(text: str, width: int, height: int) -> Lines:
+    above = max(height // 2 - 1, 0)
+    line = fit((dim(f"  {text}"),), width)
+    return ((BLANK,) * above + (line,) + (BLANK,) * (height - above - 1))[:height]
+
+
+def _choices(view: LoadView, width: int, height: int) -> Lines:
+    lines = []
+    for i in window(len(view.choices), height, view.cursor):
+        choice = view.choices[i]
+        chosen = i == view.cursor
+        line = fit(
+            (
+                Span("▸ " if chosen else "  ", Tone.YOURS, bold=True),
+                bright(left(choice.name, 24)) if chosen else plain(left(choice.name, 24)),
+                *_pair("in", choice.in_bytes_per_s),
+                *_pair("out", choice.out_bytes_per_s),
+                plain(right(_known(choice.size_bytes, format_bytes), 9)),
+                dim(f"  {choice.note}"),
+            ),
+            width,
+        )
+        lines.append(
+            highlighted(line, width, ChoiceHit(i)) if chosen else hitting(line, ChoiceHit(i))
+        )
+    return tuple(lines)
+
+
+def _pair(name: str, rate: float) -> tuple[Span, Span]:
+    return plain(right(_known(rate, format_rate), 10)), dim(f" {name:<4}")
+
+
+def _numbers(view: LoadView, width: int, *, brief: bool = False) -> Lines:
+    """Return one line for each rate and statistic that is known, over the three horizons."""
+    numbers = view.numbers
+    if numbers is None:
+        return (fit((dim("  reading"),), width),)
+    cell = max((width - 15) // 3, 9)
+    head = (dim(" " * 15), *(dim(right(horizon, cell)) for horizon in HORIZONS))
+    lines = [fit(head, width)]
+    last = ""
+    for (rate, statistic), values in numbers.rates.items():
+        if all(math.isnan(value) for value in values) or (brief and statistic == "p95"):
+            continue
+        name = _NAMES[rate][0]
+        form = _count if rate == "messages_per_s" else format_rate
+        lines.append(
+            fit(
+                (
+                    plain(f"  {name if name != last else '':<9}"),
+                    dim(f"{statistic:<4}"),
+                    *(
+                        (bright if statistic == "avg" else plain)(right(_known(v, form), cell))
+                        for v in values
+                    ),
+                ),
+                width,
+            )
+        )
+        last = name
+    size = _known(numbers.size_bytes, format_bytes)
+    growth = _known(numbers.growth_bytes_per_s, format_rate)
+    lines.append(fit((plain("  size     "), bright(size), dim("   grows "), plain(growth)), width))
+    if numbers.quality:
+        tone = Tone.FINE if numbers.quality.startswith("full") else Tone.LOOK
+        lines.append(fit((plain("  quality  "), Span(numbers.quality, tone)), width))
+    return tuple(lines)
+
+
+def snapshot_lines(snapshot: LoadSnapshot, age: str, width: int) -> Lines:
+    """Return who published it, how old it is, and what became of the samples."""
+    counts = snapshot.counts
+    quarantined = sum(counts.quarantined.values())
+    source = {
+        Source.SPARK: "Spark",
+        Source.SIMULATED: "simulated",
+        Source.LIVE: "the collector's last interval",
+        Source.DOCUMENT: "a saved document",
+    }[snapshot.source]
+    lines: list[Line] = [
+        (dim("  from     "), plain(source), dim(f", {age}" if age else "")),
+    ]
+    if counts.read:
+        lines.append(
+            (
+                dim("  samples  "),
+                plain(f"{counts.read:,} read, {counts.accepted:,} accepted"),
+                dim(f", {counts.duplicate:,} duplicate, {counts.late:,} late")
+                if width >= 76
+                else plain(""),
+            )
+        )
+        if width < 76:
+            words = f"{counts.duplicate:,} duplicate, {counts.late:,} late"
+            lines.append((dim(f"           {words}"),))
+    if quarantined:
+        lines.append(
+            (dim("  set aside "), Span(f"{quarantined:,} in quarantine", Tone.LOOK, bold=True))
+        )
+        worst = sorted(counts.quarantined.items(), key=lambda item: -item[1])[:3]
+        lines += [(dim(f"           {count:,} {why}"),) for why, count in worst]
+    lines.append((dim(f"  named    {snapshot.snapshot_id}"),))
+    return tuple(fit(line, width) for line in lines)
+
+
+def _count(value: float) -> str:
+    return format_bytes(value, unit="/s")
+
+
+def _known(value: float, form: Callable[[float], str]) -> str:
+    return "–" if math.isnan(value) else form(value)
+
+
+def choice_named(choices: Sequence[Choice], of: int | TopicPartition) -> int:
+    """Return the row of a broker or partition, 0 when it is not there."""
+    return next((i for i, choice in enumerate(choices) if choice.of == of), 0)

@@ -181,6 +181,8 @@ def _doubts(
     if len(move.after) != len(move.before):
         yield "rf-change", (len(move.before), len(move.after))
     yield from _racks(state, move)
+    if move.log_dirs is not None:
+        yield "log-dirs", None
     if move.moves_data and state.partition_size_bytes[index] < 0:
         yield "size-unknown", None
     if move.moves_data and np.isnan(load.in_bytes_per_s[index]):
@@ -266,6 +268,9 @@ _SENTENCES: Mapping[str, Callable[[object, Sequence[TopicPartition]], str]] = {
     "min-isr": _pair("{0}: {1} replicas, and min.insync.replicas is {2}: producers would fail."),
     "rf-change": _pair("{0}: from {1} replicas to {2}."),
     "rack-spread": _rack_spread,
+    "log-dirs": lambda _, tps: (
+        f"{_stay(tps, 'asks', 'ask')} for log dirs; which one is taken is left to the brokers."
+    ),
     "rack-unknown": lambda b, tps: f"Broker {b} has no rack; {named(tps)} should go there.",
     "size-unknown": lambda _, tps: f"The size of {named(tps)} is not known.",
     "load-unknown": lambda _, tps: f"What is produced to {named(tps)} is not known.",

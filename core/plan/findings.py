@@ -39,6 +39,7 @@ CATALOGUE: Mapping[str, tuple[Severity, str]] = MappingProxyType(
         "rf-change": (Severity.UNSAFE, "the number of replicas changes"),
         "rack-spread": (Severity.UNSAFE, "replicas over fewer racks, or less evenly"),
         "disk": (Severity.UNSAFE, "too little free disk where replicas arrive"),
+        "log-dirs": (Severity.UNSAFE, "a log dir is asked for, which trimtab leaves to the broker"),
         "never": (Severity.UNSAFE, "the throttle is below what is produced meanwhile"),
         "cruise-control": (Severity.UNSAFE, "Cruise Control works here and may cancel moves"),
         "rack-unknown": (Severity.UNWISE, "a broker without a rack among brokers with racks"),

@@ -16,12 +16,17 @@ from core.cluster.state import ClusterState, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One partition's part of a plan: from the ordered replicas `before` to `after`."""
+    """One partition's part of a plan: from the ordered replicas `before` to `after`.
+
+    `log_dirs` has one entry for each of `after` where a plan file asks for log dirs of new
+    replicas, `any` elsewhere; None when it asks for none.
+    """
 
     tp: TopicPartition
     before: tuple[int, ...]
     after: tuple[int, ...]
     topic_id: str | None = None
+    log_dirs: tuple[str, ...] | None = None
 
     @property
     def adding(self) -> tuple[int, ...]:
@@ -46,7 +51,7 @@ class Move:
         return not self.adding and not self.removing and self.before != self.after
 
     def inverse(self) -> Move:
-        return replace(self, before=self.after, after=self.before)
+        return replace(self, before=self.after, after=self.before, log_dirs=None)
 
 
 @dataclass(frozen=True)

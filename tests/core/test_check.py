@@ -109,6 +109,11 @@ CASES = {
         {"size_bytes": 100 * MB, "disk_bytes": (1000 * MB, 200 * MB)},
         ["disk-fuller"],
     ),
+    "log-dirs": (
+        [0, 3],
+        {"move": Move(tp("t-0"), (0, 2), (0, 3), None, ("any", "/d3"))},
+        ["log-dirs"],
+    ),
     "size-unknown": ([0, 3], {"size_bytes": None}, ["size-unknown"]),
     "load-unknown": ([0, 3], {"load": {}}, ["load-unknown"]),
     "hotter-broker": ([0, 3], {"load": {"t-0": 5.0 * MB} | dict.fromkeys(BEFORE, 1.0 * MB)}, []),

@@ -12,14 +12,8 @@ from test_plan import plans
 from core.cluster.state import Topic
 from core.errors import DocumentError, ExitCode
 from core.plan.plan import Move, Plan
-from core.plan.reassignment import (
-    compact,
-    dump,
-    read_document,
-    read_plan,
-    to_document,
-    to_kafka,
-)
+from core.plan.plan_document import read_document
+from core.plan.reassignment import compact, dump, read_plan, to_document, to_kafka
 
 STATE = cluster(
     {"foo-0": [0, 1, 2], "foo-1": [1, 2, 0], "bar-0": [2, 3]},
@@ -124,7 +118,7 @@ REFUSED = {
     "replicas absent": (partitions({"topic": "t", "partition": 0}), "found nothing"),
     "broker beyond an int": (partitions(row(replicas=[2**31])), "found 2147483648"),
     "log dirs short": (partitions(row(log_dirs=["any"])), "3 replicas and 1 log_dirs"),
-    "log dir chosen": (partitions(row(log_dirs=["any", "/d1", "any"])), "log dir /d1"),
+    "log dir a number": (partitions(row(log_dirs=["any", 1, "any"])), "expected a text, found 1"),
     "missing topic": (partitions(row(topic="baz")), "topic baz, which the cluster does not have"),
     "missing partition": (partitions(row(partition=7)), "foo has 2 partitions"),
     "missing broker": (partitions(row(replicas=[0, 9])), "broker 9, which the cluster does not"),
@@ -165,3 +159,30 @@ def test_files_that_cannot_be_read(tmp_path):
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DocumentError, match="byte 0 is not UTF-8"):
         read_plan(binary)
+
+
+PLACED = cluster({"foo-0": [0, 1, 2]}, brokers=range(5), size_bytes=1)
+
+
+def test_a_rollback_file_of_kafkas_tool_names_log_dirs():
+    """Replicas that stay are where it says; what a new one gets is for a check to speak about."""
+    text = partitions(row(replicas=[0, 1, 3], log_dirs=["/data", "any", "/d3"]))
+    (move,) = read_plan(text, PLACED)
+    assert (move.after, move.log_dirs) == ((0, 1, 3), ("any", "any", "/d3"))
+    assert to_kafka(Plan.of([move]))["partitions"][0]["log_dirs"] == ["any", "any", "/d3"]
+    (only_stays,) = read_plan(
+        partitions(row(replicas=[0, 1, 3], log_dirs=["/data", "/data", "any"])), PLACED
+    )
+    assert only_stays.log_dirs is None
+
+
+@pytest.mark.parametrize("replicas", [[0, 1, 2], [0, 1, 3]])
+def test_moves_between_log_dirs_are_refused(replicas):
+    text = partitions(row(replicas=replicas, log_dirs=["/d9", "any", "any"]))
+    with pytest.raises(DocumentError, match="on broker 0 to log dir /d9"):
+        read_plan(text, PLACED)
+
+
+def test_the_way_back_asks_for_no_log_dirs():
+    (move,) = read_plan(partitions(row(log_dirs=["any", "any", "/d3"])), PLACED).inverse()
+    assert move.log_dirs is None

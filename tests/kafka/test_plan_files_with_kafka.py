@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,8 @@ from core.cluster.state import TopicPartition
 from core.cluster.workload import create_topics, delete_topics, fill
 from core.errors import DocumentError
 from core.plan.plan import Plan
-from core.plan.reassignment import compact, dump, read_document, read_plan, to_kafka
+from core.plan.plan_document import read_document
+from core.plan.reassignment import compact, dump, read_plan, to_kafka
 from core.plan.verify import Standing, verify
 
 TOPIC = "plan-files"
@@ -74,6 +76,11 @@ def json_lines(printed: str) -> list[str]:
     return [line for line in printed.splitlines() if line.startswith("{")]
 
 
+def without_log_dirs(text: str) -> str:
+    """Return Kafka's JSON with `any` for the paths that it writes for what is in place now."""
+    return re.sub(r'"/[^"]*"', '"any"', text) + "\n"
+
+
 def test_kafkas_tool_carries_our_plan_out_and_we_read_its_way_back(client, kafkas_tool):
     state = client.describe()
     plan = Plan().with_move(state, P0, 2, 4).with_leader(state, P1, 3)
@@ -83,7 +90,7 @@ def test_kafkas_tool_carries_our_plan_out_and_we_read_its_way_back(client, kafka
     assert executed.returncode == 0, executed.stdout
     assert f"Successfully started partition reassignments for {P0},{P1}" in executed.stdout
     (rollback,) = json_lines(executed.stdout)
-    assert rollback + "\n" == compact(to_kafka(plan.inverse()))
+    assert without_log_dirs(rollback) == compact(to_kafka(plan.inverse()))
 
     wait_until_done(client, read_document(dump(plan)).targets)
     verified = kafkas_tool.run("--verify", "--preserve-throttles", text=dump(plan))
@@ -91,7 +98,9 @@ def test_kafkas_tool_carries_our_plan_out_and_we_read_its_way_back(client, kafka
     assert f"Reassignment of partition {P1} is completed." in verified.stdout
 
     back = read_plan(rollback, client.describe())
-    assert back.moves == plan.inverse().moves
+    assert [(move.tp, move.before, move.after) for move in back] == [
+        (move.tp, move.before, move.after) for move in plan.inverse()
+    ]
     client.alter_reassignments({move.tp: move.after for move in back})
     wait_until_done(client, read_document(rollback).targets)
 

@@ -469,6 +469,10 @@ class MapScreen(DashboardScreen):
         self.hush()
         self.show(self.session)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave digits to the app (screens 1 to 4) unless something is being carried."""
+        return action != "digit" or self.carry is not None
+
     def action_digit(self, digit: str) -> None:
         """Carry to the broker whose id is typed; digits within a moment make one id."""
         model = self.model

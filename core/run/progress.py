@@ -238,7 +238,8 @@ def _move(
             if history.ended is not None:
                 state, why = MoveState.CANCELLED, "not started"
         case Phase.DONE:
-            state, moved = MoveState.DONE, total or arrived
+            state = MoveState.DONE
+            moved = total = arrived if total is None else total
         case Phase.FAILED:
             state = MoveState.FAILED
         case Phase.CANCELLED:
@@ -246,7 +247,8 @@ def _move(
         case Phase.SUBMITTING | Phase.SUBMITTED:
             rate = _rate(m, track)
             stuck = _stuck(history, m, track, down)
-            state, why = (MoveState.STUCK, stuck) if stuck else (MoveState.MOVING, "")
+            state = MoveState.STUCK if stuck else MoveState.MOVING
+            why = stuck or _slowed(history, m)
             if rate and total is not None and not stuck:
                 left = max(0.0, total - moved) / rate
     return MoveProgress(
@@ -296,10 +298,6 @@ def _stuck(
     idle = newest.at.timestamp() - newest.since
     whole = newest.size_bytes is not None and newest.bytes >= newest.size_bytes * len(m.move.adding)
     if idle >= STUCK_SECONDS and not whole:
-        for broker in m.move.adding:
-            rate = _limit(history, broker, Side.FOLLOWER)
-            if rate is not None and rate.rate_bytes_per_s is None:
-                return f"b{broker} has a quota that is not ours"
         if newest.leader is not None and newest.leader in down:
             return f"b{newest.leader}, its leader, is down"
         return "no byte has come"
@@ -308,6 +306,17 @@ def _stuck(
         grown = (newest.size_bytes - first.size_bytes) * len(m.move.adding)
         if grown > 0 and grown >= newest.bytes - first.bytes and not whole:
             return "throttle below what is produced"
+    return ""
+
+
+def _slowed(history: History, m: MoveHistory) -> str:
+    """Return which lower quota of somebody else's slows a move; "" for none."""
+    for broker in m.move.adding:
+        limit = _limit(history, broker, Side.FOLLOWER)
+        if limit is not None and limit.rate_bytes_per_s is None:
+            rate = limit.limit_bytes_per_s
+            if rate is not None and rate < history.rate_bytes_per_s:
+                return f"b{broker} quota {format_rate(rate)}, not ours"
     return ""
 
 

@@ -1,0 +1,302 @@
+"""What a journal's fold says of a run: bytes, rates, time left, why it is stuck, what it left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from run_help import MB, Run, cluster, plan_of, set_config
+
+from core.cluster.client import FOLLOWER_RATE, Resource
+from core.cluster.state import TopicPartition
+from core.run.journal import Kind, Record, Sample
+from core.run.progress import (
+    Level,
+    MoveState,
+    RunState,
+    RunView,
+    minutes_left,
+    read_run,
+    run_view,
+    summary,
+)
+from core.run.step import NoteEnded, Poll
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+Start = Callable[..., Run]
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    runs: list[Run] = []
+
+    def begin(*args: Any, **kwargs: Any) -> Run:
+        runs.append(Run(*args, **kwargs))
+        return runs[-1]
+
+    yield begin
+    for run in runs:
+        run.journal.close()
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "total", "done", "minutes"),
+    [
+        (1, 1000, 10, 2),
+        (60, 1000, 10, 99),
+        (60, 1000, 500, 1),
+        (60, 10**6, 100, 9999),
+        (60, 1000, 990, 0),
+        (1000, 1000, 10, 1650),
+        (60, 1000, 0, None),
+    ],
+)
+def test_minutes_left_as_strimzi_counts_them(
+    elapsed: int, total: int, done: int, minutes: int | None
+) -> None:
+    assert minutes_left(elapsed, total, done) == minutes
+
+
+# -- folding by hand ------------------------------------------------------------------------------
+
+
+def records(*later: tuple[Kind, dict[str, Any]], moves: int = 2) -> list[Record]:
+    created = {
+        "run": "0101-120000",
+        "cluster_id": "c",
+        "cluster_name": "prod-eu",
+        "address": {"bootstrap": "b:9092", "command_config": None},
+        "moves": [
+            {"topic": "t", "partition": p, "before": [7, 1], "after": [12, 1], "topic_id": None}
+            for p in range(moves)
+        ],
+        "notes": [],
+        "options": {
+            "rate_bytes_per_s": 50 * MB,
+            "allow": [],
+            "override_rates": False,
+            "batch_size": 200,
+        },
+        "estimate": {"seconds": 60.0},
+        "who": "ann",
+        "host": "here",
+    }
+    preflight = {"sizes": [1000 * MB] * moves, "leaders": [7] * moves, "min_insync": {}, "said": []}
+    submitted = {"batch": 0, "moves": list(range(moves))}
+    return [
+        Record(1, NOON, Kind.CREATED, created),
+        Record(2, NOON, Kind.PREFLIGHT, preflight),
+        Record(3, NOON, Kind.SUBMITTING, submitted),
+        Record(4, NOON, Kind.SUBMITTED, submitted),
+        *(Record(5 + i, NOON, kind, payload) for i, (kind, payload) in enumerate(later)),
+    ]
+
+
+def sample(
+    second: float,
+    *arrived: int,
+    since: float | None = None,
+    down: tuple[int, ...] = (),
+    size: int = 1000 * MB,
+) -> Sample:
+    at = NOON + timedelta(seconds=second)
+    last = (NOON + timedelta(seconds=second if since is None else since)).timestamp()
+    entries = [[i, size, 7, [bytes], last] for i, bytes in enumerate(arrived)]
+    return Sample(at, {"moves": entries, "down": list(down)})
+
+
+def view(*samples: Sample, living: bool = True, later: Any = ()) -> RunView:
+    return run_view(records(*later), samples, living=living)
+
+
+def test_bytes_count_inside_a_partition() -> None:
+    seen = view(sample(1, 10 * MB, 0), sample(11, 110 * MB, 100 * MB))
+    assert (seen.moved_bytes, seen.total_bytes) == (210 * MB, 2000 * MB)
+    assert [m.moved_bytes for m in seen.moves] == [110 * MB, 100 * MB]
+
+
+def test_rates_now_are_over_a_quota_window_and_average_over_the_whole() -> None:
+    seen = view(*(sample(s, s * MB, 0) for s in range(1, 21)), sample(40, 240 * MB, 0))
+    (first, _) = seen.moves
+    assert first.bytes_per_s is None or first.bytes_per_s >= 0
+    seen = view(*(sample(s, max(0, s - 20) * 10 * MB, 0) for s in range(1, 41)))
+    assert seen.moves[0].bytes_per_s == 10 * MB
+    assert seen.average_bytes_per_s == 5 * MB
+
+
+def test_before_the_first_byte_the_estimate_says_what_is_left() -> None:
+    assert view().left_seconds == 60.0
+    assert view(sample(10, 0, 0)).left_seconds == 50.0
+
+
+def test_a_log_that_grows_may_make_progress_go_backwards() -> None:
+    first = view(sample(10, 900 * MB, 900 * MB))
+    second = view(sample(10, 900 * MB, 900 * MB), sample(11, 900 * MB, 900 * MB, size=2000 * MB))
+    assert second.total_bytes == 2 * first.total_bytes
+    assert second.moved_bytes == first.moved_bytes
+
+
+@pytest.mark.parametrize(
+    ("samples", "state", "why"),
+    [
+        ([sample(40, 10 * MB, 10 * MB)], MoveState.MOVING, ""),
+        ([sample(40, 10 * MB, 10 * MB, since=15)], MoveState.MOVING, ""),
+        ([sample(40, 10 * MB, 10 * MB, since=5)], MoveState.STUCK, "no byte has come"),
+        ([sample(5, 10 * MB, 10 * MB, down=(12,))], MoveState.STUCK, "b12 is down"),
+        (
+            [sample(40, 10 * MB, 10 * MB, since=5, down=(7,))],
+            MoveState.STUCK,
+            "b7, its leader, is down",
+        ),
+        (
+            [sample(s, s * MB, s * MB, size=(1000 + 2 * s) * MB) for s in range(1, 40)],
+            MoveState.STUCK,
+            "throttle below what is produced",
+        ),
+        (
+            [sample(s, 2 * s * MB, s * MB, size=(1000 + s) * MB) for s in range(1, 40)],
+            MoveState.MOVING,
+            "",
+        ),
+    ],
+)
+def test_why_a_move_is_stuck(samples: list[Sample], state: MoveState, why: str) -> None:
+    first = view(*samples).moves[0]
+    assert (first.state, first.why) == (state, why)
+
+
+def test_a_run_whose_process_died_says_what_it_left() -> None:
+    intent = {
+        "batch": 0,
+        "lists": [{"topic": "t", "side": "leader", "prior": None, "pairs": ["0:7", "0:12"]}],
+        "rates": [
+            {
+                "broker": 12,
+                "side": "follower",
+                "prior": None,
+                "source": "DEFAULT",
+                "rate_bytes_per_s": 50 * MB,
+            },
+            {
+                "broker": 9,
+                "side": "follower",
+                "prior": "1",
+                "source": "BROKER",
+                "rate_bytes_per_s": None,
+            },
+        ],
+        "foreign": [],
+    }
+    later = ((Kind.THROTTLE_INTENT, intent),)
+    assert view(living=True, later=later).leftovers is None
+    seen = view(living=False, later=later)
+    assert seen.state is RunState.DIED
+    assert seen.leftovers is not None
+    assert seen.leftovers.moves == (TopicPartition("t", 0), TopicPartition("t", 1))
+    assert seen.leftovers.lists == (("t", "leader", ("0:7", "0:12")),)
+    assert seen.leftovers.rates == ((12, "follower", 50 * MB),)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0.1, 30),
+            st.lists(st.integers(0, 2000), min_size=2, max_size=2),
+            st.integers(0, 2000),
+            st.booleans(),
+        ),
+        max_size=20,
+    ),
+    st.booleans(),
+)
+def test_whatever_samples_say_the_view_makes_sense(
+    steps: list[tuple[float, list[int], int, bool]], done: bool
+) -> None:
+    second, samples = 0.0, []
+    for gap, arrived, size, down in steps:
+        second += gap
+        samples.append(
+            sample(second, *(a * MB for a in arrived), down=(12,) if down else (), size=size * MB)
+        )
+    moved = {
+        "moves": [{"index": 0, "phase": "done", "why": "", "leader": 12}],
+        "stop": "",
+    }
+    seen = view(*samples, later=((Kind.MOVED, moved),) if done else ())
+    assert 0 <= seen.moved_bytes <= seen.total_bytes
+    assert seen.done == done
+    assert seen.left_seconds is not None
+    assert seen.left_seconds >= 0
+    if seen.left_range is not None:
+        low, high = seen.left_range
+        assert 0 <= low <= high
+    for m in seen.moves:
+        assert m.moved_bytes <= (m.total_bytes or 0)
+        assert m.bytes_per_s is None or m.bytes_per_s >= 0
+    assert summary(seen).moved_bytes == seen.moved_bytes
+
+
+# -- on a simulated cluster -----------------------------------------------------------------------
+
+
+def test_progress_follows_the_bytes_and_the_limits(start: Start) -> None:
+    client = cluster({"t": [(1,), (2,)]}, size_bytes=60 * MB)
+    run = start(client, plan_of(client, {("t", 0): (3,), ("t", 1): (3,)}), rate=5 * MB)
+    seen: list[RunView] = []
+
+    def look(step: Any) -> bool:
+        seen.append(run.view())
+        return isinstance(step, NoteEnded)
+
+    run.until(look)
+    moved = [view.moved_bytes for view in seen]
+    assert moved == sorted(moved)
+    assert len(set(moved)) > 10
+    halfway = next(view for view in seen if view.moved_bytes > 60 * MB)
+    left = client.elapsed_seconds - halfway.elapsed_seconds
+    assert halfway.left_seconds == pytest.approx(left, rel=0.25)
+    assert halfway.left_range is not None
+    assert halfway.left_range[0] * 0.9 <= left <= halfway.left_range[1] * 1.1
+    receiving = next(b for b in halfway.brokers if b.side == "receives")
+    assert receiving.broker == 3
+    assert receiving.bytes_per_s == pytest.approx(5 * MB, rel=0.2)
+    assert receiving.limit_bytes_per_s == 5 * MB
+
+
+def test_a_foreign_quota_that_slows_a_move_is_named(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=200 * MB)
+    set_config(client, Resource.broker(3), FOLLOWER_RATE, "1000000")
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > 30)
+    (slow,) = run.view().moves
+    assert (slow.state, slow.why) == (MoveState.MOVING, "b3 quota 1.0 MB/s, not ours")
+
+
+def test_the_story_is_told_in_plain_words(start: Start) -> None:
+    client = cluster({"t": [(1, 2)], "u": [(1, 2, 3)]})
+    run = start(client, plan_of(client, {("t", 0): (4, 2), ("u", 0): (3, 1, 2)}))
+    run.to_the_end()
+    story = [event.text for event in run.view().events]
+    assert story[:3] == [
+        "journal opened; original order of 2 partitions kept",
+        "throttles set and read back on brokers 1 2 4; before: all unset",
+        "batch 1 of 1 submitted: 2 partitions",
+    ]
+    assert "u-0 done: re-ordered, 3 first as planned" in story
+    assert "t-0 done: in ISR, 4 first as planned" in story
+    assert story[-1].startswith("done: 2 of 2 partitions, 20 MB in ")
+    assert run.view().events[-1].level is Level.GOOD
+
+
+def test_reading_a_journal_gives_the_same_view_as_the_process_has(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]})
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run.to_the_end()
+    assert read_run(client.describe().cluster_id, run.view().run) == run.view()

@@ -1,0 +1,280 @@
+"""What a run does next, decided from the journal's fold and what the cluster shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from run_help import move
+
+from core.cluster.client import ConfigSource
+from core.cluster.state import PartitionRow, Reassignment, TopicPartition
+from core.plan.plan import Move
+from core.run.history import BatchThrottle, History, MoveHistory, Outcome, Phase
+from core.run.step import (
+    CANCELLED_ELSEWHERE,
+    CHANGED_ELSEWHERE,
+    GONE,
+    Cancel,
+    End,
+    Ending,
+    IntendThrottles,
+    NoteEnded,
+    Observed,
+    Poll,
+    Preflight,
+    RemovePairs,
+    Reorder,
+    RestoreRates,
+    SetThrottles,
+    Step,
+    Submit,
+    next_step,
+)
+from core.run.throttle import ListIntent, RateIntent, Side
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+TP = TopicPartition("foo", 1)
+ALIVE = frozenset(range(10))
+
+
+def history(*moves: Move, phase: Phase = Phase.QUEUED, **more: Any) -> History:
+    return History(
+        **{
+            "run": "r",
+            "cluster_id": "c",
+            "cluster_name": "c",
+            "bootstrap": "b",
+            "command_config": None,
+            "rate_bytes_per_s": 100,
+            "override_rates": False,
+            "allowed": frozenset(),
+            "estimate": None,
+            "who": "ann",
+            "host": "here",
+            "created_at": NOON,
+            "moves": [MoveHistory(m, batch=0, phase=phase) for m in moves],
+            "batch_size": 200,
+            "preflight": True,
+            **more,
+        }
+    )
+
+
+def observed(
+    replicas: tuple[int, ...] | None,
+    isr: tuple[int, ...] | None = None,
+    *,
+    listed: Reassignment | None = None,
+    steady: float = 0.0,
+    alive: frozenset[int] = ALIVE,
+    others: Mapping[TopicPartition, Reassignment] | None = None,
+) -> Observed:
+    """Return a cluster that shows partition foo-1 like this; None for no such partition."""
+    rows = {}
+    if replicas is not None:
+        leader = (isr or replicas)[0]
+        rows[TP] = PartitionRow("foo", 1, leader, replicas, replicas if isr is None else isr)
+    flying = dict(others or {}) | ({TP: listed} if listed else {})
+    return Observed(flying, rows, alive, {TP: steady})
+
+
+MOVE = move("foo", 1, (3, 2, 1), (0, 2, 1))
+LISTED = Reassignment((0, 2, 1, 3), (0,), (3,))
+FLYING = observed((0, 2, 1, 3), (3, 2, 1), listed=LISTED)
+
+
+@pytest.mark.parametrize(
+    ("past", "expected"),
+    [
+        ({"preflight": False}, Preflight()),
+        ({}, IntendThrottles(0)),
+        ({"throttles": {0: BatchThrottle((), ())}}, SetThrottles(0)),
+        ({"throttles": {0: BatchThrottle((), (), set=True)}}, Submit((0,))),
+        ({"rate_bytes_per_s": -1}, Submit((0,))),
+    ],
+)
+def test_the_order_up_to_the_submission(past: dict[str, Any], expected: Step) -> None:
+    assert next_step(history(MOVE, **past), observed((3, 2, 1))) == expected
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        pytest.param(FLYING, Poll(), id="in flight"),
+        pytest.param(
+            observed((0, 2, 1)),
+            NoteEnded((Ending(0, Phase.DONE, leader=0),)),
+            id="unlisted, as planned, in sync",
+        ),
+        pytest.param(
+            observed((0, 2, 1), (2, 1)),
+            Poll("foo-1 has moved, but broker 0 is not in its ISR"),
+            id="not in sync yet",
+        ),
+        pytest.param(observed((2, 0, 1)), Poll(), id="another order, perhaps only late"),
+        pytest.param(
+            observed((2, 0, 1), steady=5),
+            NoteEnded(
+                (Ending(0, Phase.FAILED, CHANGED_ELSEWHERE, 2),), f"foo-1 {CHANGED_ELSEWHERE}"
+            ),
+            id="another order for good",
+        ),
+        pytest.param(observed((3, 2, 1)), Poll(), id="as before, perhaps only late"),
+        pytest.param(
+            observed((3, 2, 1), steady=5),
+            NoteEnded(
+                (Ending(0, Phase.FAILED, CANCELLED_ELSEWHERE, 3),), f"foo-1 {CANCELLED_ELSEWHERE}"
+            ),
+            id="as before for good",
+        ),
+        pytest.param(
+            observed((5, 2, 1, 3), listed=Reassignment((5, 2, 1, 3), (5,), (3,)), steady=5),
+            NoteEnded((Ending(0, Phase.FAILED, CHANGED_ELSEWHERE),), f"foo-1 {CHANGED_ELSEWHERE}"),
+            id="overridden",
+        ),
+        pytest.param(
+            observed(None, steady=5), NoteEnded((Ending(0, Phase.CANCELLED, GONE),)), id="deleted"
+        ),
+        pytest.param(
+            observed((0, 2, 1, 3), listed=LISTED, alive=frozenset((1, 2, 3))),
+            Poll("broker 0 is down: foo-1 waits for it"),
+            id="destination down",
+        ),
+    ],
+)
+def test_what_becomes_of_a_submitted_move(seen: Observed, expected: Step) -> None:
+    assert next_step(history(MOVE, phase=Phase.SUBMITTED), seen) == expected
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        pytest.param(FLYING, Poll(), id="it arrived"),
+        pytest.param(
+            observed((0, 2, 1)), NoteEnded((Ending(0, Phase.DONE, leader=0),)), id="it is done"
+        ),
+        pytest.param(observed((3, 2, 1)), Poll(), id="perhaps it comes"),
+        pytest.param(observed((3, 2, 1), steady=5), Submit((0,)), id="it was lost"),
+    ],
+)
+def test_a_submission_without_an_answer(seen: Observed, expected: Step) -> None:
+    assert next_step(history(MOVE, phase=Phase.SUBMITTING), seen) == expected
+
+
+def test_a_move_of_somebody_else_is_never_overridden() -> None:
+    seen = observed((5, 2, 1, 3), listed=Reassignment((5, 2, 1, 3), (5,), (3,)))
+    step = next_step(history(MOVE, throttles={0: BatchThrottle((), (), set=True)}), seen)
+    assert step == NoteEnded((Ending(0, Phase.FAILED, "is being moved by somebody else", 5),))
+
+
+def test_no_batch_starts_while_a_partition_is_under_min_insync() -> None:
+    step = next_step(history(MOVE, min_insync={"foo": 2}), observed((3, 2, 1), (3,)))
+    assert step == Poll("foo-1 has fewer than 2 replicas in sync: no further batch starts")
+
+
+# -- cancelling, Kafka's cases --------------------------------------------------------------------
+
+
+def cancelled(m: Move, seen: Observed, *, sent: bool = False, min_insync: int = 1) -> Step:
+    past = history(m, phase=Phase.SUBMITTED, cancel_requested=True, min_insync={"foo": min_insync})
+    past.moves[0].cancel_sent = sent
+    return next_step(past, seen)
+
+
+WIDE = move("foo", 1, (3, 2, 1), (4, 5))
+WIDE_LISTED = Reassignment((4, 5, 3, 2, 1), (4, 5), (3, 2, 1))
+
+
+@pytest.mark.parametrize(
+    ("isr", "min_insync", "clean"),
+    [((4, 5, 2), 1, True), ((4, 5, 2), 2, False), ((4, 5), 1, False)],
+)
+def test_a_cancel_is_sent_only_when_it_would_be_clean(
+    isr: tuple[int, ...], min_insync: int, clean: bool
+) -> None:
+    seen = observed((4, 5, 3, 2, 1), isr, listed=WIDE_LISTED)
+    step = cancelled(WIDE, seen, min_insync=min_insync)
+    if clean:
+        assert step == Cancel((0,))
+    else:
+        assert isinstance(step, Poll)
+        assert "cannot be cancelled" in step.waiting
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reverted"),
+    [
+        ((3, 2, 1), (0, 2, 1), (2, 1, 3)),
+        ((4, 3, 2), (1, 2, 3, 4, 0), (2, 3, 4)),
+    ],
+)
+def test_the_journalled_order_is_submitted_after_a_cancel(
+    before: tuple[int, ...], after: tuple[int, ...], reverted: tuple[int, ...]
+) -> None:
+    m = move("foo", 1, before, after)
+    assert cancelled(m, observed(reverted), sent=True) == Reorder((0,))
+    assert cancelled(m, observed(before), sent=True) == NoteEnded(
+        (Ending(0, Phase.CANCELLED, "cancelled, order as before", before[0]),)
+    )
+
+
+def test_a_cancel_that_is_on_its_way_is_waited_for_and_then_repeated() -> None:
+    assert cancelled(MOVE, FLYING, sent=True) == Poll()
+    late = observed((0, 2, 1, 3), (3, 2, 1), listed=LISTED, steady=5)
+    assert cancelled(MOVE, late, sent=True) == Cancel((0,))
+
+
+def test_a_move_that_was_done_before_the_cancel_came_stays_done() -> None:
+    step = cancelled(MOVE, observed((0, 2, 1)))
+    assert step == NoteEnded((Ending(0, Phase.DONE, leader=0),))
+
+
+# -- giving back ----------------------------------------------------------------------------------
+
+
+def rate(broker: int, side: Side) -> RateIntent:
+    return RateIntent(broker, side, None, ConfigSource.DEFAULT, 100)
+
+
+def test_pairs_go_before_rates_and_rates_before_the_end() -> None:
+    past = history(MOVE, phase=Phase.DONE)
+    past.lists = {("foo", Side.LEADER): ListIntent("foo", Side.LEADER, None, ("1:0", "1:2"))}
+    past.rates = {(0, Side.LEADER): rate(0, Side.LEADER)}
+    seen = observed((0, 2, 1))
+    assert next_step(past, seen) == RemovePairs((("foo", Side.LEADER, ("1:0", "1:2")),))
+    past.lists = {}
+    assert next_step(past, seen) == RestoreRates(((0, Side.LEADER),))
+    past.rates = {}
+    assert next_step(past, seen) == End(Outcome.DONE)
+
+
+def test_a_foreign_move_that_began_meanwhile_keeps_the_rate_it_runs_under() -> None:
+    past = history(MOVE, phase=Phase.DONE)
+    past.rates = {(5, Side.FOLLOWER): rate(5, Side.FOLLOWER)}
+    foreign = {TopicPartition("bar", 0): Reassignment((1, 5), (5,), ())}
+    seen = observed((0, 2, 1), others=foreign)
+    assert next_step(past, seen) == Poll("bar-0, not ours, still uses the throttle of broker 5")
+    past.foreign_before = frozenset(foreign)
+    assert next_step(past, seen) == RestoreRates(((5, Side.FOLLOWER),))
+
+
+@pytest.mark.parametrize(
+    ("phases", "past", "outcome"),
+    [
+        ((Phase.DONE, Phase.DONE), {}, Outcome.DONE),
+        ((Phase.DONE, Phase.FAILED), {}, Outcome.INCOMPLETE),
+        ((Phase.FAILED, Phase.FAILED), {}, Outcome.FAILED),
+        ((Phase.DONE, Phase.CANCELLED), {"cancel_requested": True}, Outcome.CANCELLED),
+        ((Phase.DONE, Phase.DONE), {"cancel_requested": True}, Outcome.DONE),
+    ],
+)
+def test_how_it_ends(phases: tuple[Phase, ...], past: dict[str, Any], outcome: Outcome) -> None:
+    run = history(MOVE, move("foo", 2, (1,), (2,)), **past)
+    for m, phase in zip(run.moves, phases, strict=True):
+        m.phase = phase
+    step = next_step(run, observed((0, 2, 1)))
+    assert isinstance(step, End)
+    assert step.outcome is outcome

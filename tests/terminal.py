@@ -50,11 +50,11 @@ class Terminal:
         """Read for at most `seconds` or until something came; returns the bytes read."""
         if self._ended:
             return 0
-        ready, _, _ = select.select([self._child.fd], [], [], seconds)
+        ready, _, _ = select.select([self._child.child_fd], [], [], seconds)
         if not ready:
             return 0
         try:
-            data = os.read(self._child.fd, 65536)
+            data = os.read(self._child.child_fd, 65536)
         except OSError:
             data = b""
         if not data:

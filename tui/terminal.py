@@ -27,7 +27,7 @@ def prepare() -> None:
 
     Raises UsageError when there is no terminal to draw on.
     """
-    if not sys.stdout.isatty() or not sys.stdin.isatty():
+    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         raise UsageError(
             "The dashboard needs a terminal.",
             next="Without one, `trimtab … show` prints the heat map as text.",

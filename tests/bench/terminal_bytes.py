@@ -1,0 +1,168 @@
+"""Counts the bytes that the map writes to a terminal: idle, one cell changed, one row scrolled.
+
+`python -m tests.bench.terminal_bytes [--seconds 10] [--size 120x40]` prints JSON. The dashboard
+runs in a pty on a simulated cluster that is read each second, as a live one is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+from core.cluster.state import ClusterState
+from core.load.snapshot import Float64
+from tests.terminal import Terminal
+
+QUIET_SECONDS = 0.6
+"""Silence after which a reaction is taken to be over."""
+BUDGETS = {"idle_10_s": 1000, "one_cell": 400, "one_row_scrolled": 16_000}
+
+
+def measure(columns: int = 120, lines: int = 40, idle_seconds: float = 10.0) -> dict[str, int]:
+    """Return the bytes of each case."""
+    argv = [sys.executable, "-m", "tests.bench.terminal_bytes", "--child"]
+    environment = {"NO_COLOR": "", "TEXTUAL_ANIMATIONS": "none", "TEXTUAL_FPS": "30"}
+    with Terminal(argv, columns=columns, lines=lines, environment=environment) as terminal:
+        # The suggestion is worked out once the cursor rests; it belongs to the first paint.
+        terminal.wait_for("try ")
+        terminal.settle(quiet=QUIET_SECONDS)
+        found = {"first_paint": terminal.received}
+        found["idle_10_s"] = round(terminal.read_for(idle_seconds) * 10 / idle_seconds)
+        os.kill(terminal.pid, signal.SIGUSR1)
+        found["one_cell"] = terminal.settle(quiet=QUIET_SECONDS)
+        os.kill(terminal.pid, signal.SIGUSR2)
+        found["one_rate"] = terminal.settle(quiet=QUIET_SECONDS)
+        terminal.send("j" * (lines - 12))
+        terminal.settle(quiet=QUIET_SECONDS)
+        terminal.send("j")
+        found["one_row_scrolled"] = terminal.settle(quiet=QUIET_SECONDS)
+        terminal.send("k")
+        found["cursor_one_row_up"] = terminal.settle(quiet=QUIET_SECONDS)
+        terminal.send("q")
+    return found
+
+
+# -- the dashboard in the pty ----------------------------------------------------------------------
+
+
+def child() -> None:
+    """Show a simulated cluster, read each second.
+
+    SIGUSR1 changes the number in one cell and nothing else that is shown, SIGUSR2 one partition's
+    rate by 2 MB/s with all that follows: its row, the broker's totals, skews.
+    """
+    from dataclasses import replace
+
+    import numpy as np
+
+    from core.cluster.simulated import SimulatedCluster
+    from core.cluster.simulated_demo import demo_spec
+    from core.load.snapshot import Load, Source
+    from tui.app import TrimtabApp
+    from tui.feed import Deliver, Event, PictureSeen
+    from tui.session import Freshness, Session
+
+    cluster = SimulatedCluster(demo_spec(seed=7), 7)
+    state = cluster.describe()
+    state = state.with_logs(cluster.log_dirs([broker.id for broker in state.brokers]))
+    rates = {
+        (topic.name, n): partition.in_bytes_per_s
+        for topic in cluster.spec.topics
+        for n, partition in enumerate(topic.partitions)
+    }
+    known = np.array([rates[tuple(state.tp(i))] for i in range(state.partition_count)])
+
+    class BenchFeed:
+        """What a live feed does, without a cluster: a new picture each second."""
+
+        def __init__(self) -> None:
+            self.stopped = threading.Event()
+            self.added = np.zeros(len(known))
+
+        def attach(self, deliver: Deliver) -> None:
+            def work() -> None:
+                while not self.stopped.is_set():
+                    deliver(self.picture())
+                    self.stopped.wait(1.0)
+
+            threading.Thread(target=work, daemon=True).start()
+
+        def picture(self) -> Event:
+            changed = known + self.added
+            load = Load(changed, changed * 1.4, changed, Source.SPARK, state.fetched_at)
+            now = time.monotonic()
+            return PictureSeen(
+                replace(state), load, None, Freshness(now, 1.0), Freshness(now - 61, 60.0)
+            )
+
+        def painted(self) -> None: ...
+
+        def refresh(self) -> None: ...
+
+        def pause(self, paused: bool) -> None: ...
+
+        def stop(self) -> None:
+            self.stopped.set()
+
+    feed = BenchFeed()
+
+    def one_cell(*_: object) -> None:
+        row, more = unseen_elsewhere(state, known)
+        feed.added[row] += more
+
+    def one_rate(*_: object) -> None:
+        feed.added[state.partitions_of("payments.v2").start] += 2e6
+
+    signal.signal(signal.SIGUSR1, one_cell)
+    signal.signal(signal.SIGUSR2, one_rate)
+    TrimtabApp(Session("bench"), feed=feed).run()
+
+
+def unseen_elsewhere(state: ClusterState, rates: Float64) -> tuple[int, float]:
+    """Return a partition and what to add to its rate so that only its cell reads differently."""
+    from core.load.heat import Metric, Order, broker_totals, heat_map
+    from core.load.snapshot import Load, Source
+
+    def shown(rates: Float64) -> list[str]:
+        load = Load(rates, rates * 1.4, rates, Source.SPARK, state.fetched_at)
+        heat, totals = heat_map(state, load, Metric.IN), broker_totals(state, load)
+        order = heat.order(Order.EXCESS)[:20]
+        cells = [f"{v / 1e6:.0f}" for v in heat.values[order].ravel()]
+        rest = [heat.total[order] / 1e6, totals.values[Metric.IN] / 1e6]
+        rest += [totals.values[Metric.OUT] / 1e6]
+        skews = [f"{v:.1f}" for v in heat.skew[order]]
+        levels = heat.level[order].ravel().tolist()
+        return [*cells, *[f"{v:.0f}" for part in rest for v in part], *skews, *map(str, levels)]
+
+    before = shown(rates)
+    for topic in ("clicks", "sessions", "geo.pings", "recs.features", "ledger"):
+        for row in state.partitions_of(topic):
+            for more in (0.05e6, 0.15e6, 0.3e6):
+                changed = rates.copy()
+                changed[row] += more
+                after = shown(changed)
+                if sum(a != b for a, b in zip(before, after, strict=True)) == 1:
+                    return row, more
+    raise AssertionError("every change of a rate is seen in more than one place")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--size", default="120x40")
+    parser.add_argument("--child", action="store_true")
+    chosen = parser.parse_args()
+    if chosen.child:
+        child()
+        return
+    columns, lines = map(int, chosen.size.split("x"))
+    print(json.dumps(measure(columns, lines, chosen.seconds) | {"budgets": BUDGETS}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli.context import emit, json_option, say
+from core.cli.demo import sandbox_demo
 from core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ node_argument = click.argument("node", type=int, metavar="ID")
 @click.group()
 def sandbox() -> None:
     """Real Kafka brokers on this machine."""
+
+
+sandbox.add_command(sandbox_demo)
 
 
 @sandbox.command()

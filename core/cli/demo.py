@@ -1,0 +1,195 @@
+"""`trimtab demo` and `trimtab sandbox demo`: the product on a cluster made for it.
+
+With a terminal the dashboard opens, writable; without one the same story is told headless, by the
+public commands. Whatever was started is stopped at the end, whichever way it ends.
+"""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from core.cli.context import Context, Target, say, write_text
+from core.errors import ExitCode, TrimtabError
+
+if TYPE_CHECKING:
+    from core.cluster.connect import Address
+
+BROKERS = (1, 2, 3, 4)
+RACKS = 2
+BYTES_PER_S = 3e6
+SANDBOX = "demo"
+FIRST_SNAPSHOT_SECONDS = 180.0
+HEADLESS_SPEED = 30.0
+"""The simulated clock's speed without a terminal: a move of 40 GB takes seconds."""
+
+
+@click.command()
+@click.option(
+    "--seed", type=int, default=7, show_default=True, help="The same seed, the same cluster."
+)
+@click.option("--brokers", type=click.IntRange(3, 60), default=12, show_default=True)
+@click.option("--partitions", type=click.IntRange(100, 100_000), default=4180, show_default=True)
+@click.option("--speed", type=click.FloatRange(0.1, 600), help="Of its clock; 1 by default.")
+@click.pass_obj
+def demo(context: Context, seed: int, brokers: int, partitions: int, speed: float | None) -> int:
+    """Open the dashboard on a simulated cluster under load: no Java, no network."""
+    from core.load.simulated import start_simulator
+
+    with _ended_in_order():
+        pace = speed or (1.0 if _on_a_terminal() else HEADLESS_SPEED)
+        simulator = start_simulator(seed, brokers, partitions, pace)
+        try:
+            return _tell(_on(context, simulator.address, load=False), throttle="200MB/s")
+        finally:
+            simulator.stop()
+
+
+@click.command("demo")
+@click.pass_context
+def sandbox_demo(ctx: click.Context) -> int:
+    """Start real brokers under a skewed load, collector and Spark, and the dashboard on them."""
+    from core.cluster.sandbox.sandbox import Sandbox
+    from core.java import find_java
+
+    context = ctx.ensure_object(Context)
+    try:
+        find_java()
+    except TrimtabError as error:
+        say(f"{error.title} {error.next} This is the simulated cluster instead.")
+        return int(ctx.invoke(demo))
+    with _ended_in_order():
+        sandbox = Sandbox.up(SANDBOX, BROKERS, RACKS, replace=True, say=say)
+        try:
+            from core.cluster.connect import Address
+
+            sandbox.start_workload(BYTES_PER_S)
+            address = Address(sandbox.bootstrap)
+            with _load(address, sandbox.cluster_id):
+                return _tell(_on(context, address, load=True), throttle="10MB/s")
+        finally:
+            say("Stopping the brokers…")
+            sandbox.down()
+
+
+def _on(context: Context, address: Address, *, load: bool) -> Context:
+    """Return the context of the demo's own cluster, writable."""
+    return replace(context, target=Target(address, name=SANDBOX), write=True, no_load=not load)
+
+
+def _tell(context: Context, *, throttle: str) -> int:
+    """Open the dashboard, or tell the story headless; returns the exit code."""
+    if _on_a_terminal():
+        context.open_dashboard(context)
+        return ExitCode.DONE
+    return headless(context, throttle)
+
+
+def _on_a_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+@contextmanager
+def _load(address: Address, cluster_id: str) -> Iterator[None]:
+    """Run collector and pipeline while the demo lasts."""
+    from core.load.background import start_load, stop_load
+
+    start_load(address)
+    try:
+        yield
+    finally:
+        stop_load(cluster_id)
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let a hang-up or SIGTERM unwind the stack, so that what was started is stopped."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGHUP, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# -- without a terminal ----------------------------------------------------------------------------
+
+
+def headless(context: Context, throttle: str) -> int:
+    """Show, plan, estimate, apply and verify through the public commands; first failure ends it."""
+    say("Waiting for the first snapshot…")
+    _await_snapshot(context)
+    with tempfile.TemporaryDirectory(prefix="trimtab-demo-") as folder:
+        plan = Path(folder) / "plan.json"
+        steps = (
+            ["show"],
+            ["estimate", str(plan), "--throttle", throttle],
+            ["apply", str(plan), "--throttle", throttle, "--yes"],
+            ["verify", str(plan)],
+        )
+        for step in steps:
+            if step[0] == "estimate":
+                say(_write_plan(context, plan))
+            code = _run(context, step)
+            if code != ExitCode.DONE:
+                return code
+    return ExitCode.DONE
+
+
+def _run(context: Context, words: Sequence[str]) -> int:
+    """Run one public command on the demo's cluster, printing it as one would type it."""
+    from core.cli.main import run
+
+    assert context.target.address is not None
+    line = ["-b", context.target.address.bootstrap, "--cluster", SANDBOX, *words]
+    click.echo(f"\n$ trimtab {shlex.join(line)}")
+    return run(context.open_dashboard, line)
+
+
+def _await_snapshot(context: Context) -> None:
+    """Return once a snapshot is published; raises TrimtabError when none comes."""
+    from core.load.locate import newest_snapshot
+
+    with context.connected() as connection:
+        cluster_id = connection.client.describe().cluster_id
+    started = time.monotonic()
+    while newest_snapshot(cluster_id) is None:
+        if time.monotonic() - started > FIRST_SNAPSHOT_SECONDS:
+            raise TrimtabError(
+                f"No snapshot of load within {FIRST_SNAPSHOT_SECONDS:.0f} s.",
+                next="`trimtab pipeline status` says what the pipeline does.",
+            )
+        time.sleep(0.5)
+    say(f"First snapshot after {time.monotonic() - started:.0f} s.")
+
+
+def _write_plan(context: Context, path: Path) -> str:
+    """Write the plan of the one move that helps the hottest broker most; returns it in words."""
+    from core.load.heat import Metric, broker_totals
+    from core.plan.plan import Plan
+    from core.plan.reassignment import dump
+    from core.plan.suggest import suggest_move
+
+    state, load = context.picture()
+    totals = broker_totals(state, load).values[Metric.IN]
+    hottest = int(state.broker_ids[int(totals.argmax())])
+    found = suggest_move(state, load, Plan(state.cluster_id), metric=Metric.IN, broker=hottest)
+    if found is None:
+        raise TrimtabError("There is nothing to balance on this cluster.")
+    write_text(dump(found.plan), path)
+    return f"\nBroker {hottest} takes the most; move {found.tp} from it to {found.destination}."

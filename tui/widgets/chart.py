@@ -20,7 +20,8 @@ from core.units import format_bytes
 from tui.widgets.lines import Line, Lines, Span, Tone
 
 _LOCK = threading.Lock()
-_TICKS = 8
+_TICKS = 15
+"""plotext's number for the colour of frame and numbers; series count from 1."""
 _FRAME = re.compile(r"([─│┼┤├└┘┬┴┌┐]+)")
 _COLOR = re.compile(r"\x1b\[(?:38;5;)?(\d+)m")
 _MARKERS = ("hd", "dot")
@@ -56,7 +57,7 @@ def chart_lines(
     top = max(
         (float(np.nanmax(s.values)) for s in series if np.isfinite(s.values).any()), default=0
     )
-    step = nice_step(top)
+    step = nice_step(top, min(max(height // 3, 2), 5))
     ticks = [step * i for i in range(math.ceil(max(top / step, 1)) + 1)]
     times = _time_ticks(since, until, max(width // 14, 2))
     with _LOCK:
@@ -68,7 +69,7 @@ def chart_lines(
             for run in _runs(one, since, until, gap_seconds):
                 draw = plotext.plot if len(run) > 1 else plotext.scatter
                 at, values = one.at[run] - since, one.values[run]
-                draw(at.tolist(), values.tolist(), marker=marker, color=i)
+                draw(at.tolist(), values.tolist(), marker=marker, color=i + 1)
         plotext.xlim(0, until - since)
         plotext.ylim(0, ticks[-1])
         plotext.yticks(ticks, [_label(tick, unit) for tick in ticks])
@@ -83,12 +84,13 @@ def chart_lines(
     return tuple(tuple(_spans(line, tones)) for line in drawn.split("\n")[:height])
 
 
-def nice_step(top: float) -> float:
-    """Return the distance of ticks, 1, 2 or 5 times a power of ten, of which 3 to 5 reach top."""
+def nice_step(top: float, most: int = 5) -> float:
+    """Return the least distance of ticks, 1, 2 or 5 times a power of ten, of which `most` reach
+    `top`."""
     if top <= 0:
         return 1.0
-    power = float(10 ** math.floor(math.log10(top)))
-    return next(step for f in (0.2, 0.5, 1.0, 2.0, 5.0) if (step := f * power) * 5 >= top)
+    power = float(10 ** (math.floor(math.log10(top)) - 1))
+    return next(step for f in (1, 2, 5, 10, 20, 50, 100) if (step := f * power) * most >= top)
 
 
 def _runs(one: Series, since: float, until: float, gap: float) -> Iterator[Int64]:
@@ -120,8 +122,8 @@ def _spans(line: str, tones: Sequence[Tone]) -> Iterator[Span]:
     for i, part in enumerate(_COLOR.split(line)):
         if i % 2:
             color = None if part == "0" else int(part)
-        elif part and color is not None and color < len(tones):
-            yield Span(part, tones[color])
+        elif part and color is not None and 0 < color <= len(tones):
+            yield Span(part, tones[color - 1])
         else:
             for piece in _FRAME.split(part):
                 if piece:

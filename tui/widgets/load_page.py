@@ -136,7 +136,7 @@ def load_lines(view: LoadView, width: int, height: int) -> Lines:
 def _stacked(view: LoadView, width: int, height: int) -> Lines:
     assert view.snapshot is not None
     numbers = _numbers(view, min(width, 60), brief=height < 30)
-    counts = snapshot_lines(view.snapshot, view.age, width)[: 2 if height < 30 else 6]
+    counts = snapshot_lines(view.snapshot, view.age, width)[: 1 if height < 30 else 6]
     listed = min(len(view.choices), 3 if height < 30 else 6)
     chart = max(height - 3 - len(numbers) - len(counts) - listed, 6)
     return (
@@ -229,13 +229,14 @@ def _said(text: str, width: int, height: int) -> Lines:
 
 def _choices(view: LoadView, width: int, height: int) -> Lines:
     lines = []
+    room = min(max(len(choice.name) for choice in view.choices), 28) + 2
     for i in window(len(view.choices), height, view.cursor):
         choice = view.choices[i]
         chosen = i == view.cursor
         line = fit(
             (
                 Span("▸ " if chosen else "  ", Tone.YOURS, bold=True),
-                bright(left(choice.name, 24)) if chosen else plain(left(choice.name, 24)),
+                bright(left(choice.name, room)) if chosen else plain(left(choice.name, room)),
                 *_pair("in", choice.in_bytes_per_s),
                 *_pair("out", choice.out_bytes_per_s),
                 plain(right(_known(choice.size_bytes, format_bytes), 9)),
@@ -263,7 +264,7 @@ def _numbers(view: LoadView, width: int, *, brief: bool = False) -> Lines:
     lines = [fit(head, width)]
     last = ""
     for (rate, statistic), values in numbers.rates.items():
-        if all(math.isnan(value) for value in values) or (brief and statistic == "p95"):
+        if all(math.isnan(value) for value in values) or (brief and statistic != "avg"):
             continue
         name = _NAMES[rate][0]
         form = _count if rate == "messages_per_s" else format_rate

@@ -23,9 +23,9 @@ from core.plan.plan import Plan
 from core.plan.replication import Conditions, end_seconds
 from core.units import UNLIMITED, format_bytes, format_rate
 
-START_SECONDS = 1.0
+START_SECONDS = 1.8
 """From the start of an apply until brokers copy: preflight, journal, throttles read back."""
-END_SECONDS = 1.0
+END_SECONDS = 0.8
 """From the last byte until the apply ends: the last poll, throttles restored."""
 LINK_BYTES_PER_S = 300e6
 """What one fetcher is taken to get unthrottled, where no capacity is configured."""

@@ -218,7 +218,7 @@ def test_unknown_is_not_zero():
 def test_unknown_production_is_said():
     state = cluster({"t-0": [0], "u-0": [1]}, size_bytes=100 * MB)
     estimate = estimate_at(state, load_of(state, {}), plan_of(state, {"t-0": [1]}), 10 * MB)
-    assert estimate.seconds == pytest.approx(100 / 10 + 2, rel=0.1)
+    assert estimate.seconds == pytest.approx(100 / 10 + START_SECONDS + END_SECONDS, rel=0.1)
     assert "produced to t-0 is not known" in estimate.note
 
 
@@ -273,9 +273,9 @@ def test_a_plan_of_tens_of_moves_is_estimated_within_a_key_press():
     )
     best = math.inf
     for _ in range(3):
-        started = time.perf_counter()
+        started = time.process_time()
         estimate_at(state, load, plan, 20 * MB)
-        best = min(best, time.perf_counter() - started)
+        best = min(best, time.process_time() - started)
     assert best < 0.15, "30 ms on an idle machine; tests share theirs"
 
 
@@ -286,9 +286,9 @@ def test_thousands_of_moves_are_estimated_in_seconds():
         size_bytes=500 * MB,
     )
     plan = plan_of_all(state, {f"t-{i}": (i % 60, (i + 7 + i % 40) % 60) for i in range(3000)})
-    started = time.perf_counter()
+    started = time.process_time()
     estimate = estimate_at(state, load_of(state), plan, 50 * MB)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
     assert estimate.seconds > 500 * 3000 / 60 / 50
 
 

@@ -19,7 +19,7 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
-from core.cluster.connection import ConnectionSettings
+from core.cluster.connection import CONNECT_SECONDS, ConnectionSettings
 from core.cluster.reach import denied, unreachable
 from core.cluster.state import TopicPartition
 from core.cluster.wire import fault
@@ -174,6 +174,8 @@ class Admin:
             raise self._explained(error) from error
         ids = [group.group_id for group in listed.valid]
         if not ids:
+            if listed.errors:
+                raise self._explained(listed.errors[0])
             return ()
         described = admin.describe_consumer_groups(ids, request_timeout=_SECONDS)
         committed: dict[str, Any] = {}
@@ -191,9 +193,17 @@ class Admin:
     # -- inside ----------------------------------------------------------------------------------
 
     def _client(self) -> Any:
+        from confluent_kafka import KafkaException
+
         with self._opening:
             if self._opened is None:
-                self._opened = quiet_admin(self._settings)
+                admin = quiet_admin(self._settings)
+                # Asked first, because every other call waits much longer for a cluster in vain.
+                try:
+                    admin.describe_cluster(request_timeout=CONNECT_SECONDS).result()
+                except KafkaException as error:
+                    raise self._explained(error) from error
+                self._opened = admin
             return self._opened
 
     def _settle(self, future: Any) -> Any:
@@ -206,23 +216,25 @@ class Admin:
             return _fault(error)
 
     def _raise_if_nothing(self, answers: Iterable[object]) -> None:
-        """Raise when every answer is a fault of the whole cluster: then nothing was learned."""
-        faults = [answer for answer in answers if isinstance(answer, Fault)]
-        if not faults or len(faults) < len(list(answers)):
-            return
-        if all("AUTHORIZATION" in f.name or "AUTHENTICATION" in f.name for f in faults):
-            raise denied(f"The cluster says no: {faults[0].name}.")
-        if all(f.name == _ALL_DOWN for f in faults):
-            raise unreachable(self._settings, faults[0].message)
+        """Raise when every answer is that nobody may ask, or that nobody answers."""
+        faults = [answer if isinstance(answer, Fault) else None for answer in answers]
+        if faults and all(f is not None and _is_denial(f) for f in faults):
+            raise denied(f"The cluster says no: {faults[0]}.")
+        if faults and all(f is not None and f.name in _NOBODY for f in faults):
+            raise unreachable(self._settings, str(faults[0]))
 
     def _explained(self, error: Any) -> Exception:
         failure = _fault(error)
-        if "AUTHORIZATION" in failure.name or "AUTHENTICATION" in failure.name:
+        if _is_denial(failure):
             return denied(f"The cluster says no: {failure.name}.")
         return unreachable(self._settings, str(failure))
 
 
-_ALL_DOWN = "ALL_BROKERS_DOWN"
+_NOBODY = ("ALL_BROKERS_DOWN", "TRANSPORT")
+
+
+def _is_denial(failure: Fault) -> bool:
+    return "AUTHORIZATION" in failure.name or "AUTHENTICATION" in failure.name
 
 
 def _fault(error: Any) -> Fault:

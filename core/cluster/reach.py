@@ -56,7 +56,10 @@ def _look(settings: ConnectionSettings) -> tuple[str, str]:
             f"{server} does not speak TLS, and this connection wants to.",
             "Set security.protocol=PLAINTEXT or SASL_PLAINTEXT in the --command-config file.",
         )
-    return f"{server} does not answer as a Kafka broker.", again
+    return (
+        f"{server} does not answer as a Kafka broker.",
+        "Check that it is a broker's port; one that wants SASL needs --command-config.",
+    )
 
 
 def _speaks_http(place: tuple[str, int]) -> bool:

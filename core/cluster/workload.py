@@ -22,9 +22,9 @@ from core.errors import TrimtabError
 DEFAULT_BYTES_PER_S = 2_000_000.0
 _TICK_SECONDS = 0.1
 _FLUSH_SECONDS = 120.0
-# What brokers call a batch of a busy producer; how large batches are decides how much of a
-# throttled fetch is fetched twice (reference: replication quotas).
-_FILL_BATCH_BYTES = 15_000
+# Twenty batches fit a fetch of 1 MiB nearly whole: followers fetch the batch that a fetch cuts
+# again, and both times count against a replication quota.
+_FILL_BATCH_BYTES = 52_000
 
 
 @dataclass(frozen=True, slots=True)

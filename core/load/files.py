@@ -86,3 +86,24 @@ def locked(path: Path) -> Iterator[None]:
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def lease(path: Path) -> Iterator[bool]:
+    """Hold `path` as the only process of this host, or find that another one does (False)."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+def is_leased(path: Path) -> bool:
+    """Return whether some process holds this lease."""
+    if not path.exists():
+        return False
+    with lease(path) as free:
+        return not free

@@ -1,0 +1,147 @@
+"""The ledger: what became of every batch, one small file each.
+
+It makes a batch that is run again come out the same: the time it was first begun at, and which
+polls earlier batches had, are looked up here and not asked for anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from core.load import files, layout
+from core.load.snapshot import Counts
+from core.units import format_time, parse_time
+
+KEPT = timedelta(hours=48)
+COUNTED = timedelta(hours=24)
+"""The longest horizon of a snapshot: its counts go back as far."""
+
+Poll = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch: begun, and once its partials are written, what was in it."""
+
+    key: str
+    """Query and batch number; the query's id is part of it, as numbers start again with it."""
+    began_at: datetime
+    complete: bool = False
+    read: int = 0
+    accepted: int = 0
+    duplicate: int = 0
+    late: int = 0
+    quarantined: dict[str, int] = field(default_factory=dict)
+    newest: datetime | None = None
+    """The newest accepted sample."""
+    windows: tuple[datetime, ...] = ()
+    polls: tuple[Poll, ...] = ()
+    files: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **asdict(self),
+            "began_at": self.began_at.isoformat(),
+            "newest": self.newest.isoformat() if self.newest else None,
+            "windows": [format_time(start) for start in self.windows],
+        }
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Batch:
+        newest = document["newest"]
+        return cls(
+            **{
+                **document,
+                "began_at": datetime.fromisoformat(document["began_at"]),
+                "newest": datetime.fromisoformat(newest) if newest else None,
+                "windows": tuple(parse_time(start) for start in document["windows"]),
+                "polls": tuple((collector, poll) for collector, poll in document["polls"]),
+                "files": tuple(document["files"]),
+            }
+        )
+
+
+class Ledger:
+    """All batches of one cluster that are remembered; one process writes it."""
+
+    def __init__(self, root: Path, cluster_id: str) -> None:
+        self._folder = layout.batches(root, cluster_id)
+        self._batches: dict[str, Batch] = {}
+        for path in sorted(self._folder.glob("*.json")):
+            batch = Batch.from_json(json.loads(path.read_text(encoding="utf-8")))
+            self._batches[batch.key] = batch
+
+    def begin(self, key: str, now: datetime) -> Batch:
+        """Return the batch as it was first begun; note it when it is new."""
+        known = self._batches.get(key)
+        batch = Batch(key, known.began_at if known else now)
+        if known is None:
+            self._write(batch)
+        return batch
+
+    def complete(self, batch: Batch) -> None:
+        """Note what became of a batch."""
+        self._write(batch)
+
+    def others(self, key: str) -> Iterator[Batch]:
+        """Return the complete batches that are not `key`: those before it."""
+        return (b for b in self._batches.values() if b.key != key and b.complete)
+
+    def newest_before(self, key: str) -> datetime | None:
+        """Return the newest sample accepted before this batch."""
+        return max((b.newest for b in self.others(key) if b.newest), default=None)
+
+    def newest(self) -> datetime | None:
+        """Return the newest sample accepted at all."""
+        return self.newest_before("")
+
+    def seen(self, key: str, polls: Collection[Poll]) -> frozenset[Poll]:
+        """Return which of these polls an earlier batch had."""
+        wanted = frozenset(polls)
+        return frozenset(poll for b in self.others(key) for poll in b.polls if poll in wanted)
+
+    def counts(self) -> Counts:
+        """Return the sums over the batches of the last 24 hours of samples."""
+        newest = self.newest()
+        counted = [
+            b
+            for b in self.others("")
+            if newest is None or b.newest is None or b.newest > newest - COUNTED
+        ]
+        quarantined: dict[str, int] = {}
+        for batch in counted:
+            for reason, rows in batch.quarantined.items():
+                quarantined[reason] = quarantined.get(reason, 0) + rows
+        return Counts(
+            read=sum(b.read for b in counted),
+            accepted=sum(b.accepted for b in counted),
+            duplicate=sum(b.duplicate for b in counted),
+            late=sum(b.late for b in counted),
+            quarantined=dict(sorted(quarantined.items())),
+        )
+
+    def settled(self, key: str) -> list[Batch]:
+        """Return the complete batches before `key` that Spark has committed for certain.
+
+        The one right before `key` is left out: its commit may be what a crash took away.
+        """
+        return sorted(self.others(key), key=lambda b: b.began_at)[:-1]
+
+    def forget(self, now: datetime) -> None:
+        """Delete what is older than two days."""
+        for batch in list(self._batches.values()):
+            if now - batch.began_at > KEPT:
+                del self._batches[batch.key]
+                self._path(batch.key).unlink(missing_ok=True)
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{key}.json"
+
+    def _write(self, batch: Batch) -> None:
+        self._batches[batch.key] = batch
+        files.write_text(self._path(batch.key), json.dumps(batch.to_json()) + "\n")

@@ -1,0 +1,286 @@
+"""Merges partials into window files and publishes a snapshot of them; every file by rename."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F
+
+from core.load import columns, files, layout
+from core.load.brokers import broker_loads
+from core.load.manifest import Manifest
+from core.load.published import write_snapshot
+from core.load.snapshot import (
+    HORIZONS,
+    RATES,
+    STATISTICS,
+    BrokerLoad,
+    Counts,
+    Float64,
+    LoadSnapshot,
+    Quality,
+    Source,
+)
+from core.load.windows import LENGTH, floor, notes_of, window_files, write_brokers, write_rows
+from core.pipeline import windows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from core.pipeline.ledger import Batch
+
+RECENT = 3
+"""Windows that may still change often; older ones are rolled once and kept in memory."""
+KEPT = timedelta(days=8)
+HORIZON_WINDOWS = {"1h": 12, "24h": 288}
+
+
+class Publisher:
+    """Owns the window files, the placement and the snapshots of one cluster."""
+
+    def __init__(self, spark: SparkSession, root: Path, cluster_id: str, writer_epoch: int) -> None:
+        self._spark = spark
+        self._root = root
+        self._cluster_id = cluster_id
+        self._epoch = writer_epoch
+        self._placement: Any = None
+        path = self._placement_file
+        if path.exists():
+            self._placement = pq.ParquetFile(path).read()
+        self._closed: dict[str, tuple[tuple[Path, ...], DataFrame]] = {}
+
+    @property
+    def _placement_file(self) -> Path:
+        return layout.partials(self._root, self._cluster_id) / "placement.parquet"
+
+    def partial_folder(self, key: str) -> Path:
+        return layout.partials(self._root, self._cluster_id) / f"b={key}"
+
+    def write_partial(self, key: str, rows: DataFrame) -> None:
+        """Write a batch's partials; the same batch run again overwrites them."""
+        folder = self.partial_folder(key)
+        windows.partial(rows).coalesce(1).write.mode("overwrite").parquet(str(folder))
+
+    def place(self, table: Any) -> None:
+        """Remember who holds what."""
+        self._placement = table
+        files.write_whole(self._placement_file, lambda aside: pq.write_table(table, aside))
+
+    # -- windows ---------------------------------------------------------------------------------
+
+    def merge(self, batch: Batch) -> None:
+        """Merge a batch's partials into its windows; a window that has them already is left."""
+        merged = {start: self._batches_in(start) for start in batch.windows}
+        due = [start for start, keys in merged.items() if batch.key not in keys]
+        if not due:
+            return
+        partials = self._spark.read.parquet(str(self.partial_folder(batch.key)))
+        rows = partials.where(F.col("window_start").isin(due))
+        existing = [path for start in due if (path := self._file(start)).exists()]
+        if existing:
+            before = self._spark.read.schema(partials.schema).parquet(*_strings(existing))
+            rows = rows.unionByName(before)
+        table = windows.finished(windows.merge(rows)).toArrow()
+        starts = columns.to_numpy(table["window_start"])
+        for start in due:
+            mine = np.flatnonzero(starts == round(start.timestamp() * 1e6))
+            part = table.take(columns.numbers(mine, pa.int64()))
+            notes = {"batches": ",".join([*sorted(merged[start]), batch.key])}
+            write_rows(self._root, self._cluster_id, start, part, notes)
+            write_brokers(self._root, self._cluster_id, start, self._window_brokers(part))
+
+    def _file(self, start: datetime) -> Path:
+        return layout.window_file(self._root, self._cluster_id, start)
+
+    def _batches_in(self, start: datetime) -> frozenset[str]:
+        path = self._file(start)
+        if not path.exists():
+            return frozenset()
+        return frozenset(notes_of(path).get("batches", "").split(",")) - {""}
+
+    def _window_brokers(self, table: Any) -> tuple[BrokerLoad, ...]:
+        """Return the brokers' totals in a window, with replicas where they are now."""
+        at = self._rows_of(table)
+        here = at >= 0
+        return self._brokers(
+            *(
+                self._laid(columns.to_numpy(table[f"{rate}_avg"])[here], at[here])
+                for rate in ("in_bytes_per_s", "out_bytes_per_s")
+            )
+        )
+
+    # -- snapshots -------------------------------------------------------------------------------
+
+    def publish(
+        self, batch_number: int, newest: datetime, now: datetime, counts: Counts
+    ) -> Manifest:
+        """Publish what the windows say up to `newest`.
+
+        Raises RefusedError when another writer has taken over.
+        """
+        snapshot = self._snapshot(
+            f"{self._epoch:06d}-{batch_number:08d}", newest, now, self._statistics(newest), counts
+        )
+        return write_snapshot(self._root, snapshot, writer_epoch=self._epoch)
+
+    def _statistics(self, newest: datetime) -> Any:
+        """Return avg, p95 and max of each rate by partition and horizon, as one Arrow table."""
+        last = floor(newest)
+        recent_since = last - (RECENT - 1) * LENGTH
+        schema = self._schema()
+        recent = self._read(self._files(recent_since, last + LENGTH), schema)
+        rolls = windows.trailing(recent, newest).withColumn("horizon", F.lit("5m"))
+        for horizon, count in HORIZON_WINDOWS.items():
+            since = last - (count - 1) * LENGTH
+            closed = self._closed_roll(horizon, self._files(since, recent_since), schema)
+            for part in (windows.roll(recent), closed):
+                if part is not None:
+                    rolls = rolls.unionByName(part.withColumn("horizon", F.lit(horizon)))
+        return windows.statistics(windows.merge_rolls(rolls)).toArrow()
+
+    def _closed_roll(self, horizon: str, paths: tuple[Path, ...], schema: Any) -> DataFrame | None:
+        known = self._closed.get(horizon)
+        stamp = tuple(path.with_suffix(f".{path.stat().st_mtime_ns}") for path in paths)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        if known is not None:
+            known[1].unpersist()
+            del self._closed[horizon]
+        if not paths:
+            return None
+        rolled = windows.roll(self._read(paths, schema)).persist()
+        self._closed[horizon] = (stamp, rolled)
+        return rolled
+
+    def _files(self, since: datetime, until: datetime) -> tuple[Path, ...]:
+        return window_files(self._root, self._cluster_id, since, until)
+
+    def _read(self, paths: Sequence[Path], schema: Any) -> DataFrame:
+        if not paths:
+            return self._spark.createDataFrame([], schema)
+        return self._spark.read.schema(schema).parquet(*_strings(paths))
+
+    def _schema(self) -> Any:
+        """Return the columns that horizons need of a window file, as Spark types."""
+        sample = ", ".join(f"{rate}: double" for rate in windows.MEASURES)
+        measured = ", ".join(
+            f"{rate}_sum double, {rate}_ms bigint, {rate}_max double" for rate in windows.MEASURES
+        )
+        return (
+            "topic_id string, partition int, n bigint, covered_ms bigint, method_worst tinyint, "
+            f"samples array<struct<at: bigint, dt_ms: int, {sample}>>, {measured}"
+        )
+
+    def _snapshot(
+        self, snapshot_id: str, newest: datetime, now: datetime, table: Any, counts: Counts
+    ) -> LoadSnapshot:
+        count = len(self._placement)
+        topic_of, topics = columns.to_codes(self._placement["topic"].dictionary_encode())
+        horizon_of, horizons = columns.to_codes(table["horizon"].dictionary_encode())
+        at = self._rows_of(table)
+        rates: dict[tuple[str, str, str], Float64] = {}
+        growth = np.full(count, np.nan)
+        quality = np.full(count, int(Quality.NONE), np.int8)
+        method = np.zeros(count, np.int8)
+        for horizon in HORIZONS:
+            code = horizons.index(horizon) if horizon in horizons else -1
+            here = (horizon_of == code) & (at >= 0)
+            for rate in RATES:
+                for statistic in STATISTICS:
+                    column = columns.to_numpy(table[f"{rate}_{statistic}"])
+                    rates[horizon, rate, statistic] = self._laid(column[here], at[here])
+            if horizon == "5m":
+                quality[at[here]] = columns.to_numpy(table["quality"])[here]
+                method[at[here]] = columns.to_numpy(table["method_worst"])[here]
+            if horizon == "1h":
+                growth = self._laid(
+                    columns.to_numpy(table["growth_bytes_per_s_avg"])[here], at[here]
+                )
+        start, sizes = columns.to_lists(self._placement["sizes"])
+        _, replicas = columns.to_lists(self._placement["replicas"])
+        leader = columns.to_numpy(self._placement["leader"])
+        led = replicas == np.repeat(leader, np.diff(start))
+        size = np.full(count, -1, np.int64)
+        of = np.repeat(np.arange(count), np.diff(start))
+        np.maximum.at(size, of, sizes)
+        known = led & (sizes >= 0)
+        size[of[known]] = sizes[known]
+        return LoadSnapshot(
+            cluster_id=self._cluster_id,
+            snapshot_id=snapshot_id,
+            source=Source.SPARK,
+            published_at=now,
+            window_end=newest,
+            topics=topics,
+            topic_of=topic_of,
+            partition=columns.to_numpy(self._placement["partition"]),
+            rates=rates,
+            size_bytes=size,
+            growth_bytes_per_s=growth,
+            quality=quality,
+            method=method,
+            brokers=self._brokers(
+                rates["5m", "in_bytes_per_s", "avg"], rates["5m", "out_bytes_per_s", "avg"]
+            ),
+            counts=counts,
+            leader=leader,
+        )
+
+    def _brokers(self, inward: Float64, outward: Float64) -> tuple[BrokerLoad, ...]:
+        start, sizes = columns.to_lists(self._placement["sizes"])
+        _, replicas = columns.to_lists(self._placement["replicas"])
+        return broker_loads(
+            leader=columns.to_numpy(self._placement["leader"]),
+            replica_start=start,
+            replica_broker=replicas,
+            replica_size=sizes,
+            in_bytes_per_s=inward,
+            out_bytes_per_s=outward,
+        )
+
+    def _laid(self, column: Float64, at: Any) -> Float64:
+        out = np.full(len(self._placement), np.nan)
+        out[at] = column
+        return out
+
+    def _rows_of(self, table: Any) -> Any:
+        """Return for each row its row in the placement, -1 for what nobody holds any more."""
+        ids = pc.unique(self._placement["topic_id"])
+        mine = _keys(self._placement, ids)
+        order = np.argsort(mine, kind="stable")
+        wanted = _keys(table, ids)
+        if len(order) == 0:
+            return np.full(len(wanted), -1, np.int64)
+        found = np.minimum(np.searchsorted(mine[order], wanted), len(order) - 1)
+        rows = order[found]
+        return np.where(mine[rows] == wanted, rows, -1)
+
+    # -- housekeeping ----------------------------------------------------------------------------
+
+    def drop_partial(self, key: str) -> None:
+        """Delete the partials of a batch whose windows have them and that Spark has committed."""
+        shutil.rmtree(self.partial_folder(key), ignore_errors=True)
+
+    def retire(self, newest: datetime) -> None:
+        """Delete windows older than 8 days."""
+        oldest = f"date={(newest - KEPT):%Y-%m-%d}"
+        for folder in layout.windows(self._root, self._cluster_id).glob("date=*"):
+            if folder.name < oldest:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _keys(table: Any, ids: Any) -> Any:
+    topic = columns.to_numpy(pc.index_in(table["topic_id"], value_set=ids)).astype(np.int64)
+    return np.where(topic < 0, -1, (topic << 32) | columns.to_numpy(table["partition"]))
+
+
+def _strings(paths: Sequence[Path]) -> list[str]:
+    return [str(path) for path in paths]

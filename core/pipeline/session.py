@@ -1,0 +1,173 @@
+"""The Spark session: one machine, no network but loopback, quiet, and started as fast as it goes.
+
+A class-data archive (AppCDS) in the cache halves the start; the first session to end makes it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core import paths
+from core.errors import TrimtabError
+from core.java import Java, find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MISSING = "Spark is missing: the pipeline is an extra of trimtab."
+REMEDY = "Run: pip install 'trimtab[pipeline]'"
+ARCHIVE_SECONDS = 60.0
+
+_LOGGING = """\
+rootLogger.level = error
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
+
+def spark_version() -> str:
+    """Return pyspark's version; raises TrimtabError, naming the extra, when it is missing."""
+    try:
+        import pyspark
+    except ImportError as error:
+        raise TrimtabError(MISSING, next=REMEDY) from error
+    return str(pyspark.__version__)
+
+
+class Session:
+    """A running Spark and how to end it; `make_archive` leaves the class-data archive behind."""
+
+    def __init__(self, spark: SparkSession, archive: Path | None, aside: Path | None) -> None:
+        self.spark = spark
+        self._archive = archive
+        self._aside = aside
+
+    def stop(self) -> None:
+        """Stop Spark and its JVM; returns when the JVM is gone."""
+        gateway = self.spark.sparkContext._gateway
+        process: Any = getattr(gateway, "proc", None)
+        self.spark.stop()
+        if gateway is not None:
+            gateway.shutdown()
+        _forget_gateway()
+        if process is None:
+            return
+        process.stdin.close()
+        try:
+            process.wait(ARCHIVE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if self._archive is not None and self._aside is not None and self._aside.exists():
+            self._aside.replace(self._archive)
+
+
+def _forget_gateway() -> None:
+    """Let a later session in this process start a JVM of its own."""
+    from pyspark import SparkContext
+
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+
+
+def open_session(*, cores: int = 2, heap: str = "1g", one_shot: bool = False) -> Session:
+    """Start Spark on this machine.
+
+    `one_shot` compiles less, which is faster for a job of seconds. Raises TrimtabError without
+    pyspark, or without a Java that it runs on.
+    """
+    version = spark_version()
+    java = find_java()
+    from pyspark.sql import SparkSession
+
+    # pyspark's launcher takes the Java of JAVA_HOME and binds what SPARK_LOCAL_IP says.
+    os.environ["JAVA_HOME"] = str(java.path.resolve().parent.parent)
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ.pop("SPARK_HOME", None)
+    folder = paths.cache_dir() / "spark"
+    folder.mkdir(parents=True, exist_ok=True)
+    logging = folder / "log4j2.properties"
+    if not logging.exists() or logging.read_text(encoding="utf-8") != _LOGGING:
+        logging.write_text(_LOGGING, encoding="utf-8")
+    archive = folder / f"spark-{version}-java-{java.version}.jsa"
+    aside = None if archive.exists() else folder / f".{os.getpid()}-{archive.name}"
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("trimtab")
+    for name, value in _settings(folder, cores, heap).items():
+        builder = builder.config(name, value)
+    builder = builder.config(
+        "spark.driver.extraJavaOptions", _java_options(java, logging, archive, aside, one_shot)
+    )
+    log = paths.log_dir() / "spark.log"
+    try:
+        with _stderr_to(log):
+            spark = builder.getOrCreate()
+    except Exception as error:
+        raise TrimtabError(
+            f"Spark does not start: {str(error).splitlines()[0]}",
+            next=f"Its own words are in {log}; `trimtab doctor` checks Java.",
+        ) from error
+    return Session(spark, archive, aside)
+
+
+@contextmanager
+def _stderr_to(log: Path) -> Iterator[None]:
+    """Give the JVM that starts meanwhile a log file for its stderr: it has much to say."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    ours = os.dup(2)
+    theirs = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(theirs, 2)
+    os.close(theirs)
+    try:
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+
+
+def _settings(folder: Path, cores: int, heap: str) -> dict[str, str]:
+    return {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": heap,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(max(1, 2 * cores if cores > 1 else 1)),
+        "spark.sql.files.maxPartitionBytes": "512m",
+        # A segment swept into quarantine between listing and reading must not stop the rest.
+        "spark.sql.files.ignoreMissingFiles": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.streaming.metricsEnabled": "false",
+        "spark.sql.debug.maxToStringFields": "200",
+        "spark.cleaner.referenceTracking.cleanCheckpoints": "false",
+    }
+
+
+def _java_options(
+    java: Java, logging: Path, archive: Path, aside: Path | None, one_shot: bool
+) -> str:
+    options = [f'-Dlog4j2.configurationFile="file:{logging}"', "-Xlog:disable"]
+    if aside is None:
+        options.append(f'-XX:SharedArchiveFile="{archive}"')
+    else:
+        options.append(f'-XX:ArchiveClassesAtExit="{aside}"')
+    if one_shot:
+        options.append("-XX:TieredStopAtLevel=1")
+    if java.major < 21:
+        options.append("-XX:+UseParallelGC")
+    return " ".join(options)

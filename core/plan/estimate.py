@@ -217,7 +217,9 @@ def _at(
 
 def _played(what: Copying, rate: int, link: float, phase: float) -> list[float]:
     quota = math.inf if rate == UNLIMITED else float(rate)
-    return end_seconds(what.copies, what.idle_seconds, Conditions(quota, link, USUAL_CUT, phase))
+    return end_seconds(
+        what.copies, what.idle_seconds, Conditions(quota, quota, link, USUAL_CUT, phase)
+    )
 
 
 def _range(what: Copying, rate: int, link: float, last: float) -> tuple[float, tuple[float, float]]:

@@ -41,13 +41,14 @@ Floats = npt.NDArray[np.float64]
 class Conditions:
     """What the copies run under.
 
-    `rate_bytes_per_s` is each broker's quota on either side, infinity for none; `link_bytes_per_s`
-    what one fetcher gets when nothing holds it back. `cut` is how many times a byte is counted:
-    a fetch of 1 MiB ends inside a batch, whose cut part is counted and fetched again. `phase`
-    (0 to 1) is where in a second the brokers' sample slots begin.
+    `leader_bytes_per_s` and `follower_bytes_per_s` are each broker's quotas, infinity for none;
+    `link_bytes_per_s` is what one fetcher gets when nothing holds it back. `cut` is how many times
+    a byte is counted: a fetch of 1 MiB ends inside a batch, whose cut part is counted and fetched
+    again. `phase` (0 to 1) is where in a second the brokers' sample slots begin.
     """
 
-    rate_bytes_per_s: float
+    leader_bytes_per_s: float
+    follower_bytes_per_s: float
     link_bytes_per_s: float = 300e6
     cut: float = 1.007
     phase: float = 0.5
@@ -94,10 +95,14 @@ class _Game:
         self.conditions = conditions
         self.now = 0.0
         self.ends = [math.inf] * len(copies)
-        rate = conditions.rate_bytes_per_s
         leaders = {copy.leader for copy in copies}
-        self.sends = {b: Quota.after_silence(rate, -conditions.phase) for b in leaders}
-        self.receives = {copy.destination: Quota(rate) for copy in copies}
+        self.sends = {
+            broker: Quota.after_silence(conditions.leader_bytes_per_s, -conditions.phase)
+            for broker in leaders
+        }
+        self.receives = {
+            copy.destination: Quota(conditions.follower_bytes_per_s) for copy in copies
+        }
         self.open_copies: dict[tuple[str, int], int] = {}
         self.sent_in_sync = dict.fromkeys(leaders, 0.0)
         self.received_in_sync = dict.fromkeys(self.receives, 0.0)
@@ -209,7 +214,7 @@ class _Game:
         now = self.now
         while running.any():
             at = np.flatnonzero(running)
-            send = np.full(len(leaders), self.conditions.rate_bytes_per_s)
+            send = np.full(len(leaders), self.conditions.leader_bytes_per_s)
             send -= np.bincount(leader_of[at], in_sync[at], len(leaders))
             receive = np.full(len(destinations), -np.inf)
             np.maximum.at(receive, destination_of[at], own[at])
@@ -238,7 +243,9 @@ class _Game:
         """Return what a destination's quota averages to: sleeps lose, overshooting gains."""
         fetch_bytes = min(PARTITIONS_A_FETCH, len(fetcher.parts)) * PARTITION_FETCH_BYTES
         asleep = fetcher.idle_seconds / WINDOW_SECONDS
-        return self.conditions.rate_bytes_per_s * (1 - asleep) + fetch_bytes / (4 * WINDOW_SECONDS)
+        return self.conditions.follower_bytes_per_s * (1 - asleep) + fetch_bytes / (
+            4 * WINDOW_SECONDS
+        )
 
 
 def _shared(

@@ -34,6 +34,8 @@ class Action:
     screens: tuple[str, ...] = (GLOBAL,)
     needs_write: bool = False
     footer: int = 0
+    footer_key: str = ""
+    """How the footer writes the keys of an action that stands for several."""
     call: str = ""
     """How the handler is called, when it has an argument; `{key}` stands for the key."""
 
@@ -106,11 +108,15 @@ ACTIONS: tuple[Action, ...] = (
     ),
     # -- carrying
     Action(
-        "left", "carry left", ("h", "left"), "Carry to the broker on the left.", (CARRY,), footer=10
+        "left",
+        "carry",
+        ("h", "left"),
+        "Carry to the broker on the left.",
+        (CARRY,),
+        footer=10,
+        footer_key="h l",
     ),
-    Action(
-        "right", "carry", ("l", "right"), "Carry to the broker on the right.", (CARRY,), footer=11
-    ),
+    Action("right", "carry", ("l", "right"), "Carry to the broker on the right.", (CARRY,)),
     Action(
         "digit",
         "to broker",
@@ -119,6 +125,7 @@ ACTIONS: tuple[Action, ...] = (
         (CARRY,),
         call="digit('{key}')",
         footer=20,
+        footer_key="1-9",
     ),
     Action("drop", "drop", ("enter", "space"), "Drop it here, into the plan.", (CARRY,), footer=30),
     Action("let_go", "let go", ("escape",), "Let go; nothing changes.", (CARRY,), footer=40),

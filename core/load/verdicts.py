@@ -136,6 +136,15 @@ def _skews(totals: BrokerTotals) -> list[Verdict]:
             f"skew-{metric.value}", Weight.LOOK, sentence, short, broker=broker, metric=metric
         )
         found.append((ratio, verdict))
+    ins = [ratio for ratio, verdict in found if verdict.metric is Metric.IN]
+    if ins:
+        # What flows in flows out: the same broker, about as far out, is the same trouble.
+        hot = next(v.broker for _, v in found if v.metric is Metric.IN)
+        found = [
+            (ratio, verdict)
+            for ratio, verdict in found
+            if verdict.metric is not Metric.OUT or verdict.broker != broker or ratio > 1.2 * ins[0]
+        ]
     return [verdict for _, verdict in sorted(found, key=lambda item: -item[0])]
 
 

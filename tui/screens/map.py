@@ -15,13 +15,13 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from core.cluster.state import TopicPartition
-from core.load.heat import Metric
+from core.load.heat import Metric, partition_map
 from core.load.verdicts import Verdict, Weight, verdicts
 from core.plan.estimate import Estimate, estimate_at, rate_table
 from core.plan.impact import impact
 from core.plan.plan import Plan
 from core.plan.suggest import Suggestion, suggest_move
-from tui.actions import CARRY, MAP, bindings_of
+from tui.actions import CARRY, MAP, actions_of, bindings_of
 from tui.carry import Carry, lift
 from tui.map_view import MapView, Model, Zoom, build_model
 from tui.screens.apply import open_apply
@@ -264,6 +264,12 @@ class MapScreen(DashboardScreen):
             self._suggestion = message
         self.show(self.session)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While something is carried, only what carries it works; digits only then."""
+        if action == "digit":
+            return self.carry is not None
+        return self.carry is None or action not in _NOT_WHILE_CARRYING
+
     # -- moving about ----------------------------------------------------------------------------
 
     def _look(self, view: MapView) -> None:
@@ -341,13 +347,26 @@ class MapScreen(DashboardScreen):
         elif self.model is not None and self.model.rows:
             view = replace(self.view, broker=self.model.broker)
             if view.zoom is Zoom.TOPICS:
-                view = replace(view, cursor_topic=self.model.topic)
+                hottest = self._hottest_here(self.model)
+                view = replace(view, cursor_topic=self.model.topic, cursor_partition=hottest)
             else:
                 tp = self.model.tp
                 view = replace(view, cursor_partition=tp.partition if tp else None)
             if view.zoom is Zoom.TOPICS:
                 self.top = 0
             self._look(view.zoomed_in())
+
+    def _hottest_here(self, model: Model) -> int | None:
+        """Return the partition of the cursor's topic that carries most on the cursor's broker."""
+        if model.topic is None:
+            return None
+        view = model.view
+        found = partition_map(model.state, model.load, model.topic, view.metric, view.order)
+        held = [row for row in found.rows.tolist() if model.broker in model.state.replicas(row)]
+        led = [row for row in held if model.state.leader[row] == model.broker]
+        for row in led or held:
+            return int(model.state.partition[row])
+        return None
 
     def action_back(self) -> None:
         if self.carry is not None:
@@ -469,10 +488,6 @@ class MapScreen(DashboardScreen):
         self.hush()
         self.show(self.session)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave digits to the app (screens 1 to 4) unless something is being carried."""
-        return action != "digit" or self.carry is not None
-
     def action_digit(self, digit: str) -> None:
         """Carry to the broker whose id is typed; digits within a moment make one id."""
         model = self.model
@@ -579,6 +594,10 @@ class MapScreen(DashboardScreen):
             if finding is not None:
                 self.say(f"Not there: {finding.sentence}", "act")
 
+    def on_screen_suspend(self) -> None:
+        """Another screen is shown: nothing is left hanging in the air."""
+        self.action_let_go()
+
     def lose_mouse(self) -> None:
         """The terminal or another widget took the mouse: what it carried goes back."""
         if self.carry is not None and self.carry.by_mouse:
@@ -672,6 +691,15 @@ class MapScreen(DashboardScreen):
         if self._filter is not None:
             self.view = replace(self.view, filter=self._filter)
         self.show(self.session)
+
+
+_NOT_WHILE_CARRYING = {action.id for action in actions_of(MAP)} - {
+    "left",
+    "right",
+    "enter",
+    "grab",
+    "back",
+}
 
 
 def _scrolled(top: int, cursor: int, rows: int, count: int) -> int:

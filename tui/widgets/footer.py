@@ -23,7 +23,11 @@ def footer_row(
     """Return the keys that fit, each with its word; `words` replaces names, the last stays."""
     row = Row(width, palette.style("text", "panel"))
     parts = [
-        (written(keys_of(action, keys)[0]), words.get(action.id, action.name), action.id)
+        (
+            action.footer_key or written(keys_of(action, keys)[0]),
+            words.get(action.id, action.name),
+            action.id,
+        )
         for action in actions
     ]
     parts = [part for part in parts if part[1]]
@@ -31,6 +35,9 @@ def footer_row(
     def taken(chosen: Sequence[tuple[str, str, str]]) -> int:
         return sum(len(key) + 1 + len(word) + GAP for key, word, _ in chosen) - GAP + 2 * EDGE
 
+    if taken(parts) > width:
+        # What an action is set to can be seen elsewhere, too.
+        parts = [(key, word.partition(":")[0], id) for key, word, id in parts]
     while len(parts) > 1 and taken(parts) > width:
         # The last one is how to find all the others: it goes last.
         parts.pop(-2)

@@ -185,13 +185,12 @@ def suggestion_line(
     unit = found.metric.unit
     arrow = glyphs.arrow
     before, after = _pair(found.before, found.after, unit)
-    verb = "lead by" if found.only_leader else arrow
-    move = f"p{found.tp.partition} {verb} {found.destination}"
+    move = f"p{found.tp.partition} {arrow} {found.destination}"
     if found.only_leader:
         move = f"p{found.tp.partition} led by {found.destination}"
-    skew = (
-        f"skew {found.skew_before:.1f}{glyphs.times} {arrow} {found.skew_after:.1f}{glyphs.times}"
-    )
+    digits = 1 if f"{found.skew_before:.1f}" != f"{found.skew_after:.1f}" else 2
+    one, other = f"{found.skew_before:.{digits}f}", f"{found.skew_after:.{digits}f}"
+    skew = f"skew {one}{glyphs.times} {arrow} {other}{glyphs.times}"
     cost = "no data moves" if found.only_leader else format_bytes(found.bytes)
     if estimate is not None and not found.only_leader:
         if estimate.never is not None:

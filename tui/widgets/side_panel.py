@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -217,8 +218,15 @@ def draw_side(
     """Draw the panel into the columns from `start` of these rows."""
     panel = Panel(rows, start, brush)
     if carry is not None:
+        width = panel.rows[0].width - start - 1
         for sentence in carry_words(model, carry, brush):
             panel.write(sentence)
+        finding = carry.finding if carry.moved else None
+        if finding is not None:
+            legal = carry.can_drop
+            mark = brush.glyphs.look if legal else brush.glyphs.act
+            for part in textwrap.wrap(f"{mark} {finding.sentence}", width)[:3]:
+                panel.write((Word(part, "look" if legal else "act"),))
         panel.gap()
     elif model.partition_row is not None:
         _draw_partition(panel, model, model.partition_row)
@@ -291,8 +299,8 @@ def _draw_plan(panel: Panel, state: ClusterState, preview: Preview) -> None:
     for move in plan.moves[:PLAN_LINES]:
         panel.write(
             (
-                Word(f"{short_name(move.tp):<14} "),
-                Word(f"{move_words(move.before, move.after, arrow):<9}", "yours"),
+                Word(f"{short_name(move.tp):<13} "),
+                Word(f"{move_words(move.before, move.after, arrow):<7}", "yours"),
                 Word(f" {format_bytes(_bytes(state, move.tp)) if move.adding else '':>7}", "dim"),
             )
         )
@@ -319,7 +327,7 @@ def move_words(before: Sequence[int], after: Sequence[int], arrow: str) -> str:
     return f"{','.join(map(str, out)) or '+'}{arrow}{','.join(map(str, into)) or '-'}"
 
 
-def short_name(tp: TopicPartition, width: int = 14) -> str:
+def short_name(tp: TopicPartition, width: int = 13) -> str:
     name = str(tp)
     return name if len(name) <= width else "…" + name[-(width - 1) :]
 

@@ -203,9 +203,9 @@ def _draw_cursor(row: Row, at: int, columns: Columns, brush: Brush, style: Style
     if columns.pitch >= 5:
         row.put(at - 1, "[", bright)
         row.put(at + columns.cell, "]", bright)
-    elif columns.pitch == 4:
-        row.put(at, "[", Style(bold=True) + style)
-        row.tint(at, at + columns.cell, Style(bold=True))
+    elif columns.pitch == 4 and row.chars[at : at + 2] == [" ", " "]:
+        number = "".join(row.chars[at : at + 4]).strip()
+        row.put(at, f"[{number:>2}]", style + Style(bold=True))
     else:
         row.tint(at, at + columns.cell, brush.style("on_strong", "yours", bold=True))
 

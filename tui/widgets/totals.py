@@ -119,7 +119,7 @@ def draw_totals(
         text = line.scale.text(value, "0")
         if len(text) > max(columns.digits, columns.cell):
             text = ""
-        elif column in changed:
+        elif column in changed and abs(level) < 3:
             style = brush.style("fine", bold=True) + Style(bgcolor=style.bgcolor)
         row.fill(at, at + columns.cell, style)
         row.put_right(at + columns.cell, text, style)
@@ -136,7 +136,7 @@ def draw_rule(
     row: Row, title: str, brush: Brush, *, start: int = 0, end: int | None = None, role: str = "dim"
 ) -> int:
     """Draw a rule with a title; return the column after the title."""
-    end = row.width if end is None else end
+    end = row.width - 1 if end is None else end
     row.fill(start, end, brush.style("faint"), brush.glyphs.rule)
     x = start
     if title:

@@ -228,19 +228,23 @@ def collect(
     clock: Clock,
     *,
     interval_seconds: float,
+    first_seconds: float | None = None,
     keep_on: Callable[[], bool],
     tell: Callable[[Polled | TrimtabError], None],
 ) -> None:
     """Poll each `interval_seconds` until `keep_on` says no; an unreachable cluster is retried.
 
-    Poll times keep to a grid, so that a slow poll does not shift all later ones.
+    The first interval is `first_seconds`, so that first rates come sooner. Poll times keep to a
+    grid, so that a slow poll does not shift all later ones.
     """
     due = clock.monotonic()
+    interval = first_seconds or interval_seconds
     while keep_on():
         try:
             tell(collector.poll())
         except TrimtabError as error:
             tell(error)
-        due = max(due + interval_seconds, clock.monotonic())
+        due = max(due + interval, clock.monotonic())
+        interval = interval_seconds
         while keep_on() and (left := due - clock.monotonic()) > 0:
             clock.sleep(min(left, 1.0))

@@ -6,11 +6,14 @@ Every file that another process may be reading at the same moment is written thr
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from core.process import Process
 
 TEMPORARY = ".tmp-"
 """What the name of a file or folder begins with until it is whole."""
@@ -98,6 +101,10 @@ def lease(path: Path) -> Iterator[bool]:
         except BlockingIOError:
             yield False
             return
+        held = Process.of(os.getpid())
+        file.truncate(0)
+        file.write(json.dumps({"pid": os.getpid(), "started": held.started if held else ""}))
+        file.flush()
         yield True
 
 
@@ -105,5 +112,9 @@ def is_leased(path: Path) -> bool:
     """Return whether some process holds this lease."""
     if not path.exists():
         return False
-    with lease(path) as free:
-        return not free
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

@@ -94,6 +94,16 @@ def lock(root: Path, cluster_id: str, role: str) -> Path:
     return root / "locks" / f"{cluster_folder(cluster_id)}.{role}.lock"
 
 
+def readers(root: Path, cluster_id: str) -> Path:
+    """Return where readers of the cluster's load leave their heartbeats."""
+    return root / "readers" / cluster_folder(cluster_id)
+
+
+def trouble(root: Path, cluster_id: str) -> Path:
+    """Return where the pipeline says why it ended."""
+    return root / "readers" / f"{cluster_folder(cluster_id)}.pipeline.trouble"
+
+
 def mark(root: Path) -> None:
     """Write the root's format mark where there is none.
 

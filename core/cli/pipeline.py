@@ -1,0 +1,196 @@
+"""`trimtab pipeline`: turns load samples into snapshots, on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from core import paths
+from core.cli.context import Context, emit, emit_line, json_option, say
+from core.errors import RefusedError, UsageError
+from core.units import format_duration, format_time, parse_duration
+
+if TYPE_CHECKING:
+    from core.load.manifest import Manifest
+    from core.pipeline.job import Job, Published
+
+root_option = click.option(
+    "--root", type=click.Path(path_type=Path), metavar="DIR", help="Where load data is."
+)
+cluster_id_option = click.option("--cluster-id", metavar="ID", help="Without asking the cluster.")
+
+
+@click.group()
+def pipeline() -> None:
+    """Turn load samples into snapshots, on Spark."""
+
+
+@pipeline.command()
+@click.option(
+    "--trigger", default="15s", metavar="TIME", show_default=True, help="Between batches."
+)
+@root_option
+@cluster_id_option
+@json_option
+@click.pass_obj
+def run(
+    context: Context, trigger: str, root: Path | None, cluster_id: str | None, as_json: bool
+) -> None:
+    """Publish snapshots as samples come, until stopped with Ctrl-C."""
+    from core.load.readers import stop_signals
+
+    seconds = parse_duration(trigger)
+    root = root or paths.load_root()
+    with _job(root, cluster_of(context, root, cluster_id), _teller(as_json)) as job:
+        told = stop_signals()
+        job.run(seconds, lambda: not told.is_set())
+
+
+@pipeline.command()
+@root_option
+@cluster_id_option
+@json_option
+@click.pass_obj
+def once(context: Context, root: Path | None, cluster_id: str | None, as_json: bool) -> None:
+    """Publish a snapshot of what has been collected, and end."""
+    root = root or paths.load_root()
+    cluster_id = cluster_of(context, root, cluster_id)
+    with _job(root, cluster_id, _teller(as_json=False), one_shot=True) as job:
+        job.once()
+    if as_json:
+        emit(status_document(root, cluster_id))
+
+
+@pipeline.command()
+@root_option
+@cluster_id_option
+@json_option
+@click.pass_obj
+def status(context: Context, root: Path | None, cluster_id: str | None, as_json: bool) -> None:
+    """Say what runs here, how far behind it is, and what became of the samples."""
+    root = root or paths.load_root()
+    document = status_document(root, cluster_of(context, root, cluster_id))
+    if as_json:
+        emit(document)
+        return
+    for role in ("collector", "pipeline"):
+        pid = document[f"{role}_pid"]
+        click.echo(f"{role:<12}{f'runs, pid {pid}' if pid else 'does not run'}")
+    if document["trouble"]:
+        click.echo(f"{'trouble':<12}{document['trouble']}")
+    age = document["age_seconds"]
+    known = document["snapshot_id"]
+    click.echo(f"{'snapshot':<12}{f'{known}, {format_duration(age)} old' if known else 'none yet'}")
+    click.echo(f"{'waiting':<12}{document['waiting_segments']} segments")
+    counts = document["counts"]
+    if counts:
+        click.echo(f"{'samples':<12}{describe_counts(counts)}")
+
+
+def status_document(root: Path, cluster_id: str) -> dict[str, Any]:
+    """Return what `pipeline status --json` prints."""
+    from dataclasses import asdict
+    from datetime import UTC, datetime
+
+    from core.load import layout
+    from core.load.background import holder, pipeline_trouble
+    from core.load.manifest import read_manifest
+
+    manifest = read_manifest(root, cluster_id)
+    held = {role: holder(root, cluster_id, role) for role in ("collector", "pipeline")}
+    age = None if manifest is None else (datetime.now(UTC) - manifest.window_end).total_seconds()
+    return {
+        "cluster_id": cluster_id,
+        "root": str(root),
+        "collector_pid": held["collector"].pid if held["collector"] else None,
+        "pipeline_pid": held["pipeline"].pid if held["pipeline"] else None,
+        "trouble": pipeline_trouble(root, cluster_id),
+        "snapshot_id": manifest.snapshot_id if manifest else None,
+        "published_at": format_time(manifest.published_at) if manifest else None,
+        "age_seconds": age,
+        "waiting_segments": _waiting(layout.spool(root, cluster_id), manifest),
+        "counts": asdict(manifest.counts) if manifest else None,
+    }
+
+
+def _waiting(spool: Path, manifest: Manifest | None) -> int:
+    """Return how many segments came after the newest snapshot was published."""
+    published = manifest.published_at.timestamp() if manifest else 0.0
+    return sum(path.stat().st_mtime > published for path in spool.rglob("*.parquet"))
+
+
+def describe_counts(counts: dict[str, Any]) -> str:
+    """Return the counts of a snapshot as one line."""
+    refused = ", ".join(f"{count} {reason}" for reason, count in counts["quarantined"].items())
+    return (
+        f"{counts['read']} read, {counts['accepted']} accepted, {counts['duplicate']} duplicate, "
+        f"{counts['late']} late, quarantined: {refused or 'none'}"
+    )
+
+
+def cluster_of(context: Context, root: Path, cluster_id: str | None) -> str:
+    """Return which cluster is meant: named by id, by address, or the only one there is."""
+    from core.load.manifest import cluster_ids
+
+    if cluster_id is not None:
+        return cluster_id
+    if context.target.address is not None:
+        with context.connected() as connection:
+            return connection.client.describe().cluster_id
+    collected = {path.name.removeprefix("cluster=") for path in root.glob("spool/cluster=*")}
+    known = sorted(collected | set(cluster_ids(root)))
+    if len(known) == 1:
+        return known[0]
+    raise UsageError(
+        f"Which cluster? {root} has load of {len(known) or 'none'}.",
+        next="Say --cluster-id " + " or ".join(known) if known else "Run `trimtab collect` first.",
+    )
+
+
+def _teller(as_json: bool) -> Any:
+    def tell(published: Published) -> None:
+        batch, manifest = published.batch, published.manifest
+        if as_json:
+            emit_line(
+                {
+                    "at": format_time(manifest.published_at) if manifest else None,
+                    "snapshot_id": manifest.snapshot_id if manifest else None,
+                    "source_lag_seconds": manifest.source_lag_seconds if manifest else None,
+                    "read": batch.read,
+                    "accepted": batch.accepted,
+                    "duplicate": batch.duplicate,
+                    "late": batch.late,
+                    "quarantined": batch.quarantined,
+                }
+            )
+        else:
+            name = manifest.snapshot_id if manifest else "no snapshot yet"
+            say(f"{name}: {batch.read} samples read, {batch.accepted} accepted")
+
+    return tell
+
+
+@contextmanager
+def _job(root: Path, cluster_id: str, tell: Any, *, one_shot: bool = False) -> Iterator[Job]:
+    """Hold the cluster's lease and a Spark session around a job."""
+    from core.clock import SystemClock
+    from core.load import files, layout
+    from core.pipeline.session import open_session
+
+    with files.lease(layout.lock(root, cluster_id, "pipeline")) as ours:
+        if not ours:
+            raise RefusedError(
+                "Another pipeline publishes this cluster's load from this machine.",
+                next="Leave it to that one, or stop it first (`trimtab pipeline status`).",
+            )
+        session = open_session(one_shot=one_shot)
+        try:
+            from core.pipeline.job import Job
+
+            yield Job(session.spark, root, cluster_id, SystemClock(), tell)
+        finally:
+            session.stop()

@@ -1,0 +1,136 @@
+"""`trimtab snapshot`: what was published about load."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from core.cli.context import Context, emit, json_option, say
+from core.cli.pipeline import cluster_id_option, cluster_of, describe_counts
+from core.cli.table import table
+from core.errors import UsageError
+from core.units import format_bytes, format_duration, format_rate, format_time
+
+if TYPE_CHECKING:
+    from core.load.manifest import Manifest
+
+HOTTEST = 10
+
+
+@click.group()
+def snapshot() -> None:
+    """List and show what was published about load."""
+
+
+@snapshot.command("ls")
+@cluster_id_option
+@json_option
+@click.pass_obj
+def ls(context: Context, cluster_id: str | None, as_json: bool) -> None:
+    """List the snapshots that are kept, newest first."""
+    from core.load.manifest import read_manifest, snapshot_ids
+
+    root, cluster_id = _place(context, cluster_id)
+    found = [read_manifest(root, cluster_id, name) for name in snapshot_ids(root, cluster_id)]
+    kept = [manifest for manifest in reversed(found) if manifest is not None]
+    if as_json:
+        emit(
+            [
+                {
+                    "snapshot_id": m.snapshot_id,
+                    "source": m.source.value,
+                    "published_at": format_time(m.published_at),
+                    "window_end": format_time(m.window_end),
+                    "partitions": sum(file.rows for file in m.files),
+                    "bytes": sum(file.bytes for file in m.files),
+                }
+                for m in kept
+            ]
+        )
+        return
+    if not kept:
+        say("Nothing has been published yet.")
+        return
+    rows = [
+        [
+            m.snapshot_id,
+            format_time(m.published_at),
+            m.source.value,
+            str(sum(file.rows for file in m.files)),
+            format_bytes(sum(file.bytes for file in m.files)),
+        ]
+        for m in kept
+    ]
+    click.echo(table(("ID", "PUBLISHED", "SOURCE", "PARTITIONS", "SIZE"), rows, "   >>"), nl=False)
+
+
+@snapshot.command()
+@click.argument("snapshot_id", required=False, metavar="[ID]")
+@cluster_id_option
+@json_option
+@click.pass_obj
+def show(context: Context, snapshot_id: str | None, cluster_id: str | None, as_json: bool) -> None:
+    """Show one snapshot, by default the newest: brokers, hottest partitions, counts, age."""
+    from core.load.manifest import read_manifest
+
+    root, cluster_id = _place(context, cluster_id)
+    manifest = read_manifest(root, cluster_id, snapshot_id)
+    if manifest is None:
+        raise UsageError(
+            f"There is no snapshot {snapshot_id} of {cluster_id}."
+            if snapshot_id
+            else f"Nothing has been published for {cluster_id} yet.",
+            next="`trimtab snapshot ls` lists them; `trimtab pipeline once` makes one.",
+        )
+    age = (datetime.now(UTC) - manifest.window_end).total_seconds()
+    if as_json:
+        emit({**manifest.to_json(), "age_seconds": age})
+        return
+    click.echo(
+        f"{manifest.cluster_id}  {manifest.snapshot_id}  source {manifest.source.value}  "
+        f"published {format_time(manifest.published_at)}  {format_duration(age)} old\n"
+    )
+    click.echo(_brokers(manifest))
+    click.echo(_hottest(manifest))
+    click.echo(f"samples: {describe_counts(manifest.to_json()['counts'])}")
+
+
+def _brokers(manifest: Manifest) -> str:
+    rows = [
+        [
+            str(b.broker),
+            format_rate(b.leader_in_bytes_per_s),
+            format_rate(b.follower_in_bytes_per_s),
+            format_rate(b.out_bytes_per_s),
+            format_bytes(b.size_bytes),
+            str(b.leaders),
+            str(b.replicas),
+        ]
+        for b in manifest.brokers
+    ]
+    header = ("BROKER", "LEADER IN", "FOLLOWER IN", "OUT", "SIZE", "LEADERS", "REPLICAS")
+    return table(header, rows, ">" * len(header))
+
+
+def _hottest(manifest: Manifest) -> str:
+    rows = [
+        [
+            f"{hot.topic}-{hot.partition}",
+            "?" if hot.leader is None else str(hot.leader),
+            format_rate(hot.in_bytes_per_s),
+            format_rate(hot.out_bytes_per_s),
+            "?" if hot.share is None else f"{hot.share:.0%}",
+        ]
+        for hot in manifest.hot_partitions[:HOTTEST]
+    ]
+    return table(("HOTTEST", "LEADER", "IN", "OUT", "OF BROKER"), rows, " >>>>")
+
+
+def _place(context: Context, cluster_id: str | None) -> tuple[Path, str]:
+    from core.load.locate import load_root
+
+    root = load_root(context.target.snapshots)
+    return root, cluster_of(context, root, cluster_id)

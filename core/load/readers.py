@@ -1,0 +1,74 @@
+"""Who reads the load of a cluster: heartbeat files, and how long a pair outlives the last one."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import threading
+import time
+from pathlib import Path
+
+from core.load import layout
+
+BEAT_SECONDS = 5.0
+SILENT_SECONDS = 20.0
+"""A reader that has not beaten for so long is gone (killed, suspended)."""
+GRACE_SECONDS = 60.0
+
+
+class Readers:
+    """The readers of one cluster's load, as its collector and pipeline see them."""
+
+    def __init__(self, root: Path, cluster_id: str, grace_seconds: float = GRACE_SECONDS) -> None:
+        self._folder = layout.readers(root, cluster_id)
+        self._grace = grace_seconds
+        self._last_seen = time.monotonic()
+
+    def gone(self) -> bool:
+        """Return whether nobody has read for the grace time."""
+        now = time.time()
+        for path in self._folder.glob("*.beat"):
+            try:
+                silent = now - path.stat().st_mtime
+            except FileNotFoundError:
+                continue
+            if silent < SILENT_SECONDS:
+                self._last_seen = time.monotonic()
+            elif silent > 10 * SILENT_SECONDS:
+                path.unlink(missing_ok=True)
+        return time.monotonic() - self._last_seen > self._grace
+
+
+class Heartbeat:
+    """One reader: beats in a thread of its own until it is closed or the process ends."""
+
+    def __init__(self, root: Path, cluster_id: str) -> None:
+        folder = layout.readers(root, cluster_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / f"{os.getpid()}-{secrets.token_hex(4)}.beat"
+        self._closed = threading.Event()
+        self._path.touch()
+        threading.Thread(target=self._beat, name="load-heartbeat", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._closed.set()
+        self._path.unlink(missing_ok=True)
+
+    def _beat(self) -> None:
+        while not self._closed.wait(BEAT_SECONDS):
+            try:
+                os.utime(self._path)
+            except OSError:
+                # Its folder was deleted below it: whoever did that wants no load.
+                return
+
+
+def stop_signals() -> threading.Event:
+    """Return an event that SIGTERM and SIGINT set; SIGHUP is ignored."""
+    told = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: told.set())
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    return told

@@ -1,0 +1,76 @@
+"""The pipeline as a process of its own: `python -P -m core.pipeline.service …`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.clock import SystemClock
+from core.errors import TrimtabError
+from core.load import files, layout
+from core.load.readers import Readers, stop_signals
+
+if TYPE_CHECKING:
+    from core.pipeline.job import Published
+
+log = logging.getLogger("trimtab.pipeline")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Turn one cluster's samples into snapshots until told to stop or until nobody reads."""
+    parser = argparse.ArgumentParser(prog="trimtab-pipeline")
+    parser.add_argument("--cluster-id", required=True)
+    parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument("--trigger", type=float, required=True)
+    given = parser.parse_args(argv)
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s"
+    )
+    log.setLevel(logging.INFO)
+    with files.lease(layout.lock(given.root, given.cluster_id, "pipeline")) as ours:
+        if not ours:
+            log.info("another pipeline has this cluster")
+            return 0
+        try:
+            _run(given)
+        except TrimtabError as error:
+            log.error("%s", error)
+            files.write_text(layout.trouble(given.root, given.cluster_id), f"{error}\n")
+            return int(error.exit_code)
+        log.info("stopped")
+        return 0
+
+
+def _run(given: argparse.Namespace) -> None:
+    told = stop_signals()
+    readers = Readers(given.root, given.cluster_id)
+    from core.pipeline.session import open_session
+
+    session = open_session()
+    try:
+        from core.pipeline.job import Job
+
+        job = Job(session.spark, given.root, given.cluster_id, SystemClock(), _note)
+        job.run(given.trigger, lambda: not told.is_set() and not readers.gone())
+    finally:
+        session.stop()
+
+
+def _note(published: Published) -> None:
+    batch = published.batch
+    log.info(
+        "batch %s: read %d, accepted %d, duplicate %d, quarantined %s; snapshot %s",
+        batch.key,
+        batch.read,
+        batch.accepted,
+        batch.duplicate,
+        batch.quarantined,
+        published.manifest.snapshot_id if published.manifest else "none",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -29,6 +29,8 @@ class Registration:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     leader_epoch: int = 0
+    elr: tuple[int, ...] = ()
+    """Out of the ISR while it was below min.insync.replicas, hence complete (KIP-966)."""
 
     @property
     def in_flight(self) -> bool:
@@ -98,24 +100,38 @@ def reverted(now: Registration, alive: Collection[int]) -> Registration | Fault:
     return _stamped(now, _led(back, alive))
 
 
-def without_in_sync(now: Registration, broker: int, alive: Collection[int]) -> Registration:
-    """Return the partition with `broker` out of the ISR; the last one in it stays."""
+def without_in_sync(
+    now: Registration, broker: int, alive: Collection[int], min_insync: int = 1
+) -> Registration:
+    """Return the partition with `broker` out of the ISR, even if nothing is left in it."""
+    if broker not in now.isr:
+        return led(now, alive)
     isr = tuple(b for b in now.isr if b != broker)
-    return _stamped(now, _led(replace(now, isr=isr or now.isr), alive))
+    elr = (*now.elr, broker) if len(isr) < min_insync else now.elr
+    return _stamped(now, _led(replace(now, isr=isr, elr=elr), alive))
 
 
-def with_in_sync(now: Registration, broker: int, alive: Collection[int]) -> Registration:
+def with_in_sync(
+    now: Registration, broker: int, alive: Collection[int], min_insync: int = 1
+) -> Registration:
     """Return the partition with `broker` in the ISR, which may complete a reassignment."""
     if broker in now.isr or broker not in now.replicas:
         return now
-    return _concluded(now, replace(now, isr=(*now.isr, broker)), alive)
+    isr = (*now.isr, broker)
+    elr = () if len(isr) >= min_insync else tuple(b for b in now.elr if b != broker)
+    return _concluded(now, replace(now, isr=isr, elr=elr), alive)
 
 
 def _concluded(before: Registration, now: Registration, alive: Collection[int]) -> Registration:
-    """Return the partition with a reassignment completed if all of its target is in sync."""
-    if now.in_flight and set(now.target) <= set(now.isr):
-        target = now.target
-        isr = tuple(b for b in now.isr if b in target)
+    """Return the partition with a reassignment completed if what it adds is in sync.
+
+    Another replica that is out of sync does not hold it up (4.3.1). A broker that is adding and
+    removing at once (the original submitted again in flight) never is in: such a reassignment
+    ends by cancelling only.
+    """
+    target = now.target
+    isr = tuple(b for b in now.isr if b in target)
+    if now.in_flight and isr and set(now.adding) <= set(isr):
         now = replace(now, replicas=target, isr=isr, adding=(), removing=())
     return _stamped(before, _led(now, alive))
 
@@ -126,7 +142,12 @@ def _led(now: Registration, alive: Collection[int]) -> Registration:
 
     if may_lead(now.leader):
         return now
-    return replace(now, leader=next((b for b in now.replicas if may_lead(b)), NO_LEADER))
+    leader = next((b for b in now.replicas if may_lead(b)), NO_LEADER)
+    if leader == NO_LEADER:
+        leader = next((b for b in now.replicas if b in now.elr and b in alive), NO_LEADER)
+    if leader == NO_LEADER or leader in now.isr:
+        return replace(now, leader=leader)
+    return replace(now, leader=leader, isr=(leader,), elr=tuple(b for b in now.elr if b != leader))
 
 
 def _stamped(before: Registration, now: Registration) -> Registration:

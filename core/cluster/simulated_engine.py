@@ -95,6 +95,7 @@ class Engine:
         self._leader_listed: Bool = np.zeros(shape, np.bool_)
         self._follower_listed: Bool = np.zeros(shape, np.bool_)
         self.writable: Bool = np.zeros(shape[0], np.bool_)
+        self._min_insync = [1] * shape[0]
         self._leader_column = np.full(shape[0], -1)
         self.registrations: list[Registration] = []
         self._settle_in(spec)
@@ -181,7 +182,9 @@ class Engine:
         for row, broker in done:
             logs.position[row, logs.column[broker]] = logs.end[row]
             now = self.registrations[row]
-            self.register(row, controller.with_in_sync(now, broker, self.alive))
+            self.register(
+                row, controller.with_in_sync(now, broker, self.alive, self._min_insync[row])
+            )
 
     def settle(self) -> None:
         """Work out anew who follows in step, who catches up from whom, and what is writable."""
@@ -190,17 +193,12 @@ class Engine:
         self._stale = False
         logs = self.logs
         logs.follows[:] = False
-        needed: dict[str, int] = {}
         behind: dict[tuple[int, int], list[int]] = {}
         for row in self.live_rows():
             now = self.registrations[row]
-            topic = self.partitions[row].topic
-            if topic not in needed:
-                resource = Resource.topic(topic)
-                needed[topic] = int(self.configs.value(resource, "min.insync.replicas") or 1)
             up = now.leader != controller.NO_LEADER
             self._leader_column[row] = logs.column[now.leader] if up else -1
-            self.writable[row] = up and len(now.isr) >= needed[topic]
+            self.writable[row] = up and len(now.isr) >= self._min_insync[row]
             for broker in now.replicas:
                 if broker in now.isr:
                     steps = up and broker in self.alive and broker not in self._paused
@@ -305,6 +303,7 @@ class Engine:
         rows = {tp.partition: row for tp, row in self.index.items() if tp.topic == resource.name}
         for row in rows.values():
             self.logs.retain(row, values)
+            self._min_insync[row] = int(values["min.insync.replicas"] or 1)
         for name, matrix in (
             (LEADER_LIST, self._leader_listed),
             (FOLLOWER_LIST, self._follower_listed),
@@ -377,7 +376,9 @@ class Engine:
             now = self.registrations[row]
             behind = self.logs.position[row, self.logs.column[broker]] < self.logs.end[row]
             if broker not in self.alive or (behind and broker != now.leader):
-                self.register(row, controller.without_in_sync(now, broker, self.alive))
+                self.register(
+                    row, controller.without_in_sync(now, broker, self.alive, self._min_insync[row])
+                )
 
     def pause_replication(self, broker: int) -> None:
         self._paused.setdefault(broker, self.elapsed)
@@ -417,7 +418,9 @@ class Engine:
         for row in self._rows_on(broker):
             if int(self.logs.log_dir[row, self.logs.column[broker]]) == log_dir:
                 now = self.registrations[row]
-                self.register(row, controller.without_in_sync(now, broker, others))
+                self.register(
+                    row, controller.without_in_sync(now, broker, others, self._min_insync[row])
+                )
         self._changed()
 
     def delete_topic(self, topic: str) -> None:

@@ -54,6 +54,12 @@ def test_the_same_target_again_changes_nothing() -> None:
     assert controller.reassigned(once, (2, 3), ALL) == once
 
 
+def test_an_unrelated_replica_out_of_sync_does_not_hold_a_reassignment_up() -> None:
+    moving = controller.reassigned(registration([1, 4, 2], [1, 2]), (1, 4, 3), ALL)
+    done = controller.with_in_sync(moving, 3, ALL)
+    assert (done.replicas, done.isr, done.in_flight) == ((1, 4, 3), (1, 3), False)
+
+
 def test_overriding_in_flight_removes_the_first_target_too() -> None:
     first = controller.reassigned(registration([0, 1]), (2, 3), ALL)
     second = controller.reassigned(first, (4, 5), ALL)
@@ -69,7 +75,7 @@ def test_overriding_in_flight_removes_the_first_target_too() -> None:
         ([0, 1, 2, 3, 4, 5], (3, 4, 5), {3, 4, 5}),
     ],
 )
-def test_a_reassignment_completes_when_all_of_its_target_is_in_sync(
+def test_a_reassignment_completes_when_all_that_it_adds_is_in_sync(
     isr: list[int], replicas: tuple[int, ...], in_sync: set[int]
 ) -> None:
     moving = controller.reassigned(registration([0, 1, 2]), (3, 4, 5), ALL)
@@ -137,10 +143,31 @@ def test_a_lost_leader_is_replaced_in_assignment_order_from_the_isr() -> None:
     assert (now.leader, now.isr, now.leader_epoch) == (3, (3,), 1)
 
 
-def test_the_last_in_sync_replica_stays_and_nobody_leads() -> None:
+def test_without_its_last_in_sync_replica_nobody_leads_until_that_one_is_back() -> None:
     gone = controller.without_in_sync(registration([1, 2], [1]), 1, {2})
-    assert (gone.leader, gone.isr) == (controller.NO_LEADER, (1,))
-    assert controller.led(gone, {1, 2}).leader == 1
+    assert (gone.leader, gone.isr) == (controller.NO_LEADER, ())
+    back = controller.led(gone, {1, 2})
+    assert (back.leader, back.isr, back.elr) == (1, (1,), ())
+
+
+def test_a_replica_that_left_below_min_insync_may_lead_again() -> None:
+    now = registration([1, 2, 3], [1, 2])
+    now = controller.without_in_sync(now, 2, {1}, min_insync=2)
+    now = controller.without_in_sync(now, 1, {2}, min_insync=2)
+    assert (now.leader, now.isr, now.elr) == (2, (2,), (1,))
+    assert controller.with_in_sync(now, 1, {1, 2}, min_insync=2).elr == ()
+
+
+def test_the_original_submitted_again_in_flight_ends_by_cancelling_only() -> None:
+    stuck = controller.reassigned(
+        controller.reassigned(registration([1, 3]), (2, 4), ALL), (1, 3), ALL
+    )
+    assert (stuck.replicas, stuck.adding, stuck.removing) == ((1, 3, 2, 4), (2, 4), (2, 4))
+    stuck = controller.with_in_sync(controller.with_in_sync(stuck, 2, ALL), 4, ALL)
+    assert stuck.in_flight
+    back = controller.reverted(stuck, ALL)
+    assert isinstance(back, Registration)
+    assert back.replicas == (1, 3)
 
 
 @pytest.mark.parametrize(

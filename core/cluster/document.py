@@ -191,7 +191,7 @@ def read_document(path: Path) -> ClusterDocument:
         raise DocumentError(
             f"{path} cannot be read: {error.strerror}.", next="Name a file made by show --json."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DocumentError(
             f"{path} is not JSON: {error}.", next="Make one with trimtab show --json -o FILE."
         ) from error
@@ -274,6 +274,15 @@ class _Reader:
         # JSON's true is no number, whatever Python says.
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise _WrongError(f"{key!r} of {self.where} is not {_KINDS[kind]}")
+        if kind is int and not -(2**63) <= value < 2**63:
+            raise _WrongError(f"{key!r} of {self.where} is out of range")
+        return value
+
+    def id(self, key: str, *default: int) -> int:
+        """Return an id, a partition's number or an epoch: what Kafka holds in 32 bits."""
+        value = self.get(key, int, *default)
+        if not -1 <= value < 2**31:
+            raise _WrongError(f"{key!r} of {self.where} is out of range")
         return value
 
     def rate(self, key: str) -> float:
@@ -296,7 +305,7 @@ class _Reader:
 
     def ids(self, key: str, *, required: bool = False) -> tuple[int, ...]:
         values = self.get(key, list) if required else self.get(key, list, [])
-        if not all(isinstance(v, int) and not isinstance(v, bool) for v in values):
+        if not all(type(v) is int and 0 <= v < 2**31 for v in values):
             raise _WrongError(f"{key!r} of {self.where} is not a list of broker ids")
         if len(set(values)) != len(values):
             raise _WrongError(f"{key!r} of {self.where} names a broker twice")
@@ -334,7 +343,7 @@ def _check_twice(what: str, names: list[str]) -> None:
 
 def _broker(reader: _Reader) -> Broker:
     return Broker(
-        id=reader.get("id", int),
+        id=reader.id("id"),
         rack=reader.get("rack", str, None),
         host=reader.get("host", str, ""),
         port=reader.get("port", int, 0),
@@ -369,14 +378,14 @@ def _partition(reader: _Reader) -> PartitionRow:
         raise _WrongError(f"{reader.where} has no replicas")
     return PartitionRow(
         topic=reader.get("topic", str),
-        partition=reader.get("partition", int),
-        leader=reader.get("leader", int),
+        partition=reader.id("partition"),
+        leader=reader.id("leader"),
         replicas=replicas,
         # Unknown, not empty: an absent ISR is taken to be whole.
         isr=reader.ids("isr") if reader.get("isr", list, None) is not None else replicas,
         adding=reader.ids("adding"),
         removing=reader.ids("removing"),
-        leader_epoch=reader.get("leader_epoch", int, UNKNOWN),
+        leader_epoch=reader.id("leader_epoch", UNKNOWN),
     )
 
 

@@ -1,0 +1,136 @@
+"""Connection settings: one properties file for two libraries, and secrets that stay inside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.cluster.connection import ConnectionSettings, check_bootstrap, parse_properties
+from core.errors import DocumentError, UsageError
+
+SCRAM = """
+# the operators' user
+security.protocol = SASL_SSL
+sasl.mechanism=SCRAM-SHA-512
+sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\
+    username="ops" password="it's \\\\"secret\\\\"";
+ssl.truststore.location=/etc/kafka/ca.pem
+ssl.truststore.type=PEM
+ssl.endpoint.identification.algorithm=
+request.timeout.ms=5000
+"""
+
+
+def load(tmp_path: Path, text: str) -> ConnectionSettings:
+    path = tmp_path / "client.properties"
+    path.write_text(text)
+    return ConnectionSettings.load("b1:9092, b2:9092", path)
+
+
+def test_without_a_file_it_is_plain_text() -> None:
+    settings = ConnectionSettings.load("b1:9092")
+    assert settings.confluent()["security.protocol"] == "PLAINTEXT"
+    assert settings.kafka_python()["bootstrap_servers"] == ["b1:9092"]
+
+
+def test_scram_reaches_librdkafka(tmp_path: Path) -> None:
+    config = load(tmp_path, SCRAM).confluent()
+    assert config["bootstrap.servers"] == "b1:9092,b2:9092"
+    assert config["security.protocol"] == "SASL_SSL"
+    assert config["sasl.mechanism"] == "SCRAM-SHA-512"
+    assert config["sasl.username"] == "ops"
+    assert config["sasl.password"] == 'it\'s "secret"'
+    assert config["ssl.ca.location"] == "/etc/kafka/ca.pem"
+    assert config["ssl.endpoint.identification.algorithm"] == "none"
+
+
+def test_plain_reaches_kafka_python(tmp_path: Path) -> None:
+    config = load(
+        tmp_path,
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        "sasl.jaas.config=x.PlainLoginModule required username='u' password='p';\n",
+    ).kafka_python()
+    assert config["security_protocol"] == "SASL_PLAINTEXT"
+    assert config["sasl_mechanism"] == "PLAIN"
+    assert (config["sasl_plain_username"], config["sasl_plain_password"]) == ("u", "p")
+    assert "ssl_context" not in config
+
+
+def test_inline_pem_goes_inline(tmp_path: Path) -> None:
+    config = load(
+        tmp_path, "security.protocol=SSL\nssl.truststore.certificates=-----BEGIN\\n…\n"
+    ).confluent()
+    assert config["ssl.ca.pem"] == "-----BEGIN\n…"
+
+
+def test_unknown_keys_are_listed_and_ignored(tmp_path: Path) -> None:
+    assert load(tmp_path, SCRAM).ignored == ("request.timeout.ms",)
+
+
+def test_no_secret_is_in_the_repr(tmp_path: Path) -> None:
+    settings = load(tmp_path, SCRAM + "ssl.key.password=hush\nssl.keystore.key=-----KEY\n")
+    assert settings.key_password == "hush"
+    shown = repr(settings)
+    assert "ops" in shown
+    for secret in ("secret", "hush", "-----KEY"):
+        assert secret not in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("security.protocol=TLS\n", "security.protocol is TLS"),
+        ("security.protocol=SASL_SSL\nsasl.mechanism=GSSAPI\n", "GSSAPI is not supported"),
+        ("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n", "no username and password"),
+        ("security.protocol=SSL\nssl.truststore.location=/a.jks\n", "not a PEM file"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_message(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(DocumentError, match=said) as caught:
+        load(tmp_path, text)
+    assert caught.value.next
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match="No such file"):
+        ConnectionSettings.load("b:1", tmp_path / "none.properties")
+
+
+def test_a_certificate_that_cannot_be_loaded(tmp_path: Path) -> None:
+    bad = tmp_path / "ca.pem"
+    bad.write_text("not a certificate")
+    settings = load(tmp_path, f"security.protocol=SSL\nssl.truststore.location={bad}\n")
+    with pytest.raises(DocumentError, match="cannot be loaded"):
+        settings.kafka_python()
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "servers"),
+    [
+        ("b1:9092", "b1:9092"),
+        (" b1:9092 , b2:9093,", "b1:9092,b2:9093"),
+        ("[::1]:9092", "[::1]:9092"),
+    ],
+)
+def test_bootstrap_is_a_list_of_addresses(bootstrap: str, servers: str) -> None:
+    assert check_bootstrap(bootstrap) == servers
+
+
+@pytest.mark.parametrize("bootstrap", ["", "b1", "b1:", "b1:http", "b1:70000", "b1:9092;b2:9092"])
+def test_other_bootstraps_are_refused(bootstrap: str) -> None:
+    with pytest.raises(UsageError):
+        check_bootstrap(bootstrap)
+
+
+@pytest.mark.parametrize(
+    ("text", "entries"),
+    [
+        ("a=1\nb: 2\nc 3\nd\n", {"a": "1", "b": "2", "c": "3", "d": ""}),
+        ("# no\n! no\n  a = 1 \n", {"a": "1 "}),
+        ("a=1,\\\n   2\n", {"a": "1,2"}),
+        ("a\\=b=c\\\\d\\u00e9\\n", {"a=b": "c\\dé\n"}),
+    ],
+)
+def test_properties_are_read_as_java_does(text: str, entries: dict[str, str]) -> None:
+    assert parse_properties(text) == entries

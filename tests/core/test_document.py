@@ -1,0 +1,186 @@
+"""The cluster document: what is written is read again, and bad ones are told in one sentence."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.cluster.client import Member
+from core.cluster.document import ClusterDocument, DocumentGroup, read_document, to_json
+from core.cluster.state import (
+    UNKNOWN,
+    Broker,
+    BrokerLogs,
+    ClusterState,
+    LogDir,
+    PartitionRow,
+    ReplicaLog,
+    Topic,
+    TopicPartition,
+)
+from core.errors import DocumentError
+
+LEAST: dict[str, Any] = {
+    "brokers": [{"id": 1}, {"id": 2}],
+    "partitions": [{"topic": "t", "partition": 0, "leader": 1, "replicas": [1, 2]}],
+}
+
+
+def write(tmp_path: Path, document: object) -> Path:
+    path = tmp_path / "cluster.json"
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return path
+
+
+def whole() -> ClusterDocument:
+    state = ClusterState.build(
+        cluster_id="c",
+        fetched_at=datetime(2026, 1, 31, 2, 0, tzinfo=UTC),
+        controller=100,
+        brokers=[
+            Broker(1, "a", "h1", 9092, True, (LogDir("/d", 100, 50),), 1e6, 2e6),
+            Broker(2, None, "h2", 9092, False, (LogDir("/e", None, None, "KAFKA_STORAGE_ERROR"),)),
+        ],
+        topics=[Topic("t", "id-of-t", 2, 1000, "compact"), Topic("u")],
+        partitions=[
+            PartitionRow("t", 0, 1, (1, 2), (1,), leader_epoch=7),
+            PartitionRow("t", 1, -1, (2, 1), (), adding=(1,), removing=(2,)),
+            PartitionRow("u", 0, 1, (1,), (1,)),
+        ],
+    ).with_logs(
+        [
+            BrokerLogs(
+                1,
+                (LogDir("/d", 100, 50),),
+                (ReplicaLog("t", 0, 40, 0, "/d"), ReplicaLog("t", 1, 0, 9, "/d")),
+            )
+        ]
+    )
+    tp = TopicPartition("t", 0)
+    group = DocumentGroup("g", "stable", (Member("m", "client", "/h", (tp,)),), {tp: 3})
+    rates = np.array([1.5, np.nan, 0.0])
+    return ClusterDocument(state, rates, rates * 2, (group,))
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    document = to_json(whole())
+    again = read_document(write(tmp_path, document))
+    assert to_json(again) == document
+    assert list(again.state.rows()) == list(whole().state.rows())
+    assert again.state.brokers == whole().state.brokers
+
+
+def test_unknown_is_null_never_zero() -> None:
+    first, second, third = to_json(whole())["partitions"]
+    assert (first["size_bytes"], second["size_bytes"], third["size_bytes"]) == (40, 0, None)
+    assert (first["in_bytes_per_s"], second["in_bytes_per_s"]) == (1.5, None)
+    assert third["in_bytes_per_s"] == 0.0
+    assert first["replica_detail"][1] == {
+        "broker": 2,
+        "size_bytes": None,
+        "log_dir": None,
+        "lag": None,
+    }
+    assert second["leader_epoch"] is None
+
+
+def test_the_least_document_leaves_everything_else_unknown(tmp_path: Path) -> None:
+    document = read_document(write(tmp_path, LEAST))
+    state = document.state
+    assert state.row(0).isr == (1, 2)
+    assert state.size_bytes.tolist() == [UNKNOWN, UNKNOWN]
+    assert np.isnan(document.in_bytes_per_s).all()
+    assert state.topic("t") == Topic("t")
+
+
+def test_unknown_keys_are_ignored(tmp_path: Path) -> None:
+    extended = LEAST | {"colour": "red", "brokers": [{"id": 1, "mood": "good"}, {"id": 2}]}
+    assert read_document(write(tmp_path, extended)).state.partition_count == 1
+
+
+def test_a_size_without_detail_is_the_leaders(tmp_path: Path) -> None:
+    partition = LEAST["partitions"][0] | {"size_bytes": 70}
+    state = read_document(write(tmp_path, LEAST | {"partitions": [partition]})).state
+    assert state.size_bytes.tolist() == [70, UNKNOWN]
+    assert state.partition_size_bytes.tolist() == [70]
+
+
+def test_a_broker_that_only_partitions_name_is_dead(tmp_path: Path) -> None:
+    state = read_document(write(tmp_path, LEAST | {"brokers": [{"id": 1}]})).state
+    assert {broker.id: broker.alive for broker in state.brokers} == {1: True, 2: False}
+
+
+def test_an_empty_isr_is_not_an_unknown_one(tmp_path: Path) -> None:
+    partition = LEAST["partitions"][0] | {"isr": []}
+    state = read_document(write(tmp_path, LEAST | {"partitions": [partition]})).state
+    assert state.row(0).isr == ()
+
+
+def changed(**partition: object) -> dict[str, Any]:
+    return LEAST | {"partitions": [LEAST["partitions"][0] | partition]}
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ("{", "is not JSON"),
+        ([], "the document is not an object"),
+        ({}, "the document has no 'partitions'"),
+        ({"partitions": []}, "the document has no 'brokers'"),
+        (LEAST | {"format": "trimtab.cluster/2"}, "this trimtab reads trimtab.cluster/1"),
+        (LEAST | {"format": "something/1"}, "its format is 'something/1'"),
+        (LEAST | {"brokers": [{"id": "one"}]}, r"'id' of brokers\[0\] is not a whole number"),
+        (LEAST | {"brokers": [{"id": True}]}, r"'id' of brokers\[0\] is not a whole number"),
+        (LEAST | {"brokers": [{"id": 1}, {"id": 1}]}, "broker 1 is in it twice"),
+        (LEAST | {"partitions": LEAST["partitions"] * 2}, "partition t-0 is in it twice"),
+        (LEAST | {"partitions": ["t"]}, r"partitions\[0\] is not an object"),
+        (LEAST | {"fetched_at": "today"}, "'fetched_at' of the document is not a time"),
+        (changed(replicas=None), r"partitions\[0\] has no 'replicas'"),
+        (changed(replicas=[]), r"partitions\[0\] has no replicas"),
+        (changed(replicas=[1, 1]), "names a broker twice"),
+        (changed(replicas=["1"]), "is not a list of broker ids"),
+        (changed(in_bytes_per_s=-1), "is not a rate"),
+        (changed(in_bytes_per_s="fast"), "is not a rate"),
+        (changed(size_bytes=-5), "is negative"),
+        (changed(partition=2**31), "'partition' of .* is out of range"),
+        (changed(size_bytes=2**63), "'size_bytes' of .* is out of range"),
+    ],
+)
+def test_bad_documents_are_told_in_one_sentence(
+    tmp_path: Path, document: object, said: str
+) -> None:
+    with pytest.raises(DocumentError, match=said) as caught:
+        read_document(write(tmp_path, document))
+    assert "\n" not in caught.value.title
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match="No such file"):
+        read_document(tmp_path / "none.json")
+
+
+WORDS = st.sampled_from(["t", "", "1"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.sampled_from([-2, 0, 1, 5, 2**40, 2**70]) | st.floats() | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=2),
+    max_leaves=5,
+)
+KEYS = st.sampled_from(["topic", "partition", "leader", "replicas", "isr", "replica_detail", "id"])
+
+
+@given(st.dictionaries(KEYS, JSON), st.dictionaries(KEYS, JSON))
+def test_whatever_stands_in_it_is_a_document_or_a_document_error(
+    tmp_path_factory: pytest.TempPathFactory, broker: object, partition: object
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "whatever.json"
+    path.write_text(json.dumps({"brokers": [broker], "partitions": [partition]}))
+    with suppress(DocumentError):
+        read_document(path)

@@ -143,7 +143,7 @@ def _skews(totals: BrokerTotals) -> list[Verdict]:
         found = [
             (ratio, verdict)
             for ratio, verdict in found
-            if verdict.metric is not Metric.OUT or verdict.broker != broker or ratio > 1.2 * ins[0]
+            if (verdict.metric, verdict.broker) != (Metric.OUT, hot) or ratio > 1.2 * ins[0]
         ]
     return [verdict for _, verdict in sorted(found, key=lambda item: -item[0])]
 

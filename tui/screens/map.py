@@ -128,7 +128,13 @@ class MapScreen(DashboardScreen):
         if self.carry is not None and not self._still_there(self.carry, session):
             self.carry = None
             self.say("The partition is gone; nothing was changed.", "look")
-        layout = layout_of(width, height, model.view.zoom, racks=bool(rack_names(model)))
+        layout = layout_of(
+            width,
+            height,
+            model.view.zoom,
+            racks=bool(rack_names(model)),
+            planned=bool(session.plan.moves),
+        )
         self.top = _scrolled(self.top, model.cursor, layout.rows, len(model.rows))
         metadata = session.metadata_age
         stale = session.problem is not None and metadata is not None

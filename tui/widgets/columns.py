@@ -11,10 +11,12 @@ EDGE = 1
 CURSOR = 2
 SKEW = 6
 BARS = 10
+LONGEST_BARS = 24
 MAX_NAME = 34
 
 # name, partitions, total, cells of a broker (gap included), bars: the best that fits wins.
 _TOPICS = (
+    (24, 8, 10, 7, BARS),
     (18, 6, 8, 5, BARS),
     (18, 6, 8, 5, 0),
     (18, 6, 8, 4, BARS),
@@ -144,7 +146,7 @@ def _columns(
         if needed <= width:
             spare = width - needed - 2 * EDGE
             wider = max(0, min(spare, longest_name + 1 - name, MAX_NAME - name))
-            more = min(BARS, spare - wider) if bars else 0
+            more = min(LONGEST_BARS - bars, spare - wider) if bars else 0
             return Columns(
                 width, name + wider, partitions, total, pitch, bars + more, brokers, brokers
             )

@@ -80,10 +80,14 @@ class Layout:
         return 3 if self.racks else 2
 
 
-def layout_of(width: int, height: int, zoom: Zoom, *, racks: bool) -> Layout:
-    """Return what fits: below 80×24 the panel goes first, then the totals; a row always stays."""
+def layout_of(width: int, height: int, zoom: Zoom, *, racks: bool, planned: bool = False) -> Layout:
+    """Return what fits: below 80×24 the panel goes first, then the totals; a row always stays.
+
+    Beside partitions the panel stands always, so that columns stay where they are when a replica
+    is picked up; beside topics on a wide screen, when something is planned.
+    """
     side = 0
-    if width >= 170:
+    if width >= 170 and (planned or zoom is not Zoom.TOPICS):
         side = WIDE_SIDE
     elif width >= 120 and zoom is not Zoom.TOPICS:
         side = SIDE

@@ -190,29 +190,27 @@ def _idle_seconds(
     A follower with nothing else to fetch from that leader sleeps; one that follows quiet
     partitions waits at the leader; busy ones bring it back at once.
     """
-    wanted = set(flows)
+    wanted = sorted(set(flows))
     if not wanted:
         return {}
-    leaders = np.array(sorted({flow.leader for flow in wanted}))
-    destinations = np.array(sorted({flow.destination for flow in wanted}))
+    moving = np.zeros(state.partition_count, np.bool_)
+    moving[[row for move in plan if (row := state.find(move.tp)) is not None]] = True
     of = state.partition_of_replica
-    mine = (
-        np.isin(state.replica_broker, destinations)
-        & np.isin(state.leader[of], leaders)
-        & ~state.is_leader
-        & ~state.adding
+    followers = np.flatnonzero(
+        np.isin(state.replica_broker, [flow.destination for flow in wanted])
+        & ~(state.is_leader | state.adding | moving[of])
     )
-    moving = {state.find(move.tp) for move in plan if move.moves_data}
-    followed: defaultdict[Flow, list[float]] = defaultdict(list)
-    rates = np.nan_to_num(load.in_bytes_per_s)
-    for replica in np.flatnonzero(mine).tolist():
-        partition = int(of[replica])
-        flow = Flow(int(state.leader[partition]), int(state.replica_broker[replica]))
-        if flow in wanted and partition not in moving:
-            followed[flow].append(float(rates[partition]))
+    leaders = state.leader[of[followers]].astype(np.int64)
+    keys = leaders << 32 | state.replica_broker[followers]
+    slots = np.array([flow.leader << 32 | flow.destination for flow in wanted])
+    at = np.minimum(np.searchsorted(slots, keys), len(slots) - 1)
+    found = slots[at] == keys
+    count = np.bincount(at[found], minlength=len(slots))
+    rates = np.nan_to_num(load.in_bytes_per_s)[of[followers[found]]]
+    total = np.bincount(at[found], rates, len(slots))
     return {
-        flow: wait_seconds(sum(followed[flow])) if flow in followed else BACKOFF_SECONDS
-        for flow in wanted
+        flow: wait_seconds(rate) if followed else BACKOFF_SECONDS
+        for flow, rate, followed in zip(wanted, total.tolist(), count.tolist(), strict=True)
     }
 
 

@@ -10,7 +10,7 @@ import pytest
 from clusters import MB, cluster, load_of, tp
 
 from core.cluster.state import TopicPartition
-from core.plan.copying import Copy, Flow, Side
+from core.plan.copying import Copy, Flow, Side, copying
 from core.plan.estimate import (
     END_SECONDS,
     START_SECONDS,
@@ -341,3 +341,19 @@ def test_the_document_has_the_documented_keys():
 
 def test_one_flow_is_one_fetcher():
     assert copies(1, 1)[0].flow == Flow(0, 9)
+
+
+@pytest.mark.parametrize(
+    ("others", "produced", "seconds"),
+    [
+        ({}, {}, 1.0),
+        ({"u-0": [2, 1]}, {}, 1.0),
+        ({"u-0": [0, 1]}, {"u-0": 0.0}, 0.5),
+        ({"u-0": [0, 1]}, {}, 0.5),
+        ({"u-0": [0, 1], "u-1": [0, 1]}, {"u-0": 100_000.0, "u-1": 50_000.0}, 0.1),
+    ],
+)
+def test_a_fetcher_is_away_for_as_long_as_it_has_nothing_else_to_follow(others, produced, seconds):
+    state = cluster({"t-0": [0, 2]} | others, brokers=range(3), size_bytes=MB)
+    what = copying(state, load_of(state, produced), plan_of(state, {"t-0": [0, 1]}))
+    assert what.idle_seconds == {Flow(0, 1): pytest.approx(seconds)}

@@ -63,7 +63,7 @@ class Wire:
 
     def read(self, ask: Callable[[Any, int], Any]) -> Any:
         """Return what `ask` awaits, from any broker, trying others while there is time."""
-        from kafka.errors import KafkaError, NodeNotReadyError
+        from kafka.errors import KafkaError, NodeNotReadyError, UnknownBrokerIdError
 
         manager = self.manager()
         deadline = time.monotonic() + _READ_SECONDS
@@ -79,7 +79,12 @@ class Wire:
                 return manager.run(attempt)
             except KafkaError as error:
                 self.controller = None
-                if not getattr(error, "retriable", False) or time.monotonic() > deadline:
+                # The broker that stands for the controller may have joined since kafka-python
+                # last looked; another one is named the next time.
+                passes = getattr(error, "retriable", False) or isinstance(
+                    error, UnknownBrokerIdError
+                )
+                if not passes or time.monotonic() > deadline:
                     raise _explained(error, self._settings) from error
                 time.sleep(_RETRY_SECONDS)
 

@@ -1,4 +1,4 @@
-"""The real brokers that all tests of one session share; import it as a pytest plugin."""
+"""The real brokers that all tests of one session share; tests/conftest.py loads it."""
 
 from __future__ import annotations
 

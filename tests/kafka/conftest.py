@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 from contract import GROUP, GROUP_TOPIC, TOPICS
-from sandbox_fixtures import sandbox
 
 from core.clock import SystemClock
 from core.cluster.connection import ConnectionSettings
@@ -15,8 +14,6 @@ from core.cluster.kafka import KafkaClient
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import consume, create_topics, delete_topics, fill
-
-__all__ = ["sandbox"]
 
 
 class RealCluster:

@@ -1,0 +1,122 @@
+"""Sandboxes: real brokers that come up, go down, crash, and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from core.cluster.connection import ConnectionSettings
+from core.cluster.sandbox.layout import Role
+from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.state import TopicPartition
+from core.cluster.workload import create_topics, fill
+from core.errors import TrimtabError, UsageError
+from core.process import Process, running_with
+
+SIDE = f"side-{os.getpid()}"
+
+
+@pytest.fixture(scope="module")
+def side(sandbox: Sandbox) -> Iterator[Sandbox]:
+    """A second, small sandbox beside the shared one."""
+    yield Sandbox.up(SIDE, (7,))
+    Sandbox.remove(SIDE)
+
+
+def processes(sandbox: Sandbox) -> list[Process]:
+    return running_with({str(node.properties) for node in sandbox.nodes})
+
+
+def test_the_shared_one_has_racks_and_a_controller_apart(sandbox: Sandbox) -> None:
+    nodes = {node.id: (node.role, node.rack) for node in sandbox.nodes}
+    assert nodes == {
+        100: (Role.CONTROLLER, None),
+        1: (Role.BROKER, "a"),
+        2: (Role.BROKER, "b"),
+        3: (Role.BROKER, "a"),
+        4: (Role.BROKER, "b"),
+    }
+    assert all(status.alive for status in sandbox.status())
+
+
+def test_two_run_side_by_side(sandbox: Sandbox, side: Sandbox) -> None:
+    assert {sandbox.name, SIDE} <= set(Sandbox.names())
+    assert {n.port for n in sandbox.nodes}.isdisjoint(n.port for n in side.nodes)
+    assert Sandbox.open(SIDE).bootstrap == side.bootstrap
+    assert Sandbox.open(SIDE).cluster_id != sandbox.cluster_id
+
+
+def test_one_that_is_up_is_not_replaced_by_accident(side: Sandbox) -> None:
+    with pytest.raises(UsageError, match="up already"):
+        Sandbox.up(SIDE, (7,))
+    assert all(status.alive for status in side.status())
+
+
+def test_kafkas_own_tools_run_on_it(side: Sandbox) -> None:
+    create_topics(ConnectionSettings(side.bootstrap), {"told": [(7,)]})
+    answer = side.tool(
+        "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", side.bootstrap, "--list"
+    )
+    assert (answer.returncode, answer.stdout.split(), answer.stderr) == (0, ["told"], "")
+
+
+def test_brokers_write_a_server_log_and_a_state_change_log(side: Sandbox) -> None:
+    create_topics(ConnectionSettings(side.bootstrap), {"logged": [(7,)]})
+    log = side.node(7).server_log
+    assert "started" in log.read_text().lower()
+    assert "logged" in log.with_name("state-change.log").read_text()
+
+
+def test_a_killed_broker_starts_again_with_its_data(side: Sandbox) -> None:
+    settings = ConnectionSettings(side.bootstrap)
+    create_topics(settings, {"kept": [(7,)]})
+    side.kill(7)
+    assert {status.node.id: status.alive for status in side.status()} == {100: True, 7: False}
+    Sandbox.open(SIDE).start(7)
+    fill(settings, {TopicPartition("kept", 0): 1_000})
+    assert all(status.alive for status in Sandbox.open(SIDE).status())
+
+
+def test_what_a_crash_left_is_cleaned_by_the_next_up(side: Sandbox) -> None:
+    """The state file is lost and a node is half formatted, while processes still run."""
+    left = processes(side)
+    assert left
+    (side.folder / "state.json").unlink()
+    (side.node(7).log_dirs[0] / "meta.properties").write_text("half")
+    again = Sandbox.up(SIDE, (7,))
+    assert not any(process.alive for process in left)
+    assert all(status.alive for status in again.status())
+
+
+def test_a_broker_that_cannot_start_is_told_with_its_log(sandbox: Sandbox) -> None:
+    name = f"{SIDE}-broken"
+    with pytest.raises(TrimtabError, match="could not be formatted|did not come up") as caught:
+        Sandbox.up(name, (1,), overrides={"log.retention.bytes": "nonsense"})
+    assert "log.retention.bytes" in caught.value.detail
+    broken = Sandbox.open(name)
+    assert not processes(broken)
+    assert Sandbox.remove(name)
+
+
+def test_a_recycled_pid_is_never_signalled() -> None:
+    ours = Process.of(os.getpid())
+    assert ours is not None
+    assert ours.alive
+    recycled = Process(os.getpid(), "another start")
+    assert not recycled.alive
+    assert not recycled.signal(signal.SIGKILL)
+
+
+def test_down_leaves_nothing(side: Sandbox) -> None:
+    open_again = Sandbox.open(SIDE)
+    left = processes(open_again)
+    assert left
+    open_again.down()
+    assert not any(process.alive for process in left)
+    assert not side.folder.exists()
+    with pytest.raises(UsageError, match="no sandbox"):
+        Sandbox.open(SIDE)
+    assert not Sandbox.remove(SIDE)

@@ -198,7 +198,7 @@ ASCII = Glyphs(
     hatch="/",
     dot="-",
     ellipsis="~",
-    eighths="    ####",
+    eighths="     ####",
     levels=".1369",
 )
 UNICODE = Glyphs()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from core.cli.context import Target
     from core.cluster.connect import Connection
     from core.cluster.state import ClusterState
+    from core.load.background import Reader
     from core.load.snapshot import LoadSnapshot
     from core.run.progress import RunView
 
@@ -133,6 +134,8 @@ class Feed:
         self._snapshot: LoadSnapshot | None = None
         self._metadata_age: Freshness | None = None
         self._load_age: Freshness | None = None
+        self._reader: Reader | None = None
+        self._told: str | None = None
 
     # -- called by the dashboard -----------------------------------------------------------------
 
@@ -171,6 +174,11 @@ class Feed:
         self._stopped.set()
         self._running.set()
         self._asked.set()
+        self._state_known.set()
+        with self._lock:
+            reader = self._reader
+        if reader is not None:
+            reader.close()
 
     # -- the threads -----------------------------------------------------------------------------
 
@@ -258,12 +266,14 @@ class Feed:
         from core.load.locate import load_root, newest_snapshot
         from core.load.manifest import read_manifest
 
-        if self._start_load and self._target.address is not None and not self._target.snapshots:
+        self._state_known.wait()
+        if self._start_load and not self._target.snapshots:
             self._begin_load()
         root = load_root(self._target.snapshots)
         seen: object = None
         while not self._stopped.is_set():
             self._running.wait()
+            self._tell_trouble()
             state = self._state
             if state is not None:
                 manifest = read_manifest(root, state.cluster_id)
@@ -283,10 +293,19 @@ class Feed:
         from core.load.background import start_load
 
         assert self._target.address is not None
-        try:
-            start_load(self._target.address)
-        except TrimtabError as error:
-            self._send(Trouble(error))
+        assert self._state is not None
+        reader = start_load(self._target.address, self._state.cluster_id)
+        with self._lock:
+            self._reader = reader
+        if self._stopped.is_set() and reader is not None:
+            reader.close()
+
+    def _tell_trouble(self) -> None:
+        """Say once why Spark does not run; the collector's last interval is there meanwhile."""
+        trouble = self._reader.trouble() if self._reader else None
+        if trouble is not None and trouble != self._told:
+            self._send(Trouble(TrimtabError(trouble.splitlines()[0])))
+        self._told = trouble
 
     def _take_load(self, load: Load, state: ClusterState, snapshot: LoadSnapshot) -> None:
         with self._lock:

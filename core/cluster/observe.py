@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -72,11 +72,12 @@ class Ages:
 class _Cadence:
     """When a call is due again: at its interval while it is quick, else at ten times its duration.
 
-    Durations are this machine's, whatever clock the cluster lives by: they guard the brokers.
+    Durations are by `stopwatch`, this machine's time, whatever clock the cluster lives by.
     """
 
-    def __init__(self, clock: Clock, seconds: float) -> None:
+    def __init__(self, clock: Clock, seconds: float, stopwatch: Callable[[], float]) -> None:
         self._clock = clock
+        self._stopwatch = stopwatch
         self._seconds = seconds
         self._asked: float | None = None
         self._answered: float | None = None
@@ -96,10 +97,10 @@ class _Cadence:
     def begin(self) -> float:
         # Counted from the question, and also when no answer comes: a sick cluster is not pressed.
         self._asked = self._clock.monotonic()
-        return time.monotonic()
+        return self._stopwatch()
 
     def end(self, begun: float, *, answered: bool) -> None:
-        self._took = time.monotonic() - begun
+        self._took = self._stopwatch() - begun
         if answered:
             self._answered = self._clock.monotonic()
 
@@ -107,11 +108,16 @@ class _Cadence:
 class Observer:
     """One cluster watched over time; for one thread."""
 
-    def __init__(self, client: ClusterClient, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: ClusterClient,
+        clock: Clock,
+        stopwatch: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._client = client
-        self._metadata = _Cadence(clock, METADATA_SECONDS)
-        self._log_dirs = _Cadence(clock, LOG_DIRS_SECONDS)
-        self._configs = _Cadence(clock, CONFIGS_SECONDS)
+        self._metadata = _Cadence(clock, METADATA_SECONDS, stopwatch)
+        self._log_dirs = _Cadence(clock, LOG_DIRS_SECONDS, stopwatch)
+        self._configs = _Cadence(clock, CONFIGS_SECONDS, stopwatch)
         self._state: ClusterState | None = None
         self._logs: dict[int, BrokerLogs] = {}
         self._topics: dict[str, Topic] = {}

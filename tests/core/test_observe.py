@@ -1,0 +1,185 @@
+"""Looking at a cluster again and again, no faster than it likes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from core.cluster.observe import Observer, observe
+from core.cluster.simulated import SimulatedCluster, small_spec
+from core.cluster.state import UNKNOWN, BrokerLogs, ClusterState, TopicPartition
+from core.errors import UnreachableError
+
+LAYOUT = {"orders": [(1, 2), (2, 3)], "audit": [(3, 1)]}
+SIZE = 100_000_000
+
+
+class Counting:
+    """A client that counts calls, takes a given time over them, and can be cut off."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self.calls: Counter[str] = Counter()
+        self.seconds = 0.0
+        self.took = 0.0
+        self.cut_off = False
+
+    def stopwatch(self) -> float:
+        return self.seconds
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            self.calls[name] += 1
+            self.seconds += self.took
+            if self.cut_off:
+                raise UnreachableError("gone")
+            return getattr(self._cluster, name)(*arguments)
+
+        return call
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    return SimulatedCluster(
+        small_spec(LAYOUT, topic_configs={"orders": {"min.insync.replicas": "2"}})
+    )
+
+
+@pytest.fixture
+def client(cluster: SimulatedCluster) -> Counting:
+    return Counting(cluster)
+
+
+@pytest.fixture
+def observer(client: Counting, cluster: SimulatedCluster) -> Observer:
+    return Observer(client, cluster.clock, client.stopwatch)  # type: ignore[arg-type]
+
+
+def size(state: ClusterState, topic: str, partition: int, broker: int) -> int:
+    row = state.find(TopicPartition(topic, partition))
+    assert row is not None
+    at = state.replica_slice(row)
+    return int(state.size_bytes[at][state.replicas(row).index(broker)])
+
+
+def test_one_look_joins_sizes_and_topic_configs(cluster: SimulatedCluster) -> None:
+    state = observe(cluster)
+    assert size(state, "orders", 0, 2) == SIZE
+    orders, audit = state.topic("orders"), state.topic("audit")
+    assert orders is not None
+    assert audit is not None
+    assert (orders.min_insync, audit.min_insync) == (2, 1)
+    assert orders.retention_ms == 604_800_000
+    assert all(broker.log_dirs for broker in state.brokers)
+
+
+def test_a_quick_poll_asks_for_metadata_alone(observer: Observer, client: Counting) -> None:
+    state = observer.poll(quick=True)
+    assert client.calls == {"describe": 1}
+    assert size(state, "orders", 0, 1) == UNKNOWN
+    assert observer.next_due() == 0
+    state = observer.poll()
+    assert client.calls == {"describe": 1, "log_dirs": 1, "configs": 1}
+    assert size(state, "orders", 0, 1) == SIZE
+
+
+def test_each_call_has_its_own_pace(
+    observer: Observer, client: Counting, cluster: SimulatedCluster
+) -> None:
+    observer.poll()
+    for _ in range(120):
+        cluster.clock.sleep(0.5)
+        observer.poll()
+    assert client.calls == {"describe": 61, "log_dirs": 7, "configs": 2}
+
+
+@pytest.mark.parametrize(("took", "pause"), [(0.05, 1.0), (0.1, 1.0), (0.2, 2.0), (3.0, 30.0)])
+def test_a_slow_cluster_is_asked_less_often(
+    observer: Observer, client: Counting, cluster: SimulatedCluster, took: float, pause: float
+) -> None:
+    client.took = took
+    observer.poll(quick=True)
+    cluster.clock.sleep(pause - 0.01)
+    observer.poll(quick=True)
+    assert client.calls["describe"] == 1
+    cluster.clock.sleep(0.02)
+    observer.poll(quick=True)
+    assert client.calls["describe"] == 2
+
+
+def test_a_cluster_that_is_gone_is_not_pressed_and_ages(
+    observer: Observer, client: Counting, cluster: SimulatedCluster
+) -> None:
+    observer.poll()
+    client.cut_off = True
+    cluster.clock.sleep(1.0)
+    with pytest.raises(UnreachableError):
+        observer.poll()
+    assert observer.next_due() == pytest.approx(1.0)
+    assert observer.ages.metadata_seconds == pytest.approx(1.0)
+    client.cut_off = False
+    cluster.clock.sleep(1.0)
+    observer.poll()
+    assert observer.ages.metadata_seconds == pytest.approx(0.0)
+
+
+def test_sizes_of_a_broker_that_is_away_are_kept(
+    observer: Observer, cluster: SimulatedCluster
+) -> None:
+    observer.poll()
+    cluster.stop_broker(2)
+    cluster.clock.sleep(10.0)
+    state = observer.poll()
+    assert not state.broker_by_id[2].alive
+    assert size(state, "orders", 0, 2) == SIZE
+
+
+def test_a_new_layout_gets_the_sizes_known_so_far(
+    observer: Observer, cluster: SimulatedCluster
+) -> None:
+    observer.poll()
+    tp = TopicPartition("orders", 0)
+    assert cluster.alter_reassignments({tp: (2, 1)}) == {tp: None}
+    cluster.clock.sleep(1.0)
+    state = observer.poll()
+    row = state.find(tp)
+    assert row is not None
+    assert state.replicas(row) == (2, 1)
+    assert size(state, "orders", 0, 1) == SIZE
+
+
+def test_a_topic_made_again_does_not_keep_the_old_ones_configs(
+    cluster: SimulatedCluster, observer: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observer.poll()
+    described = cluster.describe()
+    again = [replace(t, id="another") if t.name == "orders" else t for t in described.topics]
+    monkeypatch.setattr(cluster, "describe", lambda: replace(described, topics=tuple(again)))
+    cluster.clock.sleep(1.0)
+    state = observer.poll()
+    orders, audit = state.topic("orders"), state.topic("audit")
+    assert orders is not None
+    assert audit is not None
+    assert orders.min_insync is None
+    assert audit.min_insync == 1
+
+
+def test_log_dirs_are_asked_of_brokers_that_are_alive(
+    cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    answer = cluster.log_dirs
+
+    def log_dirs(brokers: list[int]) -> tuple[BrokerLogs, ...]:
+        asked.extend(brokers)
+        return answer(brokers)
+
+    cluster.stop_broker(3)
+    cluster.clock.sleep(30.0)
+    monkeypatch.setattr(cluster, "log_dirs", log_dirs)
+    observe(cluster)
+    assert asked == [1, 2]

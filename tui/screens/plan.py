@@ -195,7 +195,7 @@ def export_plan(screen: DashboardScreen) -> None:
         try:
             write_text(dump(plan), path)
         except UsageError as error:
-            screen.say(f"{error.title} Nothing was written.", "act")
+            screen.say(f"Nothing was written. {error.title}", "act")
         else:
             screen.say(f"√ {path} written: kafka-reassign-partitions and trimtab read it.", "fine")
 

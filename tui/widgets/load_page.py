@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from core.cluster.state import TopicPartition
 from core.load.snapshot import HORIZONS, LoadSnapshot, Source
 from core.units import format_bytes, format_rate
@@ -197,12 +199,12 @@ def _chart(view: LoadView, width: int, height: int) -> Lines:
     if view.history is None:
         return _said("reading", width, height)
     series = _series(view)
-    if not series or not len(view.history):
+    if not any(np.isfinite(one.values).any() for one in series):
         live = view.snapshot is not None and view.snapshot.source is Source.LIVE
         words = (
             "no windows yet: Spark publishes the first when five minutes have passed"
             if live or not len(view.history)
-            else f"{view.metric.title} are published for partitions only: enter shows them"
+            else f"no {view.metric.title} are published for this; partitions have them"
         )
         return _said(words, width, height)
     until = float(view.history.starts[-1]) + WINDOW_SECONDS

@@ -48,7 +48,7 @@ def plan_lines(view: PlanView, width: int, height: int) -> Lines:
     if not len(view.plan):
         return empty_lines(width)
     if width >= SIDE_BY_SIDE:
-        panel = 62 if width >= 160 else 46
+        panel = 70 if width >= 160 else 46
         main = width - panel - 4
         separator = (plain(" "), Span("│", Tone.FAINT), plain(" "))
         first = _main(view, main, height)

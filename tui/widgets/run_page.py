@@ -44,22 +44,21 @@ def run_lines(run: RunView, cursor: TopicPartition | None, width: int, height: i
     """Return the whole screen of one run in `height` lines."""
     moves = in_order(run.moves)
     roomy = height >= 30
+    gap: Lines = (BLANK,) if roomy else ()
+    top: Lines = (headline(run, width), overall(run, width), *gap, move_header(width))
     ending = ending_lines(run, width, roomy=roomy)
-    fixed = 2 + len(ending) + (1 if roomy else 0) + 1 + 1 + 1 + (3 if roomy else 0)
-    room = height - fixed
-    brokers = min(len(run.brokers), max(room // 4, 2)) if room > 8 else min(len(run.brokers), 2)
+    taking_part = not (run.state.ended and not run.brokers)
+    room = height - len(top) - len(ending) - 2 * (1 + len(gap)) - len(gap)
+    brokers = min(len(run.brokers), max(room // 4, 2))
     events = min(len(run.events), max((room - brokers) // 3, 2))
     shown = min(len(moves), max(room - brokers - events, 1))
     events = min(len(run.events), max(room - brokers - shown, 0))
-    gap: Lines = (BLANK,) if roomy else ()
-    lines: list[Line] = [headline(run, width), overall(run, width), *gap, move_header(width)]
-    lines += move_lines(moves, cursor, width, shown)
-    lines += gap
-    lines += [rule("brokers in this run", width, note="against the limit" if width >= 100 else "")]
-    lines += broker_lines(run.brokers, width, brokers)
-    lines += gap
-    lines += [rule("what happened", width), *event_lines(run.events, width, events)]
-    lines += gap
+    lines: list[Line] = [*top, *move_lines(moves, cursor, width, shown), *gap]
+    if taking_part:
+        note = "against the limit" if width >= 100 else ""
+        lines += [rule("brokers in this run", width, note=note)]
+        lines += [*broker_lines(run.brokers, width, brokers), *gap]
+    lines += [rule("what happened", width), *event_lines(run.events, width, events), *gap]
     return tuple(lines[: height - len(ending)]) + ending
 
 
@@ -81,7 +80,8 @@ def headline(run: RunView, width: int) -> Line:
             (Span(f"{mark} {started}", tone, bold=True), Span(f" {word}", tone, bold=True))
         )
         facts.append((plain(count),))
-        took = f"took {format_duration(run.elapsed_seconds)}"
+        after = "took" if run.state is RunState.DONE else "after"
+        took = f"{after} {format_duration(run.elapsed_seconds)}"
         estimated = (
             f" (estimated {format_duration(run.estimated_seconds)})"
             if run.estimated_seconds

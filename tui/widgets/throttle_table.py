@@ -25,7 +25,7 @@ from tui.widgets.lines import (
     wrapped,
 )
 
-RANGE_FROM = 58
+RANGE_FROM = 68
 """Columns from which the table has room for the range of each time."""
 SIDES = {Side.LEADER: "out", Side.FOLLOWER: "in"}
 

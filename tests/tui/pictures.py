@@ -1,0 +1,162 @@
+"""What screens are tested with: a small cluster, a plan on it, a run, and a dashboard on them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from clusters import cluster, load_of, tp
+from textual.pilot import Pilot
+
+from core.cluster.connect import Address
+from core.plan.plan import Plan
+from core.run.progress import (
+    BrokerProgress,
+    Level,
+    MoveProgress,
+    MoveState,
+    RunEvent,
+    RunState,
+    RunView,
+)
+from tui.app import TrimtabApp
+from tui.session import PlanHistory, Session
+from tui.widgets.page import Page
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+GB = 10**9
+MB = 10**6
+
+RACKS = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
+STATE = cluster(
+    {
+        "orders-0": [1, 2, 3],
+        "orders-1": [1, 5, 6],
+        "orders-2": [4, 2, 3],
+        "clicks-0": [1, 2, 6],
+        "clicks-1": [2, 3, 4],
+    },
+    brokers=list(RACKS),
+    racks=RACKS,
+    size_bytes={"orders-0": 20 * GB, "orders-1": 10 * GB, "orders-2": 5 * GB, "clicks-0": GB},
+    disk_bytes=(1000 * GB, 500 * GB),
+)
+LOAD = load_of(
+    STATE, {"orders-0": 4e6, "orders-1": 3e6, "orders-2": 2e6, "clicks-0": 1e6, "clicks-1": 1e6}
+)
+
+
+def a_plan() -> Plan:
+    """Two partitions lose their leader on broker 1 to 4, one changes its order only."""
+    plan = Plan().with_move(STATE, tp("orders-0"), 1, 4).with_move(STATE, tp("orders-1"), 1, 4)
+    return plan.with_leader(STATE, tp("clicks-0"), 2)
+
+
+def a_session(plan: Plan | None = None, *, writable: bool = True) -> Session:
+    session = Session("prod-eu", writable=writable, address=Address("sim:/nowhere"))
+    session.state, session.load = STATE, LOAD
+    session.history = PlanHistory(a_plan() if plan is None else plan)
+    return session
+
+
+@asynccontextmanager
+async def dashboard(
+    session: Session, screen: str, size: tuple[int, int] = (120, 40), *, ascii_only: bool = False
+) -> AsyncIterator[Pilot[int]]:
+    """Open the dashboard on a session that nothing feeds, with one screen in front."""
+    app = TrimtabApp(session, monotonic=lambda: 0.0, ascii_only=ascii_only)
+    async with app.run_test(size=size) as pilot:
+        app.action_show_screen(screen)
+        await settled(pilot)
+        yield pilot
+
+
+async def settled(pilot: Pilot[int]) -> None:
+    """Wait until workers are done and what they found is drawn."""
+    await pilot.pause()
+    await pilot.app.workers.wait_for_complete()
+    await pilot.pause()
+
+
+async def pressed(pilot: Pilot[int], *keys: str) -> None:
+    await pilot.press(*keys)
+    await settled(pilot)
+
+
+def body(pilot: Pilot[int]) -> str:
+    """Return what the screen in front shows between header and footer."""
+    return pilot.app.screen.query_one(Page).text
+
+
+def footer(pilot: Pilot[int]) -> str:
+    return str(getattr(pilot.app.screen.query_one("#footer"), "text", ""))
+
+
+def spot(pilot: Pilot[int], words: str) -> tuple[int, int]:
+    """Return where words are drawn, relative to the page."""
+    for y, line in enumerate(body(pilot).split("\n")):
+        if words in line:
+            return line.index(words), y
+    raise AssertionError(f"{words!r} is not on the screen:\n{body(pilot)}")
+
+
+def at(hour: int, minute: int, second: int = 0) -> datetime:
+    return datetime(2026, 1, 1, hour, minute, second, tzinfo=UTC)
+
+
+def a_move(name: str, state: MoveState, moved: int = 0, **other: object) -> MoveProgress:
+    move = MoveProgress(
+        tp=tp(name),
+        before=(7, 2, 4),
+        after=(12, 2, 4),
+        total_bytes=100 * GB,
+        moved_bytes=moved * GB,
+        bytes_per_s=None,
+        left_seconds=None,
+        state=state,
+        why="",
+        batch=1,
+    )
+    return replace(move, **other)  # type: ignore[arg-type]
+
+
+def a_run(state: RunState = RunState.RUNNING, **other: object) -> RunView:
+    """One done, one moving, one stuck, one queued."""
+    moves = (
+        a_move("orders-1", MoveState.DONE, 100, done_at=at(2, 31)),
+        a_move("orders-2", MoveState.MOVING, 25, bytes_per_s=48e6, left_seconds=1140.0),
+        a_move("audit-4", MoveState.STUCK, 1, bytes_per_s=0.0, why="stuck 4 m: b9 quota"),
+        a_move("clicks-9", MoveState.QUEUED, batch=4),
+    )
+    run = RunView(
+        run="0101-021101",
+        cluster_id="test-cluster",
+        cluster_name="prod-eu",
+        state=state,
+        why="",
+        pid=4711,
+        started_at=at(2, 11, 1),
+        ended_at=None,
+        seen_at=at(2, 34, 12),
+        rate_bytes_per_s=50 * MB,
+        total_bytes=400 * GB,
+        moved_bytes=126 * GB,
+        bytes_per_s=48e6,
+        average_bytes_per_s=48e6,
+        left_seconds=4020.0,
+        left_range=(3480.0, 4800.0),
+        estimated_seconds=3600.0,
+        moves=moves,
+        brokers=(
+            BrokerProgress(7, "sends", 48e6, 50 * MB, "at its limit"),
+            BrokerProgress(9, "receives", 0.0, 50 * MB, "foreign quota 1 MB/s"),
+        ),
+        events=(
+            RunEvent(at(2, 11, 1), "started", "journal opened"),
+            RunEvent(at(2, 31, 52), "moved", "orders-1 done", Level.GOOD),
+        ),
+        batches=4,
+    )
+    return replace(run, **other)  # type: ignore[arg-type]

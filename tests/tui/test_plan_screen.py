@@ -1,0 +1,290 @@
+"""The Plan screen: what it says of a plan, and what keys and mouse do to it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clusters import cluster, load_of, tp
+from pictures import (
+    GB,
+    LOAD,
+    SIZES,
+    STATE,
+    a_plan,
+    a_session,
+    body,
+    dashboard,
+    footer,
+    pressed,
+    settled,
+    spot,
+)
+
+from core.plan.estimate import Estimate
+from core.plan.findings import Finding, Severity, finding
+from core.plan.impact import impact
+from core.plan.plan import Move, Plan
+from tui.study import Study, crowded, in_flight, is_refused, study
+from tui.widgets.impact_table import impact_lines, impact_sentence, skew
+from tui.widgets.lines import Lines, Tone, text_of, width_of
+from tui.widgets.page import Page
+from tui.widgets.plan_diff import (
+    change_words,
+    consequence_of,
+    diff_lines,
+    finding_lines,
+    replicas_of,
+    total_to_copy,
+)
+from tui.widgets.plan_page import PlanView, plan_lines
+from tui.widgets.throttle_table import throttle_lines
+
+RATE = 50_000_000
+
+
+def drawn(lines: Lines) -> str:
+    return "\n".join(text_of(line) for line in lines)
+
+
+def a_study(rate: int = RATE) -> Study:
+    return study(STATE, LOAD, a_plan(), rate)
+
+
+# -- renderers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words", "consequence", "replicas"),
+    [
+        ((7, 2, 4), (12, 2, 4), "7→12", "leader 7→12", "●7 ○2 ○4 → ●12 ○2 ○4"),
+        ((2, 7, 4), (2, 12, 4), "7→12", "", "●2 ○7 ○4 → ●2 ○12 ○4"),
+        ((7, 2), (12, 3), "7→12 2→3", "leader 7→12", "●7 ○2 → ●12 ○3"),
+        ((7, 2), (7, 2, 4), "+4", "RF 2→3", "●7 ○2 → ●7 ○2 ○4"),
+        ((7, 2, 4), (7, 2), "−4", "RF 3→2", "●7 ○2 ○4 → ●7 ○2"),
+        ((7, 2, 4), (2, 7, 4), "order", "leader 7→2", "●7 ○2 ○4 → ●2 ○7 ○4"),
+    ],
+)
+def test_a_move_in_words_and_marks(
+    before: tuple[int, ...], after: tuple[int, ...], words: str, consequence: str, replicas: str
+) -> None:
+    move = Move(tp("t-0"), before, after)
+    assert change_words(before, after) == words
+    assert consequence_of(move) == consequence
+    assert text_of(replicas_of(move)) == replicas
+
+
+def test_leaving_is_amber_and_arriving_is_blue() -> None:
+    tones = {span.text: span.tone for span in replicas_of(Move(tp("t-0"), (7, 2), (12, 2)))}
+    assert (tones["●7"], tones["●12"], tones["○2"]) == (Tone.LOOK, Tone.YOURS, Tone.DIM)
+
+
+def test_what_is_copied_counts_each_new_replica_and_what_is_unknown() -> None:
+    plan = a_plan().with_target(STATE, tp("clicks-1"), (5, 6, 4))
+    assert total_to_copy(STATE, plan) == (30 * GB, 1)
+
+
+def test_a_reorder_is_marked_as_without_data() -> None:
+    text = drawn(diff_lines(STATE, a_plan(), 0, 80, 20, focused=True))
+    order = next(line for line in text.split("\n") if "order" in line)
+    assert "no data" in order
+    assert "●1 ○2 ○6 → ●2 ○1 ○6" in order
+
+
+def test_the_cursor_is_in_view_in_a_long_plan() -> None:
+    state = cluster({f"t-{p}": [1, 2] for p in range(40)}, brokers=[1, 2, 3], size_bytes=GB)
+    plan = Plan()
+    for p in range(40):
+        plan = plan.with_move(state, tp(f"t-{p}"), 1, 3)
+    lines = diff_lines(state, plan, 33, 80, 7, focused=True)
+    assert len(lines) == 7
+    assert sum("▸" in text_of(line) for line in lines) == 1
+    assert "p33" in next(text_of(line) for line in lines if "▸" in text_of(line))
+
+
+def test_findings_come_worst_first_and_the_rest_is_counted() -> None:
+    findings = [
+        finding("same-broker-twice", "Two replicas of t-0 on broker 3."),
+        *(Finding("rack-spread", Severity.UNSAFE, f"t-{p} loses a rack.") for p in range(5)),
+    ]
+    lines = finding_lines(findings, 80, 3)
+    assert [text_of(line)[:1] for line in lines] == ["✗", "▲", " "]
+    assert lines[0][0].tone is Tone.ACT
+    assert "4 more findings" in text_of(lines[2])
+
+
+def test_never_is_red_and_says_why() -> None:
+    rows = study(STATE, load_of(STATE, 40e6), a_plan(), 1_000_000)
+    chosen = rows.row_of(1_000_000)
+    line = throttle_lines(rows.table, rows.crowds, chosen, 60, 12, focused=True)[1 + chosen]
+    assert "never" in text_of(line)
+    assert {span.tone for span in line if "never" in span.text} == {Tone.ACT}
+    assert rows.findings_at(1_000_000)[0].id == "never"
+    view = PlanView(STATE, a_plan(), rows, 1_000_000, 0, on_throttle=True)
+    assert "never: Broker 1 has to send" in drawn(plan_lines(view, 120, 37))
+
+
+def test_a_rate_that_comes_near_a_brokers_capacity_is_marked() -> None:
+    brokers = [replace(b, out_capacity_bytes_per_s=80e6) for b in STATE.brokers]
+    state = STATE.with_brokers(brokers)
+    found = study(state, LOAD, a_plan(), RATE)
+    row = found.row_of(RATE)
+    crowd = found.crowds[row]
+    assert crowd is not None
+    assert crowd.broker == 1
+    assert crowd.fraction > 0.8
+    table = drawn(throttle_lines(found.table, found.crowds, row, 60, 12, focused=True))
+    assert f"▲ b1 {crowd.fraction:.0%}" in table
+    assert crowded(STATE, impact(STATE, LOAD, a_plan()).before, found.table[row]) is None
+
+
+def test_the_table_holds_the_chosen_rate_among_round_ones() -> None:
+    rates = [row.rate_bytes_per_s for row in a_study(37_000_000).table]
+    assert 37_000_000 in rates
+    assert rates == sorted(rates)
+    assert len(rates) > 3
+
+
+def test_impact_shows_before_after_and_skew() -> None:
+    text = drawn(impact_lines(impact(STATE, LOAD, a_plan()), 60, 10))
+    assert "8.0 → 0" in text or "8 → 0" in text
+    assert "skew" in text
+    assert impact_sentence(impact(STATE, LOAD, a_plan())).startswith("in MB/s")
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [([1, 1, 1], 1.0), ([3, 0, 0], 3.0), ([0, 0], 1.0)]
+)
+def test_skew_is_the_largest_over_the_mean(values: list[float], expected: float) -> None:
+    assert skew(np.array(values, np.float64)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("studied", [True, False])
+def test_the_page_never_exceeds_its_room(size: tuple[int, int], studied: bool) -> None:
+    width, height = size[0], size[1] - 2
+    for plan in (a_plan(), Plan()):
+        view = PlanView(STATE, plan, a_study() if studied else None, RATE, 0, on_throttle=False)
+        lines = plan_lines(view, width, height)
+        assert len(lines) <= height
+        assert max(width_of(line) for line in lines) <= width
+
+
+@pytest.mark.parametrize(
+    ("severity", "allowed", "refused"),
+    [
+        (Severity.UNWISE, frozenset(), False),
+        (Severity.UNSAFE, frozenset(), True),
+        (Severity.UNSAFE, frozenset({"x"}), False),
+        (Severity.ILLEGAL, frozenset({"x"}), True),
+    ],
+)
+def test_what_stands_in_the_way(severity: Severity, allowed: frozenset[str], refused: bool) -> None:
+    assert is_refused((Finding("x", severity, "It is so."),), allowed) is refused
+
+
+def test_moves_in_flight_are_read_from_the_state() -> None:
+    state = cluster({"t-0": [1, 2, 3]}, adding={"t-0": [3]}, removing={"t-0": [1]})
+    assert in_flight(state)[tp("t-0")].target == (2, 3)
+
+
+# -- the screen ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_it_shows_moves_checks_and_throttle_at_each_size(size: tuple[int, int]) -> None:
+    async with dashboard(a_session(), "plan", size) as pilot:
+        text = body(pilot)
+        for words in ("2 moves, 30 GB to copy", "orders", "1→4", "checks", "throttle", "50 MB/s"):
+            assert words in text
+        assert "b1" in text
+
+
+async def test_an_empty_plan_says_what_to_do() -> None:
+    async with dashboard(a_session(Plan()), "plan") as pilot:
+        assert "The plan is empty." in body(pilot)
+        await pressed(pilot, "x", "T", "down", "A")
+        assert "nothing to apply" in footer(pilot)
+
+
+async def test_a_move_is_dropped_and_had_back() -> None:
+    session = a_session()
+    async with dashboard(session, "plan") as pilot:
+        await pressed(pilot, "j", "x")
+        assert [str(move.tp) for move in session.plan] == ["clicks-0", "orders-1"]
+        assert "1 move, 10 GB to copy" in body(pilot)
+        await pressed(pilot, "u")
+        assert len(session.plan) == 3
+        await pressed(pilot, "U")
+        assert len(session.plan) == 2
+
+
+async def test_a_rate_is_chosen_with_the_keys_and_kept_in_the_session() -> None:
+    session = a_session()
+    async with dashboard(session, "plan") as pilot:
+        await pressed(pilot, "T", "down")
+        assert session.rate_bytes_per_s == 100_000_000
+        await pressed(pilot, "up", "up")
+        assert session.rate_bytes_per_s == 20_000_000
+        await pressed(pilot, "T", "down")
+        assert session.rate_bytes_per_s == 20_000_000
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_mouse_chooses_rates_and_moves(size: tuple[int, int]) -> None:
+    session = a_session()
+    async with dashboard(session, "plan", size) as pilot:
+        assert await pilot.click(Page, offset=spot(pilot, "100 MB/s"))
+        await settled(pilot)
+        assert session.rate_bytes_per_s == 100_000_000
+        assert await pilot.click(Page, offset=spot(pilot, "p1 "))
+        await pressed(pilot, "x")
+        assert [str(move.tp) for move in session.plan] == ["clicks-0", "orders-0"]
+
+
+async def test_a_new_rate_is_studied_when_the_table_lacks_it() -> None:
+    session = a_session()
+    session.rate_bytes_per_s = 33_000_000
+    async with dashboard(session, "plan") as pilot:
+        assert "33 MB/s" in body(pilot)
+
+
+async def test_the_plan_is_exported_as_kafkas_json(tmp_path: Path) -> None:
+    target = tmp_path / "p.json"
+    async with dashboard(a_session(), "plan") as pilot:
+        await pressed(pilot, "e")
+        pilot.app.screen.query_one("#answer").value = str(target)  # type: ignore[attr-defined]
+        await pressed(pilot, "enter")
+        assert "written" in footer(pilot)
+    written = json.loads(target.read_text())
+    assert {(p["topic"], p["partition"]) for p in written["partitions"]} == {
+        ("clicks", 0),
+        ("orders", 0),
+        ("orders", 1),
+    }
+
+
+async def test_an_export_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    async with dashboard(a_session(), "plan") as pilot:
+        await pressed(pilot, "e")
+        field = pilot.app.screen.query_one("#answer")
+        field.value = str(tmp_path / "nowhere" / "p.json")  # type: ignore[attr-defined]
+        await pressed(pilot, "enter")
+        assert "Nothing was written" in footer(pilot)
+        await pressed(pilot, "e", "escape")
+        assert "written" not in footer(pilot)
+
+
+async def test_ascii_draws_with_ascii_only() -> None:
+    async with dashboard(a_session(), "plan", ascii_only=True) as pilot:
+        assert body(pilot).isascii()
+        assert "*1 o2 o6 > *2 o1 o6" in body(pilot)
+
+
+def test_an_estimate_that_is_unknown_shows_a_question_mark() -> None:
+    unknown = Estimate(RATE, None, None, None, None, (), 0, note="The size of t-0 is not known.")
+    text = drawn(throttle_lines([unknown], [None], 0, 60, 3, focused=False))
+    assert "?" in text

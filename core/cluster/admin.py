@@ -128,9 +128,16 @@ class Admin:
 
         if not partitions:
             return {}
+        client = self._client()
+        # librdkafka asks the broker that it last heard named as controller, and waits for it even
+        # when it is dead: let it hear again.
+        try:
+            client.list_topics(next(iter(partitions)).topic, timeout=_SECONDS)
+        except KafkaException as error:
+            raise self._explained(error) from error
         # Both of this call's timeouts are broken in confluent-kafka 2.16 (a SystemError), so the
         # future's own is used.
-        future = self._client().elect_leaders(
+        future = client.elect_leaders(
             ElectionType.PREFERRED, [TheirPartition(tp.topic, tp.partition) for tp in partitions]
         )
         try:

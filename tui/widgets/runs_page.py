@@ -81,7 +81,7 @@ def run_line(run: RunSummary, now: datetime, width: int, *, selected: bool) -> L
         (
             Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
             plain(f"{run.started_at.astimezone(UTC):%Y-%m-%d %H:%M}Z  "),
-            Span(left(f"{mark} {word}", 17), tone),
+            Span(left(f"{mark} {word}", 20), tone),
             plain(right(f"{run.done} of {run.moves}", 10)),
             plain(right(amount_words(run.moved_bytes, run.total_bytes), 17)),
             plain(right(format_duration(took), 11)),
@@ -95,7 +95,7 @@ def run_line(run: RunSummary, now: datetime, width: int, *, selected: bool) -> L
 def _header(width: int) -> Line:
     columns = (
         left("  started", 21)
-        + left("ended", 17)
+        + left("ended", 20)
         + right("moves", 10)
         + right("bytes", 17)
         + right("took", 11)

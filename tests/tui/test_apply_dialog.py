@@ -1,0 +1,137 @@
+"""Applying: nothing starts by accident, and what started is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from clusters import tp
+from pictures import SIZES, STATE, a_plan, a_run, a_session, dashboard, footer, pressed, settled
+from textual.pilot import Pilot
+from textual.widgets import Button, Input
+
+from core.errors import TrimtabError
+from tui.screens import apply as apply_module
+from tui.screens.apply import Allow, ApplyDialog
+from tui.session import PlanHistory, Session
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """Record what would be started instead of starting it."""
+    calls: list[tuple[Any, ...]] = []
+
+    def start(*arguments: Any) -> str:
+        calls.append(arguments)
+        return "0101-021101"
+
+    monkeypatch.setattr(apply_module, "start_run", start)
+    return calls
+
+
+def button(pilot: Pilot[int]) -> Button:
+    return pilot.app.screen.query_one("#apply", Button)
+
+
+def unsafe_session() -> Session:
+    """A plan that takes a partition from three racks to two."""
+    session = a_session()
+    session.history = PlanHistory(a_plan().with_move(STATE, tp("orders-2"), 4, 5))
+    return session
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_name_enables_apply_and_the_run_is_shown(
+    size: tuple[int, int], started: list[tuple[Any, ...]]
+) -> None:
+    session = a_session()
+    async with dashboard(session, "plan", size) as pilot:
+        await pressed(pilot, "A")
+        assert isinstance(pilot.app.screen, ApplyDialog)
+        assert pilot.app.focused is pilot.app.screen.query_one("#cancel")
+        assert button(pilot).disabled
+        await pressed(pilot, "tab", *"prod-e")
+        assert button(pilot).disabled
+        await pressed(pilot, "u")
+        assert not button(pilot).disabled
+        assert started == []
+        await pressed(pilot, "enter", "enter")
+        assert type(pilot.app.screen).__name__ == "MovesScreen"
+    [(address, cluster_id, plan, options, estimate)] = started
+    assert (str(address.bootstrap), cluster_id) == ("sim:/nowhere", "test-cluster")
+    assert plan.moves == a_plan().moves
+    assert (options.rate_bytes_per_s, options.cluster_name) == (50_000_000, "prod-eu")
+    assert estimate["rate_bytes_per_s"] == 50_000_000
+    assert len(session.plan) == 0
+
+
+@pytest.mark.parametrize("keys", [("enter",), ("escape",), ("tab", *"prod-eu", "tab", "enter")])
+async def test_cancel_starts_nothing(keys: tuple[str, ...], started: list[tuple[Any, ...]]) -> None:
+    session = a_session()
+    async with dashboard(session, "plan") as pilot:
+        await pressed(pilot, "A")
+        await pressed(pilot, *keys)
+        assert type(pilot.app.screen).__name__ == "PlanScreen"
+    assert started == []
+    assert len(session.plan) == 3
+
+
+async def test_the_mouse_hits_the_button_it_points_at(started: list[tuple[Any, ...]]) -> None:
+    async with dashboard(a_session(), "plan") as pilot:
+        await pressed(pilot, "A")
+        await pilot.click("#apply")
+        await pilot.click("#cancel")
+        await settled(pilot)
+        assert type(pilot.app.screen).__name__ == "PlanScreen"
+        assert started == []
+
+
+async def test_what_is_unsafe_must_be_allowed_by_its_id(started: list[tuple[Any, ...]]) -> None:
+    async with dashboard(unsafe_session(), "plan") as pilot:
+        await pressed(pilot, "A")
+        assert [allow.finding.id for allow in pilot.app.screen.query(Allow)] == ["rack-spread"]
+        pilot.app.screen.query_one("#name", Input).value = "prod-eu"
+        await settled(pilot)
+        assert button(pilot).disabled
+        pilot.app.screen.query_one(Allow).focus()
+        await pressed(pilot, "space")
+        assert not button(pilot).disabled
+        await pressed(pilot, "space")
+        assert button(pilot).disabled
+        await pilot.click(Allow)
+        await settled(pilot)
+        await pilot.click("#apply")
+        await settled(pilot)
+    assert [options.allow for *_, options, _ in started] == [frozenset({"rack-spread"})]
+
+
+async def test_a_start_that_fails_is_said_and_the_plan_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any) -> str:
+        raise TrimtabError("Run 0101-010000 is in progress on this cluster.")
+
+    monkeypatch.setattr(apply_module, "start_run", fail)
+    session = a_session()
+    async with dashboard(session, "plan") as pilot:
+        await pressed(pilot, "A")
+        await pressed(pilot, "tab", *"prod-eu", "enter", "enter")
+        assert isinstance(pilot.app.screen, ApplyDialog)
+        problem = pilot.app.screen.query_one("#problem")
+        assert "is in progress" in str(problem.render())
+        assert len(session.plan) == 3
+
+
+async def test_read_only_does_not_even_ask() -> None:
+    async with dashboard(a_session(writable=False), "plan") as pilot:
+        await pressed(pilot, "A")
+        assert not isinstance(pilot.app.screen, ApplyDialog)
+        assert "Read-only: start with --write" in footer(pilot)
+
+
+async def test_one_run_at_a_time() -> None:
+    session = a_session()
+    session.run = a_run()
+    async with dashboard(session, "plan") as pilot:
+        await pressed(pilot, "A")
+        assert "is in progress" in footer(pilot)

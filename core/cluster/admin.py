@@ -128,13 +128,9 @@ class Admin:
 
         if not partitions:
             return {}
-        client = self._client()
-        # librdkafka asks the broker that it last heard named as controller, and waits for it even
-        # when it is dead: let it hear again.
-        try:
-            client.list_topics(next(iter(partitions)).topic, timeout=_SECONDS)
-        except KafkaException as error:
-            raise self._explained(error) from error
+        # A client of its own: librdkafka asks the broker that it once heard named as controller,
+        # and waits for it even when it is dead.
+        client = quiet_admin(self._settings)
         # Both of this call's timeouts are broken in confluent-kafka 2.16 (a SystemError), so the
         # future's own is used.
         future = client.elect_leaders(

@@ -1,0 +1,287 @@
+"""Runs on real brokers, through the command line, with Kafka's own tool as the judge."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.cluster.client import (
+    FOLLOWER_LIST,
+    FOLLOWER_RATE,
+    LEADER_LIST,
+    LEADER_RATE,
+    ConfigChange,
+    ConfigOp,
+    ConfigValue,
+    Resource,
+    ResourceKind,
+)
+from core.cluster.connection import ConnectionSettings
+from core.cluster.kafka import KafkaClient
+from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.state import TopicPartition
+from core.cluster.workload import create_topics, delete_topics, fill
+from core.errors import ExitCode
+
+MB = 1_000_000
+NAMES = (LEADER_LIST, FOLLOWER_LIST, LEADER_RATE, FOLLOWER_RATE)
+EVERY_BROKER = Resource(ResourceKind.BROKER, "")
+JUDGE = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+DEADLINE_SECONDS = 60
+
+
+class Cluster:
+    """The sandbox, the command line on it with a home of its own, and the judge."""
+
+    def __init__(self, sandbox: Sandbox, home: Path) -> None:
+        self.sandbox, self.home = sandbox, home
+        self.settings = ConnectionSettings(sandbox.bootstrap)
+        self.client = KafkaClient(self.settings)
+        self.topics: list[str] = []
+        self.left: list[tuple[Resource, str]] = []
+
+    # -- setting up -----------------------------------------------------------------------------
+
+    def topic(self, name: str, layout: list[tuple[int, ...]], megabytes: int) -> None:
+        create_topics(self.settings, {name: layout})
+        self.topics.append(name)
+        fill(
+            self.settings,
+            {TopicPartition(name, p): megabytes * MB for p in range(len(layout))},
+        )
+
+    def set_throttle(self, resource: Resource, name: str, value: str) -> None:
+        self.left.append((resource, name))
+        answers = self.client.alter_configs([ConfigChange(resource, name, ConfigOp.SET, value)])
+        assert answers == {resource: None}
+
+        def shows() -> bool:
+            at = Resource.broker(1) if resource == EVERY_BROKER else resource
+            return self.throttles()[at].get(name, ConfigValue(None, None)).value == value  # type: ignore[arg-type]
+
+        eventually(shows)
+
+    def plan(self, targets: Mapping[tuple[str, int], tuple[int, ...]]) -> Path:
+        path = self.home / "plan.json"
+        document = {
+            "version": 1,
+            "partitions": [
+                {"topic": topic, "partition": partition, "replicas": list(replicas)}
+                for (topic, partition), replicas in targets.items()
+            ],
+        }
+        path.write_text(json.dumps(document))
+        return path
+
+    # -- doing ----------------------------------------------------------------------------------
+
+    def command(self, *arguments: str | Path) -> list[str]:
+        main = "import sys; from core.cli.main import run; sys.exit(run(lambda context: None))"
+        start = [sys.executable, "-P", "-c", main, "-b", self.sandbox.bootstrap]
+        return [*start, *map(str, arguments)]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        root = str(Path(__file__).resolve().parents[2])
+        return os.environ | {"TRIMTAB_HOME": str(self.home), "PYTHONPATH": root}
+
+    def trimtab(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments),
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_SECONDS,
+            check=False,
+        )
+
+    def begin(self, *arguments: str | Path) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*arguments),
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def show(self, run: str) -> dict[str, Any]:
+        document = json.loads(self.trimtab("runs", "show", run, "--json").stdout)
+        assert isinstance(document, dict)
+        return document
+
+    # -- judging --------------------------------------------------------------------------------
+
+    def verify(self, plan: Path) -> str:
+        """Return what Kafka's tool says of a plan; it leaves throttles alone."""
+        bootstrap = ("--bootstrap-server", self.sandbox.bootstrap)
+        answer = self.sandbox.tool(
+            JUDGE, *bootstrap, "--verify", "--preserve-throttles",
+            "--reassignment-json-file", str(plan),
+        )  # fmt: skip
+        assert answer.returncode == 0, answer.stderr
+        return answer.stdout
+
+    def throttles(self) -> dict[Resource, dict[str, ConfigValue]]:
+        resources = [Resource.broker(b) for b in self.sandbox.broker_ids]
+        resources += [Resource.topic(topic) for topic in self.topics]
+        answers = self.client.configs(resources, NAMES)
+        return {r: a for r, a in answers.items() if isinstance(a, dict)}
+
+    def replicas(self, topic: str, partition: int) -> tuple[int, ...]:
+        state = self.client.describe()
+        row = state.find(TopicPartition(topic, partition))
+        assert row is not None
+        return state.replicas(row)
+
+    def clean(self) -> None:
+        delete_topics(self.settings, self.topics)
+        brokers = [Resource.broker(b) for b in self.sandbox.broker_ids] + [EVERY_BROKER]
+        self.client.alter_configs(
+            [
+                ConfigChange(b, n, ConfigOp.DELETE)
+                for b in brokers
+                for n in (LEADER_RATE, FOLLOWER_RATE)
+            ]
+        )
+        self.topics = []
+        eventually(
+            lambda: all(
+                value.source.value == "default"
+                for configs in self.throttles().values()
+                for value in configs.values()
+            )
+        )
+        self.client.close()
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def cluster(sandbox: Sandbox, tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(sandbox, tmp_path)
+    yield cluster
+    cluster.clean()
+
+
+def events(output: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def test_a_throttled_run_ends_as_kafkas_tool_says_and_leaves_every_throttle_as_found(
+    cluster: Cluster,
+) -> None:
+    cluster.topic("run-a", [(1, 2), (2, 1), (3, 2)], 8)
+    cluster.topic("run-b", [(1, 2), (1, 2)], 2)
+    cluster.set_throttle(EVERY_BROKER, LEADER_RATE, "80000000")
+    cluster.set_throttle(Resource.broker(1), LEADER_RATE, "77000000")
+    cluster.set_throttle(Resource.broker(3), FOLLOWER_RATE, "3000000")
+    cluster.set_throttle(Resource.topic("run-a"), LEADER_LIST, "7:1,0:1")
+    cluster.set_throttle(Resource.topic("run-b"), LEADER_LIST, "*")
+    cluster.set_throttle(Resource.topic("run-b"), FOLLOWER_LIST, "*")
+    before = cluster.throttles()
+    plan = cluster.plan(
+        {
+            ("run-a", 0): (1, 4),
+            ("run-a", 1): (2, 3),
+            ("run-a", 2): (2, 3),
+            ("run-b", 0): (1, 4),
+        }
+    )
+    answer = cluster.trimtab("apply", plan, "--throttle", "5MB/s", "--yes", "--json")
+    assert answer.returncode == ExitCode.DONE, answer.stderr
+    told = events(answer.stdout)
+    assert [e["event"] for e in told if e["event"] != "progress"][:3] == [
+        *("started", "throttled", "submitted"),
+    ]
+    assert {(e["topic"], e["partition"]) for e in told if e["event"] == "moved"} == {
+        *(("run-a", 0), ("run-a", 1), ("run-a", 2), ("run-b", 0)),
+    }
+    assert told[-1]["outcome"] == "done"
+    part_way = [e for e in told if e["event"] == "progress" and e["moved_bytes"]]
+    assert any(e["moved_bytes"] < e["total_bytes"] for e in part_way)
+    assert cluster.verify(plan).count("is completed.") == 4
+    assert cluster.throttles() == before
+    assert cluster.replicas("run-a", 2) == (2, 3)
+
+
+def test_a_cancelled_run_puts_order_and_throttles_back(cluster: Cluster) -> None:
+    cluster.topic("run-c", [(3, 2, 1), (1, 2, 3)], 12)
+    before = cluster.throttles()
+    plan = cluster.plan({("run-c", 0): (4, 2, 1), ("run-c", 1): (2, 1, 3)})
+    applied = cluster.trimtab(
+        "apply", plan, "--throttle", "1MB/s", "--yes", "--json", "--detach", "--allow",
+        "rack-spread",
+    )  # fmt: skip
+    assert applied.returncode == ExitCode.DONE, applied.stderr
+    run = json.loads(applied.stdout)["run"]
+    eventually(lambda: cluster.show(run)["moved_bytes"] > 0)
+    cancelled = cluster.trimtab("runs", "cancel", run, "--yes")
+    assert cancelled.returncode == ExitCode.DONE, cancelled.stderr
+    assert cluster.trimtab("runs", "attach", run, "--json").returncode == ExitCode.INCOMPLETE
+    assert cluster.replicas("run-c", 0) == (3, 2, 1)
+    assert cluster.replicas("run-c", 1) == (2, 1, 3), "a re-order that was done stays done"
+    assert cluster.throttles() == before
+    assert not cluster.client.reassignments()
+
+
+def test_a_run_goes_on_when_whoever_follows_it_is_killed(cluster: Cluster) -> None:
+    cluster.topic("run-d", [(1, 2)], 16)
+    before = cluster.throttles()
+    plan = cluster.plan({("run-d", 0): (1, 4)})
+    follower = cluster.begin("apply", plan, "--throttle", "4MB/s", "--yes", "--json")
+    assert follower.stdout is not None
+    run = ""
+    for line in follower.stdout:
+        run = json.loads(line)["run"]
+        if json.loads(line)["event"] == "submitted":
+            break
+    follower.send_signal(signal.SIGKILL)
+    follower.wait()
+    follower.stdout.close()
+    assert cluster.show(run)["state"] == "running"
+    assert cluster.trimtab("runs", "attach", run).returncode == ExitCode.DONE
+    assert cluster.verify(plan).count("is completed.") == 1
+    assert cluster.throttles() == before
+
+
+def test_a_run_whose_process_died_says_what_it_left(cluster: Cluster) -> None:
+    cluster.topic("run-e", [(1, 2)], 16)
+    plan = cluster.plan({("run-e", 0): (1, 4)})
+    applied = cluster.trimtab("apply", plan, "--throttle", "1MB/s", "--yes", "--json", "--detach")
+    run = json.loads(applied.stdout)["run"]
+    eventually(lambda: bool(cluster.client.reassignments()))
+    os.kill(cluster.show(run)["pid"], signal.SIGKILL)
+    eventually(lambda: cluster.show(run)["state"] == "died")
+    shown = cluster.trimtab("runs", "show", run)
+    assert shown.returncode == ExitCode.INCOMPLETE
+    assert "in flight: run-e-0" in shown.stdout
+    assert "follower throttle rate of broker 4: 1.0 MB/s" in shown.stdout
+    assert cluster.trimtab("runs", "attach", run, "--json").returncode == ExitCode.INCOMPLETE
+    listed = cluster.trimtab("throttles", "ls")
+    assert f"set by run {run}, whose process has died" in listed.stdout
+    cluster.client.cancel([TopicPartition("run-e", 0)])
+
+
+def test_two_runs_at_once_are_refused(cluster: Cluster) -> None:
+    cluster.topic("run-f", [(1, 2), (1, 2)], 4)
+    start = ("--throttle", "1MB/s", "--yes", "--json", "--detach")
+    first = cluster.trimtab("apply", cluster.plan({("run-f", 0): (1, 4)}), *start)
+    run = json.loads(first.stdout)["run"]
+    second = cluster.trimtab("apply", cluster.plan({("run-f", 1): (1, 4)}), *start)
+    assert second.returncode == ExitCode.REFUSED
+    assert f"Run {run} is in progress" in second.stderr
+    assert cluster.trimtab("runs", "attach", run).returncode == ExitCode.DONE

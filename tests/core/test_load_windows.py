@@ -48,7 +48,7 @@ def test_history_of_a_partition_and_of_a_broker_goes_over_midnight(tmp_path: Pat
     assert np.isnan(found.rates["out_bytes_per_s", "avg"]).all()
     assert np.isnan(found.size_bytes).all()
     broker = locate.history(CLUSTER, str(tmp_path), of=1, until=until, length=timedelta(minutes=55))
-    assert broker.rates["in_bytes_per_s", "avg"].tolist() == [205.0, 305.0, 405.0]
+    assert broker.rates["in_bytes_per_s", "avg"].tolist() == [200.0, 300.0, 400.0]
     assert len(locate.history(CLUSTER, str(tmp_path), of=9, until=until)) == 0
     assert len(locate.history(CLUSTER, str(tmp_path), of=TopicPartition("c", 0), until=until)) == 0
 

@@ -1,0 +1,262 @@
+"""The Load screen: windows over time, the numbers beside them, and what they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clusters import tp
+from pictures import LOAD, MB, SIZES, STATE, a_session, at, body, dashboard, pressed, settled, spot
+
+from core.load import windows
+from core.load.snapshot import (
+    HORIZONS,
+    RATES,
+    STATISTICS,
+    BrokerLoad,
+    Counts,
+    LoadSnapshot,
+    Source,
+)
+from core.load.windows import History
+from tui.load_numbers import broker_numbers, partition_numbers, row_of
+from tui.screens.load import broker_choices, hottest_partitions
+from tui.session import Freshness, Session
+from tui.widgets.lines import Lines, text_of, width_of
+from tui.widgets.load_page import LoadView, Metric, load_lines, snapshot_lines
+from tui.widgets.page import Page
+
+START = at(9, 0)
+COUNT = 24
+BROKERS = tuple(
+    BrokerLoad(b, b * 1e6, 2e6, b * 2e6, 1000 * MB, leaders=2, replicas=3) for b in range(1, 7)
+)
+
+
+def a_snapshot(**other: object) -> LoadSnapshot:
+    """All partitions of STATE; the first row's 1 h average in is 3 MB/s, its quality half."""
+    count = STATE.partition_count
+    rates = {
+        (horizon, rate, statistic): np.linspace(1e6, 9e6, count)
+        for horizon in HORIZONS
+        for rate in RATES
+        for statistic in STATISTICS
+    }
+    rates["1h", "in_bytes_per_s", "avg"] = np.full(count, 3e6)
+    snapshot = LoadSnapshot(
+        cluster_id=STATE.cluster_id,
+        snapshot_id="000000000042",
+        source=Source.SPARK,
+        published_at=at(11, 0),
+        window_end=at(11, 0),
+        topics=tuple(topic.name for topic in STATE.topics),
+        topic_of=STATE.topic_of,
+        partition=STATE.partition,
+        rates=rates,
+        size_bytes=np.arange(count, dtype=np.int64) * 1000 * MB,
+        growth_bytes_per_s=np.full(count, 2e6),
+        quality=np.array([1] + [0] * (count - 1), np.int8),
+        method=np.zeros(count, np.int8),
+        brokers=BROKERS,
+        counts=Counts(1200, 1000, 100, 40, {"clock-ahead": 50, "no-key": 10}),
+    )
+    return replace(snapshot, **other)  # type: ignore[arg-type]
+
+
+def a_history(values: list[float], sizes: list[float] | None = None) -> History:
+    return History(
+        START.timestamp() + np.arange(len(values)) * 300.0,
+        {("in_bytes_per_s", "avg"): np.array(values, np.float64)},
+        np.array(sizes if sizes is not None else [np.nan] * len(values), np.float64),
+    )
+
+
+def drawn(lines: Lines) -> str:
+    return "\n".join(text_of(line) for line in lines)
+
+
+def published(root: Path) -> None:
+    """Write two hours of windows."""
+    count = STATE.partition_count
+    for i in range(COUNT):
+        rates: Mapping[tuple[str, str], np.ndarray] = {  # type: ignore[type-arg]
+            (rate, "avg"): np.full(count, (i + 1) * 1e6) for rate in RATES
+        }
+        windows.write_window(
+            root,
+            STATE.cluster_id,
+            windows.Window(
+                start=START + i * windows.LENGTH,
+                topics=tuple(topic.name for topic in STATE.topics),
+                topic_of=STATE.topic_of,
+                partition=STATE.partition,
+                leader=STATE.leader,
+                rates=rates,
+                size_bytes=np.full(count, 1000, np.int64),
+                brokers=BROKERS,
+            ),
+        )
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """A session whose snapshots are real files; the screen reads up to the snapshot's time."""
+    from core.load import locate
+
+    read = locate.history
+    until = a_snapshot().window_end + timedelta(minutes=1)
+    monkeypatch.setattr(locate, "history", lambda *a, **k: read(*a, **(k | {"until": until})))
+    published(tmp_path)
+    session = a_session()
+    session.snapshots = str(tmp_path)
+    session.snapshot = a_snapshot()
+    session.load_age = Freshness(-42.0, 60)
+    return session
+
+
+# -- numbers and renderers -----------------------------------------------------------------------
+
+
+def test_a_partitions_numbers_are_the_published_ones() -> None:
+    numbers = partition_numbers(a_snapshot(), tp("clicks-0"))
+    assert numbers is not None
+    assert numbers.rates["in_bytes_per_s", "avg"] == (1e6, 3e6, 1e6)
+    assert (numbers.quality, numbers.growth_bytes_per_s) == ("half", 2e6)
+    assert partition_numbers(a_snapshot(), tp("nowhere-0")) is None
+
+
+@pytest.mark.parametrize("index", range(STATE.partition_count))
+def test_rows_are_found_by_topic_and_number(index: int) -> None:
+    assert row_of(a_snapshot(), STATE.tp(index)) == index
+    assert row_of(a_snapshot(), tp("orders-77")) is None
+
+
+def test_a_brokers_numbers_are_those_of_its_windows() -> None:
+    values = [1.0] * 12 + [2.0] * 11 + [5.0]
+    numbers = broker_numbers(a_history(values, [100.0 + 600 * i for i in range(24)]))
+    five, hour, day = numbers.rates["in_bytes_per_s", "avg"]
+    assert five == 5.0
+    assert hour == pytest.approx((2 * 11 + 5) / 12)
+    assert day == pytest.approx(np.mean(values))
+    assert numbers.rates["in_bytes_per_s", "max"] == (5.0, 5.0, 5.0)
+    assert numbers.growth_bytes_per_s == pytest.approx(2.0)
+
+
+def test_what_is_not_known_stays_unknown() -> None:
+    nothing = broker_numbers(a_history([]))
+    assert all(np.isnan(v) for vs in nothing.rates.values() for v in vs)
+    assert np.isnan(nothing.size_bytes)
+    gaps = broker_numbers(a_history([float("nan"), 4.0]))
+    assert gaps.rates["in_bytes_per_s", "avg"] == (4.0, 4.0, 4.0)
+
+
+def test_counts_of_samples_are_told_with_reasons() -> None:
+    text = drawn(snapshot_lines(a_snapshot(), "30 s old", 90))
+    for words in (
+        "Spark, 30 s old",
+        "1,200 read, 1,000 accepted, 100 duplicate, 40 late",
+        "60 in quarantine",
+        "50 clock-ahead",
+    ):
+        assert words in text
+
+
+def test_brokers_and_their_hottest_partitions_can_be_chosen() -> None:
+    choices = broker_choices(a_snapshot(), {1: "a"})
+    assert [choice.of for choice in choices] == [1, 2, 3, 4, 5, 6]
+    assert "rack a" in choices[0].note
+    hottest = hottest_partitions(STATE, LOAD, 1)
+    assert [choice.name for choice in hottest] == ["orders-0", "orders-1", "clicks-0"]
+
+
+def a_view(**other: object) -> LoadView:
+    history = a_history([float(i) * 1e6 for i in range(COUNT)])
+    view = LoadView(
+        choices=broker_choices(a_snapshot(), {}),
+        cursor=2,
+        heading="brokers",
+        history=history,
+        numbers=broker_numbers(history),
+        snapshot=a_snapshot(),
+        age="now",
+        metric=Metric.BYTES,
+        hours=6,
+        plain=False,
+    )
+    return replace(view, **other)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    "other",
+    [
+        {},
+        {"history": None, "numbers": None},
+        {"snapshot": None},
+        {"metric": Metric.MESSAGES},
+        {"history": a_history([])},
+    ],
+)
+def test_the_page_never_exceeds_its_room(size: tuple[int, int], other: dict[str, object]) -> None:
+    lines = load_lines(a_view(**other), size[0], size[1] - 2)
+    assert len(lines) <= size[1] - 2
+    assert max(width_of(line) for line in lines) <= size[0]
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"snapshot": None}, "No load yet."),
+        ({"history": None}, "reading"),
+        ({"history": a_history([])}, "no windows yet"),
+        ({"metric": Metric.MESSAGES}, "no messages are published for this"),
+    ],
+)
+def test_what_is_missing_is_said(other: dict[str, object], words: str) -> None:
+    assert words in drawn(load_lines(a_view(**other), 120, 38))
+
+
+# -- the screen ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_it_draws_a_brokers_windows(size: tuple[int, int], session: Session) -> None:
+    async with dashboard(session, "load", size) as pilot:
+        assert "broker 1   last 6 h" in body(pilot)
+        await pressed(pilot, "l", "l")
+        assert "broker 3   last 6 h" in body(pilot)
+        assert "━ in" in body(pilot)
+        assert "10:00" in body(pilot)
+        assert "Spark, 30 s old" in body(pilot)
+        await pilot.click(Page, offset=spot(pilot, "broker 4"))
+        await settled(pilot)
+        assert "broker 4   last 6 h" in body(pilot)
+
+
+async def test_partitions_of_a_broker_and_back(session: Session) -> None:
+    async with dashboard(session, "load") as pilot:
+        await pressed(pilot, "enter")
+        assert "hottest partitions led by broker 1" in body(pilot)
+        assert "orders-0   last 6 h" in body(pilot)
+        await pressed(pilot, "m")
+        assert "━ messages" in body(pilot)
+        await pressed(pilot, "m", "s")
+        assert "last 24 h" in body(pilot)
+        assert "━ size" in body(pilot)
+        await pressed(pilot, "escape")
+        assert "broker 1   last 24 h" in body(pilot)
+
+
+async def test_without_a_snapshot_it_says_what_comes() -> None:
+    async with dashboard(a_session(), "load") as pilot:
+        assert "No load yet." in body(pilot)
+        await pressed(pilot, "l", "enter", "m")
+
+
+async def test_ascii_draws_charts_with_ascii_only(session: Session) -> None:
+    async with dashboard(session, "load", ascii_only=True) as pilot:
+        assert body(pilot).isascii()

@@ -105,10 +105,12 @@ def _load(address: Address, cluster_id: str) -> Iterator[None]:
     """Run collector and pipeline while the demo lasts."""
     from core.load.background import start_load, stop_load
 
-    start_load(address)
+    reader = start_load(address, cluster_id)
     try:
         yield
     finally:
+        if reader is not None:
+            reader.close()
         stop_load(cluster_id)
 
 

@@ -7,6 +7,8 @@ meant, and the next look says what came of it.
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -59,8 +61,16 @@ log = logging.getLogger(__name__)
 class Runner:
     """One run's process: owns the journal's records; everything it knows is in `history`."""
 
-    def __init__(self, journal: Journal, client: ClusterClient, clock: Clock) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        client: ClusterClient,
+        clock: Clock,
+        *,
+        patience_seconds: float = math.inf,
+    ) -> None:
         self.journal, self._client, self._clock = journal, client, clock
+        self._patience_seconds = patience_seconds
         self.history = History.fold(journal.records())
         self._sampler = Sampler(client, clock)
         self._state: ClusterState | None = None
@@ -75,14 +85,20 @@ class Runner:
         """Carry the run to its end and return how it ended.
 
         Raises TrimtabError when it could not begin; afterwards it waits for a cluster that does
-        not answer, and for a disk that takes no more.
+        not answer (`patience_seconds`, for ever unless told), and for a disk that takes no more.
         """
+        lost_since: float | None = None
         while self.history.ended is None:
             try:
                 self.advance()
+                lost_since = None
             except (UnreachableError, AccessDeniedError) as error:
                 if not self.history.preflight:
                     self._write(Kind.ENDED, outcome=Outcome.FAILED.value, why=error.title)
+                    break
+                lost_since = lost_since or time.monotonic()
+                if time.monotonic() - lost_since >= self._patience_seconds:
+                    self._write(Kind.ENDED, outcome=Outcome.INCOMPLETE.value, why=error.title)
                     break
                 log.warning("waiting: %s", error)
                 self._note_waiting(error.title.rstrip("."))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import getpass
 import logging
+import math
 import os
 import signal
 import socket
@@ -36,6 +37,8 @@ START_SECONDS = 20.0
 BATCH_SIZE = 200
 """KRaft caps one operation at 10,000 records; a few hundred partitions stay far below."""
 REQUESTS = ("cancel",)
+SIMULATED_PATIENCE_SECONDS = 3.0
+"""A simulator that is gone never comes back; real clusters are waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +335,8 @@ def serve(path: Path) -> int:
                 Kind.STARTED,
                 {"pid": pid, "pid_started": process.started(pid)},
             )
-            Runner(journal, connection.client, connection.clock).run()
+            patience = SIMULATED_PATIENCE_SECONDS if address.simulated else math.inf
+            Runner(journal, connection.client, connection.clock, patience_seconds=patience).run()
         except TrimtabError as error:
             logging.error("%s", error)
             if any(record.kind is Kind.PREFLIGHT for record in journal.records()):

@@ -1,0 +1,265 @@
+"""apply, runs and throttles on the command line, with real run processes on a simulated cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from core import paths
+from core.cli.main import run as command_line
+from core.cluster.client import FOLLOWER_LIST, ConfigChange, ConfigOp, Resource
+from core.cluster.connect import Address, connect
+from core.cluster.observe import observe
+from core.cluster.state import ClusterState, TopicPartition
+from core.errors import ExitCode
+from core.load.simulated import start_simulator
+from core.plan.plan import Plan
+from core.plan.reassignment import dump
+
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
+SPEED = 30.0
+DEADLINE_SECONDS = 60
+
+
+class Here:
+    """The command line on one simulated cluster, in this process; runs are processes."""
+
+    def __init__(
+        self, address: Address, snapshots: Path, home: Path, capture: pytest.CaptureFixture[str]
+    ) -> None:
+        self.address, self.snapshots, self.home, self._capture = address, snapshots, home, capture
+        self.client = connect(address).client
+
+    def __call__(self, *arguments: str | Path) -> tuple[int, str, str]:
+        """Return exit code, stdout and stderr of one command."""
+        self._capture.readouterr()
+        argv = ["-b", self.address.bootstrap, "--snapshots", str(self.snapshots)]
+        argv += map(str, arguments)
+        code = command_line(lambda context: None, argv)
+        captured = self._capture.readouterr()
+        return code, captured.out, captured.err
+
+    def state(self) -> ClusterState:
+        return self.client.describe()
+
+    def plan(self, *, moves: int = 2, skip: int = 0) -> Path:
+        """Write a plan that moves the last replica of some partitions, smallest first."""
+        state = observe(self.client)
+        order = state.partition_size_bytes.argsort(kind="stable")
+        plan = Plan(state.cluster_id)
+        racks = {broker.id: broker.rack for broker in state.brokers}
+        for row in (state.row(int(index)) for index in order[skip:]):
+            if len(plan) == moves:
+                break
+            last = row.replicas[-1]
+            free = [b for b, r in racks.items() if r == racks[last] and b not in row.replicas]
+            if len(row.isr) == len(row.replicas) and free:
+                plan = plan.with_move(state, row.tp, last, free[0])
+        path = self.home / f"plan-{skip}.json"
+        path.write_text(dump(plan))
+        return path
+
+    def replicas(self, plan: Path) -> list[tuple[list[int], list[int]]]:
+        """Return (now, planned) of a plan's partitions."""
+        state = self.state()
+        found = []
+        for entry in json.loads(plan.read_text())["partitions"]:
+            row = state.find(TopicPartition(entry["topic"], entry["partition"]))
+            assert row is not None
+            found.append((list(state.replicas(row)), entry["replicas"]))
+        return found
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Address, Path]]:
+    """Return a simulator's address, and where it publishes its load."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRIMTAB_HOME", str(tmp_path_factory.mktemp("simulated")))
+        simulator = start_simulator(seed=3, brokers=6, partitions=60, speed=SPEED)
+        yield simulator.address, paths.load_root()
+        simulator.stop()
+
+
+@pytest.fixture
+def here(
+    simulated: tuple[Address, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> Iterator[Here]:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    here = Here(*simulated, tmp_path, capfd)
+    yield here
+    here.client.close()
+
+
+def validate(schema: str, document: Any) -> None:
+    loaded = json.loads((SCHEMAS / f"{schema}.json").read_text())
+    jsonschema.validate(document, loaded, jsonschema.Draft202012Validator)
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+FAST = ("--throttle", "2GB/s", "--yes", "--allow", "disk")
+SLOW = ("--throttle", "1MB/s", "--yes", "--allow", "disk,never", "--detach", "--json")
+
+
+def test_apply_tells_events_and_exits_as_the_run_ends(here: Here) -> None:
+    plan = here.plan()
+    code, out, err = here("apply", plan, *FAST, "--json")
+    assert code == ExitCode.DONE, err
+    events = [json.loads(line) for line in out.splitlines()]
+    for event in events:
+        validate("run-event", event)
+    kinds = [event["event"] for event in events]
+    assert kinds[0] == "started"
+    assert kinds[-1] == "ended"
+    assert {"throttled", "submitted", "progress", "moved", "restored"} <= set(kinds)
+    assert events[-1]["outcome"] == "done"
+    assert all(now == planned for now, planned in here.replicas(plan))
+    run = events[0]["run"]
+    validate("runs-show", json.loads(here("runs", "show", run, "--json")[1]))
+    code, out, _ = here("runs", "ls", "--json")
+    validate("runs-ls", json.loads(out))
+    assert [entry["run"] for entry in json.loads(out)] == [run]
+    assert here("runs", "attach", run)[0] == ExitCode.DONE
+    assert run in here("runs", "ls")[1]
+    assert "done: 2 of 2 partitions" in here("runs", "show", run[:8])[1]
+
+
+def test_a_detached_run_is_found_cancelled_and_leaves_everything_as_it_was(here: Here) -> None:
+    plan = here.plan(skip=10)
+    before = here.replicas(plan)
+    code, out, err = here("apply", plan, *SLOW)
+    assert code == ExitCode.DONE, err
+    validate("apply-detached", json.loads(out))
+    run = json.loads(out)["run"]
+    eventually(lambda: bool(here.client.reassignments()))
+    code, out, _ = here("throttles", "ls", "--json")
+    validate("throttles-ls", json.loads(out))
+    assert {entry["run"] for entry in json.loads(out) if entry["whose"] == "ours"} == {run}
+    code, _, err = here("runs", "cancel", run, "--yes")
+    assert code == ExitCode.DONE, err
+    assert here("runs", "attach", run, "--json")[0] == ExitCode.INCOMPLETE
+    assert here.replicas(plan) == before
+    assert "No throttle is set." in here("throttles", "ls")[2]
+    code, _, err = here("runs", "cancel", run, "--yes")
+    assert code == ExitCode.USAGE
+    assert "has ended" in err
+
+
+def test_only_one_run_works_on_a_cluster(here: Here) -> None:
+    run = json.loads(here("apply", here.plan(skip=20), *SLOW)[1])["run"]
+    code, _, err = here("apply", here.plan(skip=30), *SLOW)
+    assert code == ExitCode.REFUSED
+    assert f"Run {run} is in progress" in err
+    assert here("runs", "cancel", run, "--yes")[0] == ExitCode.DONE
+
+
+def test_a_run_whose_process_was_killed_is_said_to_have_died_and_what_it_left(here: Here) -> None:
+    run = json.loads(here("apply", here.plan(skip=40), *SLOW)[1])["run"]
+    eventually(lambda: bool(here.client.reassignments()))
+    os.kill(json.loads(here("runs", "show", run, "--json")[1])["pid"], signal.SIGKILL)
+    eventually(lambda: json.loads(here("runs", "show", run, "--json")[1])["state"] == "died")
+    code, out, _ = here("runs", "show", run, "--json")
+    assert code == ExitCode.INCOMPLETE
+    document = json.loads(out)
+    validate("runs-show", document)
+    assert {(m["topic"], m["partition"]) for m in document["left"]["moves"]} == set(
+        here.client.reassignments()
+    )
+    assert document["left"]["lists"]
+    assert document["left"]["rates"]
+    code, out, _ = here("runs", "attach", run, "--json")
+    assert code == ExitCode.INCOMPLETE
+    last = json.loads(out.splitlines()[-1])
+    validate("run-event", last)
+    assert last["left"] == document["left"]
+    code, _, err = here("runs", "cancel", run, "--yes")
+    assert code == ExitCode.USAGE
+    assert "has died" in err
+    here.client.cancel(list(here.client.reassignments()))
+    here.client.alter_configs(
+        [
+            ConfigChange(Resource.broker(r["broker"]), f"{r['side']}.replication.throttled.rate",
+                         ConfigOp.DELETE)
+            for r in document["left"]["rates"]
+        ]
+    )  # fmt: skip
+
+
+def test_foreign_throttles_are_explained(here: Here) -> None:
+    topic = here.state().topics[0].name
+    change = ConfigChange(Resource.topic(topic), FOLLOWER_LIST, ConfigOp.SET, "0:99")
+    here.client.alter_configs([change])
+    code, out, _ = here("throttles", "ls")
+    assert code == ExitCode.DONE
+    assert "not ours; matches no move in flight" in out
+    here.client.alter_configs([ConfigChange(change.resource, change.name, ConfigOp.DELETE)])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["--throttle", "10", "--yes"], ExitCode.USAGE, "10 what?"),
+        (["--throttle", "0B/s", "--yes"], ExitCode.USAGE, "moves nothing"),
+        (["--throttle", "1B/s", "--yes"], ExitCode.REFUSED, "never"),
+        (["--throttle", "2GB/s"], ExitCode.USAGE, "there is no terminal"),
+        (["--yes", "--allow", "nonsense"], ExitCode.USAGE, "--allow nonsense"),
+    ],
+)
+def test_what_apply_refuses(here: Here, arguments: list[str], code: int, says: str) -> None:
+    plan = here.plan(skip=0)
+    answer, out, err = here("apply", plan, *arguments)
+    assert answer == code, err
+    assert says in err
+    assert not out
+    assert here("runs", "ls", "--json")[1].strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("not json", "not JSON"),
+        ('{"version":1,"partitions":[]}', "no partitions"),
+        (
+            '{"version":1,"partitions":[{"topic":"no-such","partition":0,"replicas":[1]}]}',
+            "no-such",
+        ),
+    ],
+)
+def test_a_plan_file_that_is_none_starts_nothing(here: Here, text: str, says: str) -> None:
+    path = here.home / "bad.json"
+    path.write_text(text)
+    code, _, err = here("apply", path, "--throttle", "1MB/s", "--yes")
+    assert code in (ExitCode.USAGE, ExitCode.REFUSED)
+    assert says in err
+    assert "Traceback" not in err
+
+
+def test_a_run_that_is_not_there(here: Here) -> None:
+    code, _, err = here("runs", "show", "0101-000000")
+    assert code == ExitCode.USAGE
+    assert "No run" in err
+
+
+def test_a_damaged_journal_is_one_clear_message(here: Here) -> None:
+    folder = here.home / "data" / "runs" / here.state().cluster_id
+    folder.mkdir(parents=True)
+    (folder / "0101-000000.run").write_text("garbage, long enough to look like something" * 100)
+    code, _, err = here("runs", "show", "0101-000000")
+    assert code == ExitCode.FAILED
+    assert "damaged" in err

@@ -83,7 +83,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Addres
     """Return a simulator's address, and where it publishes its load."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRIMTAB_HOME", str(tmp_path_factory.mktemp("simulated")))
-        simulator = start_simulator(seed=3, brokers=6, partitions=60, speed=SPEED)
+        simulator = start_simulator(seed=3, brokers=6, partitions=900, speed=SPEED)
         yield simulator.address, paths.load_root()
         simulator.stop()
 

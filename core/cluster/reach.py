@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
+import time
 
 from core.cluster.connection import ConnectionSettings
-from core.errors import AccessDeniedError, UnreachableError
+from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 
 _PROBE_SECONDS = 1.0
+_LOGIN_SECONDS = 2.0
 
 
 def denied(title: str) -> AccessDeniedError:
@@ -17,12 +20,37 @@ def denied(title: str) -> AccessDeniedError:
     )
 
 
-def unreachable(settings: ConnectionSettings | None, detail: str) -> UnreachableError:
-    """Return the error for a cluster that does not answer; looks at the first server itself."""
+def unreachable(settings: ConnectionSettings | None, detail: str) -> TrimtabError:
+    """Return the error for a cluster that does not answer; looks at the first server itself.
+
+    A server that closes the connection because of a wrong password is told apart.
+    """
     if settings is None:
         return UnreachableError(detail, next="Try again; the brokers' logs say more.")
+    if settings.sasl_mechanism and _refuses_login(settings):
+        return denied("The cluster refuses this user name or password.")
     title, advice = _look(settings)
     return UnreachableError(title, next=advice)
+
+
+def _refuses_login(settings: ConnectionSettings) -> bool:
+    """Return whether a login fails; kafka-python takes that for a lost connection."""
+    from confluent_kafka import KafkaError
+    from confluent_kafka.admin import AdminClient
+
+    refused = threading.Event()
+
+    def told(error: KafkaError) -> None:
+        if error.code() == KafkaError._AUTHENTICATION:
+            refused.set()
+
+    config = settings.confluent()
+    logger = config.pop("logger")
+    admin = AdminClient({**config, "error_cb": told}, logger=logger)
+    deadline = time.monotonic() + _LOGIN_SECONDS
+    while not refused.is_set() and time.monotonic() < deadline:
+        admin.poll(0.1)
+    return refused.is_set()
 
 
 def _look(settings: ConnectionSettings) -> tuple[str, str]:

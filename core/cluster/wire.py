@@ -101,7 +101,11 @@ class Wire:
             if self.controller is None:
                 metadata = await manager.send(MetadataRequest(topics=[]), node_id=node)
                 self.controller = metadata.controller_id
-            return await manager.send(request, node_id=self.controller_or(node))
+            return await manager.send(
+                request,
+                node_id=self.controller_or(node),
+                request_timeout_ms=CONTROLLER_SECONDS * 1000,
+            )
 
         while True:
             answer = self.read(ask)
@@ -166,19 +170,31 @@ def _open(settings: ConnectionSettings) -> Any:
 
     from kafka import KafkaAdminClient
     from kafka.errors import KafkaError
+    from kafka.net.compat import KafkaNetClient
 
     library = logging.getLogger("kafka")
     library.addHandler(logging.NullHandler())
     library.propagate = False
+    networks: list[Any] = []
+
+    def network(**config: Any) -> Any:
+        networks.append(KafkaNetClient(**config))
+        return networks[-1]
+
     try:
         return KafkaAdminClient(
             **settings.kafka_python(),
+            kafka_client=network,
             bootstrap_timeout_ms=int(CONNECT_SECONDS * 1000),
-            request_timeout_ms=int(CONTROLLER_SECONDS * 1000),
+            request_timeout_ms=int(_READ_SECONDS * 1000),
             reconnect_backoff_max_ms=1000,
             metadata_max_age_ms=10_000,
         )
     except KafkaError as error:
+        # Its constructor leaves the thread and the sockets of a failed attempt behind.
+        for half_open in networks:
+            half_open.close()
+            half_open._manager._net.stop()
         raise _explained(error, settings) from error
 
 

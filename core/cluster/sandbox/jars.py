@@ -47,11 +47,8 @@ Say = Callable[[str], None]
 def kafka_jars(version: str, java: Java, say: Say) -> Path:
     """Return the folder with the jars of this Kafka version, bringing them when they are missing.
 
-    Raises UsageError for a version that cannot be, TrimtabError when they cannot be brought.
+    Raises TrimtabError when they cannot be brought.
     """
-    match = re.fullmatch(r"(\d+)\.\d+\.\d+", version)
-    if match is None or int(match[1]) < 4:
-        raise UsageError(f"Not a Kafka version: {version!r}.", next="Say 4.0.0 or later.")
     folder = paths.jars_dir(version)
     if folder.is_dir():
         return folder
@@ -59,6 +56,13 @@ def kafka_jars(version: str, java: Java, say: Say) -> Path:
         if not folder.is_dir():
             _bring(version, java, folder, say)
     return folder
+
+
+def check_version(version: str) -> None:
+    """Raise UsageError for a version that cannot be, or is from before KRaft stood alone."""
+    match = re.fullmatch(r"(\d+)\.\d+\.\d+", version)
+    if match is None or int(match[1]) < 4:
+        raise UsageError(f"Not a Kafka version: {version!r}.", next="Say 4.0.0 or later.")
 
 
 def classpath(jars: Path) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -149,18 +150,29 @@ def _make_archive(plain: Launcher, archive: Path) -> None:
 
 
 def answers(node: Node, process: Process, seconds: float) -> bool:
-    """Return whether the node is in its cluster within `seconds`; False when it has died."""
+    """Return whether the node answers within `seconds`; False as soon as it has died.
+
+    A broker answers when it says itself that it is in the cluster, a controller when it listens.
+    """
     deadline = time.monotonic() + seconds
-    for alive in members(node.address):
-        if node.id in alive:
+    asked = members(node.address) if node.role is Role.BROKER else None
+    while process.alive and time.monotonic() < deadline:
+        if (node.id in next(asked)) if asked is not None else _listens(node):
             return True
-        if not process.alive or time.monotonic() > deadline:
-            break
+        time.sleep(0.1)
     return False
 
 
+def _listens(node: Node) -> bool:
+    try:
+        with socket.create_connection((HOST, node.port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
 def members(bootstrap: str) -> Iterator[frozenset[int]]:
-    """Yield again and again which brokers are in the cluster; none while nobody answers."""
+    """Yield which brokers are in the cluster, as often as asked; none while nobody answers."""
     from confluent_kafka import KafkaException
 
     admin = quiet_admin(ConnectionSettings(bootstrap))
@@ -169,4 +181,3 @@ def members(bootstrap: str) -> Iterator[frozenset[int]]:
             yield frozenset(admin.list_topics(timeout=1).brokers)
         except KafkaException:
             yield frozenset()
-        time.sleep(0.1)

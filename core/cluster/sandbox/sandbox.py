@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from core import paths
-from core.cluster.sandbox.jars import KAFKA_VERSION, Say, kafka_jars, locked
+from core.cluster.sandbox.jars import KAFKA_VERSION, Say, check_version, kafka_jars, locked
 from core.cluster.sandbox.launch import Launcher, answers, launcher, members
 from core.cluster.sandbox.layout import Node, Role, lay_out, write_files
 from core.errors import TrimtabError, UsageError
@@ -91,6 +91,7 @@ class Sandbox:
         node does not come up.
         """
         _check(name, broker_ids, controllers)
+        check_version(kafka)
         launch = _find_launcher(kafka, say)
         folder = paths.sandbox_dir(name)
         with _lock(folder):
@@ -265,6 +266,7 @@ class Sandbox:
             ours = [node for node in dead if node.id in missing or node.role is Role.CONTROLLER]
             if ours or time.monotonic() > deadline:
                 raise _not_up(ours or list(missing.values()))
+            time.sleep(0.1)
 
     def _end(self, id: int, number: int) -> None:
         self.node(id)

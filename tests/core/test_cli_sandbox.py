@@ -1,0 +1,74 @@
+"""`trimtab sandbox` where no broker is needed: its words, and what is missing here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.cli.main import run
+from core.cli.sandbox import parse_brokers
+from core.errors import ExitCode, UsageError
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [("4", (1, 2, 3, 4)), ("1", (1,)), ("2,5", (2, 5)), ("7,", (7,)), (" 0, 1 ,2", (0, 1, 2))],
+)
+def test_brokers_are_a_count_or_ids(text: str, ids: tuple[int, ...]) -> None:
+    assert parse_brokers(text) == ids
+
+
+@pytest.mark.parametrize("text", ["", "four", "0", "500", "1,b", "-1", ","])
+def test_other_brokers_are_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_brokers(text)
+
+
+def trimtab(*arguments: str) -> int:
+    return run(lambda context: None, list(arguments))
+
+
+@pytest.mark.parametrize("command", [["status"], ["kill", "1"], ["stop", "1"], ["load"]])
+def test_without_a_sandbox_it_says_how_to_start_one(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert trimtab("sandbox", *command) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "There is no sandbox 'default'" in said
+    assert "trimtab sandbox up" in said
+
+
+def test_down_of_nothing_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert trimtab("sandbox", "down", "--json") == ExitCode.DONE
+    assert '"removed": false' in capsys.readouterr().out
+
+
+def test_without_java_it_names_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/no/such/java")
+    assert trimtab("sandbox", "up") == ExitCode.FAILED
+    assert "Install Java 17 or 21" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--brokers", "1,1"], "different ids"),
+        (["--brokers", "1,100"], "controllers have those from 100"),
+        (["--name", "../up"], "Not a name"),
+        (["--kafka", "3.9.0"], "4.0.0 or later"),
+        (["--kafka", "latest"], "Not a Kafka version"),
+    ],
+)
+def test_impossible_sandboxes_are_refused(
+    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert trimtab("sandbox", "up", *options) == ExitCode.USAGE
+    assert said in capsys.readouterr().err

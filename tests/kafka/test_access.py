@@ -1,0 +1,103 @@
+"""Users and rights on a real broker: both libraries log in, and a refusal is one clear message."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from core.cluster.client import ClusterClient, Resource
+from core.cluster.connection import ConnectionSettings
+from core.cluster.kafka import KafkaClient
+from core.cluster.sandbox.layout import HOST, free_ports
+from core.cluster.sandbox.sandbox import Sandbox
+from core.errors import AccessDeniedError
+
+NAME = f"access-{os.getpid()}"
+AUTHORIZER = (
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+    "super.users=User:admin;User:ANONYMOUS\n"
+)
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A listener that wants a password, where `admin` may do everything and `guest` nothing."""
+    sandbox = Sandbox.up(NAME, (1,))
+    node = sandbox.node(1)
+    (port,) = free_ports(1)
+    listeners = f"PLAINTEXT://{node.address},OUTSIDE://{HOST}:{port}"
+    for other in sandbox.nodes:
+        sandbox.kill(other.id)
+        with other.properties.open("a") as file:
+            file.write(AUTHORIZER)
+    with node.properties.open("a") as file:
+        file.write(
+            f"listeners={listeners}\nadvertised.listeners={listeners}\n"
+            "listener.security.protocol.map="
+            "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,OUTSIDE:SASL_PLAINTEXT\n"
+            "listener.name.outside.sasl.enabled.mechanisms=PLAIN\n"
+            f"listener.name.outside.plain.sasl.jaas.config={LOGIN} required "
+            'user_admin="right" user_guest="right";\n'
+        )
+    for other in sandbox.nodes:
+        sandbox.start(other.id)
+    yield f"{HOST}:{port}"
+    sandbox.down()
+
+
+def settings(tmp_path: Path, address: str, user: str, password: str) -> ConnectionSettings:
+    path = tmp_path / "client.properties"
+    path.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        f'sasl.jaas.config={LOGIN} required username="{user}" password="{password}";\n'
+    )
+    return ConnectionSettings.load(address, path)
+
+
+def describe(client: ClusterClient) -> object:
+    return client.describe()
+
+
+def configs(client: ClusterClient) -> object:
+    return client.configs([Resource.broker(1)])
+
+
+Call = Callable[[ClusterClient], object]
+
+
+def test_a_user_with_rights_sees_the_cluster(tmp_path: Path, address: str) -> None:
+    client = KafkaClient(settings(tmp_path, address, "admin", "right"))
+    assert [broker.id for broker in client.describe().brokers] == [1]
+    assert isinstance(client.configs([Resource.broker(1)])[Resource.broker(1)], dict)
+    (logs,) = client.log_dirs([1])
+    assert logs.error is None
+    client.close()
+
+
+def test_a_wrong_password_is_refused(tmp_path: Path, address: str) -> None:
+    client = KafkaClient(settings(tmp_path, address, "admin", "hush-hush"))
+    with pytest.raises(AccessDeniedError, match="refuses this user name or password") as caught:
+        client.describe()
+    assert "hush-hush" not in str(caught.value)
+    assert "--command-config" in caught.value.next
+    client.close()
+
+
+@pytest.mark.parametrize("call", [describe, configs])
+def test_a_user_without_rights_is_told(tmp_path: Path, address: str, call: Call) -> None:
+    client = KafkaClient(settings(tmp_path, address, "guest", "right"))
+    with pytest.raises(AccessDeniedError):
+        call(client)
+    client.close()
+
+
+def test_log_dirs_that_may_not_be_seen_are_an_error(tmp_path: Path, address: str) -> None:
+    client = KafkaClient(settings(tmp_path, address, "guest", "right"))
+    (logs,) = client.log_dirs([1])
+    assert logs.error is not None
+    assert "CLUSTER_AUTHORIZATION_FAILED" in logs.error
+    client.close()

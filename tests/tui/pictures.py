@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from clusters import cluster, load_of, tp
 from textual.pilot import Pilot
+from textual.worker import WorkerCancelled
 
 from core.cluster.connect import Address
 from core.plan.plan import Plan
@@ -76,7 +77,9 @@ async def dashboard(
 async def settled(pilot: Pilot[int]) -> None:
     """Wait until workers are done and what they found is drawn."""
     await pilot.pause()
-    await pilot.app.workers.wait_for_complete()
+    for worker in list(pilot.app.workers):
+        with suppress(WorkerCancelled):  # a newer one took its place
+            await worker.wait()
     await pilot.pause()
 
 

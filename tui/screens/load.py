@@ -89,7 +89,7 @@ class LoadScreen(DashboardScreen):
             "left": "broker before" if self._broker is None else "before",
             "right": "",
             "enter": "partitions" if self._broker is None else "brokers",
-            "metric": f"metric: {self._metric.title}",
+            "metric": f"metric: {self._metric.value}",
             "horizon": f"over {self._hours} h",
         }
 

@@ -43,25 +43,19 @@ WINDOW_SECONDS = 300.0
 
 
 class Metric(Enum):
-    """What the chart shows; `values` are the rates it draws."""
+    """What the chart shows."""
 
-    BYTES = ("bytes", ("in_bytes_per_s", "out_bytes_per_s"), "B/s")
-    MESSAGES = ("messages", ("messages_per_s",), "/s")
-    SIZE = ("size", ("size_bytes",), "B")
-
-    @property
-    def title(self) -> str:
-        return self.value[0]
-
-    @property
-    def rates(self) -> tuple[str, ...]:
-        return self.value[1]
-
-    @property
-    def unit(self) -> str:
-        return self.value[2]
+    BYTES = "bytes"
+    MESSAGES = "messages"
+    SIZE = "size"
 
 
+_RATES = {
+    Metric.BYTES: ("in_bytes_per_s", "out_bytes_per_s"),
+    Metric.MESSAGES: ("messages_per_s",),
+    Metric.SIZE: ("size_bytes",),
+}
+_UNITS = {Metric.BYTES: "B/s", Metric.MESSAGES: "/s", Metric.SIZE: "B"}
 _NAMES = {
     "in_bytes_per_s": ("in", Tone.YOURS),
     "out_bytes_per_s": ("out", Tone.LOOK),
@@ -183,7 +177,7 @@ def _series(view: LoadView) -> list[Series]:
     if view.history is None:
         return []
     found = []
-    for rate in view.metric.rates:
+    for rate in _RATES[view.metric]:
         values = (
             view.history.size_bytes
             if view.metric is Metric.SIZE
@@ -204,7 +198,7 @@ def _chart(view: LoadView, width: int, height: int) -> Lines:
         words = (
             "no windows yet: Spark publishes the first when five minutes have passed"
             if live or not len(view.history)
-            else f"no {view.metric.title} are published for this; partitions have them"
+            else f"no {view.metric.value} are published for this; partitions have them"
         )
         return _said(words, width, height)
     until = float(view.history.starts[-1]) + WINDOW_SECONDS
@@ -214,7 +208,7 @@ def _chart(view: LoadView, width: int, height: int) -> Lines:
         series,
         since=since,
         until=until,
-        unit=view.metric.unit,
+        unit=_UNITS[view.metric],
         width=width,
         height=height,
         gap_seconds=WINDOW_SECONDS * 1.5,

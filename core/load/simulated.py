@@ -23,7 +23,7 @@ from pathlib import Path
 from core import paths
 from core.cluster.connect import SIMULATOR_PREFIX, Address
 from core.cluster.simulated import SimulatedCluster, demo_spec
-from core.errors import TrimtabError, UnreachableError
+from core.errors import TrimtabError, UnreachableError, UsageError
 
 PUBLISH_SECONDS = 15.0
 """How often a snapshot is published, in real time."""
@@ -34,6 +34,10 @@ START_SECONDS = 30.0
 LONGEST_SOCKET_PATH = 100
 """Unix socket paths may have about 104 bytes."""
 READY = "ready"
+FEWEST_BROKERS = 3
+"""One for each rack."""
+FASTEST = 1_000.0
+"""Simulated seconds in a real one; a faster cluster would fall behind its clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +65,14 @@ def start_simulator(
 ) -> Simulator:
     """Start a simulator owned by this process; returns once it answers and has published.
 
-    Raises UnreachableError when it does not come up; its log says why.
+    Raises UsageError for a cluster that cannot be, UnreachableError when it does not come up:
+    its log says why.
     """
+    if brokers < FEWEST_BROKERS or partitions < 1 or not 0 < speed <= FASTEST:
+        raise UsageError(
+            f"No such cluster: {brokers} brokers, {partitions} partitions, speed {speed:g}.",
+            next=f"It takes {FEWEST_BROKERS} brokers, a partition, and a speed up to {FASTEST:g}.",
+        )
     log = paths.log_dir() / "simulator.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     folder = _socket_folder()

@@ -1,0 +1,150 @@
+"""The simulator's process publishes what its cluster carries, and ends with its owner."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core import paths
+from core.cluster.connect import connect
+from core.cluster.simulated import SimulatedCluster, demo_spec, small_spec
+from core.cluster.state import TopicPartition
+from core.errors import UnreachableError, UsageError
+from core.load.locate import history, newest_load, newest_snapshot
+from core.load.simulated import Simulator, start_simulator
+from core.load.simulated_load import Picture, snapshot_of, window_of, window_starts
+from core.load.snapshot import Source
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def simulator(home: Path) -> Iterator[Simulator]:
+    simulator = start_simulator(3, 6, 120)
+    yield simulator
+    simulator.stop()
+
+
+# -- what is published -----------------------------------------------------------------------------
+
+
+def test_a_snapshot_tells_rates_of_partitions_and_totals_of_brokers() -> None:
+    layout = {"t": [(1, 2), (2, 1)]}
+    rates = {TopicPartition("t", 0): 6e6, TopicPartition("t", 1): 1e6}
+    cluster = SimulatedCluster(small_spec(layout, in_bytes_per_s=rates))
+    snapshot = snapshot_of(cluster, Picture.of(cluster), 1)
+    assert snapshot.source is Source.SIMULATED
+    for horizon in ("5m", "1h", "24h"):
+        for statistic in ("avg", "p95", "max"):
+            rate = snapshot.rate("in_bytes_per_s", horizon, statistic)
+            assert rate.tolist() == [6e6, 1e6]
+    assert snapshot.rate("messages_per_s").tolist() == [6e3, 1e3]
+    one, two = snapshot.brokers
+    assert (one.leader_in_bytes_per_s, one.follower_in_bytes_per_s) == (6e6, 1e6)
+    assert (two.leader_in_bytes_per_s, two.follower_in_bytes_per_s) == (1e6, 6e6)
+    assert (one.out_bytes_per_s, one.leaders, one.replicas) == (6e6, 1, 2)
+    assert one.size_bytes == 200_000_000
+
+
+def test_what_nobody_can_write_to_counts_as_quiet() -> None:
+    cluster = SimulatedCluster(small_spec({"t": [(1,), (2,)]}, in_bytes_per_s=1e6))
+    cluster.stop_broker(1)
+    cluster.advance(1)
+    snapshot = snapshot_of(cluster, Picture.of(cluster), 1)
+    assert snapshot.rate("in_bytes_per_s").tolist() == [0.0, 1e6]
+
+
+def test_load_swings_with_the_day_and_history_is_what_would_have_been_seen() -> None:
+    cluster = SimulatedCluster(demo_spec(1, 6, 100), 1)
+    picture = Picture.of(cluster)
+    starts = window_starts(cluster.now - timedelta(hours=24), cluster.now)
+    assert starts == sorted(starts, reverse=True)
+    assert 288 <= len(starts) <= 290
+    totals = [
+        window_of(cluster, picture, start).rates["in_bytes_per_s", "avg"].sum() for start in starts
+    ]
+    assert max(totals) / min(totals) > 1.5
+    before = window_of(cluster, picture, starts[-1]).rates["in_bytes_per_s", "avg"]
+    cluster.advance(60)
+    again = window_of(cluster, Picture.of(cluster), starts[-1]).rates["in_bytes_per_s", "avg"]
+    assert np.array_equal(before, again)
+
+
+# -- the process -----------------------------------------------------------------------------------
+
+
+def test_a_started_simulator_answers_and_has_published(simulator: Simulator) -> None:
+    connection = connect(simulator.address)
+    state = connection.client.describe()
+    assert (state.cluster_id, state.partition_count) == (simulator.cluster_id, 120)
+    load = newest_load(state)
+    assert load.source is Source.SIMULATED
+    assert not np.isnan(load.in_bytes_per_s).any()
+    eventually(lambda: len(history(state.cluster_id, of=1)) >= 72)
+    assert len(history(state.cluster_id, of=TopicPartition("orders", 0))) >= 72
+    connection.client.close()
+
+
+def test_a_stopped_simulator_leaves_neither_socket_nor_snapshots(simulator: Simulator) -> None:
+    simulator.stop()
+    assert newest_snapshot(simulator.cluster_id) is None
+    assert list(paths.runtime_dir().iterdir()) == []
+    with pytest.raises(UnreachableError):
+        connect(simulator.address)
+
+
+def test_a_simulator_ends_with_its_owner(home: Path) -> None:
+    script = (
+        "from core.load.simulated import start_simulator\n"
+        "print(start_simulator(3, 3, 10).process.pid, flush=True)\n"
+        "import os; os.kill(os.getpid(), 9)\n"
+    )
+    owner = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
+    pid = int(owner.stdout)
+    eventually(lambda: not _runs(pid))
+    assert list(paths.runtime_dir().iterdir()) == []
+
+
+def test_a_simulator_that_cannot_start_says_where_to_look(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(UnreachableError, match=r"simulator\.log"):
+        start_simulator()
+
+
+@pytest.mark.parametrize(("brokers", "partitions", "speed"), [(2, 10, 1.0), (3, 0, 1.0), (3, 1, 0)])
+def test_a_cluster_that_cannot_be_is_refused(brokers: int, partitions: int, speed: float) -> None:
+    with pytest.raises(UsageError):
+        start_simulator(0, brokers, partitions, speed)
+
+
+def _runs(pid: int) -> bool:
+    """Return whether a process runs; one that only waits to be reaped does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rsplit(")", 1)[1].split()[0] != "Z"

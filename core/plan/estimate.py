@@ -29,8 +29,8 @@ END_SECONDS = 0.8
 """From the last byte until the apply ends: the last poll, throttles restored."""
 LINK_BYTES_PER_S = 300e6
 """What one fetcher is taken to get unthrottled, where no capacity is configured."""
-USUAL_CUT = 1.03
-"""How often a byte is counted: 1.01 with batches of 15 kB, 1.06 with 100 kB and with 1 MB."""
+USUAL_CUT = 1.01
+"""How often a byte is counted with batches of 15 kB; 1.06 with 100 kB and with 1 MB."""
 CUTS = (1.0, 1.06)
 """The least and the most that the range covers; batches of half a fetch (600 kB) reach 1.8."""
 PHASES = (0.35, 0.05, 0.95)
@@ -254,6 +254,11 @@ def _least_rate(what: Copying, state: ClusterState, seconds: float) -> int | Non
     while fast - slow > fast * 0.01:
         middle = (slow + fast) / 2
         slow, fast = (slow, middle) if ends_at(middle) <= fits else (middle, fast)
+    # The bisection knows one phase; what is recommended should fit in most.
+    for _ in range(20):
+        if _range(what, math.ceil(fast), link, ends_at(fast))[0] <= seconds:
+            break
+        fast *= 1.01
     return math.ceil(fast)
 
 

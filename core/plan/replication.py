@@ -30,6 +30,9 @@ TICK_SECONDS = 0.25
 """How often ordinary replication is counted; followers fetch at least twice a second."""
 EVENT_BUDGET = 2500
 """Fetches and waits to play through; the rest flows."""
+STAGGER_SECONDS = 0.5
+"""Within how long after a submission the fetchers begin."""
+_GOLDEN = 0.618034
 _MERGE = 0.005
 """Flows that end within this share of the longest one's time end together: it bounds the steps."""
 
@@ -44,7 +47,8 @@ class Conditions:
     `leader_bytes_per_s` and `follower_bytes_per_s` are each broker's quotas, infinity for none;
     `link_bytes_per_s` is what one fetcher gets when nothing holds it back. `cut` is how many times
     a byte is counted: a fetch of 1 MiB ends inside a batch, whose cut part is counted and fetched
-    again. `phase` (0 to 1) is where in a second the brokers' sample slots begin.
+    again. `phase` (0 to 1) is where in a second the brokers' sample slots begin, and how far apart
+    the fetchers that share a quota do: whoever comes first takes what there is.
     """
 
     leader_bytes_per_s: float
@@ -122,7 +126,12 @@ class _Game:
 
     def play(self) -> None:
         """Play fetches and waits until all is copied or the budget of events is spent."""
-        heap = [(0.0, i) for i in range(len(self.fetchers))]
+        starts = [
+            (self.conditions.phase + i * _GOLDEN) % 1.0 * STAGGER_SECONDS
+            for i in range(len(self.fetchers))
+        ]
+        heap = [(start - min(starts), i) for i, start in enumerate(starts)]
+        heapq.heapify(heap)
         tick, busy = 0.0, len(heap)
         for _ in range(EVENT_BUDGET):
             if not busy:

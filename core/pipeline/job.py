@@ -135,7 +135,7 @@ class Job:
         bad = judged.where("reason IS NOT NULL").drop("window_start", "late")
         bad.coalesce(1).write.mode("overwrite").parquet(str(folder))
         note = {"reason": "rows", "rows": reasons}
-        files.write_text(folder / "rows.reason.json", json.dumps(note) + "\n")
+        files.write_text(folder / "_rows.reason.json", json.dumps(note) + "\n")
 
     def _counts(self) -> Counts:
         """Return the counts of rows, and of segments that the gate refused."""

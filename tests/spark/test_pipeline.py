@@ -1,0 +1,317 @@
+"""From segments to a snapshot on Spark: right, complete, and exactly once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from feeding import (
+    CLUSTER,
+    COLUMNS,
+    START,
+    Row,
+    StillClock,
+    batch_records,
+    feed,
+    percentile,
+    random_polls,
+    row,
+    summed_up,
+    window_of,
+    window_rows,
+    windows_by_hand,
+)
+
+from core.cluster.state import TopicPartition
+from core.errors import RefusedError
+from core.load import layout, locate
+from core.load.published import claim_epoch, read_snapshot
+from core.load.snapshot import Counts, LoadSnapshot, Quality, Source
+from core.pipeline.job import Job, Published
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOW = START + timedelta(hours=8)
+
+
+@pytest.fixture
+def clock() -> StillClock:
+    return StillClock(NOW)
+
+
+def run(spark: SparkSession, root: Path, clock: StillClock) -> list[Published]:
+    """Process what is in the spool, as a process that starts would."""
+    out: list[Published] = []
+    Job(spark, root, CLUSTER, clock, out.append).once()
+    return out
+
+
+def newest(root: Path) -> LoadSnapshot:
+    snapshot = read_snapshot(root, CLUSTER)
+    assert snapshot is not None
+    return snapshot
+
+
+def messages(root: Path) -> float:
+    return sum(r["messages_per_s_sum"] or 0 for r in window_rows(root))
+
+
+def adds_up(counts: Counts) -> bool:
+    return counts.read == counts.accepted + counts.duplicate + sum(counts.quarantined.values())
+
+
+def same(found: float | None, expected: float | None) -> bool:
+    if expected is None or found is None:
+        return found is None and expected is None
+    return bool(np.isclose(found, expected, rtol=1e-9))
+
+
+def test_windows_and_snapshot_are_what_counting_by_hand_gives(
+    spark: SparkSession, tmp_path: Path, clock: StillClock
+) -> None:
+    polls = random_polls(seed=7, polls=270)
+    rows = [r for poll in polls for r in poll]
+    half = len(polls) // 2
+    feed(tmp_path, "a", [r for poll in polls[:half] for r in poll])
+    run(spark, tmp_path, clock)
+    feed(tmp_path, "b", [r for poll in polls[half:] for r in poll])
+    published = run(spark, tmp_path, clock)
+
+    by_hand = windows_by_hand(rows)
+    found = {(r["partition"], r["window_start"]): r for r in window_rows(tmp_path)}
+    assert found.keys() == by_hand.keys()
+    for key, expected in by_hand.items():
+        for rate in COLUMNS:
+            for what in ("sum", "avg", "p95", "max"):
+                assert same(found[key][f"{rate}_{what}"], expected[rate][what]), (key, rate, what)
+
+    snapshot = newest(tmp_path)
+    last = max(r["ts"] for r in rows)
+    assert snapshot.source is Source.SPARK
+    assert snapshot.window_end == last.replace(microsecond=last.microsecond // 1000 * 1000)
+    assert snapshot.topics == ("t",)
+    assert snapshot.partition.tolist() == [0, 1, 2]
+    first_of_hour = window_of(last) - timedelta(minutes=55)
+    for p in range(3):
+        mine = [r for r in rows if r["partition"] == p]
+        trailing = [r for r in mine if r["ts"] > last - timedelta(minutes=5)]
+        hour = [r for r in mine if r["ts"] >= first_of_hour]
+        for rate, column in COLUMNS.items():
+            for horizon, members in (("5m", trailing), ("1h", hour), ("24h", mine)):
+                expected = summed_up(members, column)
+                if horizon != "5m":
+                    means = windows_by_hand(members)
+                    expected["p95"] = percentile(
+                        (w[rate]["avg"] for w in means.values() if w[rate]["avg"] is not None), 0.95
+                    )
+                for what in ("avg", "p95", "max"):
+                    value = float(snapshot.rate(rate, horizon, what)[p])
+                    assert same(value, expected[what]), (p, rate, horizon, what)
+
+    counts = snapshot.counts
+    assert (counts.read, counts.accepted) == (len(rows), len(rows))
+    assert published[-1].manifest is not None
+    for p in range(3):
+        ends = [r["end_offset"] for r in rows if r["partition"] == p and r["end_offset"]]
+        forward = sum(
+            r["messages_per_s_sum"] or 0 for r in window_rows(tmp_path) if r["partition"] == p
+        )
+        assert forward == ends[-1] - ends[0]
+
+
+def test_brokers_and_history_come_with_the_snapshot(
+    spark: SparkSession, tmp_path: Path, clock: StillClock
+) -> None:
+    rows: list[Row] = []
+    for poll in range(40):
+        rows += [row(poll), row(poll, broker_id=2, is_leader=False, dt_ms=None, in_bytes=None)]
+    feed(tmp_path, "a", rows)
+    run(spark, tmp_path, clock)
+    snapshot = newest(tmp_path)
+    one, two = snapshot.brokers
+    assert (one.broker, one.leaders, one.replicas) == (1, 1, 1)
+    assert one.leader_in_bytes_per_s == 500.0
+    assert one.out_bytes_per_s == 250.0 + 500.0
+    assert (two.broker, two.leaders, two.follower_in_bytes_per_s) == (2, 0, 500.0)
+    assert two.size_bytes == 50_000 + 5000 * 39
+    assert snapshot.growth_bytes_per_s.tolist() == [500.0]
+    assert snapshot.quality.tolist() == [Quality.FULL]
+    of_partition = locate.history(
+        CLUSTER, str(tmp_path), of=TopicPartition("t", 0), until=NOW, length=timedelta(hours=24)
+    )
+    assert of_partition.starts.tolist() == [START.timestamp(), START.timestamp() + 300]
+    assert of_partition.rates["in_bytes_per_s", "avg"].tolist() == [500.0, 500.0]
+    of_broker = locate.history(CLUSTER, str(tmp_path), of=1, until=NOW)
+    assert of_broker.rates["in_bytes_per_s", "avg"].tolist() == [500.0, 500.0]
+
+
+def test_bad_rows_are_quarantined_by_reason_and_the_rest_goes_on(
+    spark: SparkSession, tmp_path: Path, clock: StillClock
+) -> None:
+    bad: dict[str, list[Row]] = {
+        "negative": [
+            row(1, partition=1, in_bytes=-1.0),
+            row(1, partition=2, dt_ms=0),
+            row(1, partition=3, offset_delta=-5),
+            row(1, partition=4, size_bytes=-7),
+        ],
+        "not_a_number": [row(1, partition=5, out_bytes=float("nan"))],
+        "infinite": [row(1, partition=6, in_bytes=float("inf"))],
+        "offsets_crossed": [row(1, partition=7, end_offset=5, start_offset=6)],
+        "future": [row(1, partition=8, ts=NOW + timedelta(seconds=61))],
+        "other_cluster": [row(1, partition=9, cluster_id="elsewhere")],
+    }
+    feed(tmp_path, "a", [row(1), *(r for rows in bad.values() for r in rows)])
+    run(spark, tmp_path, clock)
+    counts = newest(tmp_path).counts
+    assert counts.quarantined == {reason: len(rows) for reason, rows in sorted(bad.items())}
+    assert counts.accepted == 1
+    assert adds_up(counts)
+    assert {r["partition"] for r in window_rows(tmp_path)} == {0}
+    kept = spark.read.parquet(str(layout.quarantine(tmp_path, CLUSTER) / "rows" / "b=*"))
+    assert {r.reason for r in kept.collect()} == bad.keys()
+
+
+def test_duplicates_count_once_in_one_batch_and_across_batches(
+    spark: SparkSession, tmp_path: Path, clock: StillClock
+) -> None:
+    rows = [row(poll) for poll in range(4)]
+    feed(tmp_path, "a", rows)
+    feed(tmp_path, "again", rows)
+    run(spark, tmp_path, clock)
+    feed(tmp_path, "once-more", rows)
+    feed(tmp_path, "new", [row(4)])
+    run(spark, tmp_path, clock)
+    counts = newest(tmp_path).counts
+    assert (counts.read, counts.accepted, counts.duplicate) == (13, 5, 8)
+    assert adds_up(counts)
+    assert messages(tmp_path) == 400
+
+
+def test_late_samples_find_their_window_and_very_late_ones_quarantine(
+    spark: SparkSession, tmp_path: Path, clock: StillClock
+) -> None:
+    far = 2400  # ten seconds apart: more than six hours on
+    feed(tmp_path, "a", [row(0), row(1), row(far)])
+    run(spark, tmp_path, clock)
+    late = [row(far - 100), row(far - 99)]
+    feed(tmp_path, "b", [*late, row(2)])
+    run(spark, tmp_path, clock)
+    counts = newest(tmp_path).counts
+    assert counts.late == 2
+    assert counts.quarantined == {"too_late": 1}
+    assert adds_up(counts)
+    assert messages(tmp_path) == 100 + 100 + 200
+
+
+def test_a_segment_that_goes_bad_in_the_spool_is_quarantined_and_the_rest_goes_on(
+    spark: SparkSession, tmp_path: Path, clock: StillClock
+) -> None:
+    bad = feed(tmp_path, "a", [row(1)])
+    feed(tmp_path, "b", [row(2)])
+    bad.write_bytes(bad.read_bytes()[:-300])
+    run(spark, tmp_path, clock)
+    counts = newest(tmp_path).counts
+    assert counts.accepted == 1
+    assert counts.quarantined == {"segment_truncated": 1}
+    feed(tmp_path, "c", [row(3)])
+    run(spark, tmp_path, clock)
+    assert messages(tmp_path) == 200
+
+
+def test_a_batch_run_again_changes_nothing(
+    spark: SparkSession, tmp_path: Path, clock: StillClock
+) -> None:
+    feed(tmp_path, "a", [row(poll) for poll in range(3)])
+    run(spark, tmp_path, clock)
+    feed(tmp_path, "b", [row(poll) for poll in range(3, 6)])
+    run(spark, tmp_path, clock)
+    before = (messages(tmp_path), newest(tmp_path).counts, len(batch_records(tmp_path)))
+    commits = layout.checkpoint(tmp_path, CLUSTER) / "commits"
+    for path in commits.glob("*1*"):
+        path.unlink()
+    clock.sleep(3600)
+    assert [published.batch.read for published in run(spark, tmp_path, clock)] == [3]
+    assert (messages(tmp_path), newest(tmp_path).counts, len(batch_records(tmp_path))) == before
+
+
+def test_a_lost_checkpoint_doubles_nothing(
+    spark: SparkSession, tmp_path: Path, clock: StillClock
+) -> None:
+    feed(tmp_path, "a", [row(poll) for poll in range(3)])
+    run(spark, tmp_path, clock)
+    shutil.rmtree(layout.checkpoint(tmp_path, CLUSTER))
+    run(spark, tmp_path, clock)
+    feed(tmp_path, "b", [row(3)])
+    run(spark, tmp_path, clock)
+    assert messages(tmp_path) == 300
+    assert newest(tmp_path).counts.duplicate == 3
+
+
+def test_a_writer_that_was_taken_over_from_stops_before_it_publishes(
+    spark: SparkSession, tmp_path: Path, clock: StillClock
+) -> None:
+    feed(tmp_path, "a", [row(1)])
+    old = Job(spark, tmp_path, CLUSTER, clock)
+    run(spark, tmp_path, clock)
+    feed(tmp_path, "b", [row(2)])
+    claimed = claim_epoch(tmp_path, CLUSTER)
+    with pytest.raises(RefusedError, match="Another writer"):
+        old.once()
+    assert newest(tmp_path).snapshot_id.startswith(f"{claimed - 1:06d}-")
+    run(spark, tmp_path, clock)
+    assert messages(tmp_path) == 200
+
+
+KILLED = """
+import os, signal, sys
+from datetime import timedelta
+from pathlib import Path
+sys.path.insert(0, sys.argv[3])
+from feeding import CLUSTER, START, StillClock
+from core.pipeline.job import Job
+from core.pipeline.publish import Publisher
+from core.pipeline.session import open_session
+
+def killing(work):
+    def replacement(*args, **kwargs):
+        work(*args, **kwargs)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return replacement
+
+setattr(Publisher, sys.argv[1], killing(getattr(Publisher, sys.argv[1])))
+session = open_session(cores=1, one_shot=True)
+Job(session.spark, Path(sys.argv[2]), CLUSTER, StillClock(START + timedelta(hours=8))).once()
+"""
+
+
+def test_killed_anywhere_between_partial_and_commit_it_loses_and_doubles_nothing(
+    spark: SparkSession, tmp_path: Path, clock: StillClock
+) -> None:
+    feed(tmp_path, "start", [row(0), row(1)])
+    run(spark, tmp_path, clock)
+    for i, point in enumerate(("write_partial", "merge", "publish")):
+        feed(tmp_path, point, [row(2 + i)])
+        killed = subprocess.run(
+            [sys.executable, "-c", KILLED, point, str(tmp_path), str(Path(__file__).parent)],
+            env=dict(os.environ),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+    run(spark, tmp_path, clock)
+    assert messages(tmp_path) == 400
+    counts = newest(tmp_path).counts
+    assert (counts.read, counts.accepted, counts.duplicate) == (5, 5, 0)
+    assert sum(r["n"] for r in window_rows(tmp_path)) == 4

@@ -97,12 +97,14 @@ class MapScreen(DashboardScreen):
         self.model: Model | None = None
         self.top = 0
         self._places = Places()
-        self._scene: Scene | None = None
+        self.scene: Scene | None = None
         self._verdicts: tuple[Verdict, ...] = ()
         self._verdict_key: object = None
         self._trouble: str | None = None
         self._suggestion: WorkedOut | None = None
         self._rates: WorkedOut | None = None
+        self._asked_rates: object = None
+        self._asked_tip: object = None
         self._rest: Timer | None = None
         self._filter: str | None = None
         self._typed_at = 0.0
@@ -138,7 +140,7 @@ class MapScreen(DashboardScreen):
         self.top = _scrolled(self.top, model.cursor, layout.rows, len(model.rows))
         metadata = session.metadata_age
         stale = session.problem is not None and metadata is not None
-        self._scene = Scene(
+        self.scene = Scene(
             model=model,
             layout=layout,
             columns=columns_of(model, layout),
@@ -152,7 +154,7 @@ class MapScreen(DashboardScreen):
             stale=stale,
             editing_filter=self._filter,
         )
-        rows, self._places = draw_map(self._scene, self.brush)
+        rows, self._places = draw_map(self.scene, self.brush)
         canvas.put_rows(rows)
         self._work_out_soon()
 
@@ -168,7 +170,7 @@ class MapScreen(DashboardScreen):
             self._verdicts = verdicts(model.state, model.load, model.totals, left)
         if session.problem is None:
             return self._verdicts
-        lost = Verdict("lost", Weight.ACT, session.problem.title, "cluster lost")
+        lost = Verdict("lost", Weight.ACT, session.problem.title, session.problem.title)
         return (lost, *self._verdicts)
 
     # -- what takes long -------------------------------------------------------------------------
@@ -232,16 +234,27 @@ class MapScreen(DashboardScreen):
             self._rest.stop()
             self._rest = None
         if not (rates_known and tip_known):
-            self._rest = self.set_timer(REST_SECONDS, self._work_out)
+            self._rest = self.set_timer(REST_SECONDS, self.work_out)
 
-    def _work_out(self) -> None:
+    @property
+    def busy(self) -> bool:
+        """Return whether something is still being worked out."""
+        waits = self._rest is not None or self._asked_rates is not None
+        return waits or self._asked_tip is not None
+
+    def work_out(self) -> None:
+        """Work out in threads what is missing: the suggestion here, the plan's throttle table."""
         session, model = self.session, self.model
         if session.state is None or session.load is None or model is None:
             return
         state, load, plan = session.state, session.load, self.plan_ahead
         rates_key, tip_key = self._rates_key(plan), self._suggestion_key()
+        if self._rest is not None:
+            self._rest.stop()
+            self._rest = None
         wanted = plan.moves and (self._rates is None or self._rates.key != rates_key)
-        if wanted:
+        if wanted and self._asked_rates != rates_key:
+            self._asked_rates = rates_key
 
             def rates() -> None:
                 self.post_message(WorkedOut(rates_key, rates=rate_table(state, load, plan)))
@@ -250,6 +263,9 @@ class MapScreen(DashboardScreen):
         known = self._suggestion
         if tip_key is None or (known is not None and known.key == tip_key):
             return
+        if self._asked_tip == tip_key:
+            return
+        self._asked_tip = tip_key
         metric, broker, topic = model.view.metric, model.broker, model.topic
         rate, base = session.rate_bytes_per_s, session.plan
 
@@ -264,10 +280,13 @@ class MapScreen(DashboardScreen):
         self.run_worker(tip, thread=True, exclusive=True, group="tip")
 
     def on_worked_out(self, message: WorkedOut) -> None:
-        if message.rates is not None:
-            self._rates = message
+        """Take an answer, unless something else has been asked meanwhile."""
+        if message.rates is not None and message.key == self._asked_rates:
+            self._rates, self._asked_rates = message, None
+        elif message.rates is None and message.key == self._asked_tip:
+            self._suggestion, self._asked_tip = message, None
         else:
-            self._suggestion = message
+            return
         self.show(self.session)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -309,7 +328,7 @@ class MapScreen(DashboardScreen):
         self._step(rows)
 
     def _page(self) -> int:
-        return max(1, self._scene.layout.rows // 2) if self._scene else 10
+        return max(1, self.scene.layout.rows // 2) if self.scene else 10
 
     def action_up(self) -> None:
         self._step(-1)
@@ -542,7 +561,7 @@ class MapScreen(DashboardScreen):
     def press(self, x: int, y: int) -> bool:
         """Take a press of the button; return whether something was picked up."""
         self.hush()
-        model, scene = self.model, self._scene
+        model, scene = self.model, self.scene
         if model is None or scene is None:
             return False
         if y == 0:
@@ -576,14 +595,14 @@ class MapScreen(DashboardScreen):
 
     def hover(self, x: int) -> None:
         """Carry on while the button is held; only the column matters."""
-        if self.carry is None or not self.carry.by_mouse or self._scene is None:
+        if self.carry is None or not self.carry.by_mouse or self.scene is None:
             return
-        column = self._scene.columns.broker_at(x)
+        column = self.scene.columns.broker_at(x)
         if column is not None:
-            self._carry_to(int(self._scene.model.state.broker_ids[column]))
+            self._carry_to(int(self.scene.model.state.broker_ids[column]))
 
     def release(self, x: int, y: int) -> None:
-        carry, scene = self.carry, self._scene
+        carry, scene = self.carry, self.scene
         if carry is None or not carry.by_mouse or scene is None:
             return
         inside = (

@@ -152,13 +152,14 @@ def draw_cells(
     values, levels = heat.values[at_row].tolist(), heat.level[at_row].tolist()
     behind = heat.out_of_sync[at_row].tolist()
     arriving, leaving = heat.arriving[at_row].tolist(), heat.leaving[at_row].tolist()
-    largest = float(np.nanmax(heat.values, initial=0.0))
+    amounts = model.view.by_amount or not columns.digits
+    largest = float(np.nanmax(heat.values, initial=0.0)) if amounts else 0.0
     last = min(columns.brokers, columns.first + columns.shown)
     for column in range(columns.first, last):
         at = columns.at(column)
         assert at is not None
         value, level = values[column], 0 if stale else levels[column]
-        amount = amount_level(value, largest)
+        amount = amount_level(value, largest) if amounts else 0
         here = selected and column == model.column
         style = brush.palette.amount(amount) if model.view.by_amount else brush.palette.heat(level)
         mark = ""

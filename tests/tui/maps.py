@@ -1,0 +1,133 @@
+"""A dashboard on the demo's cluster for tests of the map, fed with pictures by hand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+
+import numpy as np
+from textual.pilot import Pilot
+
+from core.cluster.simulated import SimulatedCluster
+from core.cluster.simulated_demo import demo_spec
+from core.cluster.state import ClusterState, TopicPartition
+from core.load.snapshot import Load, Source
+from tui.app import Seen, TrimtabApp
+from tui.feed import Event, PictureSeen
+from tui.screens.map import MapCanvas, MapScreen
+from tui.session import Freshness, Session
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+NOW = 1000.0
+
+
+@cache
+def demo_picture(brokers: int = 12) -> tuple[ClusterState, Load]:
+    """Return the demo's cluster, whose broker 7 is hot and 12 almost idle, and its load."""
+    cluster = SimulatedCluster(demo_spec(3, brokers, 900), 3)
+    state = cluster.describe()
+    state = state.with_logs(cluster.log_dirs([broker.id for broker in state.brokers]))
+    rates = {
+        TopicPartition(topic.name, n): partition.in_bytes_per_s
+        for topic in cluster.spec.topics
+        for n, partition in enumerate(topic.partitions)
+    }
+    known = np.array([rates[state.tp(i)] for i in range(state.partition_count)])
+    return state, Load(known, known * 1.4, known / 1000, Source.SPARK, state.fetched_at)
+
+
+def seen(state: ClusterState, load: Load) -> PictureSeen:
+    return PictureSeen(state, load, None, Freshness(NOW, 1.0), Freshness(NOW - 42, 60.0))
+
+
+async def tell(pilot: Pilot[int], event: Event) -> None:
+    """Let the dashboard see something, as a feed would."""
+    pilot.app.post_message(Seen(event))
+    await rested(pilot)
+
+
+async def rested(pilot: Pilot[int]) -> None:
+    """Wait until what is slow was worked out and drawn."""
+    await pilot.pause()
+    deadline = time.monotonic() + 10
+    while isinstance(screen := pilot.app.screen, MapScreen) and screen.busy:
+        screen.work_out()
+        assert time.monotonic() < deadline, "still working it out"
+        await pilot.pause(0.005)
+    await pilot.pause()
+
+
+@asynccontextmanager
+async def map_of(
+    size: tuple[int, int] = (120, 40),
+    *,
+    picture: tuple[ClusterState, Load] | None = None,
+    writable: bool = False,
+    ascii_only: bool = False,
+    few_colors: bool = False,
+) -> AsyncIterator[Pilot[int]]:
+    """Open the map on a picture, the demo's by default."""
+    app = TrimtabApp(
+        Session("prod-eu", writable=writable),
+        monotonic=lambda: NOW,
+        ascii_only=ascii_only,
+        few_colors=few_colors,
+    )
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        await tell(pilot, seen(*(picture or demo_picture())))
+        yield pilot
+
+
+def the_map(pilot: Pilot[int]) -> MapScreen:
+    screen = pilot.app.screen
+    assert isinstance(screen, MapScreen)
+    return screen
+
+
+def session(pilot: Pilot[int]) -> Session:
+    return the_map(pilot).session
+
+
+def text(pilot: Pilot[int]) -> str:
+    """Return all that is on the screen."""
+    strips = pilot.app.screen._compositor.render_strips()
+    return "\n".join(strip.text for strip in strips)
+
+
+def lines(pilot: Pilot[int]) -> list[str]:
+    return text(pilot).split("\n")
+
+
+def row_of(pilot: Pilot[int], name: str) -> int:
+    """Return the line, counted from the top of the map, on which a row's name stands."""
+    for y, line in enumerate(lines(pilot)[1:]):
+        if line[2:].startswith(f"{name} "):
+            return y
+    raise AssertionError(f"no row {name!r}:\n{text(pilot)}")
+
+
+def column_of(pilot: Pilot[int], broker: int) -> int:
+    """Return a column inside a broker's cell."""
+    screen = the_map(pilot)
+    assert screen.scene is not None
+    at = screen.scene.columns.at(screen.scene.model.state.broker_ids.tolist().index(broker))
+    assert at is not None
+    return at + screen.scene.columns.cell - 1
+
+
+async def press(pilot: Pilot[int], *keys: str) -> None:
+    await pilot.press(*keys)
+    await rested(pilot)
+
+
+async def mouse_down(pilot: Pilot[int], name: str, broker: int) -> None:
+    await pilot.mouse_down(MapCanvas, offset=(column_of(pilot, broker), row_of(pilot, name)))
+    await pilot.pause()
+
+
+async def mouse_over(pilot: Pilot[int], y: int, broker: int) -> None:
+    await pilot.hover(MapCanvas, offset=(column_of(pilot, broker), y))
+    await pilot.pause()

@@ -1,0 +1,274 @@
+"""Carrying a replica, with the mouse and with keys: same rules, same plan, nothing sent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from clusters import cluster, load_of, tp
+from maps import (
+    SIZES,
+    column_of,
+    lines,
+    map_of,
+    mouse_down,
+    mouse_over,
+    press,
+    rested,
+    row_of,
+    session,
+    text,
+    the_map,
+)
+from textual.pilot import Pilot
+
+from core.cluster.state import ClusterState
+from core.load.snapshot import Load
+from tui.screens.map import MapCanvas
+
+GB = 10**9
+
+
+def picture() -> tuple[ClusterState, Load]:
+    """Six brokers in three racks; p0 on 1 2 3, p1 on 1 2 6, p2 on 2 3 1."""
+    state = cluster(
+        {"t-0": [1, 2, 3], "t-1": [1, 2, 6], "t-2": [2, 3, 1]},
+        brokers=[1, 2, 3, 4, 5, 6],
+        racks={1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"},
+        size_bytes=10 * GB,
+        disk_bytes=(1000 * GB, 500 * GB),
+    )
+    return state, load_of(state, {"t-0": 4e6, "t-1": 3e6, "t-2": 2e6})
+
+
+def plan(pilot: Pilot[int]) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+    return {str(move.tp): (move.before, move.after) for move in session(pilot).plan}
+
+
+async def grab(pilot: Pilot[int], broker: int = 1) -> None:
+    """Zoom in and pick p0's replica up with the keyboard."""
+    await press(pilot, "enter")
+    screen = the_map(pilot)
+    screen.view = replace(screen.view, broker=broker, cursor_partition=0)
+    screen.show(session(pilot))
+    await press(pilot, "space")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_carried_with_keys_and_dropped(size: tuple[int, int]) -> None:
+    async with map_of(size, picture=picture()) as pilot:
+        await grab(pilot)
+        assert "carrying leader of p0" in text(pilot)
+        assert "enter drop" in lines(pilot)[-1]
+        await press(pilot, "l", "l", "l")
+        assert the_map(pilot).carry.target == 4
+        assert plan(pilot) == {}
+        await press(pilot, "enter")
+        assert plan(pilot) == {"t-0": ((1, 2, 3), (4, 2, 3))}
+        assert the_map(pilot).carry is None
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_carried_with_the_mouse_and_dropped(size: tuple[int, int]) -> None:
+    async with map_of(size, picture=picture()) as pilot:
+        await press(pilot, "enter")
+        y = row_of(pilot, "p0")
+        await mouse_down(pilot, "p0", 1)
+        assert the_map(pilot).carry is not None
+        for broker in (2, 3, 4):
+            # A sloppy hand: other rows do not matter, only the column does.
+            await mouse_over(pilot, y + broker % 2, broker)
+        assert the_map(pilot).carry.target == 4
+        await pilot.mouse_up(MapCanvas, offset=(column_of(pilot, 4), y))
+        await rested(pilot)
+        assert plan(pilot) == {"t-0": ((1, 2, 3), (4, 2, 3))}
+
+
+async def test_columns_stay_where_they_are_when_a_replica_is_picked_up() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await press(pilot, "enter")
+        before = column_of(pilot, 6)
+        await mouse_down(pilot, "p0", 1)
+        assert column_of(pilot, 6) == before
+
+
+@pytest.mark.parametrize("broker", [2, 3])
+async def test_what_holds_a_replica_already_is_hatched_and_cannot_be_dropped_on(
+    broker: int,
+) -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, str(broker))
+        assert "╱" in lines(pilot)[1 + row_of(pilot, "p0")]
+        await press(pilot, "enter")
+        assert f"Not here: Broker {broker} already holds t-0." in lines(pilot)[-1]
+        assert the_map(pilot).carry is not None
+        assert plan(pilot) == {}
+
+
+async def test_released_on_an_illegal_target_everything_is_as_before() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await press(pilot, "enter")
+        y = row_of(pilot, "p0")
+        await mouse_down(pilot, "p0", 1)
+        await mouse_over(pilot, y, 3)
+        await pilot.mouse_up(MapCanvas, offset=(column_of(pilot, 3), y))
+        await rested(pilot)
+        assert the_map(pilot).carry is None
+        assert plan(pilot) == {}
+        assert "Broker 3 already holds t-0." in lines(pilot)[-1]
+
+
+async def test_reasons_are_listed_while_carrying() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        shown = text(pilot)
+        assert "cannot drop on" in shown
+        assert "2 3      already hold p0" in shown
+        assert "5 6      rack spread" in shown
+        await press(pilot, "5")
+        assert "t-0 goes from 3 racks to 2" in " ".join(text(pilot).split())
+
+
+async def test_before_and_after_follow_the_column() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, "4")
+        panel = [line.split("│")[-1].split() for line in lines(pilot) if "│" in line]
+        assert ["b1", "in", "7.0", "→", "3.0"] in panel
+        assert ["b4", "in", "0", "→", "4.0"] in panel
+        assert ["t-0", "1→4", "10", "GB"] in panel
+        assert any(words[:1] == ["time"] or "time" in words for words in panel)
+        await press(pilot, "1")
+        assert "plan  empty" in " ".join(text(pilot).split("─")[0:999]) or "empty" in text(pilot)
+
+
+async def test_the_narrow_screen_shows_the_preview_below_the_map() -> None:
+    async with map_of((80, 24), picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, "4")
+        shown = text(pilot)
+        assert "carrying leader of p0 1 → 4" in shown
+        assert "b1 in 7.0→3.0" in shown
+        assert "plan  1 move, 10 GB" in shown
+
+
+@pytest.mark.parametrize("keys", [("escape",), ("1", "enter"), ("h", "enter")])
+async def test_let_go_or_dropped_where_it_was_changes_nothing(keys: tuple[str, ...]) -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        if keys == ("escape",):
+            await press(pilot, "4")
+        await press(pilot, *keys)
+        assert the_map(pilot).carry is None
+        assert plan(pilot) == {}
+        assert session(pilot).history.undo == ()
+
+
+@pytest.mark.parametrize("lost", ["outside", "escape", "release"])
+async def test_a_lost_mouse_button_is_recovered(lost: str) -> None:
+    async with map_of(picture=picture()) as pilot:
+        await press(pilot, "enter")
+        y = row_of(pilot, "p0")
+        await mouse_down(pilot, "p0", 1)
+        await mouse_over(pilot, y, 4)
+        match lost:
+            case "outside":
+                await pilot.mouse_up(MapCanvas, offset=(2, y))
+            case "escape":
+                await press(pilot, "escape")
+            case "release":
+                canvas = the_map(pilot).query_one(MapCanvas)
+                canvas.release_mouse()
+        await rested(pilot)
+        assert the_map(pilot).carry is None
+        assert plan(pilot) == {}
+
+
+async def test_a_press_beside_a_replica_only_moves_the_cursor() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await press(pilot, "enter")
+        await mouse_down(pilot, "p1", 4)
+        assert the_map(pilot).carry is None
+        assert the_map(pilot).model.broker == 4
+        assert str(the_map(pilot).model.tp) == "t-1"
+
+
+async def test_marked_rows_are_carried_together() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await press(pilot, "enter")
+        screen = the_map(pilot)
+        screen.view = replace(screen.view, broker=1, marked=frozenset({tp("t-1"), tp("t-2")}))
+        screen.view = replace(screen.view, cursor_partition=0)
+        screen.show(session(pilot))
+        await press(pilot, "space", "4", "enter")
+        assert plan(pilot) == {
+            "t-0": ((1, 2, 3), (4, 2, 3)),
+            "t-1": ((1, 2, 6), (4, 2, 6)),
+            "t-2": ((2, 3, 1), (2, 3, 4)),
+        }
+        assert screen.view.marked == frozenset()
+
+
+async def test_undo_and_redo_lead_back_and_forth() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, "4", "enter")
+        moved = plan(pilot)
+        await press(pilot, "u")
+        assert plan(pilot) == {}
+        await press(pilot, "U")
+        assert plan(pilot) == moved
+
+
+async def test_a_planned_replica_is_shown_and_can_be_carried_back() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, "4", "enter")
+        assert "◌" in lines(pilot)[1 + row_of(pilot, "p0")]
+        await press(pilot, "space", "1", "enter")
+        assert plan(pilot) == {}
+
+
+async def test_prefer_leader_moves_no_data() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await press(pilot, "enter")
+        screen = the_map(pilot)
+        screen.view = replace(screen.view, broker=3, cursor_partition=0)
+        screen.show(session(pilot))
+        await press(pilot, "L")
+        assert plan(pilot) == {"t-0": ((1, 2, 3), (3, 1, 2))}
+        assert "no data to move" in text(pilot)
+
+
+async def test_while_carrying_other_keys_do_nothing() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, "m", "s", "u", "a", "slash", "v", "j")
+        assert the_map(pilot).carry is not None
+        assert plan(pilot) == {}
+
+
+async def test_digits_are_screens_again_once_nothing_is_carried() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await press(pilot, "2")
+        assert pilot.app.screen.PLACE == "plan"
+        await press(pilot, "1")
+        assert pilot.app.screen.PLACE == "map"
+
+
+async def test_the_suggestion_is_one_key_away_and_helps_the_broker_it_is_for() -> None:
+    async with map_of() as pilot:
+        assert "try " in text(pilot)
+        await press(pilot, "a")
+        assert len(session(pilot).plan) == 1
+        (move,) = session(pilot).plan.moves
+        assert 7 in move.removing
+
+
+async def test_read_only_greys_apply_and_says_how_to_write() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, "4", "enter", "A")
+        assert "Read-only: start with --write" in lines(pilot)[-1]
+        assert len(pilot.app.screen_stack) == 2

@@ -1,0 +1,315 @@
+"""The map: triage at a glance at every size, zoom, order, filter, troubles, ages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from clusters import cluster, load_of
+from maps import (
+    NOW,
+    SIZES,
+    column_of,
+    demo_picture,
+    lines,
+    map_of,
+    press,
+    rested,
+    row_of,
+    seen,
+    tell,
+    text,
+    the_map,
+)
+
+from core.errors import UnreachableError
+from core.load.heat import Metric
+from core.load.snapshot import Load
+from tui.feed import ClusterLost
+from tui.map_view import Zoom, matches
+from tui.screens.map import MapCanvas
+from tui.session import Freshness
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_first_glance_shows_cluster_troubles_rows_totals_and_keys(
+    size: tuple[int, int],
+) -> None:
+    async with map_of(size) as pilot:
+        shown = lines(pilot)
+        assert shown[0].split()[0] == "prod-eu"
+        assert "READ" in shown[0]
+        assert "kafka now · load 30 s" in shown[0]
+        assert "▲ b7 in 2." in shown[1]
+        assert "payments.v2" in text(pilot)
+        assert any(line.startswith("  in MB/s") for line in shown)
+        assert "try " in text(pilot)
+        assert shown[-1].startswith(" enter ")
+        assert shown[-1].rstrip().endswith("? keys")
+        assert all(len(line) == size[0] for line in shown)
+
+
+async def test_rows_come_by_what_could_be_moved_away() -> None:
+    async with map_of() as pilot:
+        model = the_map(pilot).model
+        assert model is not None
+        excess = model.heat.excess[list(model.rows)]
+        assert (np.diff(excess) <= 0).all()
+
+
+@pytest.mark.parametrize("size", [(60, 20), (40, 12), (32, 8), (32, 6)])
+async def test_smaller_screens_lose_the_panel_first_then_the_totals_and_never_the_rows(
+    size: tuple[int, int],
+) -> None:
+    async with map_of(size) as pilot:
+        shown = text(pilot)
+        assert (
+            the_map(pilot).scene.model.heat.topics[the_map(pilot).scene.model.rows[0]][:8] in shown
+        )
+        assert "try " not in shown
+        assert ("leaders " in shown) == (size[1] >= 16)
+
+
+@pytest.mark.parametrize("size", [(20, 5), (10, 3), (5, 2), (1, 1)])
+async def test_a_tiny_terminal_gets_a_line_and_no_traceback(size: tuple[int, int]) -> None:
+    async with map_of(size) as pilot:
+        await press(pilot, "j", "l", "enter", "space", "escape", "question_mark", "escape")
+        assert len(lines(pilot)) == size[1]
+        if size == (20, 5):
+            assert "b7 in" in text(pilot) or "out of sync" in text(pilot)
+            assert "a map needs 32×6" in text(pilot)
+
+
+@pytest.mark.parametrize(("brokers", "size"), [(30, (80, 24)), (30, (120, 40)), (60, (80, 24))])
+async def test_many_brokers_get_narrow_columns_and_then_scroll(
+    brokers: int, size: tuple[int, int]
+) -> None:
+    async with map_of(size, picture=demo_picture(brokers)) as pilot:
+        screen = the_map(pilot)
+        screen.view = replace(screen.view, broker=brokers - 2)
+        await press(pilot, "l", "l", "l")
+        assert screen.model.broker == brokers
+        assert column_of(pilot, brokers) < size[0]
+
+
+async def test_before_load_is_known_the_map_shows_leaders() -> None:
+    state, load = demo_picture()
+    async with map_of(picture=(state, Load.unknown(state))) as pilot:
+        assert "metric: leaders" in lines(pilot)[-1]
+        assert "load waiting" in lines(pilot)[0]
+        await tell(pilot, seen(state, load))
+        assert "metric: in" in lines(pilot)[-1]
+
+
+# -- moving about ----------------------------------------------------------------------------------
+
+
+async def test_keys_move_the_cursor_and_the_edges_hold() -> None:
+    async with map_of() as pilot:
+        await press(pilot, "g", "k", "k")
+        screen = the_map(pilot)
+        assert screen.model.cursor == 0
+        await press(pilot, "j", "j")
+        assert screen.model.cursor == 2
+        await press(pilot, "G")
+        assert screen.model.cursor == len(screen.model.rows) - 1
+        assert row_of(pilot, screen.model.topic)
+        screen.view = replace(screen.view, broker=2)
+        await press(pilot, "h", "h", "h")
+        assert screen.model.broker == 1
+        await press(pilot, "l")
+        assert screen.model.broker == 2
+
+
+async def test_the_cursor_stays_on_its_topic_when_rows_change_places() -> None:
+    state, load = demo_picture()
+    async with map_of() as pilot:
+        await press(pilot, "j", "j")
+        topic = the_map(pilot).model.topic
+        rates = load.in_bytes_per_s.copy()
+        rates[state.partitions_of(topic).start : state.partitions_of(topic).stop] = 0.0
+        await tell(pilot, seen(state, replace(load, in_bytes_per_s=rates)))
+        assert the_map(pilot).model.topic == topic
+        assert the_map(pilot).model.cursor > 2
+
+
+async def test_zoom_goes_to_partitions_then_to_one_and_escape_leads_back() -> None:
+    async with map_of() as pilot:
+        topic = the_map(pilot).model.topic
+        await press(pilot, "enter")
+        assert the_map(pilot).model.view.zoom is Zoom.PARTITIONS
+        assert topic in lines(pilot)[3]
+        assert "●" in text(pilot)
+        await press(pilot, "enter")
+        assert the_map(pilot).model.view.zoom is Zoom.PARTITION
+        assert "/var/lib/kafka" in text(pilot)
+        await press(pilot, "escape", "escape")
+        assert the_map(pilot).model.view.zoom is Zoom.TOPICS
+        assert the_map(pilot).model.topic == topic
+
+
+async def test_zooming_in_puts_the_cursor_on_the_hottest_partition_of_the_cell() -> None:
+    state, _ = demo_picture()
+    async with map_of() as pilot:
+        await press(pilot, "enter")
+        screen = the_map(pilot)
+        assert screen.model.broker == 7
+        assert state.leader[screen.model.partition_row] == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "passes"),
+    [
+        ("payments.v2", "", True),
+        ("payments.v2", "PAY", True),
+        ("payments.v2", "pay v2", True),
+        ("payments.v2", "pay orders", False),
+        ("payments.v2", "!pay", False),
+        ("orders", "!pay", True),
+        ("orders", "!", True),
+        ("orders", "ord !ers", False),
+    ],
+)
+def test_filter_words(name: str, words: str, passes: bool) -> None:
+    assert matches(name, words) is passes
+
+
+async def test_slash_filters_while_typing_and_escape_drops_it() -> None:
+    async with map_of() as pilot:
+        every = len(the_map(pilot).model.rows)
+        await press(pilot, "slash", "p", "a", "y")
+        assert [the_map(pilot).model.heat.topics[r] for r in the_map(pilot).model.rows] == [
+            "payments.v2"
+        ]
+        assert "/pay" in text(pilot)
+        await press(pilot, "enter", "escape")
+        assert len(the_map(pilot).model.rows) == every
+        await press(pilot, "slash", "x", "x", "x")
+        assert "no topic matches" in text(pilot)
+        await press(pilot, "escape")
+        assert len(the_map(pilot).model.rows) == every
+
+
+async def test_metric_and_order_go_round() -> None:
+    async with map_of() as pilot:
+        found = []
+        for _ in Metric:
+            await press(pilot, "m")
+            found.append(the_map(pilot).model.view.metric)
+        assert found == [*list(Metric)[1:], Metric.IN]
+        await press(pilot, "s", "s", "s")
+        names = [the_map(pilot).model.heat.topics[row] for row in the_map(pilot).model.rows]
+        assert names == sorted(names)
+
+
+@pytest.mark.parametrize("metric", list(Metric))
+async def test_every_metric_draws_in_both_colourings(metric: Metric) -> None:
+    async with map_of((80, 24)) as pilot:
+        screen = the_map(pilot)
+        screen.view = replace(screen.view, metric=metric, metric_chosen=True)
+        await press(pilot, "c")
+        assert metric.value in text(pilot)
+        assert "little" not in text(pilot)
+        await pilot.resize_terminal(120, 40)
+        await rested(pilot)
+        assert "little" in text(pilot)
+
+
+# -- troubles --------------------------------------------------------------------------------------
+
+
+async def test_a_click_on_a_trouble_goes_where_it_is() -> None:
+    async with map_of() as pilot:
+        await press(pilot, "m", "m", "h", "h", "h")
+        x = lines(pilot)[1].index("b7 in")
+        await pilot.click(MapCanvas, offset=(x, 0))
+        await rested(pilot)
+        assert the_map(pilot).model.broker == 7
+        assert the_map(pilot).model.view.metric is Metric.IN
+
+
+async def test_n_goes_through_the_troubles_worst_first() -> None:
+    async with map_of() as pilot:
+        await press(pilot, "n")
+        assert the_map(pilot).model.topic == "audit"
+        await press(pilot, "n")
+        assert the_map(pilot).model.broker == 7
+        await press(pilot, "N")
+        assert the_map(pilot).model.topic == "audit"
+
+
+async def test_a_healthy_cluster_says_so() -> None:
+    state = cluster(
+        {f"t-{n}": [1 + n % 3, 1 + (n + 1) % 3] for n in range(9)}, racks={1: "a", 2: "b", 3: "c"}
+    )
+    async with map_of(picture=(state, load_of(state, 1e6))) as pilot:
+        await press(pilot, "n")
+        assert "Nothing is wrong here." in lines(pilot)[-1]
+        assert "√ racks" in lines(pilot)[1]
+
+
+async def test_a_lost_cluster_leaves_the_map_grey_and_says_why() -> None:
+    async with map_of() as pilot:
+        await tell(pilot, ClusterLost(UnreachableError("No broker answers.", next="Wait.")))
+        assert "No broker answers." in lines(pilot)[1]
+        assert "payments.v2" in text(pilot)
+        assert the_map(pilot).scene.stale
+        await tell(pilot, seen(*demo_picture()))
+        assert "No broker answers." not in text(pilot)
+
+
+async def test_ages_turn_amber_when_older_than_twice_their_interval() -> None:
+    state, load = demo_picture()
+    async with map_of() as pilot:
+        picture = replace(seen(state, load), load_age=Freshness(NOW - 121, 60.0))
+        await tell(pilot, picture)
+        assert "load 2 min" in lines(pilot)[0]
+        row = pilot.app.screen._compositor.render_strips()[0]
+        words = [s for s in row if "load" in s.text]
+        assert words[0].style.color.name == the_map(pilot).palette.colors["look"]
+
+
+# -- drawing ---------------------------------------------------------------------------------------
+
+
+async def test_marks_of_moving_and_lagging_replicas() -> None:
+    state = cluster(
+        {"t-0": [1, 2, 3, 4], "t-1": [2, 3, 1]},
+        isr={"t-0": [1, 2], "t-1": [2, 3, 1]},
+        adding={"t-0": [4]},
+        removing={"t-0": [2]},
+    )
+    async with map_of(picture=(state, load_of(state, 1e6))) as pilot:
+        await press(pilot, "enter")
+        line = next(line for line in lines(pilot) if line[2:].startswith("p0 "))
+        assert [c for c in line if c in "●○!▸◂"][-4:] == ["●", "◂", "!", "▸"]
+
+
+async def test_ascii_draws_nothing_else() -> None:
+    async with map_of(ascii_only=True) as pilot:
+        await press(pilot, "enter", "space", "l")
+        assert text(pilot).isascii(), {c for c in text(pilot) if not c.isascii()}
+
+
+async def test_few_colours_write_the_level_too() -> None:
+    async with map_of(few_colors=True) as pilot:
+        assert any("+" in line for line in lines(pilot)[3:20])
+
+
+async def test_no_color_sends_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with map_of() as pilot:
+        styles = [s.style for strip in pilot.app.screen._compositor.render_strips() for s in strip]
+        assert not any(style and style.color and style.color.triplet for style in styles)
+        assert "payments.v2" in text(pilot)
+
+
+async def test_themes_change_and_come_back() -> None:
+    async with map_of() as pilot:
+        grounds = []
+        for _ in range(3):
+            strip = pilot.app.screen._compositor.render_strips()[10]
+            grounds.append(next(iter(strip)).style.bgcolor.name)
+            await press(pilot, "t")
+        assert grounds[0] == grounds[2] != grounds[1]

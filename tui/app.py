@@ -156,6 +156,8 @@ class TrimtabApp(App[int]):
         session.snapshot = picture.snapshot
         session.metadata_age, session.load_age = picture.metadata_age, picture.load_age
         session.problem = None
+        if session.address is not None and session.cluster_name == session.address.bootstrap:
+            session.cluster_name = picture.state.cluster_id[:8]
         if session.plan.cluster_id is None:
             plan = replace(session.plan, cluster_id=picture.state.cluster_id)
             session.history = replace(session.history, plan=plan)

@@ -14,13 +14,14 @@ from typing import Any
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
-from core.cluster.state import ClusterState, Reassignment, Topic, TopicPartition
+from core.cluster.state import Topic
 from core.errors import AccessDeniedError, RefusedError, UnreachableError
 from core.load.snapshot import Load
 from core.plan.check import Severity, check_plan, refuse
 from core.run import throttle
 from core.run.history import History, Outcome, Phase
 from core.run.journal import Journal, JournalError, Kind
+from core.run.lookout import Lookout
 from core.run.sampling import Sampler
 from core.run.step import (
     GONE,
@@ -42,9 +43,10 @@ from core.run.step import (
 )
 
 READ_BACK_SECONDS = 10.0
-DESCRIBE_SECONDS = 1.0
 LOST_SECONDS = 5.0
 """How long to wait before asking again when the cluster or the journal's disk does not answer."""
+DENIED_SECONDS = 60.0
+"""How long a cluster that says no is asked again: rights that went may come back."""
 MIN_INSYNC = "min.insync.replicas"
 
 _MISSING = "UNKNOWN_TOPIC_OR_PARTITION"
@@ -73,11 +75,7 @@ class Runner:
         self._patience_seconds = patience_seconds
         self.history = History.fold(journal.records())
         self._sampler = Sampler(client, clock)
-        self._state: ClusterState | None = None
-        self._described = -DESCRIBE_SECONDS
-        self._describe_took = 0.0
-        self._listed: frozenset[TopicPartition] = frozenset()
-        self._steady: dict[TopicPartition, tuple[object, float]] = {}
+        self._lookout = Lookout(client, clock)
         self._last_step: Step | None = None
         self._flying_since = clock.monotonic()
 
@@ -97,8 +95,11 @@ class Runner:
                     self._write(Kind.ENDED, outcome=Outcome.FAILED.value, why=error.title)
                     break
                 lost_since = lost_since or time.monotonic()
-                if time.monotonic() - lost_since >= self._patience_seconds:
-                    self._write(Kind.ENDED, outcome=Outcome.INCOMPLETE.value, why=error.title)
+                denied = isinstance(error, AccessDeniedError)
+                patience = DENIED_SECONDS if denied else self._patience_seconds
+                if time.monotonic() - lost_since >= patience:
+                    why = f"{error.title.rstrip('.')}; throttles may be left"
+                    self._write(Kind.ENDED, outcome=Outcome.INCOMPLETE.value, why=why)
                     break
                 log.warning("waiting: %s", error)
                 self._note_waiting(error.title.rstrip("."))
@@ -114,7 +115,8 @@ class Runner:
     def advance(self) -> Step:
         """Look once, carry one step out, and return it."""
         self._take_requests()
-        observed = self._look()
+        afresh = self.history.cancel_requested or not isinstance(self._last_step, Poll)
+        observed = self._lookout.look(self.history, afresh=afresh)
         step = next_step(self.history, observed)
         if step == self._last_step and not isinstance(step, Poll):
             self._clock.sleep(self._pace())  # it did not help at once: brokers lag, or refuse
@@ -123,68 +125,9 @@ class Runner:
         self._last_step = step
         return step
 
-    # -- looking --------------------------------------------------------------------------------
-
     def _take_requests(self) -> None:
         for request in self.journal.requests(self.history.requests_seen):
             self._write(Kind.REQUEST, seq=request.seq, kind=request.kind, **request.payload)
-
-    def _look(self) -> Observed:
-        """Return what the cluster shows; reassignments first, so that rows are never older."""
-        reassignments = self._client.reassignments()
-        flying = self.history.in_flight
-        tps = frozenset(self.history.moves[i].move.tp for i in flying)
-        listed = tps & reassignments.keys()
-        now = self._clock.monotonic()
-        age = now - self._described
-        if (
-            self._state is None
-            or not isinstance(self._last_step, Poll)
-            or listed != self._listed
-            or listed != tps
-            or self.history.cancel_requested
-            or age >= max(DESCRIBE_SECONDS, 10 * self._describe_took)
-        ):
-            self._state = self._client.describe()
-            self._described = self._clock.monotonic()
-            self._describe_took = self._described - now
-        self._listed = listed
-        return self._observed(self._state, reassignments, flying)
-
-    def _observed(
-        self,
-        state: ClusterState,
-        reassignments: Mapping[TopicPartition, Reassignment],
-        flying: list[int],
-    ) -> Observed:
-        queued = self.history.queued
-        wanted = flying or (
-            self.history.batch(self.history.moves[queued[0]].batch) if queued else []
-        )
-        rows = {}
-        for index in wanted:
-            move = self.history.moves[index].move
-            at, topic = state.find(move.tp), state.topic(move.tp.topic)
-            same = topic is not None and (not move.topic_id or topic.id in (None, move.topic_id))
-            if at is not None and same:
-                rows[move.tp] = state.row(at)
-        now = self._clock.monotonic()
-        steady: dict[TopicPartition, tuple[object, float]] = {}
-        for index in flying:
-            tp = self.history.moves[index].move.tp
-            row = rows.get(tp)
-            shape = (reassignments.get(tp), row and (row.replicas, row.leader))
-            known, since = self._steady.get(tp, (None, now))
-            if known != shape:
-                since = now
-            steady[tp] = (shape, since)
-        self._steady = steady
-        return Observed(
-            reassignments=reassignments,
-            rows=rows,
-            alive=frozenset(broker.id for broker in state.brokers if broker.alive),
-            steady_seconds={tp: now - since for tp, (_, since) in steady.items()},
-        )
 
     # -- doing ----------------------------------------------------------------------------------
 
@@ -195,9 +138,9 @@ class Runner:
             case Preflight():
                 self._preflight()
             case IntendThrottles(batch):
-                self._intend(batch, observed)
+                self._throttle(batch, observed)
             case SetThrottles(batch):
-                self._set_throttles(batch)
+                self._throttle(batch, None)
             case Submit(moves):
                 self._submit(moves)
             case NoteEnded(endings, stop):
@@ -262,6 +205,16 @@ class Runner:
                 found[resource.name] = int(answer[MIN_INSYNC].value or 1)
         return found
 
+    def _throttle(self, batch: int, observed: Observed | None) -> None:
+        """Intend a batch's throttles, or set them; a cluster that says no fails the batch."""
+        try:
+            if observed is not None:
+                self._intend(batch, observed)
+            else:
+                self._set_throttles(batch)
+        except AccessDeniedError as error:
+            self._write(Kind.THROTTLE_FAILED, batch=batch, why=error.title.rstrip("."))
+
     def _intend(self, batch: int, observed: Observed) -> None:
         moves = [m.move for m in self._queued_of(batch)]
         topics, brokers = throttle.resources(moves, observed.alive)
@@ -313,9 +266,13 @@ class Runner:
     def _submit(self, moves: tuple[int, ...]) -> None:
         batch = self.history.moves[moves[0]].batch
         self._write(Kind.SUBMITTING, batch=batch, moves=list(moves))
-        answers = self._client.alter_reassignments(
-            {self.history.moves[i].move.tp: self.history.moves[i].move.after for i in moves}
-        )
+        try:
+            answers = self._client.alter_reassignments(
+                {self.history.moves[i].move.tp: self.history.moves[i].move.after for i in moves}
+            )
+        except AccessDeniedError as error:
+            self._note_ended(tuple(Ending(i, Phase.FAILED, error.title) for i in moves), "")
+            return
         self._flying_since = self._clock.monotonic()
         taken, endings = [], []
         for i in moves:
@@ -415,7 +372,7 @@ class Runner:
     def _pace(self) -> float:
         """Return how long to wait between looks: a short run is looked at more often."""
         elapsed = self._clock.monotonic() - self._flying_since
-        return max(min(1.0, max(0.1, elapsed / 50)), min(10 * self._describe_took, 30.0))
+        return max(min(1.0, max(0.1, elapsed / 50)), min(10 * self._lookout.took_seconds, 30.0))
 
     def _note_waiting(self, why: str) -> None:
         if why != self.history.waiting:

@@ -173,8 +173,11 @@ def _ending(history: History, observed: Observed, index: int, m: MoveHistory) ->
     if row is None:
         return Ending(index, Phase.CANCELLED, GONE) if steady else None
     if row.replicas == move.after:
-        whole = set(move.after) <= set(row.isr)
-        return Ending(index, Phase.DONE, leader=row.leader) if whole else None
+        late = [b for b in move.after if b not in row.isr]
+        if late and history.cancel_requested and steady:
+            why = f"done, but broker {late[0]} is not in its ISR"
+            return Ending(index, Phase.DONE, why, row.leader)
+        return None if late else Ending(index, Phase.DONE, leader=row.leader)
     if row.replicas == move.before:
         if history.cancel_requested and (m.cancel_sent or steady):
             return Ending(index, Phase.CANCELLED, "cancelled, order as before", row.leader)
@@ -272,7 +275,7 @@ def _cancel(history: History, observed: Observed) -> Step | None:
         return Poll(
             f"{first} cannot be cancelled: too few of its first replicas are in sync; it goes on"
         )
-    return Poll() if history.in_flight else None
+    return Poll(_waits_for(history, observed, history.in_flight)) if history.in_flight else None
 
 
 def _needs_order(m: MoveHistory, row: PartitionRow) -> bool:

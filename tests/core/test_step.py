@@ -227,6 +227,13 @@ def test_a_cancel_that_is_on_its_way_is_waited_for_and_then_repeated() -> None:
     assert cancelled(MOVE, late, sent=True) == Cancel((0,))
 
 
+def test_a_cancel_does_not_wait_for_a_replica_of_a_move_that_is_over() -> None:
+    assert isinstance(cancelled(MOVE, observed((0, 2, 1), (2, 1))), Poll)
+    assert cancelled(MOVE, observed((0, 2, 1), (2, 1), steady=5)) == NoteEnded(
+        (Ending(0, Phase.DONE, "done, but broker 0 is not in its ISR", 2),)
+    )
+
+
 def test_a_move_that_was_done_before_the_cancel_came_stays_done() -> None:
     step = cancelled(MOVE, observed((0, 2, 1)))
     assert step == NoteEnded((Ending(0, Phase.DONE, leader=0),))

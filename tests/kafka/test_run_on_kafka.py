@@ -242,7 +242,7 @@ def test_a_run_goes_on_when_whoever_follows_it_is_killed(cluster: Cluster) -> No
     cluster.topic("run-d", [(1, 2)], 16)
     before = cluster.throttles()
     plan = cluster.plan({("run-d", 0): (1, 4)})
-    follower = cluster.begin("apply", plan, "--throttle", "4MB/s", "--yes", "--json")
+    follower = cluster.begin("apply", plan, "--throttle", "2MB/s", "--yes", "--json")
     assert follower.stdout is not None
     run = ""
     for line in follower.stdout:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from core.load.heat import Metric, Order
 from core.load.verdicts import Verdict
+from core.plan.check import Severity
 from core.plan.estimate import Estimate
 from core.plan.plan import Plan
 from core.plan.suggest import Suggestion
@@ -352,7 +353,8 @@ def _carry_lines(scene: Scene, brush: Brush) -> tuple[str, list[Sentence]]:
     name = f"{kind} of p{tp.partition}" if count == 1 else f"{count} replicas"
     title = f"carrying {name} {carry.sources[tp]} {arrow} {carry.target}"
     finding = carry.finding
-    if finding is not None and carry.moved:
+    # There is one line: what is merely unwise gives way to what would change.
+    if finding is not None and carry.moved and finding.severity >= Severity.UNSAFE:
         refused = not carry.can_drop
         mark = brush.glyphs.act if refused else brush.glyphs.look
         why = f"{mark} {finding.sentence}"

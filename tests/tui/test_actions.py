@@ -1,0 +1,145 @@
+"""The table of actions: footer, help, palette, docs and handlers agree; read-only greys writes."""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from maps import lines, map_of, press, session, text, the_map
+
+from tui.actions import (
+    ACTIONS,
+    CARRY,
+    GLOBAL,
+    MAP,
+    SCREENS,
+    Action,
+    actions_of,
+    footer_of,
+    key_table,
+    keys_of,
+)
+from tui.app import SCREEN_CLASSES, TrimtabApp
+from tui.screens.commands import found
+from tui.session import Session
+from tui.theming import load_palettes
+from tui.widgets.footer import footer_row
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
+AVOIDED = {"ctrl+a", "ctrl+b", "ctrl+s", "ctrl+q", "ctrl+z", "ctrl+c", "ctrl+h", "ctrl+i"}
+
+
+def test_the_docs_hold_the_key_table() -> None:
+    assert DOCS.read_text(encoding="utf-8") == key_table(), (
+        "run: python -m tui.actions > docs/keys.md"
+    )
+
+
+def handler_of(action: Action, place: str) -> object:
+    name = f"action_{(action.call or action.id).split('(')[0]}"
+    if place == GLOBAL:
+        return getattr(TrimtabApp, name, None)
+    module, attribute = SCREEN_CLASSES["map" if place == CARRY else place]
+    return getattr(getattr(importlib.import_module(module), attribute), name, None)
+
+
+@pytest.mark.parametrize("place", [GLOBAL, CARRY, *SCREENS])
+def test_every_action_has_a_handler(place: str) -> None:
+    missing = [a.id for a in actions_of(place) if handler_of(a, place) is None]
+    assert missing == []
+
+
+@pytest.mark.parametrize("place", [CARRY, *SCREENS])
+def test_no_key_means_two_things_in_one_place(place: str) -> None:
+    keys = Counter(key for action in actions_of(place) for key in action.keys)
+    assert [key for key, count in keys.items() if count > 1] == []
+
+
+def test_keys_that_multiplexers_and_terminals_take_are_left_alone() -> None:
+    used = {key for action in ACTIONS for key in action.keys}
+    assert used & AVOIDED == set()
+    assert not any(key.startswith(("alt+", "f1", "f2")) for key in used)
+
+
+def test_users_keys_replace_the_tables() -> None:
+    grab = next(action for action in actions_of(MAP) if action.id == "grab")
+    assert keys_of(grab, {"map.grab": "x,y"}) == ("x", "y")
+    assert keys_of(grab, {}) == ("space",)
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 120])
+def test_the_footer_keeps_help_however_narrow(width: int) -> None:
+    palette = load_palettes()["dark"]
+    row = footer_row(footer_of((MAP, GLOBAL)), {}, frozenset(), {}, width, palette)
+    assert row.text.rstrip().endswith("? keys")
+    assert len(row.text) == width
+
+
+async def test_a_key_of_the_users_works() -> None:
+    app = TrimtabApp(Session("x"), user_keys={"quit": "x"})
+    async with app.run_test() as pilot:
+        await pilot.press("x")
+        await pilot.pause()
+        assert not app.is_running
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_help_lists_the_places_keys_and_says_what_needs_write(size: tuple[int, int]) -> None:
+    async with map_of(size) as pilot:
+        await press(pilot, "question_mark")
+        assert "Map" in text(pilot)
+        assert "grab" in text(pilot)
+        await press(pilot, *["pagedown"] * 6)
+        assert "quit" in text(pilot)
+        await press(pilot, "escape")
+        assert the_map(pilot)
+
+
+async def test_the_palette_finds_by_name_by_key_and_by_what_it_does() -> None:
+    actions = [*actions_of(MAP), *actions_of(GLOBAL)]
+    assert found(actions, "q", {})[0].id == "quit"
+    assert found(actions, "metr", {})[0].id == "metric"
+    assert found(actions, "clipboard osc", {}) == []
+    assert found(actions, "osc", {})[0].id == "copy"
+    async with map_of() as pilot:
+        await press(pilot, "colon", "m", "e", "t", "r", "enter")
+        assert "metric: out" in lines(pilot)[-1]
+
+
+async def test_colon_q_quits() -> None:
+    async with map_of() as pilot:
+        app = pilot.app
+        await pilot.press("colon", "q", "enter")
+        await pilot.pause()
+        assert not app.is_running
+
+
+async def test_tabs_in_the_header_open_screens() -> None:
+    async with map_of() as pilot:
+        await pilot.click("#header", offset=(lines(pilot)[0].index("2 Plan"), 0))
+        await pilot.pause()
+        assert pilot.app.screen.PLACE == "plan"
+
+
+async def test_pause_is_said() -> None:
+    async with map_of() as pilot:
+        await press(pilot, "p")
+        assert "paused" in lines(pilot)[0]
+        assert session(pilot).paused
+
+
+async def test_copy_says_what_it_copied() -> None:
+    async with map_of() as pilot:
+        await press(pilot, "y")
+        assert lines(pilot)[-1].startswith(" Copied: ")
+        assert "on broker 7" in lines(pilot)[-1]
+
+
+async def test_a_screenshot_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with map_of() as pilot:
+        await press(pilot, "S")
+    (path,) = tmp_path.glob("trimtab-map-*.svg")
+    assert "payments.v2" in path.read_text(encoding="utf-8")

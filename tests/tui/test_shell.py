@@ -1,0 +1,297 @@
+"""What carries the screens: ages, undo, canvas, clipboard, feed, themes, import hygiene, bytes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clusters import cluster, load_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.style import Style
+
+from core.cli.context import Target
+from core.cluster.connect import Address
+from core.errors import ExitCode, UnreachableError, UsageError
+from core.load.snapshot import Load
+from core.plan.plan import Plan
+from tests.bench.terminal_bytes import BUDGETS, measure
+from tui import terminal
+from tui.app import Seen, TrimtabApp
+from tui.feed import ClusterLost, Event, Feed, PictureSeen, Trouble, relaid
+from tui.session import Freshness, PlanHistory, Session, age_words, seconds_to_next_age
+from tui.theming import choose_palette, load_palettes, parse_palette
+from tui.widgets.canvas import Row
+from tui.widgets.columns import partition_columns, topic_columns
+from tui.widgets.numbers import scale_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+# -- ages ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "now"),
+        (4.9, "now"),
+        (5, "5 s"),
+        (29, "10 s"),
+        (59, "30 s"),
+        (60, "1 min"),
+        (3599, "30 min"),
+        (3600, "1 h"),
+        (100_000, "1 d"),
+    ],
+)
+def test_ages_move_in_steps(seconds: float, words: str) -> None:
+    assert age_words(seconds) == words
+
+
+@given(st.floats(0, 1e6))
+def test_an_age_reads_the_same_until_its_next_step(seconds: float) -> None:
+    left = seconds_to_next_age(seconds)
+    assert left > 0
+    assert age_words(seconds + left * 0.99) == age_words(seconds)
+
+
+def test_stale_is_older_than_twice_the_interval() -> None:
+    age = Freshness(at=0.0, interval_seconds=10.0)
+    assert not age.stale(20.0)
+    assert age.stale(20.1)
+
+
+def test_undo_and_redo_are_lists_of_plans() -> None:
+    state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3])
+    first = Plan().with_move(state, state.tp(0), 1, 3)
+    history = PlanHistory().edited(first)
+    assert history.undone().plan == Plan()
+    assert history.undone().redone() == history
+    assert history.edited(first) is history
+    assert PlanHistory().undone() == PlanHistory()
+
+
+# -- drawing ---------------------------------------------------------------------------------------
+
+STYLES = [Style(color="red"), Style(color="blue"), Style(bold=True)]
+CELL = st.tuples(st.sampled_from("ab●"), st.sampled_from(STYLES))
+CELLS = st.lists(CELL, min_size=30, max_size=30)
+    st.tuples(st.sampled_from("ab●"), st.sampled_from(STYLES)), min_size=30, max_size=30
+)
+
+
+def row_from(cells: list[tuple[str, Style]]) -> Row:
+    row = Row(len(cells), STYLES[0])
+    for x, (char, style) in enumerate(cells):
+        row.put(x, char, style)
+    return row
+
+
+@given(CELLS, CELLS)
+def test_repainting_the_changed_spans_gives_the_new_line(
+    old: list[tuple[str, Style]], new: list[tuple[str, Style]]
+) -> None:
+    before, after = row_from(old), row_from(new)
+    for start, end in after.changed_spans(before):
+        before.chars[start:end] = after.chars[start:end]
+        before.styles[start:end] = after.styles[start:end]
+    assert (before.chars, before.styles) == (after.chars, after.styles)
+
+
+@given(CELLS)
+def test_a_strip_says_what_the_cells_say(cells: list[tuple[str, Style]]) -> None:
+    row = row_from(cells)
+    strip = row.strip()
+    assert strip.text == row.text
+    assert strip.cell_length == row.width
+    styles = [segment.style for segment in strip for _ in segment.text]
+    assert styles == row.styles
+
+
+def test_wide_characters_do_not_shift_a_row() -> None:
+    row = Row(10, Style())
+    row.put(0, "東京x", Style())
+    assert row.text == "??x       "
+
+
+@settings(max_examples=200)
+@given(st.integers(1, 300), st.integers(0, 200), st.integers(0, 60))
+def test_columns_fit_their_width_and_every_broker_can_be_reached(
+    width: int, brokers: int, name: int
+) -> None:
+    for columns in (topic_columns(width, brokers, name), partition_columns(width, brokers, name)):
+        if width >= 32:
+            assert columns.cells_end <= width
+        for broker in range(brokers):
+            scrolled = columns.showing(broker)
+            at = scrolled.at(broker)
+            assert at is not None
+            assert scrolled.broker_at(at) == broker
+
+
+@given(st.floats(1, 1e15))
+def test_numbers_of_a_scale_have_at_most_three_digits(value: float) -> None:
+    assert len(scale_of(value).text(value).replace(".", "")) <= 3
+
+
+# -- terminal --------------------------------------------------------------------------------------
+
+
+def test_the_clipboard_sequence_is_wrapped_for_tmux_and_screen() -> None:
+    plain = terminal.clipboard_sequence("hi", {})
+    assert plain == "\x1b]52;c;aGk=\x07"
+    wrapped = terminal.clipboard_sequence("hi", {"TMUX": "/tmp/x"})
+    assert wrapped == "\x1bPtmux;\x1b\x1b]52;c;aGk=\x07\x1b\\"
+    parts = terminal.clipboard_sequence("x" * 200, {"TERM": "screen"})
+    assert parts is not None
+    assert all(len(part) < 768 for part in parts.split("\x1b\\"))
+    assert terminal.clipboard_sequence("x" * 100_000, {}) is None
+
+
+def test_without_a_terminal_there_is_one_sentence() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tui", "-b", "localhost:1"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == ExitCode.USAGE
+    assert "needs a terminal" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# -- feed ------------------------------------------------------------------------------------------
+
+
+def test_load_stays_with_its_partitions_when_topics_come_and_go() -> None:
+    old = cluster({"a-0": [1], "b-0": [1], "b-1": [1]})
+    new = cluster({"b-0": [1], "b-1": [1], "b-2": [1], "c-0": [1]})
+    load = load_of(old, {"a-0": 1.0, "b-0": 2.0, "b-1": 3.0})
+    found = relaid(load, old, new).in_bytes_per_s
+    assert found[:2].tolist() == [2.0, 3.0]
+    assert np.isnan(found[2:]).all()
+    assert relaid(load, old, old) is load
+
+
+def test_a_document_that_cannot_be_read_ends_the_dashboard_with_its_sentence(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "cluster.json"
+    path.write_text("{", encoding="utf-8")
+    feed = Feed(Target(from_file=path))
+    feed._guard(feed._read_document)
+    got: list[Event] = []
+    feed.attach(got.append)
+    (event,) = got
+    assert isinstance(event, ClusterLost)
+    assert isinstance(event.error, UsageError)
+
+
+async def test_an_unreachable_cluster_at_start_ends_the_dashboard_later_it_does_not() -> None:
+    lost = ClusterLost(UnreachableError("No broker answers."))
+    app = TrimtabApp(Session("x"))
+    async with app.run_test() as pilot:
+        app.post_message(Seen(lost))
+        await pilot.pause()
+    assert app.failure is lost.error
+    assert app.return_code == ExitCode.UNREACHABLE
+
+
+async def test_a_bug_in_a_thread_is_one_calm_line() -> None:
+    state = cluster({"t-0": [1]})
+    app = TrimtabApp(Session("x"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.post_message(Seen(PictureSeen(state, Load.unknown(state), None, None, None)))
+        app.post_message(Seen(Trouble(UsageError("Java is missing.", next="trimtab doctor"))))
+        await pilot.pause()
+        last = app.screen._compositor.render_strips()[-1].text
+        assert "Java is missing. trimtab doctor" in last
+
+
+def test_an_unreachable_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = Feed(Target(address=Address("sim:/nowhere/at/all")), start_load=False)
+    feed._guard(feed._read_cluster)
+    got: list[Event] = []
+    feed.attach(got.append)
+    assert isinstance(got[-1], ClusterLost)
+
+
+# -- themes ----------------------------------------------------------------------------------------
+
+
+def test_both_themes_hold_every_colour() -> None:
+    palettes = load_palettes()
+    assert {"dark", "light"} <= palettes.keys()
+    assert palettes["dark"].dark
+    assert not palettes["light"].dark
+
+
+@pytest.mark.parametrize("text", ["", "name = 1", "[colors]\nbackground = 'nope'", "x ="])
+def test_a_theme_that_is_none_is_one_sentence(text: str) -> None:
+    with pytest.raises(UsageError, match=r"mine\.toml"):
+        parse_palette(text, "mine.toml")
+
+
+def test_an_unknown_theme_names_those_there_are() -> None:
+    with pytest.raises(UsageError) as caught:
+        choose_palette(load_palettes(), "nope")
+    assert "dark, light" in caught.value.next
+
+
+# -- imports and bytes -----------------------------------------------------------------------------
+
+AFTER_FIRST_PAINT = """
+import asyncio, sys
+from tui.app import TrimtabApp
+from tui.session import Session
+sys.path.insert(0, "tests")
+from clusters import cluster, load_of
+from tui.app import Seen
+from tui.feed import PictureSeen
+state = cluster({"t-0": [1, 2]})
+async def main():
+    app = TrimtabApp(Session("x"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.post_message(Seen(PictureSeen(state, load_of(state, 1.0), None, None, None)))
+        await pilot.pause()
+asyncio.run(main())
+bad = {"pyspark", "pandas", "pyarrow", "plotext", "confluent_kafka", "kafka"} & set(sys.modules)
+print(sorted(bad))
+"""
+
+
+def test_the_first_paint_imports_nothing_that_is_slow() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AFTER_FIRST_PAINT],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_help_imports_neither_textual_nor_pyarrow_nor_pyspark() -> None:
+    script = (
+        "import sys\nsys.argv = ['trimtab', '--help']\n"
+        "from tui.__main__ import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(sorted({'textual', 'pyspark', 'pyarrow', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip().splitlines()[-1] == "[]"
+
+
+def test_the_terminal_gets_few_bytes() -> None:
+    found = measure(idle_seconds=6.0)
+    over = {case: found[case] for case, budget in BUDGETS.items() if found[case] > budget}
+    assert over == {}
+    assert found["one_cell"] > 0
+    assert found["one_row_scrolled"] > 0

@@ -19,6 +19,7 @@ from core.cluster.client import (
 )
 from core.cluster.simulated import SimulatedCluster
 from core.cluster.state import TopicPartition
+from core.errors import AccessDeniedError
 from core.plan.plan import Plan, current_target
 from core.run.history import History, Outcome, Phase
 from core.run.journal import Kind
@@ -495,3 +496,27 @@ def test_an_empty_plan_ends_at_once(start: Start) -> None:
     client = cluster(TWO)
     run = start(client, Plan(client.describe().cluster_id))
     assert run.to_the_end() is Outcome.DONE
+
+
+# -- no rights -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", ["alter_configs", "alter_reassignments"])
+def test_a_cluster_that_says_no_ends_the_run_and_nothing_is_left(start: Start, call: str) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    faulty = Faulty(client)
+    said: list[str] = []
+
+    def deny(real: Callable[..., Any], *args: Any) -> Any:
+        if not said:
+            said.append("no")
+            raise AccessDeniedError("The cluster says no: CLUSTER_AUTHORIZATION_FAILED.")
+        return real(*args)
+
+    faulty.replaced[call] = deny
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.runner.run() is Outcome.FAILED
+    assert "The cluster says no" in run.view().why
+    assert run.replicas() == {"t-0": (1, 2), "t-1": (2, 1), "u-0": (1, 2, 3)}
+    assert throttles(client) == before

@@ -80,8 +80,6 @@ def test_undo_and_redo_are_lists_of_plans() -> None:
 STYLES = [Style(color="red"), Style(color="blue"), Style(bold=True)]
 CELL = st.tuples(st.sampled_from("ab●"), st.sampled_from(STYLES))
 CELLS = st.lists(CELL, min_size=30, max_size=30)
-    st.tuples(st.sampled_from("ab●"), st.sampled_from(STYLES)), min_size=30, max_size=30
-)
 
 
 def row_from(cells: list[tuple[str, Style]]) -> Row:

@@ -135,3 +135,18 @@ async def test_one_run_at_a_time() -> None:
     async with dashboard(session, "plan") as pilot:
         await pressed(pilot, "A")
         assert "is in progress" in footer(pilot)
+
+
+async def test_without_colour_dialogs_have_a_frame_and_focus_is_reversed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with dashboard(unsafe_session(), "plan", (80, 24), ascii_only=True) as pilot:
+        await pressed(pilot, "A")
+        dialog = pilot.app.screen
+        assert isinstance(dialog, ApplyDialog)
+        assert dialog.query_one(".dialog").styles.border.top[0] == "ascii"
+        assert dialog.query_one("#cancel").styles.text_style.reverse
+        await pressed(pilot, "escape")
+        await pressed(pilot, "e", "escape")
+        assert footer(pilot).isascii()

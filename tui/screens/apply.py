@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Static
 
@@ -18,7 +17,7 @@ from core.errors import TrimtabError
 from core.plan.estimate import to_json
 from core.plan.findings import Finding, Severity
 from core.run.service import RunOptions, start_run
-from tui.screens.ask import DIALOG_CSS
+from tui.screens.ask import Dialog
 from tui.study import Study, is_refused, study
 from tui.widgets.apply_summary import summary_lines
 from tui.widgets.page import text_of_lines
@@ -55,7 +54,8 @@ class Allow(Widget, can_focus=True):
     BINDINGS = [Binding("space,enter", "turn", "Allow")]
     DEFAULT_CSS = """
     Allow { height: auto; }
-    Allow:focus { background: $cursor; text-style: bold; }
+    Allow:focus { background: $secondary; text-style: bold; }
+    .-plain Allow:focus { text-style: bold reverse; }
     """
 
     class Turned(Message):
@@ -82,18 +82,14 @@ class Allow(Widget, can_focus=True):
         self.action_turn()
 
 
-class ApplyDialog(ModalScreen[str | None]):
+class ApplyDialog(Dialog[str | None]):
     """Returns the id of the run that it started, None when nothing was started."""
 
-    DEFAULT_CSS = (
-        "ApplyDialog {"
-        + DIALOG_CSS
-        + """
-    #summary { height: auto; }
-    #allow { height: auto; max-height: 8; margin-top: 1; scrollbar-size: 1 1; }
-    #problem { color: $error; }
-    }"""
-    )
+    DEFAULT_CSS = """
+    ApplyDialog #summary { height: auto; }
+    ApplyDialog #allow { height: auto; max-height: 8; margin-top: 1; scrollbar-size: 1 1; }
+    ApplyDialog #problem { color: $error; }
+    """
     BINDINGS: ClassVar = [
         Binding("escape", "leave", "Cancel"),
         Binding("down", "app.focus_next", show=False),

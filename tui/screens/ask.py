@@ -3,34 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label
 
-DIALOG_CSS = """
-    align: center middle;
-    background: $background 60%;
-    .dialog {
+if TYPE_CHECKING:
+    from tui.app import TrimtabApp
+
+Answer = TypeVar("Answer")
+
+
+class Dialog(ModalScreen[Answer], Generic[Answer]):
+    """How dialogs look: one quiet box; without colour it has a frame and focus is reversed."""
+
+    DEFAULT_CSS = """
+    Dialog { align: center middle; background: $background 60%; }
+    Dialog .dialog {
         width: 78; max-width: 96%; height: auto; max-height: 96%;
         padding: 1 3; background: $surface;
     }
-    .dialog Label { width: 100%; }
-    .dialog .title { color: $bright; text-style: bold; margin-bottom: 1; }
-    .dialog .dim { color: $dim; }
-    .dialog Input { margin: 1 0; background: $background; height: 1; border: none; padding: 0 1; }
-    .dialog .buttons { height: 1; margin-top: 1; }
-    .dialog Button { margin-right: 2; min-width: 12; background: $raised; color: $foreground; }
-    .dialog Button:focus { background: $primary; color: $background; text-style: bold; }
-    .dialog Button:disabled { color: $dim; background: $background; }
-"""
+    Dialog .dialog Label { width: 100%; }
+    Dialog .title { text-style: bold; margin-bottom: 1; }
+    Dialog .dim { color: $text-muted; }
+    Dialog Input { margin: 1 0; background: $background; height: 1; border: none; padding: 0 1; }
+    Dialog .buttons { height: 1; margin-top: 1; }
+    Dialog Button { margin-right: 2; min-width: 12; background: $secondary; color: $foreground; }
+    Dialog Button:focus { background: $primary; color: $background; text-style: bold; }
+    Dialog Button:disabled { color: $text-muted; background: $background; }
+    Dialog.-plain { background: transparent; }
+    Dialog.-plain .dialog { border: solid $foreground; padding: 0 2; }
+    Dialog.-plain Button:focus { text-style: bold reverse; }
+    Dialog.-plain Button:disabled { text-style: dim; }
+    Dialog.-plain Input { text-style: underline; }
+    Dialog.-ascii .dialog { border: ascii $foreground; padding: 0 2; }
+    """
+
+    def on_mount(self) -> None:
+        app = cast("TrimtabApp", self.app)
+        self.set_class(app.palette.plain, "-plain")
+        self.set_class(app.ascii_only, "-ascii")
 
 
-class AskDialog(ModalScreen[str | None]):
+class AskDialog(Dialog[str | None]):
     """Asks for one line; the answer is None when it is left with Cancel or escape."""
 
-    DEFAULT_CSS = "AskDialog {" + DIALOG_CSS + "}"
     BINDINGS = [("escape", "leave", "Cancel")]
 
     def __init__(self, question: str, proposal: str, yes: str) -> None:
@@ -64,10 +83,9 @@ class AskDialog(ModalScreen[str | None]):
         self.dismiss(self.query_one("#answer", Input).value.strip() or None)
 
 
-class ConfirmDialog(ModalScreen[bool]):
+class ConfirmDialog(Dialog[bool]):
     """Asks for a yes; the way back is focused, escape takes it."""
 
-    DEFAULT_CSS = "ConfirmDialog {" + DIALOG_CSS + "}"
     BINDINGS = [
         ("escape", "leave", "Back"),
         ("left", "app.focus_previous"),

@@ -90,8 +90,10 @@ class DashboardScreen(Screen[None]):
             else frozenset(action.id for action in actions_of(self.place) if action.needs_write)
         )
         actions: tuple[Action, ...] = footer_of((self.place, GLOBAL))
+        words = {action.id: action.name for action in actions} | dict(self.footer_words())
+        words = {id: self._written(word) for id, word in words.items()}
         self.query_one(FooterLine).show(
-            actions, self.footer_words(), greyed, self.trimtab.user_keys, self.size.width
+            actions, words, greyed, self.trimtab.user_keys, self.size.width
         )
 
     def copy_text(self) -> str | None:
@@ -100,8 +102,12 @@ class DashboardScreen(Screen[None]):
 
     def say(self, text: str, role: str = "text") -> None:
         """Show a message in the footer until the next key; roles are the palette's."""
-        self.query_one(FooterLine).message = (text, role)
+        self.query_one(FooterLine).message = (self._written(text), role)
         self.show_footer()
+
+    def _written(self, text: str) -> str:
+        """Return text in the characters that this terminal was said to have."""
+        return text.replace("…", self.glyphs.ellipsis).replace("√", self.glyphs.fine)
 
     def hush(self) -> None:
         """Take the message in the footer away."""

@@ -205,16 +205,17 @@ class SimulatedCluster:
 
     def log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
         with self._lock:
-            return tuple(self._log_dirs_of(broker) for broker in brokers)
+            used_bytes = self._engine.logs.used_bytes(self._engine.dir_count)
+            return tuple(self._log_dirs_of(broker, used_bytes) for broker in brokers)
 
-    def _log_dirs_of(self, broker: int) -> BrokerLogs:
+    def _log_dirs_of(self, broker: int, used_bytes: Float64) -> BrokerLogs:
         engine = self._engine
         if broker not in engine.alive:
             return BrokerLogs(broker, error=UNANSWERED)
         column = engine.logs.column[broker]
         paths = engine.dir_paths[broker]
         offline = engine.offline_dirs[broker]
-        used = engine.logs.used_bytes(engine.dir_count)[column]
+        used = used_bytes[column]
         dirs = tuple(
             LogDir(path, error="KAFKA_STORAGE_ERROR")
             if i in offline

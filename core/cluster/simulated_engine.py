@@ -75,6 +75,7 @@ class Engine:
         self.dir_count = max(len(paths) for paths in self.dir_paths.values())
         self.offline_dirs: dict[int, set[int]] = {b.id: set() for b in spec.brokers}
         self._full_dirs: dict[int, set[int]] = {b.id: set() for b in spec.brokers}
+        self._replicas_in_dir = {b: [0] * len(paths) for b, paths in self.dir_paths.items()}
         self.alive = {b.id for b in spec.brokers}
         self._paused: dict[int, float] = {}
         self.configs = SimulatedConfigs(
@@ -263,9 +264,7 @@ class Engine:
             return
         for broker in now.replicas:
             if broker not in changed.replicas:
-                self.logs.drop(row, broker)
-                self._sick[row, self.logs.column[broker]] = False
-                self.dir_moves.pop((row, broker), None)
+                self._drop(row, broker)
         for broker in changed.replicas:
             if broker not in now.replicas:
                 self._place(row, broker, float(self.logs.start[row]))
@@ -277,11 +276,18 @@ class Engine:
         self._stale = True
 
     def _place(self, row: int, broker: int, position: float) -> None:
-        column = self.logs.column[broker]
-        held = self.logs.log_dir[self.logs.holds[:, column], column]
-        counts = np.bincount(held, minlength=len(self.dir_paths[broker])).tolist()
+        counts = self._replicas_in_dir[broker]
         choices = [d for d in range(len(counts)) if d not in self.offline_dirs[broker]]
-        self.logs.place(row, broker, min(choices or [0], key=lambda d: counts[d]), position)
+        chosen = min(choices or [0], key=lambda d: counts[d])
+        counts[chosen] += 1
+        self.logs.place(row, broker, chosen, position)
+
+    def _drop(self, row: int, broker: int) -> None:
+        column = self.logs.column[broker]
+        self._replicas_in_dir[broker][int(self.logs.log_dir[row, column])] -= 1
+        self.logs.drop(row, broker)
+        self._sick[row, column] = False
+        self.dir_moves.pop((row, broker), None)
 
     def take_configs(self, resources: Collection[Resource]) -> None:
         """Let changed configs take effect."""
@@ -341,6 +347,9 @@ class Engine:
         move.copied_bytes += seconds * min(float(rate or math.inf), DISK_BYTES_PER_S)
         column = self.logs.column[broker]
         if move.copied_bytes >= self.logs.position[row, column] - self.logs.start[row]:
+            counts = self._replicas_in_dir[broker]
+            counts[int(self.logs.log_dir[row, column])] -= 1
+            counts[move.to] += 1
             self.logs.log_dir[row, column] = move.to
             del self.dir_moves[row, broker]
 
@@ -427,7 +436,9 @@ class Engine:
         """Forget a topic; its logs go with it."""
         for tp in [tp for tp in self.index if tp.topic == topic]:
             row = self.index.pop(tp)
-            self.logs.holds[row] = self.logs.follows[row] = False
+            for broker in self.registrations[row].replicas:
+                self._drop(row, broker)
+            self.logs.follows[row] = False
             self.writable[row] = False
             self._leader_column[row] = -1
         self.topic_ids.pop(topic, None)

@@ -205,7 +205,7 @@ class Admin:
                 try:
                     admin.describe_cluster(request_timeout=CONNECT_SECONDS).result()
                 except KafkaException as error:
-                    raise self._explained(error) from error
+                    raise self._explained(error, opened=False) from error
                 self._opened = admin
             return self._opened
 
@@ -226,11 +226,11 @@ class Admin:
         if faults and all(f is not None and f.name in _NOBODY for f in faults):
             raise unreachable(self._settings, str(faults[0]))
 
-    def _explained(self, error: Any) -> Exception:
+    def _explained(self, error: Any, *, opened: bool = True) -> Exception:
         failure = _fault(error)
         if _is_denial(failure):
             return denied(f"The cluster says no: {failure.name}.")
-        return unreachable(self._settings, str(failure))
+        return unreachable(self._settings, str(failure) if opened else "")
 
 
 _NOBODY = ("ALL_BROKERS_DOWN", "TRANSPORT")

@@ -20,6 +20,10 @@ from core.cluster.state import (
 )
 from core.cluster.wire import NOT_CONTROLLER, Wire, refuse
 
+# A map without these two is better than none, so they get less time than the rest.
+_CONTROLLER_SECONDS = 2.0
+_REQUEST_TIMED_OUT = 7
+
 
 def describe(wire: Wire) -> ClusterState:
     """Return the cluster without sizes and topic configs; a screen waits for this."""
@@ -40,8 +44,8 @@ def describe(wire: Wire) -> ClusterState:
 class _Picture:
     """The answers to Metadata and DescribeCluster, what is in flight, and who leads.
 
-    `controller` is the leader of the KRaft quorum, who need not be a broker; KRaft brokers name
-    any one of themselves in their metadata.
+    `controller` is the leader of the KRaft quorum, who need not be a broker; in their metadata
+    KRaft brokers name any one of themselves.
     """
 
     metadata: Any
@@ -66,19 +70,39 @@ def _picture(wire: Wire) -> _Picture:
             node_id=node,
         )
         cluster = manager.send(DescribeClusterRequest(include_fenced_brokers=True), node_id=node)
-        moves = manager.send(list_request(), node_id=wire.controller_or(node))
-        quorum = manager.send(_quorum_request(), node_id=node)
-        return await metadata, await cluster, await moves, await _optional(quorum)
+        quick = _CONTROLLER_SECONDS * 1000
+        moves = manager.send(
+            list_request(), node_id=wire.controller_or(node), request_timeout_ms=quick
+        )
+        quorum = manager.send(_quorum_request(), node_id=node, request_timeout_ms=quick)
+        return await metadata, await cluster, await _optional(moves), await _optional(quorum)
 
     metadata, cluster, moves, quorum = wire.read(ask)
     refuse(cluster, "describe the cluster")
     wire.controller = metadata.controller_id
-    return _Picture(
-        metadata,
-        cluster,
-        reassignments(wire) if moves.error_code == NOT_CONTROLLER else read_reassignments(moves),
-        metadata.controller_id if quorum is None else _quorum_leader(quorum),
-    )
+    return _Picture(metadata, cluster, _in_flight(wire, moves), _leader(quorum))
+
+
+def _in_flight(wire: Wire, moves: Any) -> dict[TopicPartition, Reassignment]:
+    """Return what is in flight; while the controller is away, what it last said.
+
+    Nothing begins or ends without a controller, so that is still so.
+    """
+    if moves is None or moves.error_code == _REQUEST_TIMED_OUT:
+        return wire.last_reassignments
+    if moves.error_code == NOT_CONTROLLER:
+        wire.last_reassignments = reassignments(wire)
+    else:
+        wire.last_reassignments = read_reassignments(moves)
+    return wire.last_reassignments
+
+
+def _leader(quorum: Any) -> int | None:
+    """Return the quorum's leader; None when it is not told."""
+    if quorum is None:
+        return None
+    leaders = [p.leader_id for topic in quorum.topics for p in topic.partitions]
+    return leaders[0] if leaders and leaders[0] >= 0 else None
 
 
 def _brokers(described: Iterable[Any], rows: Iterable[PartitionRow]) -> list[Broker]:
@@ -131,15 +155,14 @@ def _quorum_request() -> Any:
 
 
 async def _optional(answer: Any) -> Any:
-    """Return an answer; None when these brokers do not know the request (no KRaft)."""
-    from kafka.errors import UnsupportedVersionError
+    """Return an answer; None when the controller does not give it, or does not know the request."""
+    from kafka.errors import KafkaError, UnsupportedVersionError
 
     try:
         return await answer
     except UnsupportedVersionError:
         return None
-
-
-def _quorum_leader(answer: Any) -> int | None:
-    leaders = [p.leader_id for topic in answer.topics for p in topic.partitions]
-    return leaders[0] if leaders and leaders[0] >= 0 else None
+    except KafkaError as error:
+        if not getattr(error, "retriable", False):
+            raise
+        return None

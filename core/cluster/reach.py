@@ -23,13 +23,14 @@ def denied(title: str) -> AccessDeniedError:
 def unreachable(settings: ConnectionSettings | None, detail: str) -> TrimtabError:
     """Return the error for a cluster that does not answer; looks at the first server itself.
 
-    A server that closes the connection because of a wrong password is told apart.
+    `detail` is what went wrong on a connection that stood before. A server that closes the
+    connection because of a wrong password is told apart.
     """
     if settings is None:
         return UnreachableError(detail, next="Try again; the brokers' logs say more.")
     if settings.sasl_mechanism and _refuses_login(settings):
         return denied("The cluster refuses this user name or password.")
-    title, advice = _look(settings)
+    title, advice = _look(settings, detail)
     return UnreachableError(title, next=advice)
 
 
@@ -53,7 +54,7 @@ def _refuses_login(settings: ConnectionSettings) -> bool:
     return refused.is_set()
 
 
-def _look(settings: ConnectionSettings) -> tuple[str, str]:
+def _look(settings: ConnectionSettings, detail: str) -> tuple[str, str]:
     server = settings.bootstrap.split(",")[0]
     host, _, port = server.rpartition(":")
     place = (host.strip("[]"), int(port))
@@ -67,6 +68,11 @@ def _look(settings: ConnectionSettings) -> tuple[str, str]:
         return f"Nothing listens on {server}.", again
     except OSError as error:
         return f"{server} does not answer: {error.strerror or error}.", again
+    if detail:
+        return (
+            f"{server} is there, but the cluster does not answer: {detail}.",
+            "Look whether its brokers and controllers are all well.",
+        )
     if _speaks_http(place):
         return f"{server} is an HTTP server, not a Kafka broker.", "Give a broker's address."
     if _speaks_tls(place):

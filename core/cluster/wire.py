@@ -16,8 +16,11 @@ from typing import Any, TypeVar
 from core.cluster.client import Fault
 from core.cluster.connection import CONNECT_SECONDS, ConnectionSettings
 from core.cluster.reach import denied, unreachable
+from core.cluster.state import Reassignment, TopicPartition
 
-_READ_SECONDS = 5.0
+# One answer may take so long, and after that there is time to ask another broker.
+_ANSWER_SECONDS = 5.0
+_READ_SECONDS = 6.0
 _BROKER_SECONDS = 4.0
 CONTROLLER_SECONDS = 15.0
 _RETRY_SECONDS = 0.1
@@ -44,6 +47,8 @@ class Wire:
         self._admin: Any = None
         self.controller: int | None = None
         """The broker that takes requests for the controller, once it is known."""
+        self.last_reassignments: dict[TopicPartition, Reassignment] = {}
+        """What was in flight when the controller last said so."""
 
     def close(self) -> None:
         with self._opening:
@@ -85,7 +90,7 @@ class Wire:
                     error, UnknownBrokerIdError
                 )
                 if not passes or time.monotonic() > deadline:
-                    raise _explained(error, self._settings) from error
+                    raise _explained(error, self._settings, str(error)) from error
                 time.sleep(_RETRY_SECONDS)
 
     def controlled(self, request: Any) -> Any:
@@ -178,7 +183,11 @@ def _open(settings: ConnectionSettings) -> Any:
     networks: list[Any] = []
 
     def network(**config: Any) -> Any:
-        networks.append(KafkaNetClient(**config))
+        patience = {
+            "socket_connection_setup_timeout_ms": int(_BROKER_SECONDS * 1000),
+            "socket_connection_setup_timeout_max_ms": int(_BROKER_SECONDS * 1000),
+        }
+        networks.append(KafkaNetClient(**config, **patience))
         return networks[-1]
 
     try:
@@ -186,7 +195,7 @@ def _open(settings: ConnectionSettings) -> Any:
             **settings.kafka_python(),
             kafka_client=network,
             bootstrap_timeout_ms=int(CONNECT_SECONDS * 1000),
-            request_timeout_ms=int(_READ_SECONDS * 1000),
+            request_timeout_ms=int(_ANSWER_SECONDS * 1000),
             reconnect_backoff_max_ms=1000,
             metadata_max_age_ms=10_000,
         )
@@ -195,10 +204,10 @@ def _open(settings: ConnectionSettings) -> Any:
         for half_open in networks:
             half_open.close()
             half_open._manager._net.stop()
-        raise _explained(error, settings) from error
+        raise _explained(error, settings, "") from error
 
 
-def _explained(error: Exception, settings: ConnectionSettings) -> Exception:
+def _explained(error: Exception, settings: ConnectionSettings, detail: str) -> Exception:
     from kafka.errors import AuthorizationError, SaslAuthenticationFailedError
 
     match error:
@@ -206,7 +215,7 @@ def _explained(error: Exception, settings: ConnectionSettings) -> Exception:
             return denied("The cluster refuses this user name or password.")
         case AuthorizationError():
             return denied(f"The cluster says no: {type(error).message}.")
-    return unreachable(settings, str(error))
+    return unreachable(settings, detail)
 
 
 def refuse(answer: Any, doing: str) -> None:

@@ -134,7 +134,7 @@ class SimulatedCluster:
     def free_disk(self, broker: int) -> None:
         """Make room again; the log dirs come back when the broker is started again."""
         with self._lock:
-            self._engine.free_disk(broker)
+            self._engine.disks.free(broker)
 
     def pause_replication(self, broker: int) -> None:
         """Hang a broker's fetchers: it leaves ISRs replica.lag.time.max.ms later."""
@@ -205,7 +205,7 @@ class SimulatedCluster:
 
     def log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
         with self._lock:
-            used_bytes = self._engine.logs.used_bytes(self._engine.dir_count)
+            used_bytes = self._engine.logs.used_bytes(self._engine.disks.count)
             return tuple(self._log_dirs_of(broker, used_bytes) for broker in brokers)
 
     def _log_dirs_of(self, broker: int, used_bytes: Float64) -> BrokerLogs:
@@ -213,13 +213,17 @@ class SimulatedCluster:
         if broker not in engine.alive:
             return BrokerLogs(broker, error=UNANSWERED)
         column = engine.logs.column[broker]
-        paths = engine.dir_paths[broker]
-        offline = engine.offline_dirs[broker]
+        paths = engine.disks.paths[broker]
+        offline = engine.disks.offline[broker]
         used = used_bytes[column]
         dirs = tuple(
             LogDir(path, error="KAFKA_STORAGE_ERROR")
             if i in offline
-            else LogDir(path, engine.dir_bytes[broker][i], engine.usable_bytes(broker, i, used[i]))
+            else LogDir(
+                path,
+                engine.disks.total_bytes[broker][i],
+                engine.disks.usable_bytes(broker, i, used[i]),
+            )
             for i, path in enumerate(paths)
         )
         logs = engine.logs
@@ -235,7 +239,7 @@ class SimulatedCluster:
         ]
         replicas += [
             ReplicaLog(*engine.partitions[row], int(move.copied_bytes), 0, paths[move.to], True)
-            for (row, at), move in engine.dir_moves.items()
+            for (row, at), move in engine.disks.moves.items()
             if at == broker
         ]
         return BrokerLogs(broker, dirs, tuple(replicas))
@@ -291,7 +295,7 @@ class SimulatedCluster:
         row = engine.index.get(tp)
         if row is None:
             return controller.UNKNOWN_PARTITION
-        fault = controller.refusal(target, engine.dir_paths)
+        fault = controller.refusal(target, engine.disks.paths)
         if fault is None:
             now = engine.registrations[row]
             engine.register(row, controller.reassigned(now, target, engine.alive))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from core.cluster.client import (
 from core.cluster.quota import Quota
 from core.cluster.simulated_configs import SimulatedConfigs, throttled_pairs
 from core.cluster.simulated_controller import Registration
+from core.cluster.simulated_disks import BYTES_PER_S, DirMove, Disks
 from core.cluster.simulated_groups import Readers
 from core.cluster.simulated_logs import Bool, Float64, Logs
 from core.cluster.simulated_replication import CatchUp, Link, run_links
@@ -42,16 +42,6 @@ FETCH_SECONDS = 0.25
 """How often quotas hear of followers in step."""
 RETENTION_SECONDS = 10.0
 """How often retention is looked at."""
-DISK_BYTES_PER_S = 200e6
-"""How fast a broker copies between its log dirs when nothing throttles it."""
-
-
-@dataclass(slots=True)
-class DirMove:
-    """One replica on its way to another log dir of its broker."""
-
-    to: int
-    copied_bytes: float = 0.0
 
 
 class Engine:
@@ -70,12 +60,7 @@ class Engine:
             t.name: base64.urlsafe_b64encode(rng.bytes(16)).decode().rstrip("=")
             for t in spec.topics
         }
-        self.dir_paths = {b.id: tuple(path for path, _ in b.log_dirs) for b in spec.brokers}
-        self.dir_bytes = {b.id: tuple(size for _, size in b.log_dirs) for b in spec.brokers}
-        self.dir_count = max(len(paths) for paths in self.dir_paths.values())
-        self.offline_dirs: dict[int, set[int]] = {b.id: set() for b in spec.brokers}
-        self._full_dirs: dict[int, set[int]] = {b.id: set() for b in spec.brokers}
-        self._replicas_in_dir = {b: [0] * len(paths) for b, paths in self.dir_paths.items()}
+        self.disks = Disks(spec.brokers)
         self.alive = {b.id for b in spec.brokers}
         self._paused: dict[int, float] = {}
         self.configs = SimulatedConfigs(
@@ -87,7 +72,6 @@ class Engine:
         self.leader_quotas = {b: Quota.after_silence(math.inf, 0.0) for b in self.alive}
         self.follower_quotas = {b: Quota() for b in self.alive}
         self.links: dict[tuple[int, int], Link] = {}
-        self.dir_moves: dict[tuple[int, int], DirMove] = {}
         self._epoch = spec.started_at.timestamp()
         self._wire_bytes_per_s = spec.link_bytes_per_s
         self._stale = True
@@ -124,7 +108,7 @@ class Engine:
         until = self.elapsed + seconds
         while until - self.elapsed > 1e-9:
             self.settle()
-            fine = self.links or self.dir_moves or self._paused
+            fine = self.links or self.disks.moves or self._paused
             self._step(min(self.fine_seconds if fine else self.step_seconds, until - self.elapsed))
 
     def _step(self, seconds: float) -> None:
@@ -135,7 +119,7 @@ class Engine:
             self._catch_up(ends)
         self.elapsed = ends
         self.readers.advance()
-        for (row, broker), move in list(self.dir_moves.items()):
+        for (row, broker), move in list(self.disks.moves.items()):
             self._copy_between_dirs(row, broker, move, seconds)
         for broker, since in list(self._paused.items()):
             if ends - since >= 30.0:
@@ -214,7 +198,7 @@ class Engine:
             broker in self.alive
             and broker not in self._paused
             and not self._sick[row, column]
-            and int(self.logs.log_dir[row, column]) not in self.offline_dirs[broker]
+            and int(self.logs.log_dir[row, column]) not in self.disks.offline[broker]
         )
 
     def _relink(self, behind: dict[tuple[int, int], list[int]]) -> None:
@@ -276,18 +260,13 @@ class Engine:
         self._stale = True
 
     def _place(self, row: int, broker: int, position: float) -> None:
-        counts = self._replicas_in_dir[broker]
-        choices = [d for d in range(len(counts)) if d not in self.offline_dirs[broker]]
-        chosen = min(choices or [0], key=lambda d: counts[d])
-        counts[chosen] += 1
-        self.logs.place(row, broker, chosen, position)
+        self.logs.place(row, broker, self.disks.choose(broker), position)
 
     def _drop(self, row: int, broker: int) -> None:
         column = self.logs.column[broker]
-        self._replicas_in_dir[broker][int(self.logs.log_dir[row, column])] -= 1
+        self.disks.drop(row, broker, int(self.logs.log_dir[row, column]))
         self.logs.drop(row, broker)
         self._sick[row, column] = False
-        self.dir_moves.pop((row, broker), None)
 
     def take_configs(self, resources: Collection[Resource]) -> None:
         """Let changed configs take effect."""
@@ -327,31 +306,28 @@ class Engine:
             return controller.UNKNOWN_PARTITION
         if broker not in self.alive:
             return Fault("REQUEST_TIMED_OUT", "the broker does not answer")
-        if path not in self.dir_paths[broker]:
+        if path not in self.disks.paths[broker]:
             return Fault("LOG_DIR_NOT_FOUND", f"{path} is no log dir of broker {broker}.")
         column = self.logs.column[broker]
         if not self.logs.holds[row, column]:
             return Fault("REPLICA_NOT_AVAILABLE", f"Broker {broker} has no replica of {tp}.")
-        to = self.dir_paths[broker].index(path)
-        if to in self.offline_dirs[broker]:
+        to = self.disks.paths[broker].index(path)
+        if to in self.disks.offline[broker]:
             return Fault("KAFKA_STORAGE_ERROR", f"{path} is offline.")
-        self.dir_moves.pop((row, broker), None)
+        self.disks.moves.pop((row, broker), None)
         if to != int(self.logs.log_dir[row, column]):
-            self.dir_moves[row, broker] = DirMove(to)
+            self.disks.moves[row, broker] = DirMove(to)
         return None
 
     def _copy_between_dirs(self, row: int, broker: int, move: DirMove, seconds: float) -> None:
         if broker not in self.alive:
             return
         rate = self.configs.value(Resource.broker(broker), LOG_DIRS_RATE)
-        move.copied_bytes += seconds * min(float(rate or math.inf), DISK_BYTES_PER_S)
+        move.copied_bytes += seconds * min(float(rate or math.inf), BYTES_PER_S)
         column = self.logs.column[broker]
         if move.copied_bytes >= self.logs.position[row, column] - self.logs.start[row]:
-            counts = self._replicas_in_dir[broker]
-            counts[int(self.logs.log_dir[row, column])] -= 1
-            counts[move.to] += 1
-            self.logs.log_dir[row, column] = move.to
-            del self.dir_moves[row, broker]
+            before = int(self.logs.log_dir[row, column])
+            self.logs.log_dir[row, column] = self.disks.arrive(row, broker, before)
 
     # -- faults -----------------------------------------------------------------------------------
 
@@ -368,7 +344,7 @@ class Engine:
         if broker in self.alive:
             return
         self.alive.add(broker)
-        self.offline_dirs[broker] = set(self._full_dirs[broker])
+        self.disks.restart(broker)
         self._sick[:, self.logs.column[broker]] = False
         self.leader_quotas[broker] = Quota.after_silence(math.inf, self.elapsed)
         self.follower_quotas[broker] = Quota()
@@ -398,29 +374,19 @@ class Engine:
         self._stale = True
 
     def fill_disk(self, broker: int, path: str | None) -> None:
-        self._lose_dir(broker, self.dir_paths[broker].index(path) if path else 0)
-
-    def free_disk(self, broker: int) -> None:
-        self._full_dirs[broker].clear()
-
-    def usable_bytes(self, broker: int, log_dir: int, used_bytes: float) -> int:
-        if log_dir in self._full_dirs[broker]:
-            return 0
-        return max(0, int(self.dir_bytes[broker][log_dir] - used_bytes))
+        self._lose_dir(broker, self.disks.paths[broker].index(path) if path else 0)
 
     def _notice_full_disks(self) -> None:
-        used = self.logs.used_bytes(self.dir_count)
+        used = self.logs.used_bytes(self.disks.count)
         for broker in sorted(self.alive):
-            for d, total in enumerate(self.dir_bytes[broker]):
+            for d, total in enumerate(self.disks.total_bytes[broker]):
                 full = used[self.logs.column[broker], d] >= total
-                if full and d not in self.offline_dirs[broker]:
+                if full and d not in self.disks.offline[broker]:
                     self._lose_dir(broker, d)
 
     def _lose_dir(self, broker: int, log_dir: int) -> None:
         """Take a log dir offline with its replicas; without any left the broker shuts down."""
-        self._full_dirs[broker].add(log_dir)
-        self.offline_dirs[broker].add(log_dir)
-        if len(self.offline_dirs[broker]) == len(self.dir_paths[broker]):
+        if not self.disks.lose(broker, log_dir):
             self.stop_broker(broker)
             return
         others = self.alive - {broker}

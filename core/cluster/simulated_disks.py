@@ -1,0 +1,70 @@
+"""The simulated brokers' log dirs: their room, which are offline, and replicas between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from core.cluster.simulated_spec import BrokerSpec
+
+BYTES_PER_S = 200e6
+"""How fast a broker copies between its log dirs when nothing throttles it."""
+
+
+@dataclass(slots=True)
+class DirMove:
+    """One replica on its way to another log dir of its broker."""
+
+    to: int
+    copied_bytes: float = 0.0
+
+
+class Disks:
+    """Every broker's log dirs, by broker id and index; `moves` by (partition row, broker)."""
+
+    def __init__(self, brokers: Iterable[BrokerSpec]) -> None:
+        self.paths = {b.id: tuple(path for path, _ in b.log_dirs) for b in brokers}
+        self.total_bytes = {b.id: tuple(size for _, size in b.log_dirs) for b in brokers}
+        self.count = max(len(paths) for paths in self.paths.values())
+        self.offline: dict[int, set[int]] = {b: set() for b in self.paths}
+        self.moves: dict[tuple[int, int], DirMove] = {}
+        self._full: dict[int, set[int]] = {b: set() for b in self.paths}
+        self._replicas = {b: [0] * len(paths) for b, paths in self.paths.items()}
+
+    def choose(self, broker: int) -> int:
+        """Return the log dir for a new replica: of those online the one with the fewest."""
+        counts = self._replicas[broker]
+        online = [d for d in range(len(counts)) if d not in self.offline[broker]]
+        chosen = min(online or [0], key=lambda d: counts[d])
+        counts[chosen] += 1
+        return chosen
+
+    def drop(self, row: int, broker: int, log_dir: int) -> None:
+        """Forget one replica."""
+        self._replicas[broker][log_dir] -= 1
+        self.moves.pop((row, broker), None)
+
+    def arrive(self, row: int, broker: int, before: int) -> int:
+        """End a move between log dirs and return where the replica is now."""
+        move = self.moves.pop((row, broker))
+        self._replicas[broker][before] -= 1
+        self._replicas[broker][move.to] += 1
+        return move.to
+
+    def usable_bytes(self, broker: int, log_dir: int, used_bytes: float) -> int:
+        if log_dir in self._full[broker]:
+            return 0
+        return max(0, int(self.total_bytes[broker][log_dir] - used_bytes))
+
+    def lose(self, broker: int, log_dir: int) -> bool:
+        """Take a full log dir offline; returns whether the broker has one left."""
+        self._full[broker].add(log_dir)
+        self.offline[broker].add(log_dir)
+        return len(self.offline[broker]) < len(self.paths[broker])
+
+    def free(self, broker: int) -> None:
+        """Make room; what is offline comes back with `restart`."""
+        self._full[broker].clear()
+
+    def restart(self, broker: int) -> None:
+        self.offline[broker] = set(self._full[broker])

@@ -5,12 +5,12 @@ A replica moves only within its own row, so all of it is which broker is underne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
-from core.plan.check import Finding, Severity, drop_finding
+from core.plan.findings import Finding, Severity
 from core.plan.plan import Plan
 
 
@@ -79,9 +79,10 @@ def lift(
     broker: int,
     *,
     by_mouse: bool = False,
-    check: Callable[..., Finding | None] = drop_finding,
 ) -> Carry | None:
     """Return the replicas of `partitions` on `broker`, lifted; None when it holds none of them."""
+    from core.plan.check import drop_finding
+
     sources: dict[TopicPartition, int] = {}
     leads: dict[TopicPartition, bool] = {}
     findings: dict[TopicPartition, dict[int, Finding]] = {}
@@ -92,7 +93,7 @@ def lift(
         sources[tp] = broker
         leads[tp] = target[0] == broker
         found = {
-            other.id: check(state, load, plan, tp, broker, other.id)
+            other.id: drop_finding(state, load, plan, tp, broker, other.id)
             for other in state.brokers
             if other.id != broker
         }

@@ -137,7 +137,7 @@ async def test_before_and_after_follow_the_column() -> None:
         panel = [line.split("│")[-1].split() for line in lines(pilot) if "│" in line]
         assert ["b1", "in", "7.0", "→", "3.0"] in panel
         assert ["b4", "in", "0", "→", "4.0"] in panel
-        assert ["t-0", "1→4", "10", "GB"] in panel
+        assert ["p0", "1→4", "10", "GB"] in panel
         assert any(words[:1] == ["time"] or "time" in words for words in panel)
         await press(pilot, "1")
         assert "plan  empty" in " ".join(text(pilot).split("─")[0:999]) or "empty" in text(pilot)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.message import Message
@@ -17,22 +18,22 @@ from textual.widget import Widget
 from core.cluster.state import TopicPartition
 from core.load.heat import Metric, partition_map
 from core.load.verdicts import Verdict, Weight, verdicts
-from core.plan.estimate import Estimate, estimate_at, rate_table
 from core.plan.impact import impact
 from core.plan.plan import Plan
-from core.plan.suggest import Suggestion, suggest_move
 from tui.actions import CARRY, MAP, actions_of, bindings_of
 from tui.carry import Carry, lift
 from tui.map_view import MapView, Model, Zoom, build_model
-from tui.screens.apply import open_apply
 from tui.screens.base import DashboardScreen
-from tui.screens.plan import export_plan
 from tui.session import Session
 from tui.widgets.canvas import Canvas
 from tui.widgets.inspector import cell_lines, cell_title
 from tui.widgets.map_page import ORDER_WORDS, Places, Scene, columns_of, draw_map, layout_of
 from tui.widgets.side_panel import Preview
 from tui.widgets.topic_rows import Brush, rack_names
+
+if TYPE_CHECKING:
+    from core.plan.estimate import Estimate
+    from core.plan.suggest import Suggestion
 
 REST_SECONDS = 0.12
 """How long the cursor must rest before what is slow to work out is worked out."""
@@ -257,6 +258,8 @@ class MapScreen(DashboardScreen):
             self._asked_rates = rates_key
 
             def rates() -> None:
+                from core.plan.estimate import rate_table
+
                 self.post_message(WorkedOut(rates_key, rates=rate_table(state, load, plan)))
 
             self.run_worker(rates, thread=True, exclusive=True, group="rates")
@@ -270,6 +273,9 @@ class MapScreen(DashboardScreen):
         rate, base = session.rate_bytes_per_s, session.plan
 
         def tip() -> None:
+            from core.plan.estimate import estimate_at
+            from core.plan.suggest import suggest_move
+
             found = suggest_move(state, load, base, metric=metric, broker=broker, topic=topic)
             estimate = None
             if found is not None and not found.only_leader:
@@ -653,9 +659,13 @@ class MapScreen(DashboardScreen):
         self.trimtab.draw()
 
     def action_export(self) -> None:
+        from tui.screens.plan import export_plan
+
         export_plan(self)
 
     def action_apply(self) -> None:
+        from tui.screens.apply import open_apply
+
         open_apply(self)
 
     def action_undo(self) -> None:

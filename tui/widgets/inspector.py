@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from core.load.heat import Metric, Role, partition_values, roles
-from core.plan.estimate import Estimate
-from core.plan.suggest import Suggestion
 from core.units import format_bytes, format_duration, format_rate
 from tui.map_view import Model
 from tui.theming import Glyphs
+
+if TYPE_CHECKING:
+    from core.plan.estimate import Estimate
+    from core.plan.suggest import Suggestion
 
 HOTTEST = 3
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from core.load.heat import Metric, Order
 from core.load.verdicts import Verdict
-from core.plan.check import Severity
-from core.plan.estimate import Estimate
+from core.plan.findings import Severity
 from core.plan.plan import Plan
-from core.plan.suggest import Suggestion
 from core.units import format_duration, format_rate
 from tui.carry import Carry
 from tui.map_view import Model, Zoom
@@ -47,6 +46,10 @@ from tui.widgets.topic_rows import (
 )
 from tui.widgets.totals import draw_rule, draw_totals, now_and_after, totals_lines
 from tui.widgets.verdict_strip import Placed, draw_verdicts
+
+if TYPE_CHECKING:
+    from core.plan.estimate import Estimate
+    from core.plan.suggest import Suggestion
 
 SIDE = 32
 WIDE_SIDE = 46

@@ -6,14 +6,13 @@ import math
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Float64
-from core.plan.check import Severity
-from core.plan.estimate import Estimate
-from core.plan.impact import Impact
+from core.plan.findings import Severity
 from core.plan.plan import Plan
 from core.units import format_bytes, format_duration
 from tui.carry import Carry
@@ -22,6 +21,10 @@ from tui.widgets.canvas import Row
 from tui.widgets.inspector import Sentence, Word, partition_lines
 from tui.widgets.numbers import scale_of
 from tui.widgets.topic_rows import Brush
+
+if TYPE_CHECKING:
+    from core.plan.estimate import Estimate
+    from core.plan.impact import Impact
 
 PLAN_LINES = 6
 
@@ -231,7 +234,8 @@ def draw_side(
     elif model.partition_row is not None:
         _draw_partition(panel, model, model.partition_row)
     _draw_changes(panel, model, brush, preview, carry)
-    _draw_plan(panel, model.state, preview)
+    shown = model.partitions.topic if model.partitions is not None else None
+    _draw_plan(panel, model.state, preview, shown)
     panel.title("throttle")
     for sentence, chosen in rate_lines(preview, brush):
         panel.write(sentence, on="cursor" if chosen else "background", marked=chosen)
@@ -292,14 +296,18 @@ def change_words(change: Change, brush: Brush) -> Sentence:
     )
 
 
-def _draw_plan(panel: Panel, state: ClusterState, preview: Preview) -> None:
+def _draw_plan(panel: Panel, state: ClusterState, preview: Preview, shown: str | None) -> None:
     plan = preview.plan
     panel.title("plan", plan_words(state, plan))
     arrow = panel.brush.glyphs.arrow
-    for move in plan.moves[:PLAN_LINES]:
+    # The topic that is being looked at first: that is where the plan is edited.
+    moves = sorted(plan.moves, key=lambda move: (move.tp.topic != shown, move.tp))
+    for move in moves[:PLAN_LINES]:
+        here = move.tp.topic == shown
+        name = f"p{move.tp.partition}" if here else short_name(move.tp)
         panel.write(
             (
-                Word(f"{short_name(move.tp):<13} "),
+                Word(f"{name:<13} "),
                 Word(f"{move_words(move.before, move.after, arrow):<7}", "yours"),
                 Word(f" {format_bytes(_bytes(state, move.tp)) if move.adding else '':>7}", "dim"),
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.style import Style
@@ -10,12 +11,14 @@ from rich.style import Style
 from core.load.heat import Int8, Metric, highest_ratio, levels
 from core.load.snapshot import Float64
 from core.load.verdicts import SKEW
-from core.plan.impact import Impact
 from tui.map_view import Model
 from tui.widgets.canvas import Row
 from tui.widgets.columns import Columns
 from tui.widgets.numbers import Scale, ratio, scale_of
 from tui.widgets.topic_rows import Brush
+
+if TYPE_CHECKING:
+    from core.plan.impact import Impact
 
 
 @dataclass(frozen=True, eq=False)

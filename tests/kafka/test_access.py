@@ -30,8 +30,8 @@ def address() -> Iterator[str]:
     node = sandbox.node(1)
     (port,) = free_ports(1)
     listeners = f"PLAINTEXT://{node.address},OUTSIDE://{HOST}:{port}"
-    for other in sandbox.nodes:
-        sandbox.kill(other.id)
+    for other in reversed(sandbox.nodes):
+        sandbox.stop(other.id)
         with other.properties.open("a") as file:
             file.write(AUTHORIZER)
     with node.properties.open("a") as file:

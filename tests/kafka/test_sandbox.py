@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from core.cluster.connection import ConnectionSettings
+from core.cluster.kafka import KafkaClient
 from core.cluster.sandbox.layout import Role
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
@@ -78,6 +79,17 @@ def test_a_killed_broker_starts_again_with_its_data(side: Sandbox) -> None:
     Sandbox.open(SIDE).start(7)
     fill(settings, {TopicPartition("kept", 0): 1_000})
     assert all(status.alive for status in Sandbox.open(SIDE).status())
+
+
+def test_the_cluster_is_described_while_its_controller_is_away(side: Sandbox) -> None:
+    client = KafkaClient(ConnectionSettings(side.bootstrap))
+    assert client.describe().controller == 100
+    side.kill(100)
+    state = client.describe()
+    assert state.controller is None
+    assert [broker.id for broker in state.brokers] == [7]
+    Sandbox.open(SIDE).start(100)
+    client.close()
 
 
 def test_what_a_crash_left_is_cleaned_by_the_next_up(side: Sandbox) -> None:

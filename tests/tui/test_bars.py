@@ -95,3 +95,11 @@ def test_without_colour_series_have_different_marks() -> None:
     series = (_series([1e6] * 13), _series([9e6] * 13, "out", Tone.LOOK))
     assert "•" in "".join(_chart(*series, plain=True))
     assert text_of(legend(series, plain=True)).split() == ["━", "in", "•", "out"]
+
+
+def test_a_chart_is_not_bound_to_the_terminals_size() -> None:
+    lines = chart_lines(
+        [_series([1e6] * 5)],
+        since=0, until=1500, unit="B/s", width=190, height=50, gap_seconds=450,
+    )  # fmt: skip
+    assert (len(lines), width_of(lines[0])) == (50, 190)

@@ -36,7 +36,10 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
     Dialog.-plain { background: transparent; }
     Dialog.-plain .dialog { border: solid $foreground; padding: 0 2; }
     Dialog.-plain Button:focus { text-style: bold reverse; }
-    Dialog.-plain Button:disabled { text-style: dim; }
+    Dialog.-plain .buttons Button.-textual-compact { border: none !important; }
+    Dialog.-plain .buttons Button.-textual-compact:disabled {
+        border: none !important; text-style: dim;
+    }
     Dialog.-plain Input { text-style: underline; }
     Dialog.-ascii .dialog { border: ascii $foreground; padding: 0 2; }
     """

@@ -63,6 +63,7 @@ def chart_lines(
     with _LOCK:
         plotext.clear_figure()
         plotext.theme("clear")
+        plotext.limit_size(False, False)
         plotext.plotsize(width, height)
         for i, one in enumerate(series):
             marker = _MARKERS[i % 2] if plain else _MARKERS[0]

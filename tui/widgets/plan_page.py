@@ -170,5 +170,7 @@ def _throttle(view: PlanView, study: Study, width: int, height: int) -> Lines:
 
 def _reasons(view: PlanView, study: Study, width: int, height: int) -> Lines:
     chosen = study.row_of(view.rate_bytes_per_s)
-    lines = reason_lines(study.table[chosen], study.crowds[chosen], width - 4, height)
+    lines = reason_lines(
+        study.table[chosen], study.crowds[chosen], width - 4, height, table_width=width
+    )
     return tuple((plain("  "), *line) for line in lines)

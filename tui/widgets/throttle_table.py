@@ -68,10 +68,15 @@ def throttle_lines(
     return (header, *rows)
 
 
-def reason_lines(estimate: Estimate, crowd: Crowded | None, width: int, height: int) -> Lines:
-    """Return in words what the chosen rate means: why never, who gets near its limit, doubts."""
+def reason_lines(
+    estimate: Estimate, crowd: Crowded | None, width: int, height: int, *, table_width: int
+) -> Lines:
+    """Return in words what the chosen rate means: why never, who gets near its limit, doubts.
+
+    The range is said here when the table has no room for it.
+    """
     said: list[tuple[str, Tone]] = []
-    if width < RANGE_FROM and (between := _range(estimate)):
+    if table_width < RANGE_FROM and (between := _range(estimate)):
         said.append((f"between {between.replace('–', 'and')}", Tone.DIM))
     if estimate.never is not None:
         said.append((f"never: {estimate.never}", Tone.ACT))

@@ -38,6 +38,9 @@ EVERY_BROKER = Resource(ResourceKind.BROKER, "")
 JUDGE = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 DEADLINE_SECONDS = 60
 
+# A quota averages over 12 s: a broker that took part in a move just before has most of a window's
+# worth of bytes free. Moves that must last are larger than that, or go to a broker at rest.
+
 
 class Cluster:
     """The sandbox, the command line on it with a home of its own, and the judge."""
@@ -239,9 +242,9 @@ def test_a_cancelled_run_puts_order_and_throttles_back(cluster: Cluster) -> None
 
 
 def test_a_run_goes_on_when_whoever_follows_it_is_killed(cluster: Cluster) -> None:
-    cluster.topic("run-d", [(1, 2)], 16)
+    cluster.topic("run-d", [(2, 1)], 16)
     before = cluster.throttles()
-    plan = cluster.plan({("run-d", 0): (1, 4)})
+    plan = cluster.plan({("run-d", 0): (2, 3)})
     follower = cluster.begin("apply", plan, "--throttle", "2MB/s", "--yes", "--json")
     assert follower.stdout is not None
     run = ""
@@ -277,11 +280,11 @@ def test_a_run_whose_process_died_says_what_it_left(cluster: Cluster) -> None:
 
 
 def test_two_runs_at_once_are_refused(cluster: Cluster) -> None:
-    cluster.topic("run-f", [(1, 2), (1, 2)], 4)
+    cluster.topic("run-f", [(1, 2), (1, 2)], 24)
     start = ("--throttle", "1MB/s", "--yes", "--json", "--detach")
     first = cluster.trimtab("apply", cluster.plan({("run-f", 0): (1, 4)}), *start)
     run = json.loads(first.stdout)["run"]
     second = cluster.trimtab("apply", cluster.plan({("run-f", 1): (1, 4)}), *start)
     assert second.returncode == ExitCode.REFUSED
     assert f"Run {run} is in progress" in second.stderr
-    assert cluster.trimtab("runs", "attach", run).returncode == ExitCode.DONE
+    assert cluster.trimtab("runs", "cancel", run, "--yes").returncode == ExitCode.DONE

@@ -23,10 +23,13 @@ def ls(context: Context, as_json: bool) -> None:
     """List runs, newest first; those of one cluster with -b or --cluster."""
     from core.cli.table import table
     from core.run.events import summary_document
-    from core.run.service import list_runs
+    from core.run.service import list_runs, unreadable
     from core.units import format_bytes, format_rate, format_time
 
-    found = [run for cluster_id in _clusters(context) for run in list_runs(cluster_id)]
+    clusters = _clusters(context)
+    found = [run for cluster_id in clusters for run in list_runs(cluster_id)]
+    for wrong in (wrong for cluster_id in clusters for wrong in unreadable(cluster_id)):
+        say(wrong)
     found.sort(key=lambda run: run.started_at, reverse=True)
     if as_json:
         emit([summary_document(run) for run in found])

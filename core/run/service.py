@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -148,15 +149,36 @@ def create_journal(
 def list_runs(cluster_id: str) -> tuple[RunSummary, ...]:
     """Return the runs of a cluster that this machine knows, newest first.
 
-    Journals that cannot be read are left out here; `find_run` says what is wrong with one.
+    Journals that cannot be read are left out: `unreadable` names them.
     """
     found = []
-    for path in _journals(cluster_id):
-        try:
-            found.append(summary(read_run(cluster_id, path.name.removesuffix(SUFFIX))))
-        except JournalError as error:
-            logging.getLogger(__name__).warning("%s", error)
+    for run in runs_named(cluster_id, ""):
+        with suppress(JournalError):
+            found.append(summary(read_run(cluster_id, run)))
     return tuple(sorted(found, key=lambda run: run.started_at, reverse=True))
+
+
+def unreadable(cluster_id: str) -> tuple[str, ...]:
+    """Return in words what is wrong with each journal that cannot be read."""
+    wrong = []
+    for run in runs_named(cluster_id, ""):
+        try:
+            read_run(cluster_id, run)
+        except JournalError as error:
+            wrong.append(error.title)
+    return tuple(wrong)
+
+
+def newest_run(cluster_id: str) -> str | None:
+    """Return the run whose journal was written to last; cheap enough to ask each second."""
+    written = {path: path.stat().st_mtime for path in _journals(cluster_id)}
+    for path in written:
+        log = path.with_name(f"{path.name}-wal")
+        if log.exists():
+            written[path] = max(written[path], log.stat().st_mtime)
+    if not written:
+        return None
+    return max(written, key=lambda path: written[path]).name.removesuffix(SUFFIX)
 
 
 def clusters_with_runs() -> tuple[str, ...]:
@@ -182,13 +204,16 @@ def find_run(cluster_id: str, name: str) -> str:
 
 
 def unended(cluster_id: str) -> tuple[Known, ...]:
-    """Return the runs of a cluster that have not ended, and whether their processes live."""
+    """Return the runs of a cluster that have not ended, and whether their processes live.
+
+    Journals that cannot be read are left out: `unreadable` names them.
+    """
     found = []
     for path in _journals(cluster_id):
-        with Journal.open(path) as journal:
+        with suppress(JournalError), Journal.open(path) as journal:
             history = History.fold(journal.records())
-        if history.ended is None:
-            found.append(Known(history, process.alive(history.pid, history.pid_started)))
+            if history.ended is None:
+                found.append(Known(history, process.alive(history.pid, history.pid_started)))
     return tuple(found)
 
 

@@ -23,6 +23,7 @@ from core.errors import ExitCode
 from core.load.simulated import start_simulator
 from core.plan.plan import Plan
 from core.plan.reassignment import dump
+from core.run.service import newest_run
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 SPEED = 30.0
@@ -136,6 +137,7 @@ def test_apply_tells_events_and_exits_as_the_run_ends(here: Here) -> None:
     validate("runs-ls", json.loads(out))
     assert [entry["run"] for entry in json.loads(out)] == [run]
     assert here("runs", "attach", run)[0] == ExitCode.DONE
+    assert newest_run(here.state().cluster_id) == run
     assert run in here("runs", "ls")[1]
     assert "done: 2 of 2 partitions" in here("runs", "show", run[:8])[1]
 
@@ -250,6 +252,17 @@ def test_a_plan_file_that_is_none_starts_nothing(here: Here, text: str, says: st
     assert "Traceback" not in err
 
 
+def test_no_run_starts_where_no_journal_can_be_written(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here.home / "file").write_text("")
+    monkeypatch.setenv("TRIMTAB_HOME", str(here.home / "file"))
+    code, _, err = here("apply", here.plan(), *FAST)
+    assert code == ExitCode.FAILED
+    assert "journal cannot be made" in err
+    assert not here.client.reassignments()
+
+
 def test_a_run_that_is_not_there(here: Here) -> None:
     code, _, err = here("runs", "show", "0101-000000")
     assert code == ExitCode.USAGE
@@ -263,3 +276,7 @@ def test_a_damaged_journal_is_one_clear_message(here: Here) -> None:
     code, _, err = here("runs", "show", "0101-000000")
     assert code == ExitCode.FAILED
     assert "damaged" in err
+    for command in (("runs", "ls"), ("throttles", "ls")):
+        code, _, err = here(*command)
+        assert code == ExitCode.DONE
+        assert "damaged" in err

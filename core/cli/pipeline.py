@@ -59,7 +59,7 @@ def once(context: Context, root: Path | None, cluster_id: str | None, as_json: b
     """Publish a snapshot of what has been collected, and end."""
     root = root or paths.load_root()
     cluster_id = cluster_of(context, root, cluster_id)
-    with _job(root, cluster_id, _teller(as_json=False), one_shot=True) as job:
+    with _job(root, cluster_id, _teller(as_json=False), quick=True) as job:
         job.once()
     if as_json:
         emit(status_document(root, cluster_id))
@@ -175,7 +175,7 @@ def _teller(as_json: bool) -> Any:
 
 
 @contextmanager
-def _job(root: Path, cluster_id: str, tell: Any, *, one_shot: bool = False) -> Iterator[Job]:
+def _job(root: Path, cluster_id: str, tell: Any, *, quick: bool = False) -> Iterator[Job]:
     """Hold the cluster's lease and a Spark session around a job."""
     from core.clock import SystemClock
     from core.load import files, layout
@@ -187,7 +187,7 @@ def _job(root: Path, cluster_id: str, tell: Any, *, one_shot: bool = False) -> I
                 "Another pipeline publishes this cluster's load from this machine.",
                 next="Leave it to that one, or stop it first (`trimtab pipeline status`).",
             )
-        session = open_session(one_shot=one_shot)
+        session = open_session(quick=quick)
         try:
             from core.pipeline.job import Job
 

@@ -18,7 +18,9 @@ from core.load.readers import Heartbeat
 from core.process import Process, spawn
 
 INTERVAL_SECONDS = 10.0
-TRIGGER_SECONDS = 5.0
+TRIGGER_SECONDS = 15.0
+FIRST_TRIGGER_SECONDS = 2.0
+"""Until there are rates of a few polls."""
 ROLES = ("collector", "pipeline")
 STOP_SECONDS = 45.0
 
@@ -71,7 +73,8 @@ def start_load(
         _spawn("core.load.service", "collector", cluster_id, [*place, *words])
     if not files.is_leased(layout.lock(root, cluster_id, "pipeline")):
         layout.trouble(root, cluster_id).unlink(missing_ok=True)
-        words = ["--trigger", str(trigger_seconds)]
+        first = str(min(FIRST_TRIGGER_SECONDS, trigger_seconds))
+        words = ["--trigger", str(trigger_seconds), "--first-trigger", first]
         _spawn("core.pipeline.service", "pipeline", cluster_id, [*place, *words])
     return Reader(cluster_id, root, heartbeat)
 

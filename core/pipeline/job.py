@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 0.5
 STOP_SECONDS = 30.0
+FIRST_BATCHES = 3
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -67,6 +68,7 @@ class Job:
         self._publisher = Publisher(spark, root, cluster_id, claim_epoch(root, cluster_id))
         self._trouble: TrimtabError | None = None
         self._tidied: set[str] = set()
+        self._processed = 0
 
     def process(self, rows: DataFrame, number: int) -> None:
         """Take one batch from samples to snapshot; for the same number again the same comes out."""
@@ -88,6 +90,7 @@ class Job:
         manifest = None
         if newest is not None:
             manifest = self._publisher.publish(number, newest, self._clock.now(), self._counts())
+        self._processed += 1
         self._tell(Published(batch, manifest))
         self._tidy(key, newest)
 
@@ -171,25 +174,39 @@ class Job:
         """Process what is in the spool and return."""
         self._guarded(lambda: self._start(None).awaitTermination())
 
-    def run(self, trigger_seconds: float, keep_on: Callable[[], bool]) -> None:
-        """Process batches as segments come, until `keep_on` says no; the batch at work ends."""
+    def run(
+        self,
+        trigger_seconds: float,
+        keep_on: Callable[[], bool],
+        *,
+        first_seconds: float | None = None,
+    ) -> None:
+        """Process batches as segments come, until `keep_on` says no; the batch at work ends.
+
+        The first few batches are looked for each `first_seconds`, so that first rates come soon.
+        """
 
         def until_told() -> None:
-            query = self._start(trigger_seconds)
-            try:
-                while keep_on() and not query.awaitTermination(QUIET_SECONDS):
-                    pass
-            finally:
-                deadline = time.monotonic() + STOP_SECONDS
-                while (
-                    query.isActive
-                    and query.status["isTriggerActive"]
-                    and time.monotonic() < deadline
-                ):
-                    query.awaitTermination(0.05)
-                query.stop()
+            if first_seconds is not None:
+                self._follow(first_seconds, lambda: keep_on() and self._processed < FIRST_BATCHES)
+            self._follow(trigger_seconds, keep_on)
 
         self._guarded(until_told)
+
+    def _follow(self, trigger_seconds: float, keep_on: Callable[[], bool]) -> None:
+        if not keep_on():
+            return
+        query = self._start(trigger_seconds)
+        try:
+            while keep_on() and not query.awaitTermination(QUIET_SECONDS):
+                pass
+        finally:
+            deadline = time.monotonic() + STOP_SECONDS
+            while query.isActive and query.status["isTriggerActive"]:
+                if time.monotonic() > deadline:
+                    break
+                query.awaitTermination(0.05)
+            query.stop()
 
     def _start(self, trigger_seconds: float | None) -> Any:
         spool.admit_all(self._root, self._cluster_id)

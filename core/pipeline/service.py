@@ -25,6 +25,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--cluster-id", required=True)
     parser.add_argument("--root", type=Path, required=True)
     parser.add_argument("--trigger", type=float, required=True)
+    parser.add_argument("--first-trigger", type=float, required=True)
     given = parser.parse_args(argv)
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s"
@@ -49,12 +50,17 @@ def _run(given: argparse.Namespace) -> None:
     readers = Readers(given.root, given.cluster_id)
     from core.pipeline.session import open_session
 
-    session = open_session()
+    # This process serves a dashboard: first rates soon, and cores left to the rest of the machine.
+    session = open_session(quick=True)
     try:
         from core.pipeline.job import Job
 
         job = Job(session.spark, given.root, given.cluster_id, SystemClock(), _note)
-        job.run(given.trigger, lambda: not told.is_set() and not readers.gone())
+        job.run(
+            given.trigger,
+            lambda: not told.is_set() and not readers.gone(),
+            first_seconds=given.first_trigger,
+        )
     finally:
         session.stop()
 

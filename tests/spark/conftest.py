@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = open_session(cores=1, one_shot=True)
+    session = open_session(cores=1, quick=True)
     yield session.spark
     session.stop()
     gc.collect()

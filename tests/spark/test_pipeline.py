@@ -289,7 +289,7 @@ def killing(work):
     return replacement
 
 setattr(Publisher, sys.argv[1], killing(getattr(Publisher, sys.argv[1])))
-session = open_session(cores=1, one_shot=True)
+session = open_session(cores=1, quick=True)
 Job(session.spark, Path(sys.argv[2]), CLUSTER, StillClock(START + timedelta(hours=8))).once()
 """
 

@@ -198,6 +198,13 @@ class MovesScreen(DashboardScreen):
     def on_moves_screen_said(self, message: Said) -> None:
         self.say(message.text, message.role)
 
+    def copy_text(self) -> str | None:
+        """Return the command that follows, or shows, the run on the screen."""
+        run = self.shown
+        if run is None:
+            return None
+        return f"trimtab runs {'show' if run.state.ended else 'attach'} {run.run}"
+
     # -- cancelling ------------------------------------------------------------------------------
 
     def action_cancel_run(self) -> None:

@@ -226,7 +226,7 @@ def _columns(width: int) -> _Columns:
     if width >= 160:
         return _Columns(32, 14, 60, 15, 10, 10, width - 147)
     if width >= 110:
-        return _Columns(20, 10, 30, 15, 9, 9, width - 99)
+        return _Columns(20, 10, 25, 15, 9, 9, width - 94)
     progress = max(width - 67, 4)
     return _Columns(17, 7, progress, 11, 9, 0, 17)
 
@@ -239,5 +239,7 @@ def _bar_tone(state: MoveState) -> Tone:
             return Tone.ACT
         case MoveState.DONE:
             return Tone.FINE
+        case MoveState.CANCELLED:
+            return Tone.DIM
         case _:
             return Tone.YOURS

@@ -1,0 +1,154 @@
+"""Who holds the load of a cluster on this host, and when nobody needs it any more."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_snapshot import make_snapshot
+
+from core.cli.main import run
+from core.cluster.connect import Address
+from core.load import background, files, layout, published
+from core.load.readers import SILENT_SECONDS, Heartbeat, Readers
+from core.process import Process
+
+HOLD = """
+import sys
+from pathlib import Path
+from core.load import files
+with files.lease(Path(sys.argv[1])) as ours:
+    print(ours, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_of_two_processes_one_gets_the_lease_and_is_known_by_pid(tmp_path: Path) -> None:
+    path = layout.lock(tmp_path, "c", "collector")
+    assert background.holder(tmp_path, "c", "collector") is None
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as first:
+        assert first.stdout is not None
+        assert first.stdin is not None
+        assert first.stdout.readline().strip() == "True"
+        with files.lease(path) as ours:
+            assert not ours
+        assert background.holder(tmp_path, "c", "collector") == Process.of(first.pid)
+        first.stdin.close()
+        first.wait(30)
+    assert background.holder(tmp_path, "c", "collector") is None
+    with files.lease(path) as ours:
+        assert ours
+
+
+def test_a_pair_outlives_its_last_reader_by_the_grace_time_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("core.load.readers.time.monotonic", lambda: now)
+    beat = Heartbeat(tmp_path, "c")
+    readers = Readers(tmp_path, "c", grace_seconds=60)
+    now += 3600
+    assert not readers.gone()
+    beat.close()
+    now += 59
+    assert not readers.gone()
+    now += 2
+    assert readers.gone()
+
+
+def test_a_reader_that_was_killed_or_hangs_counts_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("core.load.readers.time.monotonic", lambda: now)
+    folder = layout.readers(tmp_path, "c")
+    folder.mkdir(parents=True)
+    dead = folder / "1-dead.beat"
+    dead.touch()
+    written = dead.stat().st_mtime
+    os.utime(dead, (written, written - 2 * SILENT_SECONDS))
+    readers = Readers(tmp_path, "c", grace_seconds=60)
+    now += 61
+    assert readers.gone()
+
+
+def test_a_simulated_cluster_needs_no_pair(tmp_path: Path) -> None:
+    assert background.start_load(Address("sim:/nowhere"), root=tmp_path) is None
+    assert not layout.readers(tmp_path, "c").exists()
+
+
+def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = run(lambda _: None, list(words))
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_the_snapshot_commands_list_and_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published.write_snapshot(tmp_path, make_snapshot("0001-1"))
+    published.write_snapshot(tmp_path, make_snapshot("0001-2"))
+    place = ("--snapshots", str(tmp_path))
+    code, out, _ = command(capsys, *place, "snapshot", "ls", "--json")
+    assert code == 0
+    assert [line["snapshot_id"] for line in json.loads(out)] == ["0001-2", "0001-1"]
+    code, out, _ = command(capsys, *place, "snapshot", "show")
+    assert code == 0
+    assert "0001-2" in out
+    assert "örders-1" in out
+    assert "10 read, 7 accepted, 1 duplicate, 2 late, quarantined: 2 negative" in out
+    code, out, _ = command(capsys, *place, "snapshot", "show", "0001-1", "--json")
+    assert json.loads(out)["format"] == "trimtab.snapshot/1"
+    code, _, err = command(capsys, *place, "snapshot", "show", "nope")
+    assert code == 2
+    assert "There is no snapshot nope" in err
+
+
+def test_a_snapshot_of_a_higher_format_is_one_line_and_exit_code_two(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published.write_snapshot(tmp_path, make_snapshot())
+    layout.current(tmp_path, "abc-DEF_1").write_text('{"format": "trimtab.snapshot/9"}')
+    code, out, err = command(capsys, "--snapshots", str(tmp_path), "snapshot", "show")
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert "trimtab.snapshot/9" in err
+
+
+def test_pipeline_status_tells_what_runs_and_what_was_published(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = command(capsys, "pipeline", "status", "--root", str(tmp_path))
+    assert code == 2
+    assert "collect" in err
+    published.write_snapshot(tmp_path, make_snapshot())
+    files.write_text(layout.trouble(tmp_path, "abc-DEF_1"), "Java is missing.\n")
+    code, out, _ = command(capsys, "pipeline", "status", "--root", str(tmp_path), "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["pipeline_pid"] is None
+    assert document["trouble"] == "Java is missing."
+    assert document["counts"]["quarantined"] == {"negative": 2}
+
+
+@pytest.mark.parametrize("words", [["pipeline", "once"], ["pipeline", "run"]])
+def test_without_pyspark_one_sentence_names_the_extra(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    code, _, err = command(capsys, *words, "--root", str(tmp_path), "--cluster-id", "c")
+    assert code == 1
+    assert "pip install 'trimtab[pipeline]'" in err
+    assert len(err.splitlines()) == 2

@@ -235,6 +235,15 @@ class ClusterState:
     def _topic_start(self) -> Int64:
         return np.searchsorted(self.topic_of, np.arange(len(self.topics) + 1)).astype(np.int64)
 
+    @cached_property
+    def _partition_keys(self) -> Int64:
+        """Return topic index and partition number as one integer for each row, ascending."""
+        return (self.topic_of.astype(np.int64) << 32) | self.partition
+
+    def _key(self, topic: str, partition: int) -> int:
+        index = self.topic_index.get(topic)
+        return -1 if index is None else (index << 32) | partition
+
     def topic(self, name: str) -> Topic | None:
         index = self.topic_index.get(name)
         return None if index is None else self.topics[index]
@@ -327,33 +336,24 @@ class ClusterState:
         dirs of one broker) do not count as the replica's size.
         """
         size, lag, place = self.size_bytes.copy(), self.lag.copy(), self.log_dir.copy()
-        paths = list(self.log_dir_paths)
-        path_index = {path: i for i, path in enumerate(paths)}
+        paths = {path: i for i, path in enumerate(self.log_dir_paths)}
         dirs: dict[int, tuple[LogDir, ...]] = {}
-        order = np.lexsort((self.replica_broker, self.partition_of_replica))
-        keys = (self.partition_of_replica[order].astype(np.int64) << 32) | self.replica_broker[
-            order
-        ].astype(np.int64)
         for answer in logs:
             if answer.error is not None:
                 continue
             dirs[answer.broker] = answer.log_dirs
-            mine = self.replica_broker == answer.broker
-            size[mine], lag[mine], place[mine] = UNKNOWN, UNKNOWN, UNKNOWN
-            for log in answer.replicas:
-                row = self.find(TopicPartition(log.topic, log.partition))
-                if row is None or log.future:
-                    continue
-                key = (row << 32) | answer.broker
-                at = int(np.searchsorted(keys, key))
-                if at == len(keys) or keys[at] != key:
-                    continue
-                if log.log_dir not in path_index:
-                    path_index[log.log_dir] = len(paths)
-                    paths.append(log.log_dir)
-                replica = order[at]
-                size[replica], lag[replica] = log.size_bytes, log.lag
-                place[replica] = path_index[log.log_dir]
+            hosted = np.flatnonzero(self.replica_broker == answer.broker)
+            size[hosted], lag[hosted], place[hosted] = UNKNOWN, UNKNOWN, UNKNOWN
+            logged = [log for log in answer.replicas if not log.future]
+            at, found = _positions(
+                self._partition_keys[self.partition_of_replica[hosted]],
+                np.fromiter((self._key(log.topic, log.partition) for log in logged), np.int64),
+            )
+            replicas = hosted[at[found]]
+            known = [log for log, there in zip(logged, found.tolist(), strict=True) if there]
+            size[replicas] = [log.size_bytes for log in known]
+            lag[replicas] = [log.lag for log in known]
+            place[replicas] = [paths.setdefault(log.log_dir, len(paths)) for log in known]
         return replace(
             self,
             brokers=tuple(
@@ -371,3 +371,10 @@ class ClusterState:
 
     def with_brokers(self, brokers: Sequence[Broker]) -> ClusterState:
         return replace(self, brokers=tuple(sorted(brokers, key=lambda broker: broker.id)))
+
+
+def _positions(ascending: Int64, wanted: Int64) -> tuple[Int64, Bool]:
+    """Return where each wanted value stands in `ascending`, and whether it is there at all."""
+    at = np.minimum(np.searchsorted(ascending, wanted), max(len(ascending) - 1, 0))
+    found = ascending[at] == wanted if len(ascending) else np.zeros(len(wanted), np.bool_)
+    return at.astype(np.int64), found

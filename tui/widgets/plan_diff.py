@@ -120,27 +120,22 @@ def diff_lines(
     state: ClusterState, plan: Plan, cursor: int, width: int, height: int, *, focused: bool
 ) -> Lines:
     """Return the moves under their topics, as many as fit `height`, the cursor's among them."""
-    rows: list[tuple[int | None, Line]] = []
-    topic, at_cursor = None, 0
-    arrow = max((sum(len(str(b)) + 2 for b in move.before) - 1 for move in plan), default=0)
+    rows: list[int | str] = []
     for index, move in enumerate(plan):
-        if move.tp.topic != topic:
-            topic = move.tp.topic
-            rows.append((None, _topic_line(state, plan, topic, width)))
-        if index == cursor:
-            at_cursor = len(rows)
-        rows.append(
-            (index, _move_line(state, move, width, arrow, selected=index == cursor and focused))
-        )
+        if index == 0 or plan.moves[index - 1].tp.topic != move.tp.topic:
+            rows.append(move.tp.topic)
+        rows.append(index)
+    arrow = max((sum(len(str(b)) + 2 for b in move.before) - 1 for move in plan), default=0)
     shown = []
-    for i in window(len(rows), height, at_cursor):
-        index_of, line = rows[i]
-        if index_of is None:
-            shown.append(fit(line, width))
-        elif index_of == cursor and focused:
-            shown.append(highlighted(line, width, MoveHit(index_of)))
-        else:
-            shown.append(hitting(fit(line, width), MoveHit(index_of)))
+    for i in window(len(rows), height, rows.index(cursor) if cursor in rows else 0):
+        row = rows[i]
+        if isinstance(row, str):
+            shown.append(fit(_topic_line(state, plan, row, width), width))
+            continue
+        selected = row == cursor and focused
+        line = _move_line(state, plan.moves[row], width, arrow, selected=selected)
+        hit = MoveHit(row)
+        shown.append(highlighted(line, width, hit) if selected else hitting(fit(line, width), hit))
     return tuple(shown)
 
 
@@ -151,7 +146,7 @@ def _topic_line(state: ClusterState, plan: Plan, topic: str, width: int) -> Line
     amount = "size unknown" if None in sizes and not known else format_bytes(known)
     return (
         plain("  "),
-        Span(topic, Tone.PLAIN),
+        plain(topic),
         dim(f"  {many(len(moves), 'move')}" + (f" · {amount}" if known or None in sizes else "")),
     )
 

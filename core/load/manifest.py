@@ -100,18 +100,20 @@ class Manifest:
                 published_at=parse_time(document["published_at"]),
                 window_end=parse_time(document["window_end"]),
                 metadata_hash=document.get("metadata_hash"),
-                files=tuple(_row(DataFile, row) for row in document["files"]),
-                brokers=tuple(_row(BrokerLoad, row) for row in document["brokers"]),
-                hot_partitions=tuple(_row(HotPartition, row) for row in document["hot_partitions"]),
+                files=tuple(known_fields(DataFile, row) for row in document["files"]),
+                brokers=tuple(known_fields(BrokerLoad, row) for row in document["brokers"]),
+                hot_partitions=tuple(
+                    known_fields(HotPartition, row) for row in document["hot_partitions"]
+                ),
                 topic_skew=document["topic_skew"],
-                skew={name: _row(Skew, row) for name, row in document["skew"].items()},
-                counts=_row(Counts, counts),
+                skew={name: known_fields(Skew, row) for name, row in document["skew"].items()},
+                counts=known_fields(Counts, counts),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DocumentError(f"{path} is damaged: {error!r}.") from error
 
 
-def _row(kind: Any, row: Mapping[str, Any]) -> Any:
+def known_fields(kind: Any, row: Mapping[str, Any]) -> Any:
     """Return the dataclass `kind` from `row`; keys that a later version added are ignored."""
     return kind(**{name: row[name] for name in kind.__slots__ if name in row})
 

@@ -28,6 +28,7 @@ from core.load.manifest import (
     HotPartition,
     Manifest,
     Skew,
+    known_fields,
     read_manifest,
     snapshot_ids,
 )
@@ -202,7 +203,7 @@ def read_columns(path: Path) -> LoadSnapshot:
             growth_bytes_per_s=columns.to_numpy(table["growth_bytes_per_s"]),
             quality=columns.to_numpy(table["quality"]),
             method=columns.to_numpy(table["method"]),
-            brokers=tuple(BrokerLoad(**row) for row in json.loads(head["brokers"])),
+            brokers=tuple(known_fields(BrokerLoad, row) for row in json.loads(head["brokers"])),
             metadata_hash=head["metadata_hash"] or None,
             leader=columns.to_numpy(table["leader"]) if "leader" in names else None,
         )

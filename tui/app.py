@@ -75,6 +75,7 @@ class TrimtabApp(App[int]):
         ascii_only: bool = False,
         user_keys: Mapping[str, str] | None = None,
         few_colors: bool = False,
+        mouse: bool = True,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         plain = terminal.no_color()
@@ -91,7 +92,7 @@ class TrimtabApp(App[int]):
         self._palette = choose_palette(self._palettes, theme)
         self._plain = plain
         self._age_timer: Timer | None = None
-        self._mouse_on = True
+        self._mouse_on = mouse
 
     @property
     def palette(self) -> Palette:
@@ -202,6 +203,10 @@ class TrimtabApp(App[int]):
     def action_refresh_now(self) -> None:
         if self.feed is not None:
             self.feed.refresh()
+        driver = self._driver
+        if self._mouse_on and isinstance(driver, LinuxDriver):
+            # A multiplexer that was attached anew may have forgotten that we want the mouse.
+            driver._enable_mouse_support()
         self.screen.refresh()
         self.draw()
 
@@ -321,6 +326,7 @@ def run_dashboard(context: Context, feed: Feed) -> None:
         ascii_only=context.ascii_only,
         user_keys=settings.keys,
         few_colors=terminal.few_colors(),
+        mouse=context.mouse,
     )
     app.run(mouse=context.mouse)
     if app.failure is not None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 from textual.pilot import Pilot
@@ -85,6 +87,13 @@ def the_map(pilot: Pilot[int]) -> MapScreen:
     screen = pilot.app.screen
     assert isinstance(screen, MapScreen)
     return screen
+
+
+def look(pilot: Pilot[int], **changes: Any) -> None:
+    """Put the cursor somewhere at once."""
+    screen = the_map(pilot)
+    screen.view = replace(screen.view, **changes)
+    screen.show(screen.session)
 
 
 def session(pilot: Pilot[int]) -> Session:

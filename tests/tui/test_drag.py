@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from clusters import cluster, load_of, tp
 from maps import (
     SIZES,
     column_of,
     lines,
+    look,
     map_of,
     mouse_down,
     mouse_over,
@@ -48,9 +47,7 @@ def plan(pilot: Pilot[int]) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]
 async def grab(pilot: Pilot[int], broker: int = 1) -> None:
     """Zoom in and pick p0's replica up with the keyboard."""
     await press(pilot, "enter")
-    screen = the_map(pilot)
-    screen.view = replace(screen.view, broker=broker, cursor_partition=0)
-    screen.show(session(pilot))
+    look(pilot, broker=broker, cursor_partition=0)
     await press(pilot, "space")
 
 
@@ -198,9 +195,7 @@ async def test_marked_rows_are_carried_together() -> None:
     async with map_of(picture=picture()) as pilot:
         await press(pilot, "enter")
         screen = the_map(pilot)
-        screen.view = replace(screen.view, broker=1, marked=frozenset({tp("t-1"), tp("t-2")}))
-        screen.view = replace(screen.view, cursor_partition=0)
-        screen.show(session(pilot))
+        look(pilot, broker=1, cursor_partition=0, marked=frozenset({tp("t-1"), tp("t-2")}))
         await press(pilot, "space", "4", "enter")
         assert plan(pilot) == {
             "t-0": ((1, 2, 3), (4, 2, 3)),
@@ -233,9 +228,7 @@ async def test_a_planned_replica_is_shown_and_can_be_carried_back() -> None:
 async def test_prefer_leader_moves_no_data() -> None:
     async with map_of(picture=picture()) as pilot:
         await press(pilot, "enter")
-        screen = the_map(pilot)
-        screen.view = replace(screen.view, broker=3, cursor_partition=0)
-        screen.show(session(pilot))
+        look(pilot, broker=3, cursor_partition=0)
         await press(pilot, "L")
         assert plan(pilot) == {"t-0": ((1, 2, 3), (3, 1, 2))}
         assert "no data to move" in text(pilot)

@@ -13,6 +13,7 @@ from maps import (
     column_of,
     demo_picture,
     lines,
+    look,
     map_of,
     press,
     rested,
@@ -87,7 +88,7 @@ async def test_many_brokers_get_narrow_columns_and_then_scroll(
 ) -> None:
     async with map_of(size, picture=demo_picture(brokers)) as pilot:
         screen = the_map(pilot)
-        screen.view = replace(screen.view, broker=brokers - 2)
+        look(pilot, broker=brokers - 2)
         await press(pilot, "l", "l", "l")
         assert screen.model.broker == brokers
         assert column_of(pilot, brokers) < size[0]
@@ -115,7 +116,7 @@ async def test_keys_move_the_cursor_and_the_edges_hold() -> None:
         await press(pilot, "G")
         assert screen.model.cursor == len(screen.model.rows) - 1
         assert row_of(pilot, screen.model.topic)
-        screen.view = replace(screen.view, broker=2)
+        look(pilot, broker=2)
         await press(pilot, "h", "h", "h")
         assert screen.model.broker == 1
         await press(pilot, "l")
@@ -206,8 +207,7 @@ async def test_metric_and_order_go_round() -> None:
 @pytest.mark.parametrize("metric", list(Metric))
 async def test_every_metric_draws_in_both_colourings(metric: Metric) -> None:
     async with map_of((80, 24)) as pilot:
-        screen = the_map(pilot)
-        screen.view = replace(screen.view, metric=metric, metric_chosen=True)
+        look(pilot, metric=metric, metric_chosen=True)
         await press(pilot, "c")
         assert metric.value in text(pilot)
         assert "little" not in text(pilot)

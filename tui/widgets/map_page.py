@@ -207,7 +207,8 @@ def _draw_head(scene: Scene, rows: Sequence[Row], brush: Brush) -> None:
         draw_racks(rows[1], model, columns, brush)
     row = rows[scene.layout.rows_at - 1]
     metric = model.view.metric
-    value = f"{metric.value}/s" if metric.unit == "B/s" else metric.value
+    short = {Metric.LEADERS: "leads", Metric.REPLICAS: "repl."}
+    value = f"{metric.value}/s" if metric.unit == "B/s" else short.get(metric, metric.value)
     draw_heads(row, model, columns, brush, value)
     if model.partitions is not None:
         if columns.has_skew:

@@ -26,8 +26,8 @@ WORTH = 0.01
 class Suggestion:
     """One edit of a plan with what it does to the broker it is for.
 
-    `source` equals `destination` never; with `only_leader` no data moves: `destination` holds a
-    replica already and becomes preferred leader.
+    With `only_leader` no data moves: `destination` holds a replica already and becomes preferred
+    leader. `before` and `after` are the source's totals in the metric's unit.
     """
 
     tp: TopicPartition

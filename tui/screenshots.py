@@ -46,8 +46,8 @@ SHOTS = (
 
 async def render(shot: Shot) -> str:
     """Return one picture as SVG."""
-    from core.cluster.simulated import SimulatedCluster
-    from core.cluster.simulated_demo import demo_spec
+    from core.cluster.simulation.cluster import SimulatedCluster
+    from core.cluster.simulation.demo import demo_spec
     from core.cluster.state import TopicPartition
     from core.load.snapshot import Float64, Load, Source
     from tui.app import Seen, TrimtabApp

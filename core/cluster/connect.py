@@ -41,7 +41,7 @@ def connect(address: Address) -> Connection:
     Raises UnreachableError when nothing answers, DocumentError for a bad properties file.
     """
     if address.simulated:
-        from core.cluster.simulator import SimulatorClient
+        from core.cluster.simulation.client import SimulatorClient
 
         simulator = SimulatorClient(Path(address.bootstrap.removeprefix(SIMULATOR_PREFIX)))
         return Connection(simulator, simulator.clock, address)

@@ -22,7 +22,8 @@ from pathlib import Path
 
 from core import paths
 from core.cluster.connect import SIMULATOR_PREFIX, Address
-from core.cluster.simulated import SimulatedCluster, demo_spec
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.simulation.demo import demo_spec
 from core.errors import TrimtabError, UnreachableError, UsageError
 
 PUBLISH_SECONDS = 15.0
@@ -128,7 +129,7 @@ def _socket_folder() -> Path:
 def main(argv: list[str] | None = None) -> int:
     """Be the simulator until the owner is gone, a client says so, or a signal comes."""
     # Only the process itself publishes; who starts one needs none of this.
-    from core.cluster.simulator_server import SimulatorServer
+    from core.cluster.simulation.server import SimulatorServer
 
     arguments = _arguments(argv)
     spec = demo_spec(

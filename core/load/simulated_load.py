@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from core.cluster.simulated import SimulatedCluster
+from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.load import windows
 from core.load.snapshot import BrokerLoad, Float64, LoadSnapshot, Quality, Source

@@ -60,8 +60,8 @@ def child() -> None:
 
     import numpy as np
 
-    from core.cluster.simulated import SimulatedCluster
-    from core.cluster.simulated_demo import demo_spec
+    from core.cluster.simulation.cluster import SimulatedCluster
+    from core.cluster.simulation.demo import demo_spec
     from core.load.snapshot import Load, Source
     from tui.app import TrimtabApp
     from tui.feed import Deliver, Event, PictureSeen

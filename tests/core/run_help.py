@@ -18,7 +18,8 @@ from core.cluster.client import (
     Resource,
 )
 from core.cluster.connect import Address
-from core.cluster.simulated import SimulatedCluster, small_spec
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.simulation.spec import small_spec
 from core.cluster.state import TopicPartition
 from core.errors import UnreachableError
 from core.plan.plan import Move, Plan

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from core.cluster.client import OffsetAt
-from core.cluster.simulated import SimulatedCluster, small_spec
-from core.cluster.simulated_spec import GroupSpec
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.simulation.spec import GroupSpec, small_spec
 from core.cluster.state import TopicPartition
 from core.errors import TrimtabError, UnreachableError
 from core.load import layout, locate, spool

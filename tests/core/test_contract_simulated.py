@@ -18,10 +18,10 @@ from contract import (
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient
-from core.cluster.simulated import SimulatedCluster, small_spec
-from core.cluster.simulated_spec import ClusterSpec, GroupSpec
-from core.cluster.simulator import SimulatorClient
-from core.cluster.simulator_server import SimulatorServer
+from core.cluster.simulation.client import SimulatorClient
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.simulation.server import SimulatorServer
+from core.cluster.simulation.spec import ClusterSpec, GroupSpec, small_spec
 from core.cluster.state import TopicPartition
 
 SPEED = 50.0

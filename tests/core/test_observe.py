@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from core.cluster.observe import Observer, observe
-from core.cluster.simulated import SimulatedCluster, small_spec
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.simulation.spec import small_spec
 from core.cluster.state import UNKNOWN, BrokerLogs, ClusterState, TopicPartition
 from core.errors import UnreachableError
 

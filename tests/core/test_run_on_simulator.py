@@ -17,7 +17,7 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
-from core.cluster.simulated import SimulatedCluster
+from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError
 from core.plan.plan import Plan, current_target

@@ -22,8 +22,9 @@ from core.cluster.client import (
     OffsetAt,
     Resource,
 )
-from core.cluster.simulated import SimulatedCluster, demo_spec, small_spec
-from core.cluster.simulated_spec import GroupSpec
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.simulation.demo import demo_spec
+from core.cluster.simulation.spec import GroupSpec, small_spec
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 
 MB = 1_000_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from core.cluster import simulated_controller as controller
 from core.cluster.client import Fault
-from core.cluster.simulated_controller import Registration
+from core.cluster.simulation import controller
+from core.cluster.simulation.controller import Registration
 
 ALL = range(10)
 

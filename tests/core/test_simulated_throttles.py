@@ -21,7 +21,8 @@ from core.cluster.client import (
     ConfigOp,
     Resource,
 )
-from core.cluster.simulated import SimulatedCluster, small_spec
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.simulation.spec import small_spec
 from core.cluster.state import TopicPartition
 
 MB = 1e6

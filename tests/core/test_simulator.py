@@ -15,9 +15,10 @@ import pytest
 
 from core.cluster.client import OffsetAt, Resource
 from core.cluster.connect import Address, connect
-from core.cluster.simulated import SimulatedCluster, demo_spec
-from core.cluster.simulator import SimulatorClient
-from core.cluster.simulator_server import SimulatorServer
+from core.cluster.simulation.client import SimulatorClient
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.simulation.demo import demo_spec
+from core.cluster.simulation.server import SimulatorServer
 from core.cluster.state import TopicPartition
 from core.errors import UnreachableError
 

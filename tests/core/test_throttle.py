@@ -19,7 +19,7 @@ from core.cluster.client import (
     Fault,
     Resource,
 )
-from core.cluster.simulated_configs import SimulatedConfigs
+from core.cluster.simulation.configs import SimulatedConfigs
 from core.plan.throttle_lists import entries
 from core.run.throttle import (
     ListIntent,

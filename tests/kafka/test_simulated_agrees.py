@@ -30,7 +30,8 @@ from core.cluster.client import (
 from core.cluster.connection import ConnectionSettings
 from core.cluster.kafka import KafkaClient
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.simulated import SimulatedCluster, small_spec
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.simulation.spec import small_spec
 from core.cluster.state import PartitionRow, TopicPartition
 from core.cluster.workload import create_topics, delete_topics, fill
 from core.errors import UnreachableError

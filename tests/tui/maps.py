@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from textual.pilot import Pilot
 
-from core.cluster.simulated import SimulatedCluster
-from core.cluster.simulated_demo import demo_spec
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.simulation.demo import demo_spec
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load, Source
 from tui.app import Seen, TrimtabApp

@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from core.cluster import simulated_controller as controller
 from core.cluster.client import (
     ConfigChange,
     ConfigValue,
@@ -22,10 +21,10 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
-from core.cluster.simulated_demo import demo_spec
-from core.cluster.simulated_engine import FINE_SECONDS, STEP_SECONDS, Engine
-from core.cluster.simulated_logs import Float64
-from core.cluster.simulated_spec import ClusterSpec, small_spec
+from core.cluster.simulation import controller
+from core.cluster.simulation.engine import FINE_SECONDS, STEP_SECONDS, Engine
+from core.cluster.simulation.logs import Float64
+from core.cluster.simulation.spec import ClusterSpec
 from core.cluster.state import (
     UNKNOWN,
     Broker,
@@ -38,8 +37,6 @@ from core.cluster.state import (
     Topic,
     TopicPartition,
 )
-
-__all__ = ["SimulatedClock", "SimulatedCluster", "demo_spec", "small_spec"]
 
 UNANSWERED = "the broker does not answer"
 

@@ -1,6 +1,6 @@
 """SimulatorClient: a ClusterClient at the other end of a simulator's private Unix socket.
 
-The other side is `simulator_server`; what travels is `simulator_wire`.
+The other end is `server`; what travels is `wire`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from core.cluster import simulator_wire as wire
 from core.cluster.client import ConfigChange, ConfigValue, Fault, Group, OffsetAt, Resource
+from core.cluster.simulation import wire
 from core.cluster.state import BrokerLogs, ClusterState, Reassignment, TopicPartition
 from core.errors import UnreachableError
 

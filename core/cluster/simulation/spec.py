@@ -1,6 +1,6 @@
 """What a simulated cluster is made of: brokers, topics with their partitions, consumer groups.
 
-`small_spec` builds exact situations for tests; core.cluster.simulated_demo builds the demo.
+`small_spec` builds exact situations for tests; core.cluster.simulation.demo builds the demo.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from core.cluster.simulated_spec import (
+from core.cluster.simulation.spec import (
     BrokerSpec,
     ClusterSpec,
     GroupSpec,

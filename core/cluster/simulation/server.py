@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from core.cluster import simulator_wire as wire
 from core.cluster.client import Fault, OffsetAt
-from core.cluster.simulated import SimulatedCluster
+from core.cluster.simulation import wire
+from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 
 Json = Any

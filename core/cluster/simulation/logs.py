@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.simulated_spec import DAY_SECONDS, ClusterSpec, PartitionSpec, TopicSpec
+from core.cluster.simulation.spec import DAY_SECONDS, ClusterSpec, PartitionSpec, TopicSpec
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]

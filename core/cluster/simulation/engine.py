@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from core.cluster import simulated_controller as controller
 from core.cluster.client import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
@@ -23,13 +22,14 @@ from core.cluster.client import (
     ResourceKind,
 )
 from core.cluster.quota import Quota
-from core.cluster.simulated_configs import SimulatedConfigs, throttled_pairs
-from core.cluster.simulated_controller import Registration
-from core.cluster.simulated_disks import BYTES_PER_S, DirMove, Disks
-from core.cluster.simulated_groups import Readers
-from core.cluster.simulated_logs import Bool, Float64, Logs
-from core.cluster.simulated_replication import CatchUp, Link, run_links
-from core.cluster.simulated_spec import ClusterSpec
+from core.cluster.simulation import controller
+from core.cluster.simulation.configs import SimulatedConfigs, throttled_pairs
+from core.cluster.simulation.controller import Registration
+from core.cluster.simulation.disks import BYTES_PER_S, DirMove, Disks
+from core.cluster.simulation.groups import Readers
+from core.cluster.simulation.logs import Bool, Float64, Logs
+from core.cluster.simulation.replication import CatchUp, Link, run_links
+from core.cluster.simulation.spec import ClusterSpec
 from core.cluster.state import TopicPartition
 
 STEP_SECONDS = 1.0

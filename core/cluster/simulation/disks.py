@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from core.cluster.simulated_spec import BrokerSpec
+from core.cluster.simulation.spec import BrokerSpec
 
 BYTES_PER_S = 200e6
 """How fast a broker copies between its log dirs when nothing throttles it."""

@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from core.cluster.client import Group, Member
-from core.cluster.simulated_logs import Float64, Int64, Logs
-from core.cluster.simulated_spec import ClusterSpec, GroupSpec
+from core.cluster.simulation.logs import Float64, Int64, Logs
+from core.cluster.simulation.spec import ClusterSpec, GroupSpec
 from core.cluster.state import TopicPartition
 
 

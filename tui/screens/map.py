@@ -20,7 +20,7 @@ from core.load.heat import Metric, partition_map
 from core.load.verdicts import Verdict, Weight, verdicts
 from core.plan.impact import impact
 from core.plan.plan import Plan
-from tui.actions import CARRY, MAP, actions_of, bindings_of
+from tui.actions import CARRY, MAP, actions_of, bindings_of, keys_of
 from tui.carry import Carry, lift
 from tui.map_view import MapView, Model, Zoom, build_model
 from tui.screens.base import DashboardScreen
@@ -705,9 +705,18 @@ class MapScreen(DashboardScreen):
         self.show(self.session)
 
     def on_key(self, event: events.Key) -> None:
-        """Keys go to the filter while it is being typed."""
+        """Keys go to the filter while it is being typed.
+
+        It opens here, not through its binding: bindings run later, and the letters of a paste,
+        or of a fast hand on a slow line, would be taken for commands before that.
+        """
         super().on_key(event)
         if self._filter is None:
+            keys = keys_of(_FILTER, self.trimtab.user_keys)
+            if event.key in keys and self.carry is None:
+                event.stop()
+                event.prevent_default()
+                self.action_filter()
             return
         match event.key:
             case "enter":
@@ -728,6 +737,7 @@ class MapScreen(DashboardScreen):
         self.show(self.session)
 
 
+_FILTER = next(action for action in actions_of(MAP) if action.id == "filter")
 _NOT_WHILE_CARRYING = {action.id for action in actions_of(MAP)} - {
     "left",
     "right",

@@ -1,0 +1,95 @@
+"""The whole path in a real terminal, on real brokers, with Kafka's own tools as judges."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from conftest import TRIMTAB
+from terminal import Terminal
+
+from core.cluster.sandbox.sandbox import Sandbox
+
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+
+
+def dashboard(sandbox: Sandbox, environment: dict[str, str]) -> Terminal:
+    return Terminal(
+        [TRIMTAB, "-b", sandbox.bootstrap, "--cluster", "e2e", "--write", "--no-load"],
+        environment=environment,
+    )
+
+
+def carry_to_broker_3(terminal: Terminal, topic: str) -> None:
+    """From the map: find the topic, zoom in, pick broker 1's replica up, drop it on broker 3."""
+    terminal.wait_for(topic)
+    terminal.send(f"/{topic}\r")
+    terminal.wait_for("of 1")
+    terminal.send("\r")
+    terminal.wait_for("p0")
+    terminal.send("hhhh ")
+    terminal.wait_for("carrying")
+    terminal.send("3")
+    terminal.wait_for("from 1 to 3")
+    terminal.send("\r")
+    terminal.wait_for("1 move")
+
+
+def apply(terminal: Terminal) -> None:
+    """Apply what is planned: from the dialog's Cancel to the name, to the button."""
+    terminal.send("A")
+    terminal.wait_for("Type e2e to apply")
+    terminal.send("\t")
+    terminal.send("e2e\r")
+    terminal.settle()
+    terminal.send("\r")
+    terminal.wait_for("The run goes on without this screen")
+
+
+def judge(sandbox: Sandbox, topic: str, tmp_path: Path) -> str:
+    """Return what Kafka's own tool says of the move, throttles preserved."""
+    plan = tmp_path / "judged.json"
+    moved = {"topic": topic, "partition": 0, "replicas": [3, 2]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [moved]}))
+    done = sandbox.tool(
+        REASSIGN, "--bootstrap-server", sandbox.bootstrap,
+        "--reassignment-json-file", str(plan), "--verify", "--preserve-throttles",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_replica_is_carried_applied_and_seen_to_end(
+    sandbox: Sandbox, topic: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with dashboard(sandbox, environment) as terminal:
+        carry_to_broker_3(terminal, topic)
+        apply(terminal)
+        terminal.wait_for("1 of 1 done", seconds=60)
+        terminal.send("q")
+        assert terminal.wait_for_exit() == 0
+    assert f"Reassignment of partition {topic}-0 is completed." in judge(sandbox, topic, tmp_path)
+    described = sandbox.tool(
+        TOPICS, "--bootstrap-server", sandbox.bootstrap, "--describe", "--topic", topic
+    ).stdout
+    assert "Replicas: 3,2" in described
+    assert "throttled" not in described
+
+
+def test_a_run_ends_by_itself_when_the_dashboard_is_killed(
+    sandbox: Sandbox,
+    topic: str,
+    environment: dict[str, str],
+    await_run: Callable[[], dict[str, Any]],
+    tmp_path: Path,
+) -> None:
+    with dashboard(sandbox, environment) as terminal:
+        carry_to_broker_3(terminal, topic)
+        apply(terminal)
+        terminal.kill()
+    ended = await_run()
+    assert ended["state"] == "done"
+    assert f"Reassignment of partition {topic}-0 is completed." in judge(sandbox, topic, tmp_path)

@@ -127,7 +127,7 @@ def start(node: int, name: str, as_json: bool) -> None:
 @json_option
 def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
     """Produce and consume with skew, until Ctrl-C."""
-    from core.cluster.connection import ConnectionSettings
+    from core.cluster.kafka.connection import ConnectionSettings
     from core.cluster.sandbox.sandbox import Sandbox
     from core.cluster.workload import run, skewed_workload
     from core.units import parse_rate

@@ -45,8 +45,8 @@ def connect(address: Address) -> Connection:
 
         simulator = SimulatorClient(Path(address.bootstrap.removeprefix(SIMULATOR_PREFIX)))
         return Connection(simulator, simulator.clock, address)
-    from core.cluster.connection import ConnectionSettings
-    from core.cluster.kafka import KafkaClient
+    from core.cluster.kafka.client import KafkaClient
+    from core.cluster.kafka.connection import ConnectionSettings
 
     settings = ConnectionSettings.load(address.bootstrap, address.command_config)
     return Connection(KafkaClient(settings), SystemClock(), address)

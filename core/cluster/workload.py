@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.cluster.connection import ConnectionSettings
-from core.cluster.reach import unreachable
+from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.reach import unreachable
 from core.cluster.state import TopicPartition
 from core.errors import TrimtabError
 
@@ -118,7 +118,7 @@ def create_topics(
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic
 
-    from core.cluster.admin import quiet_admin
+    from core.cluster.kafka.admin import quiet_admin
 
     admin = quiet_admin(settings)
     wanted = [
@@ -145,7 +145,7 @@ def delete_topics(settings: ConnectionSettings, names: Sequence[str]) -> None:
     """Delete topics and return once they are gone; missing ones are no error."""
     from confluent_kafka import KafkaError, KafkaException
 
-    from core.cluster.admin import quiet_admin
+    from core.cluster.kafka.admin import quiet_admin
 
     admin = quiet_admin(settings)
     for name, future in admin.delete_topics(list(names), request_timeout=30).items():

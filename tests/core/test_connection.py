@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cluster.connection import ConnectionSettings, check_bootstrap, parse_properties
+from core.cluster.kafka.connection import ConnectionSettings, check_bootstrap, parse_properties
 from core.errors import DocumentError, UsageError
 
 SCRAM = """

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from core.cluster.connection import ConnectionSettings
-from core.cluster.reach import unreachable
+from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.reach import unreachable
 from core.errors import ExitCode
 
 TLS_ALERT = bytes([21, 3, 3, 0, 2, 2, 40])

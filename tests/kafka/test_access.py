@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from core.cluster.client import ClusterClient, Resource
-from core.cluster.connection import ConnectionSettings
-from core.cluster.kafka import KafkaClient
+from core.cluster.kafka.client import KafkaClient
+from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.sandbox.layout import HOST, free_ports
 from core.cluster.sandbox.sandbox import Sandbox
 from core.errors import AccessDeniedError

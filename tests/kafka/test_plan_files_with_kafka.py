@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from core.cluster.connection import ConnectionSettings
-from core.cluster.kafka import KafkaClient
+from core.cluster.kafka.client import KafkaClient
+from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import create_topics, delete_topics, fill

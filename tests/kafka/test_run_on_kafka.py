@@ -25,8 +25,8 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
-from core.cluster.connection import ConnectionSettings
-from core.cluster.kafka import KafkaClient
+from core.cluster.kafka.client import KafkaClient
+from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import create_topics, delete_topics, fill

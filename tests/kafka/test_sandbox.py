@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.cluster.connection import ConnectionSettings
-from core.cluster.kafka import KafkaClient
+from core.cluster.kafka.client import KafkaClient
+from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.sandbox.layout import Role
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition

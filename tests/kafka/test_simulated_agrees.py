@@ -27,8 +27,8 @@ from core.cluster.client import (
     Fault,
     Resource,
 )
-from core.cluster.connection import ConnectionSettings
-from core.cluster.kafka import KafkaClient
+from core.cluster.kafka.client import KafkaClient
+from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import small_spec

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.cluster.admin import quiet_admin
-from core.cluster.connection import ConnectionSettings
+from core.cluster.kafka.admin import quiet_admin
+from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.sandbox.jars import Say, classpath, locked
 from core.cluster.sandbox.layout import (
     HOST,

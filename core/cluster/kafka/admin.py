@@ -19,10 +19,10 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
-from core.cluster.connection import CONNECT_SECONDS, ConnectionSettings
-from core.cluster.reach import denied, unreachable
+from core.cluster.kafka.connection import CONNECT_SECONDS, ConnectionSettings
+from core.cluster.kafka.reach import denied, unreachable
+from core.cluster.kafka.wire import fault
 from core.cluster.state import TopicPartition
-from core.cluster.wire import fault
 
 _SECONDS = 10.0
 # A broker that is down is waited for, so this is also what a dead one costs.

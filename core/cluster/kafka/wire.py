@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from core.cluster.client import Fault
-from core.cluster.connection import CONNECT_SECONDS, ConnectionSettings
-from core.cluster.reach import denied, unreachable
+from core.cluster.kafka.connection import CONNECT_SECONDS, ConnectionSettings
+from core.cluster.kafka.reach import denied, unreachable
 from core.cluster.state import Reassignment, TopicPartition
 
 # One answer may take so long, and after that there is time to ask another broker.

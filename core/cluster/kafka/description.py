@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from core.cluster.reassigning import list_request, read_reassignments, reassignments
+from core.cluster.kafka.reassigning import list_request, read_reassignments, reassignments
+from core.cluster.kafka.wire import NOT_CONTROLLER, Wire, refuse
 from core.cluster.state import (
     Broker,
     ClusterState,
@@ -18,7 +19,6 @@ from core.cluster.state import (
     Topic,
     TopicPartition,
 )
-from core.cluster.wire import NOT_CONTROLLER, Wire, refuse
 
 # A map without these two is better than none, so they get less time than the rest.
 _CONTROLLER_SECONDS = 2.0

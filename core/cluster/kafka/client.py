@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from core.cluster.admin import Admin
 from core.cluster.client import ConfigChange, ConfigValue, Fault, Group, OffsetAt, Resource
-from core.cluster.cluster_wide import CLUSTER_WIDE, alter_cluster_wide, cluster_wide
-from core.cluster.connection import ConnectionSettings
-from core.cluster.description import describe
-from core.cluster.log_dirs import alter_log_dirs, log_dirs
-from core.cluster.reassigning import alter_reassignments, reassignments
+from core.cluster.kafka.admin import Admin
+from core.cluster.kafka.cluster_wide import CLUSTER_WIDE, alter_cluster_wide, cluster_wide
+from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.description import describe
+from core.cluster.kafka.log_dirs import alter_log_dirs, log_dirs
+from core.cluster.kafka.reassigning import alter_reassignments, reassignments
+from core.cluster.kafka.wire import Wire
 from core.cluster.state import BrokerLogs, ClusterState, Reassignment, TopicPartition
-from core.cluster.wire import Wire
 
 
 class KafkaClient:

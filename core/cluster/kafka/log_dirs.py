@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from core.cluster.client import Fault
+from core.cluster.kafka.wire import Wire, fault
 from core.cluster.state import BrokerLogs, LogDir, ReplicaLog, TopicPartition
-from core.cluster.wire import Wire, fault
 
 
 def log_dirs(wire: Wire, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:

@@ -7,7 +7,7 @@ import ssl
 import threading
 import time
 
-from core.cluster.connection import ConnectionSettings
+from core.cluster.kafka.connection import ConnectionSettings
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 
 _PROBE_SECONDS = 1.0

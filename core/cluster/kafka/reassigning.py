@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.cluster.client import Fault
+from core.cluster.kafka.wire import CONTROLLER_SECONDS, Wire, fault, refuse
 from core.cluster.state import Reassignment, TopicPartition
-from core.cluster.wire import CONTROLLER_SECONDS, Wire, fault, refuse
 
 
 def reassignments(wire: Wire) -> dict[TopicPartition, Reassignment]:

@@ -14,7 +14,7 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
-from core.cluster.wire import Wire, fault
+from core.cluster.kafka.wire import Wire, fault
 
 CLUSTER_WIDE = Resource(ResourceKind.BROKER, "")
 _BROKER = 4

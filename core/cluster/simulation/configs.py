@@ -157,11 +157,3 @@ class SimulatedConfigs:
                 return ",".join(dict.fromkeys((*entries, *given)))
             case ConfigOp.SUBTRACT:
                 return ",".join(entry for entry in entries if entry not in given)
-
-
-def throttled_pairs(value: str | None) -> set[tuple[int, int]] | None:
-    """Return (partition, broker) pairs of a throttle list; None for `*`, every replica."""
-    if value is None or value == "*":
-        return None if value else set()
-    pairs = (entry.split(":") for entry in value.split(",") if entry)
-    return {(int(partition), int(broker)) for partition, broker in pairs}

@@ -21,15 +21,15 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
-from core.cluster.quota import Quota
 from core.cluster.simulation import controller
-from core.cluster.simulation.configs import SimulatedConfigs, throttled_pairs
+from core.cluster.simulation.configs import SimulatedConfigs
 from core.cluster.simulation.controller import Registration
 from core.cluster.simulation.disks import BYTES_PER_S, DirMove, Disks
 from core.cluster.simulation.groups import Readers
-from core.cluster.simulation.logs import Bool, Float64, Logs
+from core.cluster.simulation.logs import Bool, Logs
 from core.cluster.simulation.replication import CatchUp, Link, run_links
 from core.cluster.simulation.spec import ClusterSpec
+from core.cluster.simulation.throttles import Throttles
 from core.cluster.state import TopicPartition
 
 STEP_SECONDS = 1.0
@@ -38,8 +38,6 @@ FINE_SECONDS = 0.1
 """One step of time while a follower is catching up."""
 REACTION_SECONDS = 0.1
 """From a change of assignment to the first fetch of the new follower."""
-FETCH_SECONDS = 0.25
-"""How often quotas hear of followers in step."""
 RETENTION_SECONDS = 10.0
 """How often retention is looked at."""
 
@@ -69,16 +67,13 @@ class Engine:
             {b.id: b.static_configs for b in spec.brokers},
         )
         self.logs = Logs(spec, rng)
-        self.leader_quotas = {b: Quota.after_silence(math.inf, 0.0) for b in self.alive}
-        self.follower_quotas = {b: Quota() for b in self.alive}
+        self.throttles = Throttles(self.alive, self.logs.holds.shape)
         self.links: dict[tuple[int, int], Link] = {}
         self._epoch = spec.started_at.timestamp()
         self._wire_bytes_per_s = spec.link_bytes_per_s
         self._stale = True
         shape = self.logs.holds.shape
         self._sick: Bool = np.zeros(shape, np.bool_)
-        self._leader_listed: Bool = np.zeros(shape, np.bool_)
-        self._follower_listed: Bool = np.zeros(shape, np.bool_)
         self.writable: Bool = np.zeros(shape[0], np.bool_)
         self._min_insync = [1] * shape[0]
         self._leader_column = np.full(shape[0], -1)
@@ -114,7 +109,9 @@ class Engine:
     def _step(self, seconds: float) -> None:
         began, ends = self.elapsed, self.elapsed + seconds
         made = self.logs.produce(self._epoch + began, seconds, self.writable)
-        self._count_in_step(began, seconds, made)
+        self.throttles.count_in_step(
+            self.logs, self._leader_column, self.alive, began, seconds, made
+        )
         if self.links:
             self._catch_up(ends)
         self.elapsed = ends
@@ -129,36 +126,17 @@ class Engine:
         if int(ends) > int(began):
             self._notice_full_disks()
 
-    def _count_in_step(self, began: float, seconds: float, made: Float64) -> None:
-        """Let quotas count what in-sync followers of listed partitions copy; it is never held."""
-        logs, columns = self.logs, len(self.logs.broker_ids)
-        led = self._leader_column >= 0
-        at = self._leader_column[led]
-        followers = logs.follows[led].sum(axis=1) - 1
-        listed = self._leader_listed[led, at]
-        sent = np.bincount(at, np.where(listed, made[led] * followers, 0.0), columns).tolist()
-        copied = [0.0] * columns
-        if self._follower_listed.any():
-            counted = self._follower_listed & logs.follows
-            counted[led, at] = False
-            copied = (made @ counted).tolist()
-        # Fetches come several times a second; a slot of the quota must see its late ones, too.
-        portions = max(1, round(seconds / FETCH_SECONDS))
-        for portion in range(portions):
-            now = began + portion * seconds / portions
-            for column, broker in enumerate(logs.broker_ids):
-                if broker in self.alive:
-                    self.leader_quotas[broker].record(now, sent[column] / portions)
-                    if copied[column]:
-                        self.follower_quotas[broker].record(now, copied[column] / portions)
-
     def _catch_up(self, until: float) -> None:
         logs = self.logs
         for link in self.links.values():
             for replica in link.replicas.values():
                 replica.end = float(logs.end[replica.partition])
         done = run_links(
-            self.links, self.leader_quotas, self.follower_quotas, self._wire_bytes_per_s, until
+            self.links,
+            self.throttles.leader_quotas,
+            self.throttles.follower_quotas,
+            self._wire_bytes_per_s,
+            until,
         )
         for link in self.links.values():
             column = logs.column[link.follower]
@@ -220,8 +198,8 @@ class Engine:
                     float(logs.position[row, column]),
                     float(logs.end[row]),
                     logs.batch_bytes[row],
-                    bool(self._leader_listed[row, at]),
-                    bool(self._follower_listed[row, column]),
+                    bool(self.throttles.leader_listed[row, at]),
+                    bool(self.throttles.follower_listed[row, column]),
                     bool(rates[row] > 0),
                 )
                 for row in (*kept, *(row for row in rows if row not in link.replicas))
@@ -274,13 +252,11 @@ class Engine:
             if resource.kind is ResourceKind.TOPIC:
                 self._take_topic_configs(resource)
         for broker in self.alive:
-            values = self.configs.effective(Resource.broker(broker), (LEADER_RATE, FOLLOWER_RATE))
-            for name, quotas in (
-                (LEADER_RATE, self.leader_quotas),
-                (FOLLOWER_RATE, self.follower_quotas),
-            ):
-                rate = values[name].value if name in values else None
-                quotas[broker].rate = float(rate) if rate else math.inf
+            self.throttles.take_rates(
+                broker,
+                self.configs.value(Resource.broker(broker), LEADER_RATE),
+                self.configs.value(Resource.broker(broker), FOLLOWER_RATE),
+            )
         self._stale = True
 
     def _take_topic_configs(self, resource: Resource) -> None:
@@ -289,15 +265,9 @@ class Engine:
         for row in rows.values():
             self.logs.retain(row, values)
             self._min_insync[row] = int(values["min.insync.replicas"] or 1)
-        for name, matrix in (
-            (LEADER_LIST, self._leader_listed),
-            (FOLLOWER_LIST, self._follower_listed),
-        ):
-            pairs = throttled_pairs(values[name])
-            matrix[list(rows.values())] = pairs is None
-            for partition, broker in pairs or ():
-                if partition in rows and broker in self.logs.column:
-                    matrix[rows[partition], self.logs.column[broker]] = True
+        self.throttles.take_lists(
+            rows, self.logs.column, values[LEADER_LIST], values[FOLLOWER_LIST]
+        )
 
     def move_log_dir(self, tp: TopicPartition, broker: int, path: str) -> Fault | None:
         """Start copying one replica to another log dir of its broker."""
@@ -346,8 +316,7 @@ class Engine:
         self.alive.add(broker)
         self.disks.restart(broker)
         self._sick[:, self.logs.column[broker]] = False
-        self.leader_quotas[broker] = Quota.after_silence(math.inf, self.elapsed)
-        self.follower_quotas[broker] = Quota()
+        self.throttles.restart(broker, self.elapsed)
         self.take_configs([])
         for row in self._rows_on(broker):
             self.register(row, controller.led(self.registrations[row], self.alive))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.cluster.document import read_document
+from core.cluster.document_reader import read_document
 from core.load.snapshot import Load, Source
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.context import Context, emit, json_option, output_option, write_text
-from core.cluster.document import ClusterDocument, DocumentGroup, read_document, to_json
+from core.cluster.document import ClusterDocument, DocumentGroup, to_json
+from core.cluster.document_reader import read_document
 from core.cluster.state import TopicPartition
 from core.errors import UsageError
 

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.cluster.client import Member
-from core.cluster.document import ClusterDocument, DocumentGroup, read_document, to_json
+from core.cluster.document import ClusterDocument, DocumentGroup, to_json
+from core.cluster.document_reader import read_document
 from core.cluster.state import (
     UNKNOWN,
     Broker,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from rich.style import Style
 
-from core.load.heat import SMALL, HeatMap, Metric
+from core.load.heat import PALE, SMALL, HeatMap, Metric
 from core.load.verdicts import SKEW
 from tui.map_view import Model
 from tui.theming import Glyphs, Palette
@@ -65,6 +65,9 @@ def draw_heads(row: Row, model: Model, columns: Columns, brush: Brush, value: st
             text = text[-columns.cell :]
             if columns.pitch == 1 and column != model.column and broker.id % 5:
                 continue
+        elif len(text) == columns.pitch and column % 2 and column != model.column:
+            # Ids that touch cannot be told apart.
+            continue
         row.put_right(at + columns.cell, text, style)
     if columns.first > 0:
         row.put(columns.cells_at - 1, brush.glyphs.leaving, brush.style("yours"))
@@ -152,7 +155,8 @@ def draw_cells(
     values, levels = heat.values[at_row].tolist(), heat.level[at_row].tolist()
     behind = heat.out_of_sync[at_row].tolist()
     arriving, leaving = heat.arriving[at_row].tolist(), heat.leaving[at_row].tolist()
-    amounts = model.view.by_amount or not columns.digits
+    by_amount = model.view.by_amount
+    amounts = by_amount or not columns.digits
     largest = float(np.nanmax(heat.values, initial=0.0)) if amounts else 0.0
     last = min(columns.brokers, columns.first + columns.shown)
     for column in range(columns.first, last):
@@ -161,7 +165,7 @@ def draw_cells(
         value, level = values[column], 0 if stale else levels[column]
         amount = amount_level(value, largest) if amounts else 0
         here = selected and column == model.column
-        style = brush.palette.amount(amount) if model.view.by_amount else brush.palette.heat(level)
+        style = brush.palette.amount(amount) if by_amount else brush.palette.heat(level)
         mark = ""
         if behind[column]:
             mark = brush.glyphs.out_of_sync
@@ -170,8 +174,8 @@ def draw_cells(
             mark = brush.glyphs.arriving
         elif leaving[column]:
             mark = brush.glyphs.leaving
-        shown_level = amount if model.view.by_amount else level
-        text = _cell_text(value, shown_level, amount, mark, columns, brush, scale)
+        shown_level = amount if by_amount else level
+        text = _cell_text(value, shown_level, amount, mark, columns, brush, scale, by_amount)
         row.fill(at, at + columns.cell, style)
         row.put_right(at + columns.cell, text, style)
         if here:
@@ -186,6 +190,7 @@ def _cell_text(
     columns: Columns,
     brush: Brush,
     scale: Scale,
+    by_amount: bool,
 ) -> str:
     number = scale.text(value, brush.glyphs.nothing)
     if columns.digits and len(number + mark) <= columns.cell:
@@ -193,9 +198,12 @@ def _cell_text(
             # With few colours the level is written as well.
             return f"{'+' if level > 0 else '-'}{number}"
         return number + mark
-    if mark:
-        return mark
-    return brush.glyphs.levels[amount] if number != brush.glyphs.nothing else brush.glyphs.nothing
+    if mark or number == brush.glyphs.nothing:
+        return mark or number
+    if by_amount or brush.few_colors:
+        return brush.glyphs.levels[amount]
+    # The colour says how far off it is; that it is off, and which way, is written too.
+    return "+" if level >= PALE + 1 else "-" if level <= -PALE - 1 else " "
 
 
 def _draw_cursor(row: Row, at: int, columns: Columns, brush: Brush, style: Style) -> None:

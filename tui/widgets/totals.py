@@ -120,7 +120,10 @@ def draw_totals(
         if not model.state.brokers[column].alive:
             style = brush.style("act")
         text = line.scale.text(value, "0")
-        if len(text) > max(columns.digits, columns.cell):
+        if len(text) > columns.cell:
+            text = ""
+        elif len(text) > columns.digits and not level and column != model.column:
+            # Numbers that touch cannot be told apart: only those that matter are written.
             text = ""
         elif column in changed and abs(level) < 3:
             style = brush.style("fine", bold=True) + Style(bgcolor=style.bgcolor)

@@ -82,13 +82,15 @@ def child() -> None:
 
         def __init__(self) -> None:
             self.stopped = threading.Event()
+            self.asked = threading.Event()
             self.added = np.zeros(len(known))
 
         def attach(self, deliver: Deliver) -> None:
             def work() -> None:
                 while not self.stopped.is_set():
                     deliver(self.picture())
-                    self.stopped.wait(1.0)
+                    self.asked.wait(1.0)
+                    self.asked.clear()
 
             threading.Thread(target=work, daemon=True).start()
 
@@ -108,15 +110,19 @@ def child() -> None:
 
         def stop(self) -> None:
             self.stopped.set()
+            self.asked.set()
 
     feed = BenchFeed()
 
+    row, more = unseen_elsewhere(state, known)
+
     def one_cell(*_: object) -> None:
-        row, more = unseen_elsewhere(state, known)
         feed.added[row] += more
+        feed.asked.set()
 
     def one_rate(*_: object) -> None:
         feed.added[state.partitions_of("payments.v2").start] += 2e6
+        feed.asked.set()
 
     signal.signal(signal.SIGUSR1, one_cell)
     signal.signal(signal.SIGUSR2, one_rate)

@@ -7,22 +7,19 @@ a crash left behind is found by the properties file on its command line.
 from __future__ import annotations
 
 import base64
-import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from core import paths
-from core.cluster.sandbox.jars import KAFKA_VERSION, Say, check_version, kafka_jars, locked
+from core.cluster.sandbox import folders
+from core.cluster.sandbox.jars import KAFKA_VERSION, Say, check_version, kafka_jars
 from core.cluster.sandbox.launch import Launcher, answers, launcher, members
 from core.cluster.sandbox.layout import Node, Role, lay_out, write_files
 from core.errors import TrimtabError, UsageError
@@ -32,7 +29,6 @@ from core.process import Process, running_with, spawn
 DEFAULT_NAME = "default"
 DEFAULT_BROKERS = (1, 2, 3, 4)
 _UP_SECONDS = 90.0
-_STOP_SECONDS = 30.0
 _PORT_TAKEN = "Address already in use"
 
 
@@ -94,14 +90,14 @@ class Sandbox:
         check_version(kafka)
         launch = _find_launcher(kafka, say)
         folder = paths.sandbox_dir(name)
-        with _lock(folder):
-            if not replace and _is_up(folder):
+        with folders.lock(folder):
+            if not replace and folders.is_up(folder):
                 raise UsageError(
                     f"Sandbox {name!r} is up already.",
                     next=f"Use it, or stop it first: trimtab sandbox down --name {name}",
                 )
             for last in (False, False, True):
-                _clean(folder)
+                folders.clean(folder)
                 nodes = lay_out(folder, broker_ids, racks=racks, controllers=controllers)
                 sandbox = cls(name, folder, _new_cluster_id(), kafka, nodes, {}, launch)
                 try:
@@ -111,7 +107,7 @@ class Sandbox:
                         raise TrimtabError(str(error), next="Try again.") from error
                     continue
                 except BaseException:
-                    _stop_all(folder)
+                    folders.stop_all(folder)
                     raise
                 break
         return sandbox
@@ -120,31 +116,20 @@ class Sandbox:
     def open(cls, name: str = DEFAULT_NAME) -> Sandbox:
         """Return the sandbox with this name; raises UsageError when there is none."""
         folder = paths.sandbox_dir(name)
-        state = _read_state(folder)
+        state = folders.read_state(folder)
         if state is None:
             others = ", ".join(cls.names()) or "none"
             raise UsageError(
                 f"There is no sandbox {name!r}; there is: {others}.",
                 next="Start one: trimtab sandbox up",
             )
-        return cls(
-            name,
-            folder,
-            state["cluster_id"],
-            state["kafka"],
-            [_node(folder, entry) for entry in state["nodes"]],
-            {
-                entry["id"]: Process(entry["pid"], entry["started"])
-                for entry in state["nodes"]
-                if entry["pid"]
-            },
-        )
+        return cls(name, folder, state.cluster_id, state.kafka, state.nodes, state.processes)
 
     @staticmethod
     def names() -> list[str]:
         """Return the sandboxes there are, running or not."""
         root = paths.sandbox_dir("x").parent
-        return sorted(folder.parent.name for folder in root.glob("*/state.json"))
+        return sorted(folder.parent.name for folder in root.glob(f"*/{folders.STATE}"))
 
     @staticmethod
     def remove(name: str) -> bool:
@@ -152,11 +137,11 @@ class Sandbox:
 
         Needs neither Java nor a readable state file.
         """
-        return _remove(paths.sandbox_dir(name))
+        return folders.remove(paths.sandbox_dir(name))
 
     def down(self) -> None:
         """Stop all nodes and remove their data."""
-        _remove(self.folder)
+        folders.remove(self.folder)
 
     # -- single nodes --------------------------------------------------------------------------
 
@@ -171,7 +156,7 @@ class Sandbox:
     def start(self, id: int) -> None:
         """Start a node that was stopped or killed and wait until it answers."""
         node = self.node(id)
-        with _lock(self.folder):
+        with folders.lock(self.folder):
             if self.process(id) is not None:
                 return
             process = self._processes[id] = self._launcher().server(node)
@@ -193,7 +178,7 @@ class Sandbox:
 
         One that runs already is stopped first.
         """
-        mark = workload_mark(self.folder)
+        mark = folders.workload_mark(self.folder)
         for process in running_with({str(mark)}):
             process.stop()
         brokers = ",".join(str(id) for id in self.broker_ids)
@@ -271,31 +256,14 @@ class Sandbox:
     def _end(self, id: int, number: int) -> None:
         self.node(id)
         process = self.process(id)
-        if process is not None and process.signal(number) and not process.wait(_STOP_SECONDS):
+        if process is None or not process.signal(number):
+            return
+        if not process.wait(folders.STOP_SECONDS):
             process.stop()
 
     def _write_state(self, *, ready: bool) -> None:
-        state = {
-            "name": self.name,
-            "cluster_id": self.cluster_id,
-            "kafka": self.kafka,
-            "ready": ready,
-            "nodes": [
-                {
-                    "id": node.id,
-                    "role": node.role.value,
-                    "port": node.port,
-                    "rack": node.rack,
-                    "folder": node.folder.name,
-                    "pid": process.pid if (process := self._processes.get(node.id)) else None,
-                    "started": process.started if process else None,
-                }
-                for node in self.nodes
-            ],
-        }
-        temporary = _state_file(self.folder).with_suffix(".new")
-        temporary.write_text(json.dumps(state, indent=1))
-        temporary.replace(_state_file(self.folder))
+        state = folders.State(self.cluster_id, self.kafka, ready, self.nodes, self._processes)
+        folders.write_state(self.folder, state)
 
 
 class _PortTakenError(Exception):
@@ -313,68 +281,9 @@ def _check(name: str, broker_ids: Sequence[int], controllers: int) -> None:
         raise UsageError("A sandbox has one controller, or three.")
 
 
-def _lock(folder: Path) -> AbstractContextManager[None]:
-    return locked(folder.with_name(f".{folder.name}.lock"))
-
-
-def _state_file(folder: Path) -> Path:
-    return folder / "state.json"
-
-
-def _read_state(folder: Path) -> dict[str, Any] | None:
-    try:
-        state = json.loads(_state_file(folder).read_text())
-    except (FileNotFoundError, ValueError):
-        return None
-    return state if isinstance(state, dict) else None
-
-
-def _node(folder: Path, entry: Mapping[str, Any]) -> Node:
-    return Node(
-        entry["id"], Role(entry["role"]), entry["port"], entry["rack"], folder / entry["folder"]
-    )
-
-
-def _is_up(folder: Path) -> bool:
-    """Return whether a sandbox came up whole and still has a process."""
-    state = _read_state(folder)
-    return bool(state and state["ready"]) and bool(_leftovers(folder))
-
-
-def _leftovers(folder: Path) -> list[Process]:
-    """Return the processes of this folder's nodes and its workload, whoever started them."""
-    marks = {str(properties) for properties in folder.glob("*/server.properties")}
-    return running_with(marks | {str(workload_mark(folder))})
-
-
-def workload_mark(folder: Path) -> Path:
-    """Return the argument by which the workload of a sandbox is known; its log is there too."""
-    return folder / "workload.log"
-
-
-def _stop_all(folder: Path) -> None:
-    left = _leftovers(folder)
-    for process in left:
-        process.signal(signal.SIGKILL)
-    for process in left:
-        process.wait(_STOP_SECONDS)
-
-
-def _clean(folder: Path) -> None:
-    _stop_all(folder)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 def _find_launcher(kafka: str, say: Say) -> Launcher:
     java = find_java()
     return launcher(java, kafka_jars(kafka, java, say), say)
-
-
-def _remove(folder: Path) -> bool:
-    with _lock(folder):
-        there = folder.exists()
-        _clean(folder)
-    return there
 
 
 def _new_cluster_id() -> str:

@@ -45,13 +45,13 @@ def estimate(
 
     Without --throttle and --within: a table of rates. Exit 6 when it would never end.
     """
-    if throttle and within:
+    if throttle is not None and within is not None:
         raise UsageError(
             "--throttle and --within exclude each other.",
             next="Give the rate to learn the time, or the time to learn the rate.",
         )
-    rate = parse_rate(throttle) if throttle else None
-    seconds = parse_duration(within) if within else None
+    rate = None if throttle is None else parse_rate(throttle)
+    seconds = None if within is None else parse_duration(within)
     if seconds is not None and seconds <= 0:
         raise UsageError("A deadline of no time at all.", next="Give one like 10m.")
     document = document_of(plan_file)

@@ -6,7 +6,10 @@ stays quick and imports neither Textual nor pyarrow nor pyspark.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
+import io
 import logging
 import os
 import sys
@@ -122,33 +125,95 @@ def root(
 
 def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
     """Run one command line and return its exit code; no traceback reaches the user."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that is not UTF-8 shows `?` for what it cannot show.
+            stream.reconfigure(errors="replace")
     try:
         result = root.main(
             args=argv, prog_name="trimtab", obj=open_dashboard, standalone_mode=False
         )
     except click.exceptions.Exit as done:
         return done.exit_code
-    except click.Abort:
-        print("trimtab: stopped.", file=sys.stderr)
+    except (click.Abort, KeyboardInterrupt):
+        complain("stopped.")
         return 130
     except click.ClickException as error:
-        error.show()
+        with contextlib.suppress(OSError):
+            error.show()
         return ExitCode.USAGE
     except TrimtabError as error:
-        print(f"trimtab: {error}", file=sys.stderr)
+        complain(str(error))
         return error.exit_code
+    except SystemExit as left:
+        # click turns a broken pipe into this.
+        if isinstance(left.__context__, BrokenPipeError):
+            return _reader_gone()
+        raise
     except BrokenPipeError:
-        # The reader (head, less) has seen enough; keep the interpreter from saying so at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.DONE
-    except Exception:  # noqa: BLE001 - the last line of defence: log it and say where
-        where = log_bug()
-        print(
-            f"trimtab: this is a bug in trimtab; nothing more was done. Details: {where}",
-            file=sys.stderr,
-        )
+        return _reader_gone()
+    except OSError as error:
+        if error.errno not in PLACE_ERRORS and not _among_own_files(error):
+            return _bug(error)
+        complain(_about_place(error))
         return ExitCode.FAILED
+    except Exception as error:  # noqa: BLE001 - the last line of defence: log it and say where
+        return _bug(error)
     return result if isinstance(result, int) else ExitCode.DONE
+
+
+PLACE_ERRORS = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EEXIST,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EMFILE,
+    errno.ENFILE,
+)
+"""What a file system or a limit says no to: the user's to mend, and no bug."""
+
+
+def complain(message: str) -> None:
+    """Say what went wrong on stderr; where even that cannot be written, the exit code must do."""
+    shown = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in message)
+    with contextlib.suppress(OSError):
+        click.echo(f"trimtab: {shown}", err=True)
+
+
+def _about_place(error: OSError) -> str:
+    if error.filename is None:
+        return f"Cannot go on: {error.strerror}.\nMake room or choose another place, and try again."
+    advice = f"Make {error.filename} usable for this user."
+    if _among_own_files(error):
+        advice = "Mend its permissions, or name another folder in TRIMTAB_HOME."
+    return f"Cannot use {error.filename}: {error.strerror}.\n{advice}"
+
+
+def _among_own_files(error: OSError) -> bool:
+    if not isinstance(error.filename, str | bytes):
+        return False
+    place = Path(os.fsdecode(error.filename))
+    own = (paths.data_dir(), paths.config_dir(), paths.cache_dir(), paths.log_dir())
+    return any(place in (folder, *folder.parents) or folder in place.parents for folder in own)
+
+
+def _reader_gone() -> int:
+    # The reader (head, less) has seen enough; keep the interpreter from saying so at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return ExitCode.DONE
+
+
+def _bug(error: Exception) -> int:
+    try:
+        where = f"Details: {log_bug()}"
+    except OSError as full:
+        where = f"{type(error).__name__}: {error}\nIt could not be logged: {full}."
+    complain(f"this is a bug in trimtab; nothing more was done. {where}")
+    return ExitCode.FAILED
 
 
 def log_bug() -> Path:

@@ -35,7 +35,8 @@ plan_argument = click.argument(
 def document_of(path: Path) -> PlanDocument:
     """Return a plan file's content; `-` reads stdin. Raises DocumentError."""
     if str(path) == "-":
-        return parse(sys.stdin.read(), "The plan on stdin")
+        # Without any stdin (closed, as in some cron jobs) Python has None here.
+        return parse(sys.stdin.read() if sys.stdin else "", "The plan on stdin")
     return read_document(path)
 
 

@@ -145,6 +145,8 @@ class _Reader:
             return math.nan
         if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
             raise _WrongError(f"{key!r} of {self.where} is not a rate")
+        if value >= 2**63:
+            raise _WrongError(f"{key!r} of {self.where} is out of range")
         return float(value)
 
     def capacity(self, key: str) -> float | None:
@@ -216,9 +218,17 @@ def _broker(reader: _Reader) -> Broker:
     )
 
 
+def _topic_name(reader: _Reader, key: str) -> str:
+    """Return a name that a terminal can be shown; Kafka's own are far narrower."""
+    name = reader.get(key, str)
+    if not name or not name.isprintable():
+        raise _WrongError(f"{key!r} of {reader.where} is not a topic's name")
+    return name
+
+
 def _topic(reader: _Reader) -> Topic:
     return Topic(
-        reader.get("name", str),
+        _topic_name(reader, "name"),
         reader.get("id", str, None),
         reader.get("min_insync", int, None),
         reader.get("retention_ms", int, None),
@@ -231,7 +241,7 @@ def _partition(reader: _Reader) -> PartitionRow:
     if not replicas:
         raise _WrongError(f"{reader.where} has no replicas")
     return PartitionRow(
-        topic=reader.get("topic", str),
+        topic=_topic_name(reader, "topic"),
         partition=reader.id("partition"),
         leader=reader.id("leader"),
         replicas=replicas,

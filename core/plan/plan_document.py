@@ -151,6 +151,8 @@ def _assignment(value: Any, name: str, where: str) -> tuple[TopicPartition, tupl
     """Return partition and ordered replicas of one entry; raises DocumentError."""
     row = _object(value, name, where)
     topic = _text(row.get("topic"), name, f"{where}.topic")
+    if not topic.isprintable():
+        raise _expect("a topic's name", topic, name, f"{where}.topic")
     tp = TopicPartition(topic, _number(row.get("partition"), name, f"{where}.partition"))
     values = _list(row.get("replicas"), name, f"{where}.replicas")
     replicas = tuple(

@@ -107,6 +107,8 @@ class Session:
     load_age: Freshness | None = None
     history: PlanHistory = field(default_factory=PlanHistory)
     rate_bytes_per_s: int = DEFAULT_RATE_BYTES_PER_S
+    """The throttle that a plan would be applied with; see `choose_rate` and `propose_rate`."""
+    rate_chosen: bool = False
     run: RunView | None = None
     problem: TrimtabError | None = None
     """Why the cluster cannot be read just now; None while it can."""
@@ -122,8 +124,18 @@ class Session:
         """Make `plan` the plan being edited; the one before can be had back with undo."""
         self.history = self.history.edited(plan)
 
+    def choose_rate(self, rate_bytes_per_s: int) -> None:
+        """Take the user's own choice; nothing is proposed over it until the plan is applied."""
+        self.rate_bytes_per_s, self.rate_chosen = rate_bytes_per_s, True
+
+    def propose_rate(self, rate_bytes_per_s: int | None) -> None:
+        """Take the rate that suits the plan, unless the user has chosen one."""
+        if rate_bytes_per_s is not None and not self.rate_chosen:
+            self.rate_bytes_per_s = rate_bytes_per_s
+
     def clear_plan(self) -> None:
         """Start an empty plan, after one was handed to a run."""
+        self.rate_chosen = False
         cluster_id = self.state.cluster_id if self.state else None
         self.history = self.history.edited(replace(Plan(), cluster_id=cluster_id))
 

@@ -42,6 +42,9 @@ MARGIN = 0.02
 ROUND_RATES = tuple(int(step * 10**power) for power in range(3, 11) for step in (1, 2, 5))
 TABLE_ROWS = 8
 SOON_SECONDS = 600.0
+AT_ONCE_SECONDS = 60.0
+GENTLE_BYTES_PER_S = 10_000_000
+"""A rate that no broker feels beside what it does anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +136,19 @@ def rate_table(state: ClusterState, load: Load, plan: Plan) -> tuple[Estimate, .
 
 
 def default_rate(table: Sequence[Estimate]) -> int | None:
-    """Return the rate to begin with: the slowest that is done in ten minutes, else the fastest."""
-    ending = [row for row in table if row.seconds is not None]
-    soon = [row for row in ending if row.seconds is not None and row.seconds <= SOON_SECONDS]
+    """Return the rate to begin with, None when none ends.
+
+    The slowest that is done in a minute if it is gentle enough for any broker, else the slowest
+    that is done in ten minutes, else the fastest.
+    """
+    ending = [(row.rate_bytes_per_s, row.seconds) for row in table if row.seconds is not None]
+    at_once = [rate for rate, seconds in ending if seconds <= AT_ONCE_SECONDS]
+    if at_once and at_once[0] <= GENTLE_BYTES_PER_S:
+        return at_once[0]
+    soon = [rate for rate, seconds in ending if seconds <= SOON_SECONDS]
     if soon:
-        return soon[0].rate_bytes_per_s
-    return ending[-1].rate_bytes_per_s if ending else None
+        return soon[0]
+    return ending[-1][0] if ending else None
 
 
 def to_json(estimate: Estimate) -> dict[str, Any]:

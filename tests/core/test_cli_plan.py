@@ -208,9 +208,9 @@ def test_estimate_without_a_rate_is_a_table(here):
     code, document = here.json("estimate", here.plan(t0=[0, 2]))
     assert code == ExitCode.DONE
     assert document["rates"][0]["never"]
-    assert document["default_bytes_per_s"] == 2 * MB
+    assert document["default_bytes_per_s"] == 5 * MB
     _, out, _ = here.run("estimate", here.plan(t0=[0, 2]))
-    assert "\n*  2.0 MB/s  about 2 m" in out
+    assert "\n*  5.0 MB/s  about " in out
     assert max(map(len, out.splitlines())) <= 80
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import replace
 
 import pytest
 from clusters import MB, cluster, load_of, tp
@@ -280,7 +281,7 @@ def test_rates_to_choose_from_begin_with_never_and_end_soon():
     assert table[0].never is not None
     assert all(row.seconds is not None for row in table[1:])
     assert [row.rate_bytes_per_s for row in table] == sorted(r.rate_bytes_per_s for r in table)
-    assert default_rate(table) == 2 * MB
+    assert default_rate(table) == 5 * MB
 
 
 def test_a_plan_of_tens_of_moves_is_estimated_within_a_key_press():
@@ -357,3 +358,22 @@ def test_a_fetcher_is_away_for_as_long_as_it_has_nothing_else_to_follow(others, 
     state = cluster({"t-0": [0, 2]} | others, brokers=range(3), size_bytes=MB)
     what = copying(state, load_of(state, produced), plan_of(state, {"t-0": [0, 1]}))
     assert what.idle_seconds == {Flow(0, 1): pytest.approx(seconds)}
+
+
+@pytest.mark.parametrize(
+    ("seconds_at", "chosen"),
+    [
+        ({1 * MB: 300.0, 5 * MB: 55.0, 10 * MB: 30.0}, 5 * MB),  # gentle, and done at once
+        ({10 * MB: 3000.0, 20 * MB: 590.0, 100 * MB: 50.0}, 20 * MB),  # not gentle: take its time
+        ({10 * MB: 9000.0, 20 * MB: 4000.0}, 20 * MB),  # long whatever is done
+        ({1 * MB: None, 2 * MB: 40.0}, 2 * MB),  # never is no choice
+        ({1 * MB: None}, None),
+    ],
+)
+def test_the_rate_to_begin_with_hurts_nobody_and_ends_soon(seconds_at, chosen):
+    nothing = Estimate(0, None, None, None, None, (), 0)
+    table = [
+        replace(nothing, rate_bytes_per_s=rate, seconds=seconds)
+        for rate, seconds in seconds_at.items()
+    ]
+    assert default_rate(table) == chosen

@@ -21,14 +21,14 @@ from core.cluster.workload import create_topics, delete_topics, fill
 TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
 TOPIC = "e2e.orders"
 MEGABYTE = 1_000_000
-BYTES = 40 * MEGABYTE
+BYTES = 30 * MEGABYTE
 
 Trimtab = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
 def topic(sandbox: Sandbox) -> Iterator[str]:
-    """One partition on brokers 1 and 2, of 40 MB."""
+    """One partition on brokers 1 and 2, of 30 MB."""
     settings = ConnectionSettings(sandbox.bootstrap)
     create_topics(settings, {TOPIC: [(1, 2)]})
     fill(settings, {TopicPartition(TOPIC, 0): BYTES})
@@ -70,7 +70,7 @@ def await_run(trimtab: Trimtab) -> Callable[[], dict[str, Any]]:
         while True:
             done = trimtab("runs", "ls", "--json")
             assert done.returncode == 0, done.stderr
-            (newest, *_) = json.loads(done.stdout)["runs"]
+            newest, *_ = json.loads(done.stdout)
             if newest["ended_at"] or newest["state"] == "died":
                 return dict(newest)
             assert time.monotonic() < deadline, f"the run has not ended: {newest}"

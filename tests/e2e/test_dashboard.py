@@ -27,7 +27,7 @@ def carry_to_broker_3(terminal: Terminal, topic: str) -> None:
     """From the map: find the topic, zoom in, pick broker 1's replica up, drop it on broker 3."""
     terminal.wait_for(topic)
     terminal.send(f"/{topic}\r")
-    terminal.wait_for("of 1")
+    terminal.wait_for(f"/{topic}")
     terminal.send("\r")
     terminal.wait_for("p0")
     terminal.send("hhhh ")
@@ -38,9 +38,11 @@ def carry_to_broker_3(terminal: Terminal, topic: str) -> None:
     terminal.wait_for("1 move")
 
 
-def apply(terminal: Terminal) -> None:
-    """Apply what is planned: from the dialog's Cancel to the name, to the button."""
-    terminal.send("A")
+def apply(terminal: Terminal, *, steps_slower: int) -> None:
+    """Apply at so many steps below the fastest rate: Cancel has the focus, the name is typed."""
+    terminal.send("2")
+    terminal.wait_for("1 move")
+    terminal.send("TG" + "k" * steps_slower + "A")
     terminal.wait_for("Type e2e to apply")
     terminal.send("\t")
     terminal.send("e2e\r")
@@ -67,7 +69,7 @@ def test_a_replica_is_carried_applied_and_seen_to_end(
 ) -> None:
     with dashboard(sandbox, environment) as terminal:
         carry_to_broker_3(terminal, topic)
-        apply(terminal)
+        apply(terminal, steps_slower=0)
         terminal.wait_for("1 of 1 done", seconds=60)
         terminal.send("q")
         assert terminal.wait_for_exit() == 0
@@ -88,7 +90,7 @@ def test_a_run_ends_by_itself_when_the_dashboard_is_killed(
 ) -> None:
     with dashboard(sandbox, environment) as terminal:
         carry_to_broker_3(terminal, topic)
-        apply(terminal)
+        apply(terminal, steps_slower=2)
         terminal.kill()
     ended = await_run()
     assert ended["state"] == "done"

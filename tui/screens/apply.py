@@ -152,6 +152,7 @@ class ApplyDialog(Dialog[str | None]):
 
     async def on_apply_dialog_studied(self, message: Studied) -> None:
         self._study = message.study
+        self._session.propose_rate(message.study.default_rate_bytes_per_s)
         unsafe: dict[str, Finding] = {}
         for finding in message.study.findings_at(self._session.rate_bytes_per_s):
             if finding.severity is Severity.UNSAFE:

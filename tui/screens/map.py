@@ -289,6 +289,10 @@ class MapScreen(DashboardScreen):
         """Take an answer, unless something else has been asked meanwhile."""
         if message.rates is not None and message.key == self._asked_rates:
             self._rates, self._asked_rates = message, None
+            if self.carry is None:
+                from core.plan.estimate import default_rate
+
+                self.session.propose_rate(default_rate(message.rates))
         elif message.rates is None and message.key == self._asked_tip:
             self._suggestion, self._asked_tip = message, None
         else:

@@ -104,6 +104,7 @@ class PlanScreen(DashboardScreen):
     def on_plan_screen_studied(self, message: Studied) -> None:
         if message.study.plan.moves == self.session.plan.moves:
             self._study = message.study
+            self.session.propose_rate(message.study.default_rate_bytes_per_s)
             self.show(self.session)
 
     # -- moving about ----------------------------------------------------------------------------
@@ -135,7 +136,7 @@ class PlanScreen(DashboardScreen):
 
     def _choose(self, row: int) -> None:
         if self._study is not None and row < len(self._study.table):
-            self.session.rate_bytes_per_s = self._study.table[row].rate_bytes_per_s
+            self.session.choose_rate(self._study.table[row].rate_bytes_per_s)
             self.show(self.session)
 
     def on_page_hit(self, message: Page.Hit) -> None:

@@ -91,6 +91,11 @@ class TrimtabApp(App[int]):
         self._palettes = load_palettes()
         self._palette = choose_palette(self._palettes, theme)
         self._plain = plain
+        for palette in self._palettes.values():
+            self.register_theme(palette.theme())
+        if not plain:
+            # Before anything is drawn: a change of theme draws everything anew.
+            self.set_reactive(App.theme, self._palette.name)
         self._age_timer: Timer | None = None
         self._mouse_on = mouse
 
@@ -102,10 +107,6 @@ class TrimtabApp(App[int]):
 
     def on_mount(self) -> None:
         self.animation_level = "none"
-        for palette in self._palettes.values():
-            self.register_theme(palette.theme())
-        if not self._plain:
-            self.theme = self._palette.name
         self.set_keymap(self.user_keys)
         if not self.is_headless:
             terminal.leave_on_hangup(asyncio.get_running_loop(), self.exit)

@@ -193,7 +193,7 @@ class Feed:
         except Exception:  # noqa: BLE001 - a bug in a thread must reach the log and the user
             if self._stopped.is_set():
                 return
-            from core.cli.main import log_bug
+            from core.bugs import log_bug
 
             bug = TrimtabError(
                 "This is a bug in trimtab: a part of the dashboard stopped.",

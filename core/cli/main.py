@@ -10,11 +10,9 @@ import contextlib
 import errno
 import importlib
 import io
-import logging
 import os
 import sys
 from collections.abc import Callable
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 import click
@@ -153,7 +151,7 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         return _reader_gone()
     except OSError as error:
-        if error.errno not in PLACE_ERRORS and not _among_own_files(error):
+        if error.filename is None and error.errno not in PLACE_ERRORS:
             return _bug(error)
         complain(_about_place(error))
         return ExitCode.FAILED
@@ -162,18 +160,7 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
     return result if isinstance(result, int) else ExitCode.DONE
 
 
-PLACE_ERRORS = (
-    errno.EACCES,
-    errno.EPERM,
-    errno.EROFS,
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EEXIST,
-    errno.ENOTDIR,
-    errno.EISDIR,
-    errno.EMFILE,
-    errno.ENFILE,
-)
+PLACE_ERRORS = (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 """What a file system or a limit says no to: the user's to mend, and no bug."""
 
 
@@ -209,23 +196,11 @@ def _reader_gone() -> int:
 
 def _bug(error: Exception) -> int:
     try:
+        # Logging is loaded only for a bug: --help stays quick.
+        from core.bugs import log_bug
+
         where = f"Details: {log_bug()}"
     except OSError as full:
         where = f"{type(error).__name__}: {error}\nIt could not be logged: {full}."
     complain(f"this is a bug in trimtab; nothing more was done. {where}")
     return ExitCode.FAILED
-
-
-def log_bug() -> Path:
-    """Write the exception being handled to the log and return the log's path."""
-    path = paths.log_dir() / "trimtab.log"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handler = RotatingFileHandler(path, maxBytes=1_000_000, backupCount=2)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
-    logger = logging.getLogger("trimtab.bug")
-    logger.propagate = False
-    logger.addHandler(handler)
-    logger.exception("unexpected error")
-    logger.removeHandler(handler)
-    handler.close()
-    return path

@@ -49,32 +49,66 @@ def load_settings(path: Path | None = None) -> Settings:
     """Read config.toml; raises UsageError for TOML that is not valid or values of a wrong type."""
     path = path or paths.config_file()
     try:
-        text = path.read_text(encoding="utf-8")
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        clusters = _typed(document, "clusters", dict, {})
+        return Settings(
+            clusters={name: _cluster(name, table, path) for name, table in clusters.items()},
+            theme=_typed(document, "theme", str, None),
+            keys=_keys(_typed(document, "keys", dict, {})),
+        )
     except FileNotFoundError:
         return Settings()
-    try:
-        document = tomllib.loads(text)
-        return Settings(
-            clusters={
-                name: _cluster(table, path) for name, table in document.get("clusters", {}).items()
-            },
-            theme=document.get("theme"),
-            keys=dict(document.get("keys", {})),
-        )
-    except (tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}.", next="Mend that line.") from error
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}.", next="Mend its permissions."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not text.", next="Write it anew in UTF-8.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not TOML: {error}.", next="Mend that line.") from error
+    except _WrongError as wrong:
+        raise UsageError(f"{path}: {wrong}.", next="Mend that line.") from wrong
 
 
-def _cluster(table: Mapping[str, Any], path: Path) -> ClusterSettings:
+class _WrongError(Exception):
+    """Which key has the wrong value, and what it should be."""
+
+
+_KINDS: Mapping[type, str] = {dict: "a table", str: "a text", bool: "true or false"}
+
+
+def _typed(table: Mapping[str, Any], key: str, kind: type[Any], default: Any, at: str = "") -> Any:
+    value = table.get(key, default)
+    if key in table and not isinstance(value, kind):
+        raise _WrongError(f"{at}{key} must be {_KINDS[kind]}")
+    return value
+
+
+def _keys(table: Mapping[str, Any]) -> dict[str, str]:
+    return {action: _typed(table, action, str, "", "keys.") for action in table}
+
+
+def _cluster(name: str, table: Any, path: Path) -> ClusterSettings:
+    at = f"clusters.{name}."
+    if not isinstance(table, dict):
+        raise _WrongError(f"clusters.{name} must be a table")
+
     def rate(key: str) -> float | None:
-        return float(parse_rate(table[key])) if key in table else None
+        text = _typed(table, key, str, None, at)
+        try:
+            return None if text is None else float(parse_rate(text))
+        except UsageError as error:
+            raise _WrongError(f'{at}{key} must be a rate like "125MB/s"') from error
 
-    config = table.get("command_config")
+    config = _typed(table, "command_config", str, None, at)
+    bootstrap = _typed(table, "bootstrap", str, None, at)
+    if not bootstrap:
+        raise _WrongError(f'{at}bootstrap is missing: write it like "broker-1:9092"')
     return ClusterSettings(
-        bootstrap=table["bootstrap"],
+        bootstrap=bootstrap,
         command_config=(path.parent / Path(config).expanduser()) if config else None,
-        read_only=bool(table.get("read_only", False)),
-        snapshots=table.get("snapshots"),
+        read_only=_typed(table, "read_only", bool, False, at),
+        snapshots=_typed(table, "snapshots", str, None, at),
         in_capacity_bytes_per_s=rate("in_capacity"),
         out_capacity_bytes_per_s=rate("out_capacity"),
     )

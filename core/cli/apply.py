@@ -62,7 +62,8 @@ def apply(
     rate = None if throttle is None else parse_rate(throttle)
     if context.target.read_only:
         raise RefusedError(
-            f"{context.target.name} is marked read_only.", next="Change that in config.toml."
+            f"{context.target.name or address.bootstrap} is marked read_only.",
+            next="Change that in config.toml.",
         )
     with context.connected() as connection:
         state = observe(connection.client)

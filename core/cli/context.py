@@ -44,21 +44,33 @@ class Target:
         from_file: Path | None,
         snapshots: str | None,
     ) -> Target:
-        """Return the target of flags over environment (`TRIMTAB_…`) over config.toml."""
+        """Return the target of flags over environment (`TRIMTAB_…`) over config.toml.
+
+        What config.toml marks read_only stays so, by whichever name or address it is reached.
+        """
         from core.settings import load_settings
 
-        bootstrap = bootstrap or os.environ.get("TRIMTAB_BOOTSTRAP")
-        cluster_name = cluster_name or os.environ.get("TRIMTAB_CLUSTER")
-        snapshots = snapshots or os.environ.get("TRIMTAB_SNAPSHOTS")
-        if from_file and bootstrap:
+        flagged = bool(bootstrap or cluster_name)
+        if from_file and (bootstrap or cluster_name):
             raise UsageError(
-                "--from and --bootstrap exclude each other.",
+                f"--from and --{'bootstrap' if bootstrap else 'cluster'} exclude each other.",
                 next="Work offline on a document, or on the cluster; not both.",
             )
+        if not flagged:
+            # A name in the environment must not go with another cluster's address in a flag.
+            bootstrap = os.environ.get("TRIMTAB_BOOTSTRAP")
+            cluster_name = os.environ.get("TRIMTAB_CLUSTER")
+        snapshots = snapshots or os.environ.get("TRIMTAB_SNAPSHOTS")
         if from_file:
             return cls(from_file=from_file, snapshots=snapshots)
         if bootstrap:
-            return cls(Address(bootstrap, command_config), None, cluster_name, snapshots)
+            settings = load_settings()
+            read_only = any(
+                cluster.read_only and (name == cluster_name or cluster.bootstrap == bootstrap)
+                for name, cluster in settings.clusters.items()
+            )
+            address = Address(bootstrap, command_config)
+            return cls(address, None, cluster_name, snapshots, read_only)
         if cluster_name is None:
             return cls(snapshots=snapshots)
         cluster = load_settings().cluster(cluster_name)

@@ -57,8 +57,15 @@ def run(
 @click.pass_obj
 def once(context: Context, root: Path | None, cluster_id: str | None, as_json: bool) -> None:
     """Publish a snapshot of what has been collected, and end."""
+    from core.load import layout
+
     root = root or paths.load_root()
     cluster_id = cluster_of(context, root, cluster_id)
+    if not layout.spool(root, cluster_id).is_dir():
+        raise UsageError(
+            f"Nothing of {cluster_id} has been collected in {root}.",
+            next="Run `trimtab collect` first.",
+        )
     with _job(root, cluster_id, _teller(as_json=False), quick=True) as job:
         job.once()
     if as_json:

@@ -55,19 +55,40 @@ def test_a_named_cluster_is_found(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "said"),
     [
-        "[clusters",
-        "clusters = 3",
-        "[clusters.x]\nread_only = true",
-        "[clusters.x]\nbootstrap = 1\nin_capacity=5",
+        ("[clusters", "is not TOML"),
+        ("clusters = 3", "clusters must be a table"),
+        ("[clusters]\nx = 3", "clusters.x must be a table"),
+        ("[clusters.x]\nread_only = true", "clusters.x.bootstrap is missing"),
+        ("[clusters.x]\nbootstrap = 1", "clusters.x.bootstrap must be a text"),
+        ('[clusters.x]\nbootstrap = "a:1"\nread_only = "no"', "read_only must be true or false"),
+        ('[clusters.x]\nbootstrap = "a:1"\nin_capacity = 5', "in_capacity must be a text"),
+        ('[clusters.x]\nbootstrap = "a:1"\nin_capacity = "5"', "must be a rate"),
+        ('[clusters.x]\nbootstrap = "a:1"\nsnapshots = 7', "snapshots must be a text"),
+        ('[clusters.x]\nbootstrap = "a:1"\ncommand_config = 7', "command_config must be a text"),
+        ("theme = 7", "theme must be a text"),
+        ("keys = 7", "keys must be a table"),
+        ("[keys]\nquit = 7", "keys.quit must be a text"),
     ],
 )
-def test_a_bad_file_is_one_clear_message(home: Path, text: str) -> None:
+def test_a_bad_file_is_one_clear_message(home: Path, text: str, said: str) -> None:
     write(home, text)
     with pytest.raises(UsageError) as refused:
         load_settings()
+    assert said in refused.value.title
     assert refused.value.next
+
+
+def test_a_file_that_is_not_text_or_is_a_folder(home: Path) -> None:
+    path = home / "config" / "config.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="is not text"):
+        load_settings()
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(UsageError, match="Is a directory"):
+        load_settings()
 
 
 def test_an_unknown_name_lists_the_known_ones(home: Path) -> None:
@@ -84,6 +105,30 @@ def test_flags_go_over_environment_over_file(home: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("TRIMTAB_BOOTSTRAP", "environment:1")
     assert choose().address.bootstrap == "environment:1"  # type: ignore[union-attr]
     assert choose(bootstrap="flag:1").address.bootstrap == "flag:1"  # type: ignore[union-attr]
+
+
+def test_a_flag_takes_nothing_of_another_cluster_from_the_environment(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(home, '[clusters.dev]\nbootstrap = "dev:1"')
+    monkeypatch.setenv("TRIMTAB_BOOTSTRAP", "prod:1")
+    monkeypatch.setenv("TRIMTAB_CLUSTER", "prod")
+    assert choose(cluster_name="dev").address.bootstrap == "dev:1"  # type: ignore[union-attr]
+    assert choose(bootstrap="dev:1").name is None
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"cluster_name": "prod"},
+        {"bootstrap": "prod:1"},
+        {"bootstrap": "other:1", "cluster_name": "prod"},
+    ],
+)
+def test_read_only_holds_however_the_cluster_is_named(home: Path, named: dict[str, str]) -> None:
+    write(home, '[clusters.prod]\nbootstrap = "prod:1"\nread_only = true')
+    assert choose(**named).read_only
+    assert not choose(bootstrap="dev:1").read_only
 
 
 def test_offline_and_live_exclude_each_other(home: Path) -> None:

@@ -165,19 +165,23 @@ def _run(context: Context, words: Sequence[str]) -> int:
 
 def _await_snapshot(context: Context) -> None:
     """Return once a snapshot is published; raises TrimtabError when none comes."""
-    from core.load.locate import newest_snapshot
+    from core import paths
+    from core.load.manifest import read_manifest
 
     with context.connected() as connection:
         cluster_id = connection.client.describe().cluster_id
     started = time.monotonic()
-    while newest_snapshot(cluster_id) is None:
+    while (manifest := read_manifest(paths.load_root(), cluster_id)) is None:
         if time.monotonic() - started > FIRST_SNAPSHOT_SECONDS:
             raise TrimtabError(
                 f"No snapshot of load within {FIRST_SNAPSHOT_SECONDS:.0f} s.",
                 next="`trimtab pipeline status` says what the pipeline does.",
             )
         time.sleep(0.5)
-    say(f"First snapshot after {time.monotonic() - started:.0f} s.")
+    say(
+        f"First snapshot, from {manifest.source.value}, "
+        f"after {time.monotonic() - started:.0f} s: {manifest.counts.accepted:,} samples."
+    )
 
 
 def _write_plan(context: Context, path: Path) -> str:

@@ -27,6 +27,13 @@ class Process:
         started = _start_time(pid)
         return None if started is None else cls(pid, started)
 
+    @classmethod
+    def this(cls) -> Process:
+        """Return the process that asks."""
+        ours = cls.of(os.getpid())
+        assert ours is not None
+        return ours
+
     @property
     def alive(self) -> bool:
         return _start_time(self.pid) == self.started

@@ -101,9 +101,9 @@ def lease(path: Path) -> Iterator[bool]:
         except BlockingIOError:
             yield False
             return
-        held = Process.of(os.getpid())
+        held = Process.this()
         file.truncate(0)
-        file.write(json.dumps({"pid": os.getpid(), "started": held.started if held else ""}))
+        file.write(json.dumps({"pid": held.pid, "started": held.started}))
         file.flush()
         yield True
 

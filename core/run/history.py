@@ -14,6 +14,7 @@ from typing import Any
 
 from core.cluster.state import TopicPartition
 from core.plan.plan import Move, Plan
+from core.process import Process
 from core.run.journal import Kind, Record
 from core.run.throttle import ListIntent, RateIntent, Side
 
@@ -91,8 +92,7 @@ class History:
     moves: list[MoveHistory]
     batch_size: int
     min_insync: dict[str, int] = field(default_factory=dict)
-    pid: int | None = None
-    pid_started: str | None = None
+    process: Process | None = None
     preflight: bool = False
     throttles: dict[int, BatchThrottle] = field(default_factory=dict)
     lists: dict[tuple[str, Side], ListIntent] = field(default_factory=dict)
@@ -197,7 +197,7 @@ class History:
             case Kind.CREATED:
                 raise ValueError("a journal has only one created record")
             case Kind.STARTED:
-                self.pid, self.pid_started = p["pid"], p["pid_started"]
+                self.process = Process(p["pid"], p["pid_started"])
             case Kind.PREFLIGHT:
                 self._preflight(p)
             case Kind.THROTTLE_INTENT:

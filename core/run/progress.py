@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.run import process
 from core.run.history import History, MoveHistory, Outcome, Phase
 from core.run.journal import Journal, JournalError, Record, Sample, journal_path
 from core.run.story import side_word, story
@@ -76,10 +75,10 @@ def read_run(cluster_id: str, run: str) -> RunView:
         history = History.fold(records)
     except (ValueError, KeyError, TypeError) as error:
         raise JournalError(f"The journal {path} is damaged: {error}.") from error
-    if history.pid is None:
+    if history.process is None:
         living = time.time() - path.stat().st_mtime < STARTING_SECONDS
     else:
-        living = process.alive(history.pid, history.pid_started)
+        living = history.process.alive
     return run_view(records, samples, living=living, history=history)
 
 
@@ -118,7 +117,7 @@ def run_view(
         cluster_name=history.cluster_name,
         state=state,
         why=_why(history, state),
-        pid=history.pid,
+        pid=history.process.pid if history.process else None,
         started_at=history.created_at,
         ended_at=history.ended_at,
         seen_at=seen_at,
@@ -182,7 +181,7 @@ def _state(history: History, living: bool) -> RunState:
 
 def _why(history: History, state: RunState) -> str:
     if state is RunState.DIED:
-        return f"its process (pid {history.pid or '?'}) has died"
+        return f"its process (pid {history.process.pid if history.process else '?'}) has died"
     if history.ended in (Outcome.FAILED, Outcome.INCOMPLETE):
         return history.ended_why
     return history.waiting if not state.ended else ""

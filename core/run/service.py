@@ -28,7 +28,7 @@ from core.clock import SystemClock
 from core.cluster.connect import Address, connect
 from core.errors import ExitCode, TrimtabError, UsageError
 from core.plan.plan import Plan
-from core.run import process
+from core.process import Process
 from core.run.history import History
 from core.run.journal import SUFFIX, Journal, JournalError, Kind, journal_path
 from core.run.progress import RunState, RunSummary, read_run, summary
@@ -213,7 +213,8 @@ def unended(cluster_id: str) -> tuple[Known, ...]:
         with suppress(JournalError), Journal.open(path) as journal:
             history = History.fold(journal.records())
             if history.ended is None:
-                found.append(Known(history, process.alive(history.pid, history.pid_started)))
+                living = history.process is not None and history.process.alive
+                found.append(Known(history, living))
     return tuple(found)
 
 
@@ -354,11 +355,11 @@ def serve(path: Path) -> int:
         connection = None
         try:
             connection = connect(address)
-            pid = os.getpid()
+            ours = Process.this()
             journal.write(
                 connection.clock.now(),
                 Kind.STARTED,
-                {"pid": pid, "pid_started": process.started(pid)},
+                {"pid": ours.pid, "pid_started": ours.started},
             )
             patience = SIMULATED_PATIENCE_SECONDS if address.simulated else math.inf
             Runner(journal, connection.client, connection.clock, patience_seconds=patience).run()

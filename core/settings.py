@@ -56,7 +56,7 @@ def load_settings(path: Path | None = None) -> Settings:
             theme=_typed(document, "theme", str, None),
             keys=_keys(_typed(document, "keys", dict, {})),
         )
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Settings()
     except OSError as error:
         raise UsageError(

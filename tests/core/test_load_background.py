@@ -147,6 +147,7 @@ def test_without_pyspark_one_sentence_names_the_extra(
     monkeypatch: pytest.MonkeyPatch,
     words: list[str],
 ) -> None:
+    layout.spool(tmp_path, "c").mkdir(parents=True)
     monkeypatch.setitem(sys.modules, "pyspark", None)
     code, _, err = command(capsys, *words, "--root", str(tmp_path), "--cluster-id", "c")
     assert code == 1

@@ -7,10 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from core.errors import DocumentError, UsageError
-from core.load import files
+from core import files
+
 from core.paths import safe_name
 
 FORMAT = "trimtab.load/1"
+
+REPAIR = "Move it away: the next snapshot is whole again (`trimtab pipeline once` makes one)."
+"""What to do about a damaged file below a load root."""
 
 
 def cluster_folder(cluster_id: str) -> str:
@@ -125,11 +129,11 @@ def check_format(written: str, known: str, path: Path) -> None:
     kind, _, major = str(written).partition("/")
     known_kind, _, known_major = known.partition("/")
     if kind != known_kind or not major.isdigit():
-        raise DocumentError(f"{path} is not a {known_kind} file.")
+        raise DocumentError(f"{path} is not a {known_kind} file.", next=REPAIR)
     if int(major) > int(known_major):
         raise DocumentError(
-            f"{path} has format {written}; this trimtab reads up to {known}: "
-            f"install a trimtab that reads {kind}/{major}."
+            f"{path} has format {written}; this trimtab reads up to {known}.",
+            next=f"Install a trimtab that reads {kind}/{major}.",
         )
 
 

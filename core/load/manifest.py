@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from core.errors import DocumentError
+from core.errors import DocumentError, UsageError
 from core.load import layout
 from core.load.snapshot import BrokerLoad, Counts, Source
 from core.units import format_time, parse_time
@@ -109,8 +109,10 @@ class Manifest:
                 skew={name: known_fields(Skew, row) for name, row in document["skew"].items()},
                 counts=known_fields(Counts, counts),
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise DocumentError(f"{path} is damaged: {error!r}.") from error
+        except KeyError as error:
+            raise DocumentError(f"{path} lacks {error}.", next=layout.REPAIR) from error
+        except (TypeError, ValueError, AttributeError, UsageError) as error:
+            raise DocumentError(f"{path} is damaged: {error}.", next=layout.REPAIR) from error
 
 
 def known_fields(kind: Any, row: Mapping[str, Any]) -> Any:
@@ -132,9 +134,9 @@ def read_manifest(root: Path, cluster_id: str, snapshot_id: str | None = None) -
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError as error:
-        raise DocumentError(f"{path} is not JSON.") from error
+        raise DocumentError(f"{path} is not JSON.", next=layout.REPAIR) from error
     if not isinstance(document, dict):
-        raise DocumentError(f"{path} is not a manifest.")
+        raise DocumentError(f"{path} is not a manifest.", next=layout.REPAIR)
     return Manifest.from_json(document, path)
 
 
@@ -153,5 +155,7 @@ def cluster_ids(root: Path) -> tuple[str, ...]:
     except FileNotFoundError:
         return ()
     except ValueError as error:
-        raise DocumentError(f"{layout.index(root)} is not JSON.") from error
+        raise DocumentError(f"{layout.index(root)} is not JSON.", next=layout.REPAIR) from error
+    if not isinstance(document, dict):
+        raise DocumentError(f"{layout.index(root)} is not a list of clusters.", next=layout.REPAIR)
     return tuple(sorted(document.get("clusters", [])))

@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from core.errors import DocumentError, RefusedError
-from core.load import columns, files, layout
+from core import files
+from core.load import columns, layout
 from core.load.manifest import (
     FORMAT,
     DataFile,
@@ -102,7 +103,9 @@ def read_snapshot(
         except FileNotFoundError as error:
             # Between manifest and files, a newer snapshot may have replaced this one.
             if last_try:
-                raise DocumentError(f"{path} is named by its manifest but missing.") from error
+                raise DocumentError(
+                    f"{path} is named by its manifest but missing.", next=layout.REPAIR
+                ) from error
             continue
         return replace(snapshot, counts=manifest.counts)
     return None
@@ -177,7 +180,7 @@ def read_columns(path: Path) -> LoadSnapshot:
         with pa.memory_map(str(path)) as source:
             table = pa.ipc.open_file(source).read_all()
     except pa.ArrowInvalid as error:
-        raise DocumentError(f"{path} is not an Arrow file: {error}.") from error
+        raise DocumentError(f"{path} is not a whole Arrow file.", next=layout.REPAIR) from error
     head = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
     layout.check_format(head.get("format", ""), FORMAT, path)
     try:
@@ -208,7 +211,7 @@ def read_columns(path: Path) -> LoadSnapshot:
             leader=columns.to_numpy(table["leader"]) if "leader" in names else None,
         )
     except KeyError as error:
-        raise DocumentError(f"{path} lacks {error}.") from error
+        raise DocumentError(f"{path} lacks {error}.", next=layout.REPAIR) from error
 
 
 # -- the manifest ----------------------------------------------------------------------------------

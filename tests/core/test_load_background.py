@@ -13,14 +13,16 @@ from test_snapshot import make_snapshot
 
 from core.cli.main import run
 from core.cluster.connect import Address
-from core.load import background, files, layout, published
+from core import files
+from core.load import background, layout, published
 from core.load.readers import SILENT_SECONDS, Heartbeat, Readers
 from core.process import Process
 
 HOLD = """
 import sys
 from pathlib import Path
-from core.load import files
+from core import files
+
 with files.lease(Path(sys.argv[1])) as ours:
     print(ours, flush=True)
     sys.stdin.read()
@@ -113,15 +115,15 @@ def test_the_snapshot_commands_list_and_show(
     assert "There is no snapshot nope" in err
 
 
-def test_a_snapshot_of_a_higher_format_is_one_line_and_exit_code_two(
+def test_a_snapshot_of_a_higher_format_is_one_message_and_exit_code_two(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     published.write_snapshot(tmp_path, make_snapshot())
     layout.current(tmp_path, "abc-DEF_1").write_text('{"format": "trimtab.snapshot/9"}')
     code, out, err = command(capsys, "--snapshots", str(tmp_path), "snapshot", "show")
     assert (code, out) == (2, "")
-    assert len(err.splitlines()) == 1
-    assert "trimtab.snapshot/9" in err
+    assert "Traceback" not in err
+    assert "Install a trimtab that reads trimtab.snapshot/9." in err
 
 
 def test_pipeline_status_tells_what_runs_and_what_was_published(

@@ -23,9 +23,10 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
 
     A rate needs two polls, so --once makes two.
     """
+    from core import files
     from core.clock import SystemClock
     from core.load import collect as collecting
-    from core.load import files, layout
+    from core.load import layout
     from core.load.readers import stop_signals
 
     seconds = parse_duration(interval)

@@ -184,8 +184,9 @@ def _teller(as_json: bool) -> Any:
 @contextmanager
 def _job(root: Path, cluster_id: str, tell: Any, *, quick: bool = False) -> Iterator[Job]:
     """Hold the cluster's lease and a Spark session around a job."""
+    from core import files
     from core.clock import SystemClock
-    from core.load import files, layout
+    from core.load import layout
     from core.pipeline.session import open_session
 
     with files.lease(layout.lock(root, cluster_id, "pipeline")) as ours:

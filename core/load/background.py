@@ -11,9 +11,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from core import paths
+from core import files, paths
 from core.cluster.connect import Address, connect
-from core.load import files, layout
+from core.load import layout
 from core.load.readers import Heartbeat
 from core.process import Process, spawn
 

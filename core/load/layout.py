@@ -6,9 +6,8 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from core.errors import DocumentError, UsageError
 from core import files
-
+from core.errors import DocumentError, UsageError
 from core.paths import safe_name
 
 FORMAT = "trimtab.load/1"

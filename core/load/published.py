@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 
-from core.errors import DocumentError, RefusedError
 from core import files
+from core.errors import DocumentError, RefusedError
 from core.load import columns, layout
 from core.load.manifest import (
     FORMAT,

@@ -8,10 +8,11 @@ import sys
 import threading
 from pathlib import Path
 
+from core import files
 from core.clock import SystemClock
 from core.cluster.connect import Address, connect
 from core.errors import TrimtabError
-from core.load import files, layout
+from core.load import layout
 from core.load.collect import Collector, Polled, collect
 from core.load.readers import Readers, stop_signals
 

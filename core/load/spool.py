@@ -18,7 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from core.load import files, layout
+from core import files
+from core.load import layout
 from core.load.sample import COLUMNS, FORMAT
 from core.units import format_time
 

@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from core import files
 from core.cluster.state import Int32, Int64, TopicPartition
 from core.errors import DocumentError
-from core.load import columns, files, layout
+from core.load import columns, layout
 from core.load.snapshot import RATES, STATISTICS, BrokerLoad, Float64
 
 FORMAT = "trimtab.window/1"

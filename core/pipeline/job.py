@@ -18,9 +18,10 @@ from urllib.parse import unquote, urlparse
 
 from pyspark.errors import StreamingQueryException
 
+from core import files
 from core.clock import Clock
 from core.errors import TrimtabError
-from core.load import files, layout, spool
+from core.load import layout, spool
 from core.load.manifest import Manifest
 from core.load.published import claim_epoch
 from core.load.snapshot import Counts

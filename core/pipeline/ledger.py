@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from core.load import files, layout
+from core import files
+from core.load import layout
 from core.load.snapshot import Counts
 from core.units import format_time, parse_time
 

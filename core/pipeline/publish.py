@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
-from core.load import columns, files, layout
+from core import files
+from core.load import columns, layout
 from core.load.brokers import broker_loads
 from core.load.manifest import Manifest
 from core.load.published import write_snapshot

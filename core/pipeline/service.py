@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core import files
 from core.clock import SystemClock
 from core.errors import TrimtabError
-from core.load import files, layout
+from core.load import layout
 from core.load.readers import Readers, stop_signals
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from test_snapshot import make_snapshot
 
+from core import files
 from core.cli.main import run
 from core.cluster.connect import Address
-from core import files
 from core.load import background, layout, published
 from core.load.readers import SILENT_SECONDS, Heartbeat, Readers
 from core.process import Process

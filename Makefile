@@ -76,20 +76,20 @@ screenshots: $(DEV)  ## screenshots/*.svg from the simulated cluster
 screenshots-check: $(DEV)
 	$(BIN)/python -P -m tui.screenshots --check screenshots
 
-docs: $(DEV)  ## docs/keys.md and docs/commands.md, made from the code
-	$(BIN)/python -P -m tui.docs docs
+docs: $(DEV)  ## docs/keys.md, made from the table of actions
+	$(BIN)/python -P -m tui.actions > docs/keys.md
 
 bench-first-paint: $(DEV)  ## first paint of the map beside Kafka's TopicCommand, on real brokers
 	@mkdir -p $(REPORTS)
-	$(BIN)/python -P tests/bench/first_paint.py -o $(REPORTS)/first-paint.json
+	$(BIN)/python -P -m tests.bench.first_paint -o $(REPORTS)/first-paint.json
 
 bench-terminal: $(DEV)  ## bytes sent to the terminal: idle, one cell, one row
 	@mkdir -p $(REPORTS)
-	$(BIN)/python -P tests/bench/terminal_bytes.py -o $(REPORTS)/terminal-bytes.json
+	$(BIN)/python -P -m tests.bench.terminal_bytes | tee $(REPORTS)/terminal-bytes.json
 
 bench-estimate: $(DEV)  ## estimate beside wall time of a throttled run, on real brokers
 	@mkdir -p $(REPORTS)
-	$(BIN)/python -P tests/bench/estimate_against_clock.py -o $(REPORTS)/estimate.json
+	$(BIN)/python -P -m tests.bench.estimate_against_clock -o $(REPORTS)/estimate.json
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) $(REPORTS) build dist .mypy_cache .ruff_cache .hypothesis

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from core import paths
-from core.cluster.sandbox.jars import locked
+from core import files, paths
 from core.cluster.sandbox.sandbox import Sandbox
 
 
@@ -19,7 +18,7 @@ def sandbox() -> Iterator[Sandbox]:
     a second session at the same time waits for its turn.
     """
     folder = paths.sandbox_dir("tests")
-    with locked(folder.with_name(".tests.session")):
+    with files.locked(folder.with_name(".tests.session")):
         sandbox = Sandbox.up("tests", (1, 2, 3, 4), 2, replace=True)
         yield sandbox
         sandbox.down()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -144,13 +143,11 @@ def write_text(text: str, output: Path | None) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
+    from core import files
+
     try:
-        handle, temporary = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(output)
+        output.parent.stat()  # a folder that is not there is a slip, and not made
+        files.write_text(output, text)
     except OSError as error:
         raise UsageError(
             f"Cannot write {output}: {error.strerror}.", next="Choose another place with -o."

@@ -18,7 +18,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from core import paths
+from core import files, paths
 from core.errors import TrimtabError, UsageError
 from core.units import format_time, parse_time
 
@@ -126,11 +126,7 @@ class Journal:
             journal._database.executescript(f"BEGIN;{_SCHEMA}COMMIT;")
         except sqlite3.Error as error:
             raise _unfit(path, str(error)) from error
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        files.sync_folder(path.parent)
         return journal
 
     @classmethod

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.cluster.sandbox.jars import locked
+from core import files
 from core.cluster.sandbox.layout import Node, Role
 from core.process import Process, running_with
 
@@ -71,14 +71,12 @@ def write_state(folder: Path, state: State) -> None:
             for node in state.nodes
         ],
     }
-    temporary = (folder / STATE).with_suffix(".new")
-    temporary.write_text(json.dumps(document, indent=1))
-    temporary.replace(folder / STATE)
+    files.write_text(folder / STATE, json.dumps(document, indent=1))
 
 
 def lock(folder: Path) -> AbstractContextManager[None]:
     """Hold a sandbox against other processes of ours; the lock outlives the folder."""
-    return locked(folder.with_name(f".{folder.name}.lock"))
+    return files.locked(folder.with_name(f".{folder.name}.lock"))
 
 
 def is_up(folder: Path) -> bool:

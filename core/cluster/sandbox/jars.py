@@ -6,17 +6,15 @@ where a half-present artifact makes it fail.
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-from core import paths
+from core import files, paths
 from core.errors import TrimtabError, UsageError
 from core.java import Java
 
@@ -52,7 +50,7 @@ def kafka_jars(version: str, java: Java, say: Say) -> Path:
     folder = paths.jars_dir(version)
     if folder.is_dir():
         return folder
-    with locked(paths.cache_dir() / "kafka.lock"):
+    with files.locked(paths.cache_dir() / "kafka.lock"):
         if not folder.is_dir():
             _bring(version, java, folder, say)
     return folder
@@ -68,15 +66,6 @@ def check_version(version: str) -> None:
 def classpath(jars: Path) -> str:
     """Return all jars in a fixed order: a class-data archive is good for one order only."""
     return os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a lock file; waits for whoever holds it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _bring(version: str, java: Java, folder: Path, say: Say) -> None:

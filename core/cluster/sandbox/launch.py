@@ -16,9 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from core import files
 from core.cluster.kafka.admin import quiet_admin
 from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.sandbox.jars import Say, classpath, locked
+from core.cluster.sandbox.jars import Say, classpath
 from core.cluster.sandbox.layout import (
     HOST,
     JVM_FLAGS,
@@ -109,7 +110,7 @@ def launcher(java: Java, jars: Path, say: Say) -> Launcher:
     version = re.sub(r"[^A-Za-z0-9.]", "_", java.version)
     archive = jars.with_name(f"{jars.name}-java-{version}.jsa")
     if not archive.exists():
-        with locked(archive.with_suffix(".lock")):
+        with files.locked(archive.with_suffix(".lock")):
             if not archive.exists():
                 say("Preparing a class archive for faster starts (once)…")
                 _make_archive(plain, archive)

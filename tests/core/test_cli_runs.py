@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from waiting import eventually
 
 from core import paths
 from core.cli.main import run as command_line
@@ -27,7 +27,6 @@ from core.run.service import newest_run
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 SPEED = 30.0
-DEADLINE_SECONDS = 60
 
 
 class Here:
@@ -105,13 +104,6 @@ def here(
 def validate(schema: str, document: Any) -> None:
     loaded = json.loads((SCHEMAS / f"{schema}.json").read_text())
     jsonschema.validate(document, loaded, jsonschema.Draft202012Validator)
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 FAST = ("--throttle", "2GB/s", "--yes", "--allow", "disk")

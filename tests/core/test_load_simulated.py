@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
+from waiting import eventually
 
 from core import paths
 from core.cluster.connect import connect
@@ -24,13 +23,7 @@ from core.load.locate import history, newest_load, newest_snapshot
 from core.load.simulated import Simulator, start_simulator
 from core.load.simulated_load import Picture, snapshot_of, window_of, window_starts
 from core.load.snapshot import Source
-
-
-def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.02)
+from core.process import Process
 
 
 @pytest.fixture
@@ -124,7 +117,7 @@ def test_a_simulator_ends_with_its_owner(home: Path) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
     )
     pid = int(owner.stdout)
-    eventually(lambda: not _runs(pid))
+    eventually(lambda: Process.of(pid) is None)
     assert list(paths.runtime_dir().iterdir()) == []
 
 
@@ -140,13 +133,3 @@ def test_a_simulator_that_cannot_start_says_where_to_look(
 def test_a_cluster_that_cannot_be_is_refused(brokers: int, partitions: int, speed: float) -> None:
     with pytest.raises(UsageError):
         start_simulator(0, brokers, partitions, speed)
-
-
-def _runs(pid: int) -> bool:
-    """Return whether a process runs; one that only waits to be reaped does not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    stat = Path(f"/proc/{pid}/stat")
-    return not stat.exists() or stat.read_text().rsplit(")", 1)[1].split()[0] != "Z"

@@ -128,10 +128,13 @@ def check_format(written: str, known: str, path: Path) -> None:
     kind, _, major = str(written).partition("/")
     known_kind, _, known_major = known.partition("/")
     if kind != known_kind or not major.isdigit():
-        raise DocumentError(f"{path} is not a {known_kind} file.", next=REPAIR)
+        raise DocumentError(
+            f"{path.name} is not a {known_kind} file.", detail=str(path), next=REPAIR
+        )
     if int(major) > int(known_major):
         raise DocumentError(
-            f"{path} has format {written}; this trimtab reads up to {known}.",
+            f"{path.name} has format {written}; this trimtab reads up to {known}.",
+            detail=str(path),
             next=f"Install a trimtab that reads {kind}/{major}.",
         )
 

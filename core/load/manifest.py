@@ -110,9 +110,13 @@ class Manifest:
                 counts=known_fields(Counts, counts),
             )
         except KeyError as error:
-            raise DocumentError(f"{path} lacks {error}.", next=layout.REPAIR) from error
+            raise DocumentError(
+                f"{path.name} lacks {error}.", detail=str(path), next=layout.REPAIR
+            ) from error
         except (TypeError, ValueError, AttributeError, UsageError) as error:
-            raise DocumentError(f"{path} is damaged: {error}.", next=layout.REPAIR) from error
+            raise DocumentError(
+                f"{path.name} is damaged: {error}.", detail=str(path), next=layout.REPAIR
+            ) from error
 
 
 def known_fields(kind: Any, row: Mapping[str, Any]) -> Any:
@@ -134,9 +138,11 @@ def read_manifest(root: Path, cluster_id: str, snapshot_id: str | None = None) -
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError as error:
-        raise DocumentError(f"{path} is not JSON.", next=layout.REPAIR) from error
+        raise DocumentError(
+            f"{path.name} is not JSON.", detail=str(path), next=layout.REPAIR
+        ) from error
     if not isinstance(document, dict):
-        raise DocumentError(f"{path} is not a manifest.", next=layout.REPAIR)
+        raise DocumentError(f"{path.name} is not a manifest.", detail=str(path), next=layout.REPAIR)
     return Manifest.from_json(document, path)
 
 

@@ -104,7 +104,9 @@ def read_snapshot(
             # Between manifest and files, a newer snapshot may have replaced this one.
             if last_try:
                 raise DocumentError(
-                    f"{path} is named by its manifest but missing.", next=layout.REPAIR
+                    f"{path.name} is named by its manifest but missing.",
+                    detail=str(path),
+                    next=layout.REPAIR,
                 ) from error
             continue
         return replace(snapshot, counts=manifest.counts)
@@ -180,7 +182,9 @@ def read_columns(path: Path) -> LoadSnapshot:
         with pa.memory_map(str(path)) as source:
             table = pa.ipc.open_file(source).read_all()
     except pa.ArrowInvalid as error:
-        raise DocumentError(f"{path} is not a whole Arrow file.", next=layout.REPAIR) from error
+        raise DocumentError(
+            f"{path.name} is not a whole Arrow file.", detail=str(path), next=layout.REPAIR
+        ) from error
     head = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
     layout.check_format(head.get("format", ""), FORMAT, path)
     try:
@@ -211,7 +215,9 @@ def read_columns(path: Path) -> LoadSnapshot:
             leader=columns.to_numpy(table["leader"]) if "leader" in names else None,
         )
     except KeyError as error:
-        raise DocumentError(f"{path} lacks {error}.", next=layout.REPAIR) from error
+        raise DocumentError(
+            f"{path.name} lacks {error}.", detail=str(path), next=layout.REPAIR
+        ) from error
 
 
 # -- the manifest ----------------------------------------------------------------------------------

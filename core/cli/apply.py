@@ -54,6 +54,7 @@ def apply(
     from core.plan.estimate import to_json
     from core.plan.findings import Severity
     from core.plan.reassignment import read_plan
+    from core.run.logout import look
     from core.run.service import RunOptions, start_run
     from core.units import UNLIMITED, parse_rate
 
@@ -84,6 +85,8 @@ def apply(
             say(f"{finding.id}: {finding.sentence}")
     name = context.target.name or state.cluster_id[:8]
     say(_intent(wanted, estimate, name))
+    if (leaving := look()).ends_runs:
+        say(f"This machine ends your processes at logout, this run too: first {leaving.remedy}")
     if not yes:
         _confirm(name)
     chosen = estimate.rate_bytes_per_s

@@ -160,24 +160,14 @@ def data_folder(folder: Path) -> Finding:
 
 def logout() -> Finding:
     """Where the login manager kills user processes at logout, a run would die with the session."""
-    kills = any(
-        line.split("=", 1)[1].strip().lower() in ("yes", "true", "1", "on")
-        for path in sorted(
-            [Path("/etc/systemd/logind.conf"), *Path("/etc/systemd/logind.conf.d").glob("*.conf")]
-        )
-        if path.is_file()
-        for line in path.read_text(errors="replace").splitlines()
-        if line.strip().startswith("KillUserProcesses=")
-    )
-    user = os.environ.get("USER", "")
-    if kills and not Path("/var/lib/systemd/linger", user).exists():
+    from core.run.logout import look
+
+    found = look()
+    if found.ends_runs:
         return Finding(
-            "logout",
-            "kills your processes",
-            f"loginctl enable-linger {user}".strip(),
-            "runs that go on when you log out",
+            "logout", "kills your processes", found.remedy, "runs that go on when you log out"
         )
-    return Finding("logout", "leaves your processes running")
+    return Finding("logout", "leaves your runs running")
 
 
 def cluster(context: Context) -> Iterator[Finding]:

@@ -29,6 +29,7 @@ from core.cluster.connect import Address, connect
 from core.errors import ExitCode, TrimtabError, UsageError
 from core.plan.plan import Plan
 from core.process import Process
+from core.run import logout
 from core.run.history import History
 from core.run.journal import SUFFIX, Journal, JournalError, Kind, journal_path
 from core.run.progress import RunState, RunSummary, read_run, summary
@@ -304,9 +305,10 @@ def _spawn(path: Path, lock: int) -> None:
         "PYTHONPATH": os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH")))),
         "OPENBLAS_NUM_THREADS": "1",  # so that the process is single-threaded when it forks
     }
+    module = ("-P", "-m", "core.run.service")
     with where.open("ab") as output:
         subprocess.run(
-            [sys.executable, "-P", "-m", "core.run.service", str(path), str(lock)],
+            [*logout.look().prefix(), sys.executable, *module, str(path), str(lock)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -1,0 +1,73 @@
+"""What a run does where the login manager ends processes at logout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.run import logout
+from core.run.logout import look
+
+
+@pytest.fixture(autouse=True)
+def user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getuser", lambda: "sre")
+
+
+def configure(root: Path, name: str, text: str) -> None:
+    path = root / "etc/systemd" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("files", "kills"),
+    [
+        ({}, False),
+        ({"logind.conf": "[Login]\n#KillUserProcesses=yes\n"}, False),
+        ({"logind.conf": "[Login]\nKillUserProcesses=yes\n"}, True),
+        ({"logind.conf": "[Login]\nKillUserProcesses = True\n"}, True),
+        ({"logind.conf.d/50-kill.conf": "[Login]\nKillUserProcesses=1\n"}, True),
+        (
+            {
+                "logind.conf": "KillUserProcesses=yes",
+                "logind.conf.d/90-keep.conf": "KillUserProcesses=no",
+            },
+            False,
+        ),
+    ],
+)
+def test_the_last_word_of_logind_counts(tmp_path: Path, files: dict[str, str], kills: bool) -> None:
+    for name, text in files.items():
+        configure(tmp_path, name, text)
+    assert look(tmp_path).kills is kills
+
+
+def test_where_nothing_is_killed_a_run_starts_as_it_is(tmp_path: Path) -> None:
+    found = look(tmp_path)
+    assert not found.ends_runs
+    assert found.prefix() == ()
+
+
+def test_without_lingering_a_run_would_end_and_the_remedy_is_said(tmp_path: Path) -> None:
+    configure(tmp_path, "logind.conf", "KillUserProcesses=yes")
+    found = look(tmp_path)
+    assert found.ends_runs
+    assert found.remedy == "loginctl enable-linger sre"
+    assert found.prefix() == ()
+
+
+def test_with_lingering_a_run_starts_under_the_users_own_manager(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(tmp_path, "logind.conf", "KillUserProcesses=yes")
+    linger = tmp_path / "var/lib/systemd/linger/sre"
+    linger.parent.mkdir(parents=True)
+    linger.touch()
+    monkeypatch.setattr(logout, "_systemd_run", lambda: "/usr/bin/systemd-run")
+    found = look(tmp_path)
+    assert not found.ends_runs
+    assert found.prefix()[:3] == ("/usr/bin/systemd-run", "--user", "--scope")
+    monkeypatch.setattr(logout, "_systemd_run", lambda: None)
+    assert look(tmp_path).ends_runs

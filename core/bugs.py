@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import logging
+import sys
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from core import paths
 
 
-def log_bug() -> Path:
-    """Write the exception being handled to the log and return the log's path."""
+def log_bug() -> str:
+    """Write the exception being handled to the log; returns where its details are.
+
+    When there is no writing they are the exception's own words.
+    """
+    bug = sys.exc_info()[1]
+    try:
+        return f"Details: {_log()}"
+    except OSError as error:
+        return f"{type(bug).__name__}: {bug}\nIt could not be logged: {error}."
+
+
+def _log() -> Path:
     path = paths.log_dir() / "trimtab.log"
     path.parent.mkdir(parents=True, exist_ok=True)
     handler = RotatingFileHandler(path, maxBytes=1_000_000, backupCount=2)

@@ -197,7 +197,7 @@ class Feed:
 
             bug = TrimtabError(
                 "This is a bug in trimtab: a part of the dashboard stopped.",
-                detail=f"Details: {log_bug()}",
+                detail=log_bug(),
             )
             self._send(ClusterLost(bug) if self._state is None else Trouble(bug))
 

@@ -152,15 +152,18 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
         return _reader_gone()
     except OSError as error:
         if error.filename is None and error.errno not in PLACE_ERRORS:
-            return _bug(error)
+            return _bug()
         complain(_about_place(error))
         return ExitCode.FAILED
-    except Exception as error:  # noqa: BLE001 - the last line of defence: log it and say where
-        return _bug(error)
+    except Exception:  # noqa: BLE001 - the last line of defence: log it and say where
+        return _bug()
     return result if isinstance(result, int) else ExitCode.DONE
 
 
-PLACE_ERRORS = (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
+PLACE_ERRORS = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR),
+    *(errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE),
+)
 """What a file system or a limit says no to: the user's to mend, and no bug."""
 
 
@@ -194,13 +197,9 @@ def _reader_gone() -> int:
     return ExitCode.DONE
 
 
-def _bug(error: Exception) -> int:
-    try:
-        # Logging is loaded only for a bug: --help stays quick.
-        from core.bugs import log_bug
+def _bug() -> int:
+    # Logging is loaded only for a bug: --help stays quick.
+    from core.bugs import log_bug
 
-        where = f"Details: {log_bug()}"
-    except OSError as full:
-        where = f"{type(error).__name__}: {error}\nIt could not be logged: {full}."
-    complain(f"this is a bug in trimtab; nothing more was done. {where}")
+    complain(f"this is a bug in trimtab; nothing more was done. {log_bug()}")
     return ExitCode.FAILED

@@ -139,13 +139,19 @@ def emit_line(event: Any, stream: IO[str] | None = None) -> None:
 
 
 def write_text(text: str, output: Path | None) -> None:
-    """Print `text`, or write it to `output` by rename, so that no half file is ever seen."""
+    """Print `text`, or write it to `output` by rename, so that no half file is ever seen.
+
+    Raises UsageError when it cannot be written.
+    """
     if output is None:
         click.echo(text, nl=False)
         return
     from core import files
 
     try:
+        if output.exists() and not output.is_file():  # a pipe or /dev/null is not replaced
+            output.write_text(text, encoding="utf-8")
+            return
         output.parent.stat()  # a folder that is not there is a slip, and not made
         files.write_text(output, text)
     except OSError as error:

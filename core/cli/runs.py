@@ -138,6 +138,8 @@ def _find(context: Context, run: str) -> tuple[str, str]:
     """Return (cluster id, run id) of the one run that `run` names, in full or in part."""
     from core.run.service import clusters_with_runs, find_run, runs_named
 
+    if not run.strip():
+        raise UsageError("Which run?", next="`trimtab runs ls` lists them.")
     everywhere = [(c, r) for c in clusters_with_runs() for r in runs_named(c, run)]
     if len(everywhere) == 1:
         return everywhere[0]

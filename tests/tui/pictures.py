@@ -29,6 +29,8 @@ from tui.widgets.page import Page
 SIZES = [(80, 24), (120, 40), (200, 60)]
 GB = 10**9
 MB = 10**6
+PROPOSED = 100 * MB
+"""The rate that suits `a_plan`: the slowest at which it is done in ten minutes."""
 
 RACKS = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
 STATE = cluster(

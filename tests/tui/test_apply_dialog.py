@@ -6,7 +6,19 @@ from typing import Any
 
 import pytest
 from clusters import tp
-from pictures import SIZES, STATE, a_plan, a_run, a_session, dashboard, footer, pressed, settled
+from pictures import (
+    MB,
+    PROPOSED,
+    SIZES,
+    STATE,
+    a_plan,
+    a_run,
+    a_session,
+    dashboard,
+    footer,
+    pressed,
+    settled,
+)
 from textual.pilot import Pilot
 from textual.widgets import Button, Input
 
@@ -60,9 +72,21 @@ async def test_the_name_enables_apply_and_the_run_is_shown(
     [(address, cluster_id, plan, options, estimate)] = started
     assert (str(address.bootstrap), cluster_id) == ("sim:/nowhere", "test-cluster")
     assert plan.moves == a_plan().moves
-    assert (options.rate_bytes_per_s, options.cluster_name) == (50_000_000, "prod-eu")
-    assert estimate["rate_bytes_per_s"] == 50_000_000
+    assert options.cluster_name == "prod-eu"
+    assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == PROPOSED
     assert len(session.plan) == 0
+
+
+async def test_the_chosen_rate_is_applied_and_the_next_plan_gets_a_proposal_again(
+    started: list[tuple[Any, ...]],
+) -> None:
+    session = a_session()
+    session.choose_rate(50 * MB)
+    async with dashboard(session, "plan") as pilot:
+        await pressed(pilot, "A", "tab", *"prod-eu", "enter", "enter")
+    [(_, _, _, options, estimate)] = started
+    assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == 50 * MB
+    assert not session.rate_chosen
 
 
 @pytest.mark.parametrize("keys", [("enter",), ("escape",), ("tab", *"prod-eu", "tab", "enter")])

@@ -12,6 +12,7 @@ from clusters import cluster, load_of, tp
 from pictures import (
     GB,
     LOAD,
+    PROPOSED,
     SIZES,
     STATE,
     a_plan,
@@ -222,15 +223,26 @@ async def test_a_move_is_dropped_and_had_back() -> None:
         assert len(session.plan) == 2
 
 
+async def test_the_rate_that_suits_the_plan_is_proposed_until_one_is_chosen() -> None:
+    session = a_session()
+    async with dashboard(session, "plan") as pilot:
+        assert session.rate_bytes_per_s == PROPOSED
+        await pressed(pilot, "j", "x")
+        assert session.rate_bytes_per_s != PROPOSED
+        await pressed(pilot, "u")
+        assert session.rate_bytes_per_s == PROPOSED
+        assert not session.rate_chosen
+
+
 async def test_a_rate_is_chosen_with_the_keys_and_kept_in_the_session() -> None:
     session = a_session()
     async with dashboard(session, "plan") as pilot:
         await pressed(pilot, "T", "down")
-        assert session.rate_bytes_per_s == 100_000_000
+        assert session.rate_bytes_per_s == 2 * PROPOSED
         await pressed(pilot, "up", "up")
-        assert session.rate_bytes_per_s == 20_000_000
-        await pressed(pilot, "T", "down")
-        assert session.rate_bytes_per_s == 20_000_000
+        assert session.rate_bytes_per_s == PROPOSED // 2
+        await pressed(pilot, "T", "j", "x")
+        assert session.rate_bytes_per_s == PROPOSED // 2
 
 
 @pytest.mark.parametrize("size", SIZES)

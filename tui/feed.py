@@ -221,7 +221,7 @@ class Feed:
         self._send(event)
 
     def _read_document(self) -> None:
-        from core.cli.picture import picture_of_document
+        from core.load.locate import picture_of_document
 
         assert self._target.from_file is not None
         self._state, self._load = picture_of_document(self._target.from_file)

@@ -121,10 +121,19 @@ class Context:
             connection.client.close()
 
     def picture(self) -> tuple[ClusterState, Load]:
-        """Return the cluster with sizes, and its load, live or from the document."""
-        from core.cli.picture import read_picture
+        """Return the cluster with sizes, and its load: of `--from FILE`, else live.
 
-        return read_picture(self)
+        Raises UsageError when neither was named, UnreachableError when the cluster does not answer.
+        """
+        from core.cluster.observe import observe
+        from core.load.locate import newest_load, picture_of_document
+
+        self.require_target()
+        if self.target.from_file is not None:
+            return picture_of_document(self.target.from_file)
+        with self.connected() as connection:
+            state = observe(connection.client)
+        return state, newest_load(state, self.target.snapshots)
 
 
 def emit(document: Any, output: Path | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Finds the newest load of a cluster: Spark's snapshot, else the collector's last interval.
+"""Finds a cluster's load: Spark's snapshot, the collector's last interval, or a document's rates.
 
 What it calls imports pyarrow when called, so a dashboard does it in a worker thread.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from core import paths
 from core.cluster.state import ClusterState, TopicPartition
 from core.load import layout
-from core.load.snapshot import Load, LoadSnapshot
+from core.load.snapshot import Load, LoadSnapshot, Source
 
 if TYPE_CHECKING:
     from core.load.windows import History
@@ -46,6 +46,21 @@ def newest_load(state: ClusterState, snapshots_path: str | None = None) -> Load:
     """Return the newest load laid upon `state`; all unknown when there is none."""
     snapshot = newest_snapshot(state.cluster_id, snapshots_path)
     return Load.unknown(state) if snapshot is None else snapshot.aligned(state)
+
+
+def picture_of_document(path: Path) -> tuple[ClusterState, Load]:
+    """Return a saved cluster document's state and the rates it carries; raises DocumentError."""
+    from core.cluster.document_reader import read_document
+
+    document = read_document(path)
+    state = document.state
+    return state, Load(
+        in_bytes_per_s=document.in_bytes_per_s,
+        out_bytes_per_s=document.out_bytes_per_s,
+        messages_per_s=Load.unknown(state).messages_per_s,
+        source=Source.DOCUMENT,
+        as_of=state.fetched_at,
+    )
 
 
 def history(

@@ -112,6 +112,23 @@ def test_retention_deletes_whole_old_segments(config: str, value: str, left: int
     assert len(set(sizes(cluster, T0).values())) == 1
 
 
+def test_what_a_leader_expires_is_not_owed_by_a_replica_that_copies_slowly() -> None:
+    cluster = three(
+        in_bytes_per_s=5.0 * MB,
+        size_bytes=60 * MB,
+        topic_configs={"t": {"segment.bytes": str(5 * MB), "retention.bytes": str(30 * MB)}},
+    )
+    slowly = [
+        ConfigChange(Resource.topic("t"), FOLLOWER_LIST, ConfigOp.SET, "0:4"),
+        ConfigChange(Resource.broker(4), FOLLOWER_RATE, ConfigOp.SET, str(MB)),
+    ]
+    assert not any(cluster.alter_configs(slowly).values())
+    assert not any(cluster.alter_reassignments({T0: (1, 2, 4)}).values())
+    for _ in range(30):
+        cluster.advance(10)
+        assert sizes(cluster, T0)[4] >= 0
+
+
 def test_groups_follow_and_an_empty_one_falls_behind() -> None:
     cluster = three(
         in_bytes_per_s=1.0 * MB,

@@ -131,6 +131,9 @@ class Engine:
         for link in self.links.values():
             for replica in link.replicas.values():
                 replica.end = float(logs.end[replica.partition])
+                # What its leader has expired meanwhile is no longer copied.
+                start = float(logs.start[replica.partition])
+                replica.position = max(replica.position, start)
         done = run_links(
             self.links,
             self.throttles.leader_quotas,

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from core.run.history import History
-from core.run.journal import Journal, Kind, Record, journal_path
-from core.run.progress import Leftovers, RunState, RunSummary, RunView, read_run
+from core.run.journal import Kind, Record
+from core.run.progress import Leftovers, RunState, RunSummary, RunView, read_journal
 from core.units import format_time
 
 Event = dict[str, Any]
@@ -23,10 +23,8 @@ def follow(cluster_id: str, run: str) -> Iterator[tuple[RunView, tuple[Event, ..
     seen, moved = 0, -1
     while True:
         began = time.monotonic()
-        view = read_run(cluster_id, run)
-        with Journal.open(journal_path(cluster_id, run)) as journal:
-            records = journal.records()
-        history = History.fold(records)
+        look = read_journal(cluster_id, run)
+        view, records, history = look.view, look.records, look.history
         events = [
             event for record in records if record.seq > seen for event in of_record(record, history)
         ]
@@ -34,11 +32,10 @@ def follow(cluster_id: str, run: str) -> Iterator[tuple[RunView, tuple[Event, ..
         if view.moved_bytes != moved and view.total_bytes:
             moved = view.moved_bytes
             events.insert(_before_the_end(events), progress(view))
-        ended = history.ended is not None or view.state is RunState.DIED
-        if ended:
+        if view.state.ended:
             events.append(end(view))
         yield view, tuple(events)
-        if ended:
+        if view.state.ended:
             return
         time.sleep(max(PACE_SECONDS, DUTY * (time.monotonic() - began)))
 

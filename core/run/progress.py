@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from core.run.history import History, MoveHistory, Outcome, Phase
 from core.run.journal import Journal, JournalError, Record, Sample, journal_path
@@ -34,12 +35,14 @@ __all__ = [
     "Level",
     "MoveProgress",
     "MoveState",
+    "Reading",
     "RunEvent",
     "RunState",
     "RunSummary",
     "RunView",
     "left_seconds",
     "minutes_left",
+    "read_journal",
     "read_run",
     "run_view",
     "summary",
@@ -66,20 +69,44 @@ def minutes_left(elapsed: float, total_bytes: float, moved_bytes: float) -> int 
     return None if left is None else round(left / 60)
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One look at a journal: the view, and what it was made from."""
+
+    view: RunView
+    records: tuple[Record, ...]
+    history: History
+
+
 def read_run(cluster_id: str, run: str) -> RunView:
     """Return a run as its journal tells it; raises JournalError when it cannot be read."""
+    return read_journal(cluster_id, run).view
+
+
+def read_journal(cluster_id: str, run: str) -> Reading:
+    """Return one look at a run's journal; raises JournalError when it cannot be read."""
     path = journal_path(cluster_id, run)
     with Journal.open(path) as journal:
-        records, samples = journal.records(), journal.samples()
+        history = _fold(path, records := journal.records())
+        living = history.ended is not None or _is_living(path, history)
+        if not living:
+            # It may have ended well since it was read; what a dead process wrote is final.
+            history = _fold(path, records := journal.records())
+        samples = journal.samples()
+    return Reading(run_view(records, samples, living=living, history=history), records, history)
+
+
+def _fold(path: Path, records: Iterable[Record]) -> History:
     try:
-        history = History.fold(records)
+        return History.fold(records)
     except (ValueError, KeyError, TypeError) as error:
         raise JournalError(f"The journal {path} is damaged: {error}.") from error
-    if history.process is None:
-        living = time.time() - path.stat().st_mtime < STARTING_SECONDS
-    else:
-        living = history.process.alive
-    return run_view(records, samples, living=living, history=history)
+
+
+def _is_living(path: Path, history: History) -> bool:
+    if history.process is not None:
+        return history.process.alive
+    return time.time() - path.stat().st_mtime < STARTING_SECONDS
 
 
 def run_view(

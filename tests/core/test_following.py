@@ -1,0 +1,69 @@
+"""Reading a run's journal while its process writes on: a run that ends meanwhile ended well."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_help import move
+
+from core.cluster.connect import Address
+from core.plan.plan import Plan
+from core.process import Process
+from core.run.events import follow
+from core.run.journal import Journal, Kind
+from core.run.progress import RunState, read_run
+from core.run.service import RunOptions, create_journal
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+CLUSTER = "cluster"
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the journal of a run that this very process carries out."""
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    plan = Plan(CLUSTER, (move("t", 0, (1,), (2,)),))
+    asked = (Address("b:9092"), CLUSTER, plan, RunOptions(1), None)
+    with create_journal(*asked, at=NOON) as journal:
+        ours = Process.this()
+        journal.write(NOON, Kind.STARTED, {"pid": ours.pid, "pid_started": ours.started})
+        return journal.path
+
+
+def end(path: Path) -> None:
+    with Journal.open(path) as journal:
+        journal.write(NOON, Kind.ENDED, {"outcome": "done", "why": ""})
+
+
+def test_a_run_that_ends_and_goes_while_it_is_read_has_not_died(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends_now(process: Process) -> bool:
+        end(path)
+        return False
+
+    monkeypatch.setattr(Process, "alive", property(ends_now))
+    assert read_run(CLUSTER, path.stem).state is RunState.DONE
+
+
+def test_a_run_that_ends_between_two_looks_is_followed_to_how_it_ended(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever look it is: the last event and the last view tell the same end."""
+    opened: list[Path] = []
+    real = Journal.open
+
+    def open_second(path: Path) -> Any:
+        opened.append(path)
+        if len(opened) == 2:
+            with real(path) as journal:
+                journal.write(NOON, Kind.ENDED, {"outcome": "done", "why": ""})
+        return real(path)
+
+    monkeypatch.setattr(Journal, "open", open_second)
+    *_, (view, events) = follow(CLUSTER, path.stem)
+    assert view.state is RunState.DONE
+    assert (events[-1]["event"], events[-1]["outcome"]) == ("ended", "done")

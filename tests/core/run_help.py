@@ -128,6 +128,10 @@ class Run:
         }
 
 
+Start = Callable[..., Run]
+"""Begins a Run that is closed at the end of the test: the fixture `start`."""
+
+
 class Faulty:
     """A client that answers some calls wrongly: `answers` maps a call to what replaces it."""
 

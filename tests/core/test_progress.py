@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_help import MB, Run, cluster, plan_of, set_config
+from run_help import MB, Start, cluster, plan_of, set_config
 
 from core.cluster.client import FOLLOWER_RATE, Resource
 from core.cluster.state import TopicPartition
@@ -28,21 +26,6 @@ from core.run.progress import (
 from core.run.step import NoteEnded, Poll
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-Start = Callable[..., Run]
-
-
-@pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    runs: list[Run] = []
-
-    def begin(*args: Any, **kwargs: Any) -> Run:
-        runs.append(Run(*args, **kwargs))
-        return runs[-1]
-
-    yield begin
-    for run in runs:
-        run.journal.close()
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from run_help import MB, Faulty, Run, cluster, plan_of, set_config, throttles, unreachable
+from run_help import MB, Faulty, Start, cluster, plan_of, set_config, throttles, unreachable
 
 from core.cluster.client import (
     FOLLOWER_LIST,
@@ -26,23 +26,6 @@ from core.run.journal import Kind
 from core.run.progress import MoveState, RunState
 from core.run.step import NoteEnded, Poll, Submit
 from core.units import UNLIMITED
-
-Start = Callable[..., Run]
-
-
-@pytest.fixture
-def start(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    runs: list[Run] = []
-
-    def begin(*args: Any, **kwargs: Any) -> Run:
-        runs.append(Run(*args, **kwargs))
-        return runs[-1]
-
-    yield begin
-    for run in runs:
-        run.journal.close()
-
 
 TWO = {"t": [(1, 2), (2, 1)], "u": [(1, 2, 3)]}
 """Two partitions that the tests move, and one that they re-order."""

@@ -274,19 +274,6 @@ def test_the_first_paint_imports_nothing_that_is_slow() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_help_imports_neither_textual_nor_pyarrow_nor_pyspark() -> None:
-    script = (
-        "import sys\nsys.argv = ['trimtab', '--help']\n"
-        "from tui.__main__ import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print(sorted({'textual', 'pyspark', 'pyarrow', 'numpy'} & set(sys.modules)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip().splitlines()[-1] == "[]"
-
-
 def test_the_terminal_gets_few_bytes() -> None:
     found = measure(idle_seconds=6.0)
     over = {case: found[case] for case, budget in BUDGETS.items() if found[case] > budget}

@@ -1,5 +1,5 @@
 # Two targets do all the set-up on a fresh machine: `make demo` and `make test`.
-# The others: install, check, screenshots, scenarios, bench-*, docs, clean.
+# The others: `make help`.
 
 PYTHON ?= python3
 VENV   := .venv

@@ -113,7 +113,10 @@ def measure(reading: Reading, memory: Memory | None) -> Interval:
         flags |= np.int32(Flag.CLOCK_STEP)
 
     of = state.partition_of_replica
+    # Sizes are the newest poll's; a leader's offsets must be too, as they share a row's time.
+    adjacent = before.seen == memory.monotonic
     size_known = (state.size_bytes >= 0) & (before.size >= 0) & ~recreated[of] & (not stepped)
+    size_known &= ~(state.is_leader & (delta_known & ~adjacent)[of])
     change = np.where(size_known, state.size_bytes - before.size, 0)
     shrunk = size_known & (change < 0)
     size_known &= ~shrunk
@@ -132,13 +135,12 @@ def measure(reading: Reading, memory: Memory | None) -> Interval:
     )
     start_kept = (reading.start == before.start) & (reading.start >= 0)
     clean = delta_known & led_clean & ~moved & (start_kept | compacted[state.topic_of])
-    # Sizes are those of the newest poll, so the offsets must be too.
-    clean &= before.seen == memory.monotonic
-    # Bytes without messages are the log's own doing (a compaction's copy), not traffic.
-    clean &= (messages > 0) | (led_change == 0)
+    # Bytes without messages are the log's own doing (a compaction's copy) or of messages that came
+    # between asking for offsets and for sizes; the next interval then has messages without bytes.
+    clean &= adjacent & ((messages > 0) == (led_change > 0))
     in_bytes, in_method = _inward(messages, led_change, clean, delta_known, per_message)
     per_message = _learned(per_message, messages, led_change, clean)
-    out_bytes, out_method, lag, committed = _outward(reading, before, per_message, delta_known)
+    out_bytes, out_method, lag = _outward(reading, before, per_message, delta_known)
     return Interval(
         reading=reading,
         dt_seconds=dt,
@@ -161,7 +163,7 @@ def measure(reading: Reading, memory: Memory | None) -> Interval:
             start=np.where(reading.start >= 0, reading.start, before.start),
             leader=np.where(state.leader >= 0, state.leader, before.leader),
             size=state.size_bytes,
-            committed=committed,
+            committed=_committed(reading, before, known | recreated),
             bytes_per_message=per_message,
         ),
     )
@@ -241,8 +243,8 @@ def _outward(
     before: Memory,
     per_message: Float64,
     delta_known: Bool,
-) -> tuple[Float64, Int8, Int64, Mapping[str, Int64]]:
-    """Return consumed bytes, method, lag, and the commits to remember.
+) -> tuple[Float64, Int8, Int64]:
+    """Return consumed bytes, method and lag.
 
     A partition that no group reads carries 0 with method NONE: nobody is known to read it. Where
     a group rewound, that group is left out; where nothing else is known, the value is NaN.
@@ -251,7 +253,7 @@ def _outward(
     if reading.committed is None:
         unknown = np.full(count, np.nan)
         lag = np.full(count, UNKNOWN, np.int64)
-        return unknown, np.zeros(count, np.int8), lag, before.committed
+        return unknown, np.zeros(count, np.int8), lag
     consumed, counted = np.zeros(count), np.zeros(count, np.bool_)
     readers = np.zeros(count, np.bool_)
     for group, offsets in reading.committed.items():
@@ -266,7 +268,20 @@ def _outward(
     value[readers & ~counted] = np.nan
     value[~delta_known] = np.nan
     method = np.where(counted & ~np.isnan(value), int(Method.BYTES_PER_MESSAGE), 0).astype(np.int8)
-    return value, method, _group_lag(reading), dict(reading.committed)
+    return value, method, _group_lag(reading)
+
+
+def _committed(reading: Reading, before: Memory, newest: Bool) -> Mapping[str, Int64]:
+    """Return the commits to measure the next interval against.
+
+    They are as old as each partition's last known end offset, because its time counts from there;
+    where groups could not be read they are not known.
+    """
+    out: dict[str, Int64] = {}
+    for group, offsets in (reading.committed or {}).items():
+        earlier = before.committed.get(group)
+        out[group] = np.where(newest, offsets, UNKNOWN if earlier is None else earlier)
+    return out
 
 
 def _group_lag(reading: Reading) -> Int64:

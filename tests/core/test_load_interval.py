@@ -173,7 +173,33 @@ def test_groups_that_cannot_be_read_leave_reading_unknown() -> None:
     interval = after(reading(committed={"g": 40}), second)
     assert np.isnan(interval.out_bytes).all()
     again = measure(reading(20.0, committed={"g": 60}), interval.memory)
-    assert again.out_bytes.tolist() == [200.0]
+    # What was read in twenty seconds must not be taken for what was read in ten.
+    assert np.isnan(again.out_bytes).all()
+    at_last = measure(reading(30.0, committed={"g": 70}), again.memory)
+    assert at_last.out_bytes.tolist() == [100.0]
+
+
+def test_a_gap_without_leader_counts_what_was_read_over_its_whole_length() -> None:
+    memory = measure(reading(committed={"g": 40}), None).memory
+    gap = measure(reading(10.0, end=-1, committed={"g": 60}), memory)
+    interval = measure(reading(20.0, end=160, committed={"g": 70}), gap.memory)
+    assert interval.dt_seconds.tolist() == [20.0]
+    assert interval.out_bytes.tolist() == [300.0]
+
+
+def test_growth_never_mixes_the_time_of_two_intervals_with_the_bytes_of_one() -> None:
+    memory = measure(reading(), None).memory
+    memory = measure(reading(10.0, end=-1, size=1200), memory).memory
+    interval = measure(reading(20.0, end=160, size=1500), memory)
+    assert interval.size_delta_known.tolist() == [False, True]
+
+
+def test_messages_whose_bytes_were_seen_a_poll_before_are_not_free() -> None:
+    # They came between asking for offsets and asking for sizes.
+    early = after(reading(), reading(10.0, size=1500))
+    interval = measure(reading(20.0, end=150, size=1500), early.memory)
+    assert interval.in_bytes.tolist() == [500.0]
+    assert interval.in_method.tolist() == [Method.BYTES_PER_MESSAGE]
 
 
 @given(st.lists(st.integers(min_value=-5, max_value=50), min_size=1, max_size=30))

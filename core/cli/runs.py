@@ -98,7 +98,7 @@ def cancel(context: Context, run: str, yes: bool, as_json: bool) -> int:
     Partitions that are done stay where they are.
     """
     from core.cli.following import follow_run
-    from core.run.progress import read_run
+    from core.run.progress import RunState, read_run
     from core.run.service import request
 
     cluster_id, name = _find(context, run)
@@ -106,11 +106,9 @@ def cancel(context: Context, run: str, yes: bool, as_json: bool) -> int:
     if not yes and not view.state.ended:
         _confirm(view.cluster_name)
     request(cluster_id, name, "cancel")
-    return ExitCode.DONE if _cancelled(follow_run(cluster_id, name, as_json=as_json)) else 1
-
-
-def _cancelled(code: int) -> bool:
-    return code in (ExitCode.DONE, ExitCode.INCOMPLETE)
+    code = follow_run(cluster_id, name, as_json=as_json)
+    cancelled = read_run(cluster_id, name).state is RunState.CANCELLED
+    return ExitCode.DONE if cancelled else code
 
 
 def _confirm(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Reading a run's journal while its process writes on: a run that ends meanwhile ended well."""
+"""Following a run whose process writes on meanwhile: how it ended is told as it was."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from run_help import move
 
+from core.cli import following
+from core.cli.main import run as command_line
 from core.cluster.connect import Address
+from core.errors import ExitCode
 from core.plan.plan import Plan
 from core.process import Process
 from core.run.events import follow
@@ -67,3 +70,35 @@ def test_a_run_that_ends_between_two_looks_is_followed_to_how_it_ended(
     *_, (view, events) = follow(CLUSTER, path.stem)
     assert view.state is RunState.DONE
     assert (events[-1]["event"], events[-1]["outcome"]) == ("ended", "done")
+
+
+@pytest.mark.parametrize(
+    ("becomes", "code"),
+    [
+        ("cancelled", ExitCode.DONE),
+        ("done", ExitCode.DONE),
+        ("incomplete", ExitCode.INCOMPLETE),
+        ("failed", ExitCode.FAILED),
+        ("died", ExitCode.INCOMPLETE),
+        ("let go of", following.DETACHED),
+    ],
+)
+def test_a_cancel_exits_as_what_became_of_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch, becomes: str, code: int
+) -> None:
+    def answer(journal: Journal, *_: Any) -> int:
+        match becomes:
+            case "died":
+                monkeypatch.setattr(Process, "alive", property(lambda _: False))
+            case "let go of":
+                monkeypatch.setattr(following, "follow", interrupted)
+            case _:
+                journal.write(NOON, Kind.ENDED, {"outcome": becomes, "why": ""})
+        return 1
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Journal, "ask", answer)
+    argv = ["runs", "cancel", path.stem, "--yes", "--json"]
+    assert command_line(lambda context: None, argv) == code

@@ -1,0 +1,271 @@
+"""What a user may get wrong on one machine: a clear message, what to do next, the exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.cli import main as cli
+from core.cli.context import Context
+from core.errors import ExitCode
+
+BROKERS = [{"id": id, "alive": True} for id in range(4)]
+
+
+def row(topic: str, partition: int, *replicas: int) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partition": partition,
+        "leader": replicas[0],
+        "replicas": list(replicas),
+        "isr": list(replicas),
+        "size_bytes": 1_000_000,
+        "in_bytes_per_s": 10.0,
+        "out_bytes_per_s": 10.0,
+    }
+
+
+def cluster() -> dict[str, Any]:
+    return {
+        "format": "trimtab.cluster/1",
+        "cluster_id": "saved",
+        "fetched_at": "2026-01-01T12:00:00Z",
+        "brokers": BROKERS,
+        "topics": [{"name": "t", "id": "t-id", "min_insync": 1}],
+        "partitions": [row("t", 0, 0, 1), row("t", 1, 1, 2)],
+    }
+
+
+GOOD_PLAN = json.dumps(
+    {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [2, 1]}]}
+)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a saved cluster and a good plan, and a home of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
+    for name in ("TRIMTAB_BOOTSTRAP", "TRIMTAB_CLUSTER", "TRIMTAB_SNAPSHOTS"):
+        monkeypatch.delenv(name, raising=False)
+    Path("cluster.json").write_text(json.dumps(cluster()))
+    Path("good.json").write_text(GOOD_PLAN)
+    return tmp_path
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run words that must fail with a code; returns the message, checked for what all share."""
+
+    def check(code: ExitCode, *words: str) -> str:
+        def never(context: Context) -> None:
+            raise AssertionError("the dashboard must not open")
+
+        assert cli.run(never, list(words)) == code
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "Traceback" not in err
+        assert "this is a bug" not in err
+        lines = err.splitlines()
+        assert lines[0].startswith("trimtab: ")
+        assert 2 <= len(lines) <= 4, err
+        return err
+
+    return check
+
+
+def plan(*rows: object, **more: object) -> str:
+    return json.dumps({"version": 1, "partitions": list(rows)} | more)
+
+
+def target(topic: object, partition: object, replicas: object) -> dict[str, object]:
+    return {"topic": topic, "partition": partition, "replicas": replicas}
+
+
+OURS = {"format": "trimtab.plan/1", "cluster_id": "other"}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        pytest.param(None, "cannot be read", id="missing"),
+        pytest.param("", "is not JSON", id="empty"),
+        pytest.param("not json", "is not JSON", id="not JSON"),
+        pytest.param(b"\xff\x00\xfe", "is not text", id="binary"),
+        pytest.param("[" * 100_000, "nested too deeply", id="deep"),
+        pytest.param("[]", "expected an object", id="a list"),
+        pytest.param(plan(), "has no partitions", id="nothing"),
+        pytest.param('{"version": 2, "partitions": []}', "has version 2", id="version 2"),
+        pytest.param(
+            plan(target("t", 0, [2, 1]), target("t", 0, [2, 3])), "names t-0 twice", id="duplicate"
+        ),
+        pytest.param(plan(target("t", 0, [2, 2])), "on broker 2 twice", id="same broker twice"),
+        pytest.param(plan(target("t", 0, [99, 1])), "broker 99", id="unknown broker"),
+        pytest.param(plan(target("zzz", 0, [2, 1])), "names topic zzz", id="unknown topic"),
+        pytest.param(plan(target("t", 77, [2, 1])), "names t-77", id="unknown partition"),
+        pytest.param(plan(target("t", 0, [])), "without a replica", id="no replica"),
+        pytest.param(plan(target("t", 0, [10**30, 1])), "expected a number", id="huge broker"),
+        pytest.param(plan(target("t", "0", [2, 1])), "expected a number", id="wrong type"),
+        pytest.param(
+            plan(target("t", 0, [2, 1]), trimtab=OURS), "is for cluster other", id="other"
+        ),
+        pytest.param(
+            plan(target("t\x1b]0;x\x07", 0, [2, 1])), "a topic's name", id="control characters"
+        ),
+    ],
+)
+@pytest.mark.parametrize("words", [("plan", "check"), ("estimate",), ("plan", "show")])
+def test_a_bad_plan_file(
+    refused: Callable[..., str],
+    words: tuple[str, ...],
+    content: str | bytes | None,
+    said: str,
+) -> None:
+    if content is not None:
+        Path("p.json").write_bytes(content.encode() if isinstance(content, str) else content)
+    err = refused(ExitCode.USAGE, "--from", "cluster.json", *words, "p.json")
+    assert said in err
+    assert "\x1b" not in err
+
+
+def changed(change: Callable[[dict[str, Any]], object]) -> str:
+    document = json.loads(json.dumps(cluster()))
+    change(document)
+    return json.dumps(document)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (json.dumps(cluster())[:150], "is not JSON"),
+        ("[1]", "is not a cluster document"),
+        (changed(lambda d: d.pop("brokers")), "has no 'brokers'"),
+        (changed(lambda d: d.update(format="trimtab.cluster/2")), "trimtab.cluster/2"),
+        (changed(lambda d: d["partitions"][0].update(leader="x")), "not a whole number"),
+        (changed(lambda d: d["partitions"].append(d["partitions"][0])), "t-0 is in it twice"),
+        (changed(lambda d: d["partitions"][0].update(size_bytes=-1)), "is negative"),
+        (changed(lambda d: d["partitions"][0].update(in_bytes_per_s=float("inf"))), "out of range"),
+        (changed(lambda d: d["partitions"][0].update(in_bytes_per_s=1e300)), "out of range"),
+        (changed(lambda d: d["topics"][0].update(name="t\x1b[31m")), "not a topic's name"),
+        (changed(lambda d: d.update(fetched_at="yesterday")), "is not a time"),
+    ],
+)
+def test_a_bad_cluster_document(refused: Callable[..., str], content: str, said: str) -> None:
+    Path("bad.json").write_text(content)
+    assert said in refused(ExitCode.USAGE, "--from", "bad.json", "show")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["estimate", "good.json", "--throttle", "50"], "50,000,000 bytes a second"),
+        (["estimate", "good.json", "--throttle", "50MB"], "Not a rate"),
+        (["estimate", "good.json", "--throttle", ""], "Not a rate"),
+        (["estimate", "good.json", "--throttle", "0MB/s"], "moves nothing"),
+        (["estimate", "good.json", "--within", "tomorrow"], "Not a time"),
+        (["estimate", "good.json", "--within", ""], "Not a time"),
+        (["estimate", "good.json", "--within", "0"], "no time at all"),
+        (["plan", "check", "good.json", "--allow", "frobnicate"], "it is no check"),
+        (["show", "--json", "-o", "missing/x.json"], "Cannot write missing/x.json"),
+        (["show", "--json", "-o", "."], "Cannot write"),
+        (["apply", "good.json"], "needs a live cluster"),
+        (["throttles", "ls"], "needs a live cluster"),
+        (["runs", "show", "zzz"], "No run here matches 'zzz'"),
+        (["runs", "cancel", "", "--yes"], "Which run?"),
+    ],
+)
+def test_bad_words(refused: Callable[..., str], words: list[str], said: str) -> None:
+    assert said in refused(ExitCode.USAGE, "--from", "cluster.json", *words)
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "code", "said"),
+    [
+        ("localhost", ExitCode.USAGE, "Not an address"),
+        ("localhost:99999", ExitCode.USAGE, "Not an address"),
+        ("http://localhost:9092", ExitCode.USAGE, "Not an address"),
+        ("sim:/nope", ExitCode.UNREACHABLE, "does not answer"),
+    ],
+)
+def test_a_bad_address(
+    refused: Callable[..., str], bootstrap: str, code: ExitCode, said: str
+) -> None:
+    assert said in refused(code, "-b", bootstrap, "show")
+
+
+def test_nothing_half_written_when_a_file_cannot_be(
+    refused: Callable[..., str], here: Path
+) -> None:
+    (here / "taken").mkdir()
+    before = sorted(here.iterdir())
+    refused(ExitCode.USAGE, "--from", "cluster.json", "show", "--json", "-o", "taken")
+    assert sorted(here.iterdir()) == before
+
+
+def test_a_home_that_is_no_folder_is_named(
+    refused: Callable[..., str], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(here / "good.json"))
+    assert "TRIMTAB_HOME" in refused(ExitCode.FAILED, "sandbox", "status")
+
+
+# -- streams: in a process of its own, as they are closed or full ---------------------------------
+
+
+def shell(command: str) -> subprocess.CompletedProcess[str]:
+    trimtab = f'"{sys.executable}" -P -m tui'
+    return subprocess.run(
+        ["bash", "-c", command.replace("TRIMTAB", trimtab)],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=30,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        pytest.param("show --json > /dev/full", 1, "No space left", id="stdout is full"),
+        pytest.param("show >&-", 0, "", id="no stdout"),
+        pytest.param("plan check - <&-", 2, "The plan on stdin is not JSON", id="no stdin"),
+        pytest.param("plan check zzz 2>&-", 2, "", id="no stderr"),
+        pytest.param("plan check zzz 2> /dev/full", 2, "", id="stderr is full"),
+    ],
+)
+def test_streams_that_are_closed_or_full(command: str, code: int, said: str) -> None:
+    done = shell(f"TRIMTAB --from cluster.json {command}")
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "bug" not in done.stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
+    document = cluster()
+    document["partitions"] = [row("t", partition, 0, 1) for partition in range(2000)]
+    Path("cluster.json").write_text(json.dumps(document))
+    done = shell("TRIMTAB --from cluster.json show --json | head -1; echo ${PIPESTATUS[0]}")
+    assert (done.stdout, done.stderr) == ("{\n0\n", "")
+
+
+def test_what_show_prints_can_be_piped_into_from() -> None:
+    done = shell(
+        "TRIMTAB --from cluster.json show --json | TRIMTAB --from /dev/stdin show --json"
+        " | diff - <(TRIMTAB --from cluster.json show --json)"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_terminal_that_is_not_utf_8_shows_what_it_can() -> None:
+    done = shell("PYTHONIOENCODING=latin-1 TRIMTAB --from cluster.json show")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("? b0 in 2.0")

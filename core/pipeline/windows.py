@@ -6,7 +6,7 @@ exact percentiles. A rate is always a total over the time it covers, never a mea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -69,9 +69,9 @@ def judged(
 _NEVER_NEGATIVE = ("offset_delta", "size_bytes", "in_bytes", "out_bytes", "partition")
 
 
-def _any(conditions: object) -> Column:
+def _any(conditions: Iterable[Column]) -> Column:
     out = F.lit(False)
-    for condition in conditions:  # type: ignore[attr-defined]
+    for condition in conditions:
         out = out | F.coalesce(condition, F.lit(False))
     return out
 
@@ -161,11 +161,7 @@ def merge(partials: DataFrame) -> DataFrame:
     summed = ("polls", "n", "covered_ms", "resets", "leader_changes")
     measured: list[Column] = []
     for rate in MEASURES:
-        measured += [
-            F.sum(f"{rate}_sum").alias(f"{rate}_sum"),
-            F.sum(f"{rate}_ms").alias(f"{rate}_ms"),
-            F.max(f"{rate}_max").alias(f"{rate}_max"),
-        ]
+        measured += _summed(rate)
     return partials.groupBy(*KEY, "window_start").agg(
         *(F.sum(name).alias(name) for name in summed),
         *measured,
@@ -174,6 +170,24 @@ def merge(partials: DataFrame) -> DataFrame:
         F.max("last").alias("last"),
         F.max("method_worst").alias("method_worst"),
     )
+
+
+def _summed(rate: str) -> list[Column]:
+    """Return one rate's amount, time and maximum over rows that have them already."""
+    return [
+        F.sum(f"{rate}_sum").alias(f"{rate}_sum"),
+        F.sum(f"{rate}_ms").alias(f"{rate}_ms"),
+        F.max(f"{rate}_max").alias(f"{rate}_max"),
+    ]
+
+
+def _coverage() -> list[Column]:
+    """Return how much all these rows cover, and the worst way in which they were measured."""
+    return [
+        F.sum("n").alias("n"),
+        F.sum("covered_ms").alias("covered_ms"),
+        F.max("method_worst").alias("method_worst"),
+    ]
 
 
 def finished(merged: DataFrame) -> DataFrame:
@@ -231,17 +245,10 @@ def roll(rows: DataFrame) -> DataFrame:
     """Return windows of each partition as one roll, their means kept for the percentile."""
     measured: list[Column] = []
     for rate in MEASURES:
-        measured += [
-            F.sum(f"{rate}_sum").alias(f"{rate}_sum"),
-            F.sum(f"{rate}_ms").alias(f"{rate}_ms"),
-            F.max(f"{rate}_max").alias(f"{rate}_max"),
-            F.collect_list(_average(rate)).alias(f"{rate}_means"),
-        ]
+        measured += [*_summed(rate), F.collect_list(_average(rate)).alias(f"{rate}_means")]
     return rows.groupBy(*KEY).agg(
         *measured,
-        F.sum("n").alias("n"),
-        F.sum("covered_ms").alias("covered_ms"),
-        F.max("method_worst").alias("method_worst"),
+        *_coverage(),
     )
 
 
@@ -249,17 +256,11 @@ def merge_rolls(rolls: DataFrame) -> DataFrame:
     """Return rolls of the same partition and horizon as one."""
     measured: list[Column] = []
     for rate in MEASURES:
-        measured += [
-            F.sum(f"{rate}_sum").alias(f"{rate}_sum"),
-            F.sum(f"{rate}_ms").alias(f"{rate}_ms"),
-            F.max(f"{rate}_max").alias(f"{rate}_max"),
-            F.flatten(F.collect_list(f"{rate}_means")).alias(f"{rate}_means"),
-        ]
+        means = F.flatten(F.collect_list(f"{rate}_means"))
+        measured += [*_summed(rate), means.alias(f"{rate}_means")]
     return rolls.groupBy(*KEY, "horizon").agg(
         *measured,
-        F.sum("n").alias("n"),
-        F.sum("covered_ms").alias("covered_ms"),
-        F.max("method_worst").alias("method_worst"),
+        *_coverage(),
     )
 
 

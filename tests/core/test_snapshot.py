@@ -146,7 +146,9 @@ def test_a_failed_publish_leaves_the_previous_snapshot(
         ('{"format": "trimtab.snapshot/1"}', "lacks 'counts'"),
     ],
 )
-def test_a_bad_manifest_is_one_clear_sentence_and_what_to_do(tmp_path: Path, content: str, message: str) -> None:
+def test_a_bad_manifest_is_one_clear_sentence_and_what_to_do(
+    tmp_path: Path, content: str, message: str
+) -> None:
     published.write_snapshot(tmp_path, make_snapshot())
     layout.current(tmp_path, "abc-DEF_1").write_text(content)
     with pytest.raises(DocumentError, match=message) as caught:

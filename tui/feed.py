@@ -17,6 +17,7 @@ import numpy as np
 from core.cluster.connect import connect
 from core.errors import TrimtabError
 from core.load.snapshot import Float64, Load, Source
+from tui.first_look import FirstLook
 from tui.session import Freshness
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class Feed:
 
     def __init__(self, target: Target, *, start_load: bool = True) -> None:
         self._target = target
+        self._look: FirstLook | None = None
         self._start_load = start_load
         self._lock = threading.Lock()
         self._waiting: list[Event] = []
@@ -140,7 +142,13 @@ class Feed:
     # -- called by the dashboard -----------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin reading the cluster; load and runs are read once the first map is painted."""
+        """Begin reading the cluster; load and runs are read once the first map is painted.
+
+        To be called before any thread is started: it may fork.
+        """
+        address = self._target.address
+        if address is not None and FirstLook.suits(address):
+            self._look = FirstLook(address)
         self._thread(self._read_document if self._target.from_file else self._read_cluster)
 
     def attach(self, deliver: Deliver) -> None:
@@ -172,6 +180,9 @@ class Feed:
     def stop(self) -> None:
         """Stop reading; threads end by themselves, none is waited for."""
         self._stopped.set()
+        if (look := self._look) is not None:
+            look.stop()
+        self._painted.set()
         self._running.set()
         self._asked.set()
         self._state_known.set()
@@ -240,8 +251,12 @@ class Feed:
                 self._running.wait()
                 began = time.monotonic()
                 try:
-                    # Sizes and configs can wait until there is something to look at.
-                    state = observer.poll(quick=self._state is None)
+                    if self._state is None:
+                        # Sizes and configs can wait until there is something to look at.
+                        state = observer.first_look(self._first_description)
+                    else:
+                        self._painted.wait()
+                        state = observer.poll()
                 except TrimtabError as error:
                     self._send(ClusterLost(error))
                     self._wait(RETRY_SECONDS)
@@ -251,6 +266,17 @@ class Feed:
                 self._wait(max(0.05, observer.next_due()))
         finally:
             connection.client.close()
+
+    def _first_description(self) -> ClusterState:
+        """Return what the process saw that began to look before us, if there is one."""
+        seen = None
+        if self._look is not None:
+            try:
+                seen = self._look.result()
+            finally:
+                self._look = None
+        assert self._connection is not None
+        return seen or self._connection.client.describe()
 
     def _take_state(self, state: ClusterState, age: Freshness) -> None:
         with self._lock:

@@ -133,23 +133,33 @@ class Observer:
         """Return the seconds until a call is due; the first poll is due at once."""
         return min(c.wait_seconds for c in (self._metadata, self._log_dirs, self._configs))
 
-    def poll(self, *, quick: bool = False) -> ClusterState:
+    def first_look(self, describe: Callable[[], ClusterState]) -> ClusterState:
+        """Return a first picture, of the metadata that `describe` gives alone.
+
+        The rest is due at the next poll. Raises what `describe` raises.
+        """
+        return self._joined(self._describe(describe))
+
+    def poll(self) -> ClusterState:
         """Make the calls that are due and return the newest picture of all of them.
 
-        `quick` asks for metadata alone, for a first paint; the rest is due at the next poll.
         Raises UnreachableError or AccessDeniedError; the next poll tries again when it is due.
         """
-        if self._state is None or self._metadata.wait_seconds == 0:
-            begun = self._metadata.begin()
-            described = None
-            try:
-                described = self._client.describe()
-            finally:
-                self._metadata.end(begun, answered=described is not None)
-            self._state = described
-        if not quick:
-            self._poll_slow(self._state)
-        return self._joined(self._state)
+        state = self._state
+        if state is None or self._metadata.wait_seconds == 0:
+            state = self._describe(self._client.describe)
+        self._poll_slow(state)
+        return self._joined(state)
+
+    def _describe(self, describe: Callable[[], ClusterState]) -> ClusterState:
+        begun = self._metadata.begin()
+        described = None
+        try:
+            described = describe()
+        finally:
+            self._metadata.end(begun, answered=described is not None)
+        self._state = described
+        return described
 
     def _poll_slow(self, state: ClusterState) -> None:
         if self._log_dirs.wait_seconds == 0:

@@ -78,8 +78,8 @@ def test_one_look_joins_sizes_and_topic_configs(cluster: SimulatedCluster) -> No
     assert all(broker.log_dirs for broker in state.brokers)
 
 
-def test_a_quick_poll_asks_for_metadata_alone(observer: Observer, client: Counting) -> None:
-    state = observer.poll(quick=True)
+def test_a_first_look_asks_for_metadata_alone(observer: Observer, client: Counting) -> None:
+    state = observer.first_look(client.describe)
     assert client.calls == {"describe": 1}
     assert size(state, "orders", 0, 1) == UNKNOWN
     assert observer.next_due() == 0
@@ -103,12 +103,12 @@ def test_a_slow_cluster_is_asked_less_often(
     observer: Observer, client: Counting, cluster: SimulatedCluster, took: float, pause: float
 ) -> None:
     client.took = took
-    observer.poll(quick=True)
+    observer.poll()
     cluster.clock.sleep(pause - 0.01)
-    observer.poll(quick=True)
+    observer.poll()
     assert client.calls["describe"] == 1
     cluster.clock.sleep(0.02)
-    observer.poll(quick=True)
+    observer.poll()
     assert client.calls["describe"] == 2
 
 

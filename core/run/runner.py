@@ -10,6 +10,7 @@ import logging
 import math
 import time
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from core.clock import Clock
@@ -19,7 +20,7 @@ from core.errors import AccessDeniedError, RefusedError, UnreachableError
 from core.load.snapshot import Load
 from core.plan.check import Severity, check_plan, refuse
 from core.run import throttle
-from core.run.history import History, Outcome, Phase
+from core.run.history import BatchThrottle, History, Outcome, Phase
 from core.run.journal import Journal, JournalError, Kind
 from core.run.lookout import Lookout
 from core.run.sampling import Sampler
@@ -241,27 +242,50 @@ class Runner:
         )
 
     def _set_throttles(self, batch: int) -> None:
+        why = self._refused_throttles(batch)
+        if not why:
+            self._write(Kind.THROTTLE_SET, batch=batch)
+            return
+        self._take_back_unseen(batch)
+        self._write(Kind.THROTTLE_FAILED, batch=batch, why=why)
+
+    def _refused_throttles(self, batch: int) -> str:
+        """Set a batch's throttles and read them back; return why they are not in force, or ""."""
         intent = self.history.throttles[batch]
         for changes in (throttle.list_changes(intent.lists), throttle.rate_changes(intent.rates)):
             faults = self._alter(changes)
             if faults:
-                self._write(Kind.THROTTLE_FAILED, batch=batch, why=_first_fault("setting", faults))
-                return
-        topics = sorted({i.topic for i in intent.lists})
-        brokers = sorted({r.broker for r in intent.rates})
+                return _first_fault("setting", faults)
         deadline = self._clock.monotonic() + READ_BACK_SECONDS
         while True:
-            found = self._configs([Resource.topic(t) for t in topics], throttle.LISTS)
-            found |= self._configs([Resource.broker(b) for b in brokers], throttle.RATES)
-            off = throttle.not_in_force(intent.lists, intent.rates, found)
+            off = throttle.not_in_force(intent.lists, intent.rates, self._found(intent))
             if not off:
-                self._write(Kind.THROTTLE_SET, batch=batch)
-                return
+                return ""
             if self._clock.monotonic() >= deadline:
-                why = f"throttles were set but do not read back: {', '.join(off)}"
-                self._write(Kind.THROTTLE_FAILED, batch=batch, why=why)
-                return
+                return f"throttles were set but do not read back: {', '.join(off)}"
             self._clock.sleep(0.05)
+
+    def _take_back_unseen(self, batch: int) -> None:
+        """Undo a batch's throttles though they do not show: a broker that lags shows them later.
+
+        What is refused here was refused before; what shows is given back step by step.
+        """
+        intent = self.history.throttles[batch]
+        found = self._found(intent)
+        changes: list[ConfigChange] = []
+        for i in intent.lists:
+            ours = self.history.lists[i.topic, i.side]
+            changes += throttle.remove_changes(ours, ours.pairs, found, unseen=True)
+        for r in intent.rates:
+            changes += throttle.restore_changes(r, found, unseen=True)
+        with suppress(AccessDeniedError):
+            self._alter(changes)
+
+    def _found(self, intent: BatchThrottle) -> dict[Resource, Any]:
+        """Return the configs that a batch's throttles are in, as they are now."""
+        topics = [Resource.topic(t) for t in sorted({i.topic for i in intent.lists})]
+        brokers = [Resource.broker(b) for b in sorted({r.broker for r in intent.rates})]
+        return self._configs(topics, throttle.LISTS) | self._configs(brokers, throttle.RATES)
 
     def _submit(self, moves: tuple[int, ...]) -> None:
         batch = self.history.moves[moves[0]].batch

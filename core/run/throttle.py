@@ -241,42 +241,41 @@ def not_in_force(
 
 
 def remove_changes(
-    intent: ListIntent, pairs: Collection[str], found: Configs
+    intent: ListIntent, pairs: Collection[str], found: Configs, *, unseen: bool = False
 ) -> list[ConfigChange]:
     """Return what takes our `pairs` out of a list; nothing when the topic or they are gone.
 
     SUBTRACT of the last pair would leave the config set to nothing: where it was unset before
-    and would be empty now, it is deleted.
+    and would be empty now, it is deleted. `unseen` takes them out although they do not show.
     """
     answer = found.get(Resource.topic(intent.topic))
     if answer is None or isinstance(answer, Fault):
         return []
     value = own_list(answer, intent.side)
     there = entries(value)
-    ours = there & set(pairs)
+    ours = set(pairs) if unseen else there & set(pairs)
     resource, name = Resource.topic(intent.topic), intent.side.list_config
-    if intent.prior is None and value is not None and not there - ours:
+    if intent.prior is None and (unseen or value is not None) and not there - ours:
         return [ConfigChange(resource, name, ConfigOp.DELETE)]
     if not ours or ALL in there:
         return []
     return [ConfigChange(resource, name, ConfigOp.SUBTRACT, joined(ours))]
 
 
-def restore_changes(intent: RateIntent, found: Configs) -> list[ConfigChange]:
+def restore_changes(
+    intent: RateIntent, found: Configs, *, unseen: bool = False
+) -> list[ConfigChange]:
     """Return what puts a rate back: SET what somebody had set on the broker, else DELETE.
 
     Nothing when we had kept theirs, or when somebody has changed the rate since we set it.
+    `unseen` puts it back although ours does not show.
     """
     answer = found.get(Resource.broker(intent.broker))
     if intent.rate_bytes_per_s is None or answer is None or isinstance(answer, Fault):
         return []
-    value = answer.get(intent.side.rate_config)
-    ours = (
-        value is not None
-        and value.source is ConfigSource.BROKER
-        and value.value == str(intent.rate_bytes_per_s)
-    )
-    if not ours:
+    now = _own(answer.get(intent.side.rate_config), ResourceKind.BROKER)
+    as_found = now == (intent.prior if intent.dynamic else None)
+    if now != str(intent.rate_bytes_per_s) and not (unseen and as_found):
         return []
     resource, name = Resource.broker(intent.broker), intent.side.rate_config
     if intent.dynamic:

@@ -24,7 +24,7 @@ from core.plan.plan import Plan, current_target
 from core.run.history import History, Outcome, Phase
 from core.run.journal import Kind
 from core.run.progress import MoveState, RunState
-from core.run.step import NoteEnded, Poll, Submit
+from core.run.step import NoteEnded, Poll, Preflight, Submit
 from core.units import UNLIMITED
 
 TWO = {"t": [(1, 2), (2, 1)], "u": [(1, 2, 3)]}
@@ -270,6 +270,29 @@ def test_throttles_that_do_not_read_back_are_undone_and_nothing_is_submitted(sta
     assert run.to_the_end() is Outcome.FAILED
     assert "do not read back" in run.view().why
     assert "alter_reassignments" not in faulty.calls
+    assert throttles(client) == before
+
+
+@pytest.mark.parametrize("found", ["nothing", "foreign entries", "a higher rate"])
+def test_throttles_that_brokers_do_not_show_yet_are_undone_all_the_same(
+    start: Start, found: str
+) -> None:
+    """Brokers that lag behind the controller show what was there before until all is over."""
+    client = cluster(TWO)
+    for setting in FOUND[found]:
+        setting(client)
+    before = throttles(client)
+    everything = client.configs(list(before))
+    faulty = Faulty(client)
+
+    def late(real: Callable[..., Any], resources: Any, names: Any) -> Any:
+        answers = {r: everything[r] for r in resources}
+        return {r: {n: v for n, v in a.items() if n in names} for r, a in answers.items()}
+
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run.until(lambda step: isinstance(step, Preflight))
+    faulty.replaced["configs"] = late
+    assert run.to_the_end() is Outcome.FAILED
     assert throttles(client) == before
 
 

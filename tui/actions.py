@@ -129,6 +129,14 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("drop", "drop", ("enter", "space"), "Drop it here, into the plan.", (CARRY,), footer=30),
     Action("let_go", "let go", ("escape",), "Let go; nothing changes.", (CARRY,), footer=40),
+    Action(
+        "prefer",
+        "make leader",
+        ("L",),
+        "Have it lead where it is dropped; again: not.",
+        (CARRY,),
+        footer=50,
+    ),
     # -- plan
     Action("up", "up", ("k", "up"), "The move, or the rate, above.", (PLAN,)),
     Action("down", "down", ("j", "down"), "The move, or the rate, below.", (PLAN,)),

@@ -28,6 +28,8 @@ class Carry:
     findings: Mapping[TopicPartition, Mapping[int, Finding]]
     by_mouse: bool = False
     typed: str = ""
+    to_lead: bool = False
+    """Whether followers become leaders where they are dropped."""
 
     def illegal(self, tp: TopicPartition) -> frozenset[int]:
         """Return the brokers on which `tp` cannot be dropped."""
@@ -44,6 +46,17 @@ class Carry:
     @property
     def moved(self) -> bool:
         return any(source != self.target for source in self.sources.values())
+
+    @property
+    def words(self) -> str:
+        """Return what is carried: `leader of p17`, `4 replicas`."""
+        tp, count = self.primary, len(self.sources)
+        kind = "leader" if self.leads[tp] else "replica"
+        return f"{kind} of p{tp.partition}" if count == 1 else f"{count} replicas"
+
+    @property
+    def leads_already(self) -> bool:
+        return all(self.leads.values())
 
     @property
     def finding(self) -> Finding | None:
@@ -66,8 +79,12 @@ class Carry:
     def dropped(self, state: ClusterState, plan: Plan) -> Plan:
         """Return the plan with everything dropped where it is; what cannot be is left alone."""
         for tp, source in self.sources.items():
-            if source != self.target and self.target not in self.illegal(tp):
+            if self.target != source and self.target in self.illegal(tp):
+                continue
+            if self.target != source:
                 plan = plan.with_move(state, tp, source, self.target)
+            if self.to_lead:
+                plan = plan.with_leader(state, tp, self.target)
         return plan
 
 

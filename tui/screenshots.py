@@ -79,7 +79,7 @@ async def render(shot: Shot) -> str:
             await pilot.pause()
             deadline = time.monotonic() + 60
             while isinstance(screen := app.screen, MapScreen) and screen.busy:
-                screen.work_out()
+                screen.ahead.work_out()
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"{shot.name} is still being worked out")
                 await pilot.pause(0.01)

@@ -18,7 +18,8 @@ from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load, Source
 from tui.app import Seen, TrimtabApp
 from tui.feed import Event, PictureSeen
-from tui.screens.map import MapCanvas, MapScreen
+from tui.screens.map import MapScreen
+from tui.screens.map_hands import MapCanvas
 from tui.session import Freshness, Session
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -55,7 +56,7 @@ async def rested(pilot: Pilot[int]) -> None:
     await pilot.pause()
     deadline = time.monotonic() + 10
     while isinstance(screen := pilot.app.screen, MapScreen) and screen.busy:
-        screen.work_out()
+        screen.ahead.work_out()
         assert time.monotonic() < deadline, "still working it out"
         await pilot.pause(0.005)
     await pilot.pause()

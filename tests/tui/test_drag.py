@@ -23,7 +23,7 @@ from textual.pilot import Pilot
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
-from tui.screens.map import MapCanvas
+from tui.screens.map_hands import MapCanvas
 
 GB = 10**9
 
@@ -232,6 +232,32 @@ async def test_prefer_leader_moves_no_data() -> None:
         await press(pilot, "L")
         assert plan(pilot) == {"t-0": ((1, 2, 3), (3, 1, 2))}
         assert "no data to move" in text(pilot)
+
+
+async def test_a_carried_follower_can_be_made_leader_where_it_is_dropped() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot, broker=2)
+        await press(pilot, "5", "L")
+        assert "to lead there" in text(pilot)
+        assert "make leader" in lines(pilot)[-1]
+        await press(pilot, "enter")
+        assert plan(pilot) == {"t-0": ((1, 2, 3), (5, 1, 3))}
+
+
+async def test_a_follower_dropped_where_it_was_can_still_be_made_leader() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot, broker=2)
+        await press(pilot, "L", "enter")
+        assert plan(pilot) == {"t-0": ((1, 2, 3), (2, 1, 3))}
+
+
+async def test_a_carried_leader_leads_already() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, "4", "L")
+        assert "leads already" in lines(pilot)[-1]
+        await press(pilot, "enter")
+        assert plan(pilot) == {"t-0": ((1, 2, 3), (4, 2, 3))}
 
 
 async def test_while_carrying_other_keys_do_nothing() -> None:

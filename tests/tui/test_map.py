@@ -29,7 +29,7 @@ from core.load.heat import Metric
 from core.load.snapshot import Load
 from tui.feed import ClusterLost
 from tui.map_view import Zoom, matches
-from tui.screens.map import MapCanvas
+from tui.screens.map_hands import MapCanvas
 from tui.session import Freshness
 
 

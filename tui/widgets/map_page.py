@@ -352,10 +352,9 @@ def _carry_lines(scene: Scene, brush: Brush) -> tuple[str, list[Sentence]]:
     carry, model, preview = scene.carry, scene.model, scene.preview
     assert carry is not None
     tp, arrow = carry.primary, brush.glyphs.arrow
-    kind = "leader" if carry.leads[tp] else "replica"
-    count = len(carry.sources)
-    name = f"{kind} of p{tp.partition}" if count == 1 else f"{count} replicas"
-    title = f"carrying {name} {carry.sources[tp]} {arrow} {carry.target}"
+    title = f"carrying {carry.words} {carry.sources[tp]} {arrow} {carry.target}"
+    if carry.to_lead:
+        title += ", to lead"
     finding = carry.finding
     # There is one line: what is merely unwise gives way to what would change.
     if finding is not None and carry.moved and finding.severity >= Severity.UNSAFE:

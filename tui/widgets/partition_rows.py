@@ -137,7 +137,7 @@ def _draw_carry(
 
     start, end = middle(source), middle(target)
     glyphs = brush.glyphs
-    leads = carry.leads[tp]
+    leads = carry.leads[tp] or carry.to_lead
     glyph = glyphs.leader if leads else glyphs.follower
     hatched = brush.style("dim", ground)
     for broker in carry.illegal(tp):

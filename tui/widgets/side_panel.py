@@ -101,12 +101,8 @@ def touched(state: ClusterState, effect: Impact, first: Sequence[int] = ()) -> l
 
 def carry_words(model: Model, carry: Carry, brush: Brush) -> list[Sentence]:
     """Return what is carried, from where to where, and whether it may be dropped there."""
-    tp = carry.primary
-    count = len(carry.sources)
-    source = carry.sources[tp]
-    what = "leader" if carry.leads[tp] else "replica"
-    name = f"{what} of p{tp.partition}" if count == 1 else f"{count} replicas"
-    lines: list[Sentence] = [(Word("carrying ", "dim"), Word(name, "bright", True))]
+    source = carry.sources[carry.primary]
+    lines: list[Sentence] = [(Word("carrying ", "dim"), Word(carry.words, "bright", True))]
     words = [Word(f"from {source} to {carry.target}")]
     racks = {broker.id: broker.rack for broker in model.state.brokers}
     one, other = racks.get(source), racks.get(carry.target)
@@ -115,6 +111,8 @@ def carry_words(model: Model, carry: Carry, brush: Brush) -> list[Sentence]:
         arrow, fine = brush.glyphs.arrow, brush.glyphs.fine
         words.append(Word(f"  rack {one} {arrow} {other} {fine}", "fine"))
     lines.append(tuple(words))
+    if carry.to_lead:
+        lines.append((Word("to lead there", "yours", True),))
     return lines
 
 

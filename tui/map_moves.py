@@ -1,0 +1,110 @@
+"""Where the cursor goes on the map: rows, columns, zoom, troubles. Pure: views in, views out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from core.cluster.state import ClusterState
+from core.load.heat import partition_map
+from core.load.snapshot import Load
+from core.load.verdicts import Verdict, Weight
+from tui.map_view import MapView, Model, Zoom, build_model
+
+
+def at_row(view: MapView, model: Model, index: int) -> MapView:
+    """Return the view with the cursor on a row, the nearest one when there is no such row."""
+    if not model.rows:
+        return view
+    row = model.rows[max(0, min(index, len(model.rows) - 1))]
+    if model.partitions is None:
+        return replace(view, cursor_topic=model.heat.topics[row])
+    return replace(view, cursor_partition=int(model.state.partition[model.partitions.rows[row]]))
+
+
+def at_column(view: MapView, model: Model, column: int) -> MapView:
+    """Return the view with the cursor on a broker, by column number."""
+    if not len(model.state.brokers):
+        return view
+    column = max(0, min(column, len(model.state.brokers) - 1))
+    return replace(view, broker=int(model.state.broker_ids[column]))
+
+
+def inward(view: MapView, model: Model) -> MapView:
+    """Return the view zoomed in where the cursor is: on the cell's hottest partition."""
+    view = replace(view, broker=model.broker)
+    if view.zoom is Zoom.TOPICS:
+        view = replace(view, cursor_topic=model.topic, cursor_partition=_hottest_here(model))
+    else:
+        view = replace(view, cursor_partition=model.tp.partition if model.tp else None)
+    return view.zoomed_in()
+
+
+def _hottest_here(model: Model) -> int | None:
+    """Return the partition of the cursor's topic that carries most on the cursor's broker."""
+    if model.topic is None:
+        return None
+    view = model.view
+    found = partition_map(model.state, model.load, model.topic, view.metric, view.order)
+    held = [row for row in found.rows.tolist() if model.broker in model.state.replicas(row)]
+    led = [row for row in held if model.state.leader[row] == model.broker]
+    for row in led or held:
+        return int(model.state.partition[row])
+    return None
+
+
+def outward(view: MapView) -> MapView:
+    """Return the view zoomed out, or without its filter; the cursor stays on its topic."""
+    if view.topic is not None and not (view.filter or view.detail):
+        view = replace(view, cursor_topic=view.topic)
+    return view.zoomed_out()
+
+
+def next_trouble(verdicts: Sequence[Verdict], selected: str | None, step: int) -> Verdict | None:
+    """Return the trouble after (or before) the selected one, going round; None without any."""
+    found = [verdict for verdict in verdicts if verdict.weight is not Weight.FINE]
+    if not found:
+        return None
+    ids = [verdict.id for verdict in found]
+    at = ids.index(selected) + step if selected in ids else 0 if step > 0 else -1
+    return found[at % len(found)]
+
+
+def at_verdict(view: MapView, state: ClusterState, load: Load, verdict: Verdict) -> MapView:
+    """Return the view of topics with the cursor where a verdict comes from."""
+    view = replace(view, topic=None, detail=False, filter="")
+    if verdict.metric is not None:
+        view = replace(view, metric=verdict.metric, metric_chosen=True)
+    if verdict.broker is not None:
+        view = replace(view, broker=verdict.broker)
+    if verdict.topic is not None:
+        return replace(view, cursor_topic=verdict.topic)
+    if verdict.broker is None:
+        return view
+    model = build_model(state, load, view)
+    if not model.rows:
+        return view
+    rows = list(model.rows)
+    over = model.heat.values[rows, model.column] - model.heat.fair[rows, model.column]
+    worst = max(range(len(rows)), key=lambda i: (over[i], -i))
+    return replace(view, cursor_topic=model.heat.topics[rows[worst]])
+
+
+def type_filter(words: str, key: str, character: str | None) -> tuple[str, bool] | None:
+    """Return the filter after a key and whether it goes on being typed; None for other keys."""
+    match key:
+        case "enter":
+            return words, False
+        case "escape":
+            return "", False
+        case "backspace":
+            return words[:-1], True
+        case _ if character is not None and character.isprintable():
+            return words + character, True
+    return None
+
+
+def scrolled(top: int, cursor: int, rows: int, count: int) -> int:
+    """Return the first row in sight, moved as little as brings the cursor into sight."""
+    top = max(min(top, cursor), cursor - rows + 1)
+    return max(0, min(top, count - rows))

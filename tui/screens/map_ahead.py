@@ -1,0 +1,193 @@
+"""What the map works out ahead, in threads: the suggestion for a cell, the plan's throttle table.
+
+It begins once the cursor rests; an answer to something that is no longer asked is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from core.plan.impact import impact
+from core.plan.plan import Plan
+from tui.widgets.side_panel import Preview
+
+if TYPE_CHECKING:
+    from textual.timer import Timer
+
+    from core.plan.estimate import Estimate
+    from core.plan.suggest import Suggestion
+    from tui.screens.map import MapScreen
+
+REST_SECONDS = 0.12
+"""How long the cursor must rest before what is slow to work out is worked out."""
+
+
+@dataclass
+class WorkedOut(Message):
+    """A suggestion or a throttle table, worked out in a thread for a key that may be old."""
+
+    key: object
+    suggestion: Suggestion | None = None
+    estimate: Estimate | None = None
+    rates: tuple[Estimate, ...] | None = None
+
+
+class Ahead:
+    """Knows what was worked out for what is on the screen, and has the rest worked out."""
+
+    def __init__(self, screen: MapScreen) -> None:
+        self._screen = screen
+        self._suggestion: WorkedOut | None = None
+        self._rates: WorkedOut | None = None
+        self._asked_rates: object = None
+        self._asked_suggestion: object = None
+        self._rest: Timer | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """Return the plan, with what is carried dropped where it is."""
+        session, carry = self._screen.session, self._screen.carry
+        if carry is None or session.state is None:
+            return session.plan
+        return carry.dropped(session.state, session.plan)
+
+    @property
+    def preview(self) -> Preview:
+        """Return what that plan would do, as far as it is known."""
+        session = self._screen.session
+        assert session.state is not None
+        assert session.load is not None
+        plan, known = self.plan, self._rates
+        rates: tuple[Estimate, ...] | None = None
+        if not plan.moves:
+            rates = ()
+        elif known is not None and (
+            known.key == self._rates_key(plan) or self._screen.carry is not None
+        ):
+            # While carrying, the table of the column before is better than none.
+            rates = known.rates
+        effect = impact(session.state, session.load, plan)
+        return Preview(plan, effect, rates, session.rate_bytes_per_s)
+
+    @property
+    def suggestion(self) -> Suggestion | None:
+        known = self._known_suggestion
+        return known.suggestion if known else None
+
+    @property
+    def suggestion_estimate(self) -> Estimate | None:
+        known = self._known_suggestion
+        return known.estimate if known else None
+
+    @property
+    def _known_suggestion(self) -> WorkedOut | None:
+        known = self._suggestion
+        return known if known is not None and known.key == self._suggestion_key() else None
+
+    def _rates_key(self, plan: Plan) -> object:
+        load = self._screen.session.load
+        return (plan.moves, load.as_of if load else None)
+
+    def _suggestion_key(self) -> object:
+        model, session = self._screen.model, self._screen.session
+        if model is None or self._screen.carry is not None:
+            return None
+        return (
+            model.state.metadata_hash,
+            model.load.as_of,
+            model.view.metric,
+            model.topic if model.rows else None,
+            model.broker,
+            session.plan.moves,
+            session.rate_bytes_per_s,
+        )
+
+    @property
+    def _missing(self) -> tuple[bool, bool]:
+        """Return whether the throttle table, and whether the suggestion, is yet to be found."""
+        plan, key = self.plan, self._suggestion_key()
+        rates = bool(plan.moves) and (
+            self._rates is None or self._rates.key != self._rates_key(plan)
+        )
+        return rates, key is not None and self._known_suggestion is None
+
+    @property
+    def busy(self) -> bool:
+        """Return whether something is still being worked out."""
+        waits = self._rest is not None or self._asked_rates is not None
+        return waits or self._asked_suggestion is not None
+
+    def work_out_soon(self) -> None:
+        """Work out what is missing once the cursor rests."""
+        self._stop_resting()
+        if any(self._missing):
+            self._rest = self._screen.set_timer(REST_SECONDS, self.work_out)
+
+    def work_out(self) -> None:
+        """Work out in threads what is missing and was not yet asked for."""
+        session, model = self._screen.session, self._screen.model
+        if session.state is None or session.load is None or model is None:
+            return
+        self._stop_resting()
+        rates, suggestion = self._missing
+        if rates and self._asked_rates != self._rates_key(self.plan):
+            self._ask_rates()
+        if suggestion and self._asked_suggestion != self._suggestion_key():
+            self._ask_suggestion()
+
+    def _stop_resting(self) -> None:
+        if self._rest is not None:
+            self._rest.stop()
+            self._rest = None
+
+    def _ask_rates(self) -> None:
+        screen, plan = self._screen, self.plan
+        state, load = screen.session.state, screen.session.load
+        assert state is not None
+        assert load is not None
+        key = self._asked_rates = self._rates_key(plan)
+
+        def rates() -> None:
+            from core.plan.estimate import rate_table
+
+            screen.post_message(WorkedOut(key, rates=rate_table(state, load, plan)))
+
+        screen.run_worker(rates, thread=True, exclusive=True, group="rates")
+
+    def _ask_suggestion(self) -> None:
+        screen, model = self._screen, self._screen.model
+        assert model is not None
+        key = self._asked_suggestion = self._suggestion_key()
+        state, load = model.state, model.load
+        metric, broker, topic = model.view.metric, model.broker, model.topic
+        rate, base = screen.session.rate_bytes_per_s, screen.session.plan
+
+        def suggest() -> None:
+            from core.plan.estimate import estimate_at
+            from core.plan.suggest import suggest_move
+
+            found = suggest_move(state, load, base, metric=metric, broker=broker, topic=topic)
+            estimate = None
+            if found is not None and not found.only_leader:
+                alone = Plan.of([found.plan.by_partition[found.tp]], cluster_id=state.cluster_id)
+                estimate = estimate_at(state, load, alone, rate)
+            screen.post_message(WorkedOut(key, suggestion=found, estimate=estimate))
+
+        screen.run_worker(suggest, thread=True, exclusive=True, group="suggestion")
+
+    def take(self, message: WorkedOut) -> bool:
+        """Take an answer; return False when something else has been asked meanwhile."""
+        if message.rates is not None and message.key == self._asked_rates:
+            self._rates, self._asked_rates = message, None
+            if self._screen.carry is None:
+                from core.plan.estimate import default_rate
+
+                self._screen.session.propose_rate(default_rate(message.rates))
+        elif message.rates is None and message.key == self._asked_suggestion:
+            self._suggestion, self._asked_suggestion = message, None
+        else:
+            return False
+        return True

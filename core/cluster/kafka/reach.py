@@ -73,8 +73,7 @@ def _look(settings: ConnectionSettings, detail: str) -> tuple[str, str]:
             f"{server} is there, but the cluster does not answer: {detail}.",
             "Look whether its brokers and controllers are all well.",
         )
-    if _speaks_http(place):
-        return f"{server} is an HTTP server, not a Kafka broker.", "Give a broker's address."
+    # Before HTTP: a web server that wants TLS says so in plain HTTP.
     if _speaks_tls(place):
         if settings.encrypted:
             return (
@@ -85,6 +84,8 @@ def _look(settings: ConnectionSettings, detail: str) -> tuple[str, str]:
             f"{server} is a TLS listener, and this connection is plain text.",
             "Set security.protocol=SSL or SASL_SSL in a file for --command-config.",
         )
+    if _speaks_http(place):
+        return f"{server} is an HTTP server, not a Kafka broker.", "Give a broker's address."
     if settings.encrypted:
         return (
             f"{server} does not speak TLS, and this connection wants to.",
@@ -103,8 +104,7 @@ def _speaks_http(place: tuple[str, int]) -> bool:
             answer = connection.recv(64)
     except OSError:
         return False
-    # A web server that wants TLS says so in plain HTTP: then TLS is the better answer.
-    return answer.startswith(b"HTTP/") and b" 400 " not in answer
+    return answer.startswith(b"HTTP/")
 
 
 def _speaks_tls(place: tuple[str, int]) -> bool:

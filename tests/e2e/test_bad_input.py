@@ -1,0 +1,223 @@
+"""Wrong ports, small and dumb terminals, two applies at once: through the installed command."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from conftest import TRIMTAB
+from terminal import Terminal
+
+from core.load.simulated import start_simulator
+
+SAVED = {
+    "format": "trimtab.cluster/1",
+    "cluster_id": "saved",
+    "brokers": [{"id": 1}, {"id": 2}, {"id": 3}],
+    "partitions": [{"topic": "t", "partition": 0, "leader": 1, "replicas": [1, 2]}],
+}
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> str:
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps(SAVED))
+    return str(path)
+
+
+def start(
+    environment: dict[str, str], *words: str, stdin: int = subprocess.DEVNULL
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [TRIMTAB, *words],
+        env=environment,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+# -- what listens there is no Kafka broker ---------------------------------------------------------
+
+
+@contextlib.contextmanager
+def listener(serve: Callable[[socket.socket], None]) -> Iterator[str]:
+    """Serve each connection in a thread of its own; yields the address."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+        def answer(connection: socket.socket) -> None:
+            with connection, contextlib.suppress(OSError):
+                serve(connection)
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def http(connection: socket.socket) -> None:
+    connection.recv(4096)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+
+def silent(connection: socket.socket) -> None:
+    while connection.recv(4096):
+        pass
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Callable[[socket.socket], None]:
+    folder = tmp_path_factory.mktemp("tls")
+    key, certificate = str(folder / "key.pem"), str(folder / "certificate.pem")
+    words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=x"]
+    command = ["openssl", *words, "-keyout", key, "-out", certificate]
+    subprocess.run(command, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+
+    def serve(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as wrapped:
+            wrapped.recv(1)
+
+    return serve
+
+
+def test_a_wrong_port_is_named_for_what_it_is(
+    environment: dict[str, str], tls: Callable[[socket.socket], None]
+) -> None:
+    with listener(tls) as a, listener(http) as b, listener(silent) as c:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            closed = f"127.0.0.1:{free.getsockname()[1]}"
+        cases = {
+            a: "is a TLS listener, and this connection is plain text.",
+            b: "is an HTTP server, not a Kafka broker.",
+            c: "does not answer as a Kafka broker.",
+            closed: "Nothing listens on",
+            "no.such.host.invalid:9092": "There is no host named no.such.host.invalid.",
+        }
+        asked = {at: start(environment, "-b", at, "show", "--json") for at in cases}
+        with Terminal([TRIMTAB, "-b", closed], environment=environment) as dashboard:
+            for at, said in cases.items():
+                out, err = asked[at].communicate(timeout=30)
+                assert (asked[at].returncode, out) == (4, ""), err
+                first, *what_to_do = err.splitlines()
+                assert said in first
+                assert len(what_to_do) == 1
+            assert dashboard.wait_for_exit(20) == 4
+            assert "Nothing listens on" in dashboard.text()
+
+
+def test_ctrl_c_while_it_waits_is_one_word(environment: dict[str, str]) -> None:
+    asked = threading.Event()
+
+    def told(connection: socket.socket) -> None:
+        asked.set()
+        silent(connection)
+
+    with listener(told) as at:
+        waiting = start(environment, "-b", at, "show")
+        assert asked.wait(20)
+        waiting.send_signal(signal.SIGINT)
+        out, err = waiting.communicate(timeout=20)
+    assert (waiting.returncode, out) == (130, "")
+    assert err.strip() == "trimtab: stopped."
+
+
+# -- terminals -------------------------------------------------------------------------------------
+
+
+def test_a_terminal_of_20_by_5_says_what_it_needs(environment: dict[str, str], saved: str) -> None:
+    words = [TRIMTAB, "--from", saved]
+    with Terminal(words, columns=20, lines=5, environment=environment) as terminal:
+        terminal.wait_for("a map needs")
+        terminal.send("q")
+        assert terminal.wait_for_exit() == 0
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+def test_a_dumb_terminal_is_refused_with_what_to_do(
+    environment: dict[str, str], saved: str, term: str
+) -> None:
+    with Terminal([TRIMTAB, "--from", saved], environment={**environment, "TERM": term}) as dumb:
+        assert dumb.wait_for_exit() == 2
+        assert "cannot draw a dashboard" in dumb.text()
+        assert "trimtab … show" in dumb.text()
+
+
+def test_without_a_terminal_the_dashboard_says_what_to_use(
+    environment: dict[str, str], saved: str
+) -> None:
+    out, err = (asked := start(environment, "--from", saved)).communicate(timeout=20)
+    assert (asked.returncode, out) == (2, "")
+    assert err.splitlines()[0] == "trimtab: The dashboard needs a terminal."
+
+
+def test_ascii_without_colour_draws_ascii_only(environment: dict[str, str], saved: str) -> None:
+    with Terminal(
+        [TRIMTAB, "--ascii", "--from", saved], environment={**environment, "NO_COLOR": "1"}
+    ) as terminal:
+        terminal.wait_for("leaders")
+        terminal.settle()
+        assert terminal.text().isascii()
+        terminal.send("q")
+        assert terminal.wait_for_exit() == 0
+
+
+# -- two at once -----------------------------------------------------------------------------------
+
+
+def test_of_two_applies_at_once_one_runs_and_one_is_refused(
+    environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", environment["TRIMTAB_HOME"])
+    simulator = start_simulator(7, 6, 100, 1.0)
+    at = ("-b", simulator.address.bootstrap)
+    try:
+        out, err = start(environment, *at, "show", "--json").communicate(timeout=20)
+        plans = two_plans(json.loads(out), tmp_path)
+        words = ("--throttle", "1MB/s", "--yes", "--detach", "--json")
+        words += ("--allow", "out-of-sync,rack-spread,never")
+        asked = [start(environment, *at, "apply", plan, *words) for plan in plans]
+        answers = [(*one.communicate(timeout=30), one.returncode) for one in asked]
+        assert sorted(code for _, _, code in answers) == [0, 3], answers
+        (run,) = (json.loads(out)["run"] for out, _, code in answers if code == 0)
+        (err,) = (err for _, err, code in answers if code == 3)
+        assert f"Run {run} is in progress" in err
+        cancel = start(environment, *at, "runs", "cancel", run, "--yes")
+        out, err = cancel.communicate(timeout=30)
+        assert cancel.returncode == 0, err
+    finally:
+        simulator.stop()
+
+
+def two_plans(document: dict[str, list[dict[str, list[int]]]], folder: Path) -> list[str]:
+    """Return two plan files that move the last replica of one partition each."""
+    brokers = {broker["id"]: broker for broker in document["brokers"]}
+    paths = []
+    for partition in document["partitions"][:2]:
+        *kept, last = partition["replicas"]
+        others = set(brokers) - {*kept, last}
+        target = {
+            "topic": partition["topic"],
+            "partition": partition["partition"],
+            "replicas": [*kept, min(others)],
+        }
+        path = folder / f"{len(paths)}.json"
+        path.write_text(json.dumps({"version": 1, "partitions": [target]}))
+        paths.append(os.fspath(path))
+    return paths

@@ -141,7 +141,9 @@ class Journal:
                 application = database.execute("PRAGMA application_id").fetchone()[0]
                 version = database.execute("PRAGMA user_version").fetchone()[0]
                 if application != _APPLICATION_ID:
-                    raise JournalError(f"{path} is not a run journal.")
+                    raise JournalError(
+                        f"{path} is not a run journal.", next="Move it out of that folder."
+                    )
                 if version > FORMAT:
                     raise JournalError(
                         f"{path} has format {version}; this trimtab reads up to {FORMAT}.",

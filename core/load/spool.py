@@ -6,10 +6,13 @@ imports pyarrow.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,8 +26,13 @@ from core.load import layout
 from core.load.sample import COLUMNS, FORMAT
 from core.units import format_time
 
+log = logging.getLogger(__name__)
+
 QUARANTINE_SECONDS = 14 * 86400
-ARCHIVE_SECONDS = 48 * 3600
+SPOOL_SECONDS = 48 * 3600
+"""For both what no pipeline has taken and what one is done with."""
+LEFT_SECONDS = 3600
+"""A file that has been written for so long is what a process left that died."""
 
 _TYPES = {
     "string": pa.string(),
@@ -71,8 +79,14 @@ def write_segment(
     head["rows"] = str(len(arrays[0]))
     table = pa.Table.from_arrays(arrays, schema=SCHEMA.with_metadata(head))
     path = layout.incoming(root) / f"{layout.cluster_folder(cluster_id)}-{name}.parquet"
-    files.write_whole(path, lambda aside: pq.write_table(table, aside, compression="zstd"))
-    return admit(root, cluster_id, path)
+    with _gate(root, cluster_id):
+        files.write_whole(path, lambda aside: pq.write_table(table, aside, compression="zstd"))
+        return _admit(root, cluster_id, path)
+
+
+def _gate(root: Path, cluster_id: str) -> AbstractContextManager[None]:
+    """Return the lock of who moves incoming segments: a collector, or a pipeline that starts."""
+    return files.locked(layout.lock(root, cluster_id, "gate"))
 
 
 def _plain(array: Any) -> Any:
@@ -81,7 +95,7 @@ def _plain(array: Any) -> Any:
     return array
 
 
-def admit(root: Path, cluster_id: str, path: Path) -> Path | None:
+def _admit(root: Path, cluster_id: str, path: Path) -> Path | None:
     """Move an incoming segment to the spool, or to quarantine; return where it was spooled."""
     refusal = inspect(path, cluster_id)
     if refusal is not None:
@@ -90,7 +104,10 @@ def admit(root: Path, cluster_id: str, path: Path) -> Path | None:
     at = datetime.fromisoformat(_head(pq.ParquetFile(path))["at"]).astimezone(UTC)
     name = path.name.removeprefix(f"{layout.cluster_folder(cluster_id)}-")
     folder = layout.spool(root, cluster_id) / f"date={at:%Y-%m-%d}" / f"hour={at:%H}"
-    folder.mkdir(parents=True, exist_ok=True)
+    if not folder.exists():
+        # A new hour: the time to look for old ones, also where no pipeline ever does.
+        folder.mkdir(parents=True)
+        retire(root, cluster_id)
     place = folder / name
     path.replace(place)
     files.sync_folder(folder)
@@ -99,9 +116,11 @@ def admit(root: Path, cluster_id: str, path: Path) -> Path | None:
 
 def admit_all(root: Path, cluster_id: str) -> int:
     """Pass every whole incoming segment of a cluster through the gate; return how many."""
-    found = sorted(layout.incoming(root).glob(f"{layout.cluster_folder(cluster_id)}-*.parquet"))
-    for path in found:
-        admit(root, cluster_id, path)
+    with _gate(root, cluster_id):
+        folder = layout.incoming(root)
+        found = sorted(folder.glob(f"{layout.cluster_folder(cluster_id)}-*.parquet"))
+        for path in found:
+            _admit(root, cluster_id, path)
     return len(found)
 
 
@@ -161,18 +180,38 @@ def archive(root: Path, cluster_id: str, path: Path) -> None:
 
 
 def retire(root: Path, cluster_id: str, now: float | None = None) -> None:
-    """Delete archived segments after 48 hours and quarantined ones after 14 days."""
+    """Delete segments after 48 hours, taken by a pipeline or not, and quarantine after 14 days."""
     now = time.time() if now is None else now
-    for folder, keep in (
-        (layout.archive(root, cluster_id), ARCHIVE_SECONDS),
-        (layout.quarantine(root, cluster_id), QUARANTINE_SECONDS),
-    ):
-        for path in folder.rglob("*"):
-            if path.is_file() and now - path.stat().st_mtime > keep:
-                path.unlink(missing_ok=True)
-    for day in layout.archive(root, cluster_id).glob("date=*"):
-        if not any(path.is_file() for path in day.rglob("*")):
-            shutil.rmtree(day, ignore_errors=True)
+    for folder in (layout.spool(root, cluster_id), layout.archive(root, cluster_id)):
+        # By the hour, each last changed as a segment came or went: thousands are not looked at.
+        for hour in sorted(folder.glob("date=*/hour=*")):
+            if _age(hour, now) > SPOOL_SECONDS:
+                if folder == layout.spool(root, cluster_id) and any(hour.iterdir()):
+                    log.warning("no pipeline took %s within 48 h: dropped", hour)
+                _remove(hour)
+                with contextlib.suppress(OSError):
+                    hour.parent.rmdir()
+    for path in sorted(layout.quarantine(root, cluster_id).glob("*/*")):
+        if _age(path, now) > QUARANTINE_SECONDS:
+            _remove(path)
+    for path in sorted(layout.incoming(root).glob(f"{files.TEMPORARY}*")):
+        if _age(path, now) > LEFT_SECONDS:
+            _remove(path)
+
+
+def _age(path: Path, now: float) -> float:
+    """Return seconds since the last change; 0 for what another process has just taken away."""
+    try:
+        return now - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def quarantined_segments(root: Path, cluster_id: str) -> Mapping[str, int]:

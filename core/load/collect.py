@@ -48,22 +48,36 @@ class Collector:
         self._clock = clock
         self._root = root
         self._collector_id = collector_id or safe_name(socket.gethostname())
-        # Epoch in the upper half: poll ids of a collector that starts again are never used twice.
-        self._epoch = int(clock.now().timestamp())
+        # Epoch (ms) in the upper bits: poll ids of one that starts again are never used twice.
+        self._epoch = round(clock.now().timestamp() * 1000)
         self._seq = 0
         self._memory: Memory | None = None
 
     def poll(self) -> Polled:
         """Ask the cluster once and write what was learned.
 
-        Raises UnreachableError or AccessDeniedError when nothing could be learned.
+        Raises UnreachableError or AccessDeniedError when nothing could be learned, TrimtabError
+        when it could not be written: the next interval then begins where this one did.
         """
+        reading = self.read()
+        interval = measure(reading, self._memory)
+        try:
+            polled = self._write(interval)
+        except OSError as error:
+            place = error.filename or self._root
+            raise TrimtabError(
+                f"Samples cannot be written: {error.strerror}.",
+                detail=str(place),
+                next="Make room there, or give this user the right to write.",
+            ) from error
+        self._memory = interval.memory
+        return polled
+
+    def _write(self, interval: Interval) -> Polled:
         from core.load.published import write_live
         from core.load.spool import write_segment
 
-        reading = self.read()
-        interval = measure(reading, self._memory)
-        self._memory = interval.memory
+        reading = interval.reading
         self._seq += 1
         poll_id = (self._epoch << 20) | self._seq
         state = reading.state

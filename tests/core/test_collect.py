@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from core import files
 from core.cluster.client import OffsetAt
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import GroupSpec, small_spec
@@ -178,6 +182,91 @@ def test_a_segment_that_goes_bad_in_the_spool_is_swept(
     assert second.exists()
 
 
+def test_a_pipeline_that_starts_at_that_moment_takes_no_segment_from_its_collector(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_whole, cluster_id = files.write_whole, cluster.spec.cluster_id
+    starting = threading.Thread(target=spool.admit_all, args=(tmp_path, cluster_id))
+
+    def write_then_start(path: Path, write: Callable[[Path], None]) -> None:
+        write_whole(path, write)
+        if path.parent == layout.incoming(tmp_path):
+            starting.start()
+            starting.join(0.3)
+
+    monkeypatch.setattr(files, "write_whole", write_then_start)
+    polled = collector(cluster, tmp_path).poll()
+    starting.join()
+    assert polled.segment is not None
+    assert polled.segment.exists()
+    assert not spool.quarantined_segments(tmp_path, cluster_id)
+
+
+def test_what_no_pipeline_takes_is_dropped_after_two_days(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    old, *_ = poll_for(cluster, tmp_path, 1)
+    assert old.segment is not None
+    hour = old.segment.parent
+    left = hour.stat().st_mtime - spool.SPOOL_SECONDS - 60
+    os.utime(hour, (left, left))
+    cluster.advance(3600)
+    new, *_ = poll_for(cluster, tmp_path, 1)
+    assert not hour.exists()
+    assert new.segment is not None
+    assert new.segment.exists()
+
+
+def test_what_was_half_written_when_a_collector_died_is_cleared_away(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    poll_for(cluster, tmp_path, 1)
+    cluster_id = cluster.spec.cluster_id
+    half = layout.incoming(tmp_path) / f".tmp-1-{layout.cluster_folder(cluster_id)}-x.parquet"
+    half.touch()
+    spool.retire(tmp_path, cluster_id)
+    assert half.exists()
+    os.utime(half, (0, 0))
+    spool.retire(tmp_path, cluster_id)
+    assert not half.exists()
+
+
+def test_after_a_full_disk_the_next_interval_covers_the_time_without_samples(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[Polled | TrimtabError] = []
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def tell(event: Polled | TrimtabError) -> None:
+        heard.append(event)
+        if len(heard) == 1:
+            monkeypatch.setattr(files, "write_whole", full)
+        else:
+            monkeypatch.undo()
+
+    one = collector(cluster, tmp_path)
+    collect(one, cluster.clock, interval_seconds=10, keep_on=lambda: len(heard) < 3, tell=tell)
+    assert isinstance(heard[1], TrimtabError)
+    assert "No space left" in str(heard[1])
+    last = heard[2]
+    assert isinstance(last, Polled)
+    assert last.segment is not None
+    rows = pq.ParquetFile(last.segment).read().to_pylist()
+    assert {row["dt_ms"] for row in rows if row["is_leader"]} == {20_000}
+
+
+def test_a_collector_that_starts_again_at_once_never_uses_a_poll_id_twice(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    first = collector(cluster, tmp_path).poll()
+    cluster.advance(0.2)
+    second = collector(cluster, tmp_path).poll()
+    assert second.poll_id > first.poll_id
+    assert second.segment != first.segment
+
+
 def test_old_segments_are_archived_and_then_deleted(
     cluster: SimulatedCluster, tmp_path: Path
 ) -> None:
@@ -188,9 +277,9 @@ def test_old_segments_are_archived_and_then_deleted(
     spool.archive(tmp_path, cluster_id, segment)
     archived = list(layout.archive(tmp_path, cluster_id).rglob("*.parquet"))
     assert [path.name for path in archived] == [segment.name]
-    spool.retire(tmp_path, cluster_id, written_at + spool.ARCHIVE_SECONDS - 60)
+    spool.retire(tmp_path, cluster_id, written_at + spool.SPOOL_SECONDS - 60)
     assert archived[0].exists()
-    spool.retire(tmp_path, cluster_id, written_at + spool.ARCHIVE_SECONDS + 60)
+    spool.retire(tmp_path, cluster_id, written_at + spool.SPOOL_SECONDS + 60)
     assert not archived[0].exists()
 
 

@@ -9,14 +9,18 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from core.process import Process
 
 TEMPORARY = ".tmp-"
 """What the name of a file or folder begins with until it is whole."""
+ASKED_SECONDS = 0.2
+"""How long a lease may seem taken because somebody asks whether it is."""
 
 
 def sync_folder(folder: Path) -> None:
@@ -96,11 +100,12 @@ def lease(path: Path) -> Iterator[bool]:
     """Hold `path` as the only process of this host, or find that another one does (False)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
+        deadline = time.monotonic() + ASKED_SECONDS
+        while not _flocked(file):
+            if time.monotonic() > deadline:
+                yield False
+                return
+            time.sleep(ASKED_SECONDS / 20)
         held = Process.this()
         file.truncate(0)
         file.write(json.dumps({"pid": held.pid, "started": held.started}))
@@ -113,8 +118,12 @@ def is_leased(path: Path) -> bool:
     if not path.exists():
         return False
     with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+        return not _flocked(file)
+
+
+def _flocked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

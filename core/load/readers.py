@@ -7,8 +7,10 @@ import secrets
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+from core import files
 from core.load import layout
 
 BEAT_SECONDS = 5.0
@@ -27,17 +29,40 @@ class Readers:
 
     def gone(self) -> bool:
         """Return whether nobody has read for the grace time."""
-        now = time.time()
+        if self.present():
+            self._last_seen = time.monotonic()
+        return time.monotonic() - self._last_seen > self._grace
+
+    def present(self) -> bool:
+        """Return whether anybody reads now."""
+        now, found = time.time(), False
         for path in self._folder.glob("*.beat"):
             try:
                 silent = now - path.stat().st_mtime
             except FileNotFoundError:
                 continue
             if silent < SILENT_SECONDS:
-                self._last_seen = time.monotonic()
+                found = True
             elif silent > 10 * SILENT_SECONDS:
                 path.unlink(missing_ok=True)
-        return time.monotonic() - self._last_seen > self._grace
+        return found
+
+
+def held_while_read(
+    root: Path, cluster_id: str, role: str, told: threading.Event, work: Callable[[], None]
+) -> bool:
+    """Do `work` as the one process of this host in `role`; False when another one is.
+
+    A reader that came while `work` was ending found the role taken and started nobody, so who
+    reads is looked at once more after it has been given back.
+    """
+    while True:
+        with files.lease(layout.lock(root, cluster_id, role)) as ours:
+            if not ours:
+                return False
+            work()
+        if told.is_set() or not Readers(root, cluster_id).present():
+            return True
 
 
 class Heartbeat:

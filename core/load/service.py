@@ -8,13 +8,11 @@ import sys
 import threading
 from pathlib import Path
 
-from core import files
 from core.clock import SystemClock
 from core.cluster.connect import Address, connect
 from core.errors import TrimtabError
-from core.load import layout
 from core.load.collect import Collector, Polled, collect
-from core.load.readers import Readers, stop_signals
+from core.load.readers import Readers, held_while_read, stop_signals
 
 log = logging.getLogger("trimtab.collect")
 
@@ -31,20 +29,21 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--interval", type=float, required=True)
     given = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    with files.lease(layout.lock(given.root, given.cluster_id, "collector")) as ours:
-        if not ours:
-            log.info("another collector has this cluster")
-            return 0
-        return _collect(given, stop_signals())
-
-
-def _collect(given: argparse.Namespace, told: threading.Event) -> int:
-    readers = Readers(given.root, given.cluster_id)
+    told = stop_signals()
     try:
-        connection = connect(Address(given.bootstrap, given.command_config))
+        ours = held_while_read(
+            given.root, given.cluster_id, "collector", told, lambda: _collect(given, told)
+        )
     except TrimtabError as error:
         log.error("%s", error)
         return int(error.exit_code)
+    log.info("stopped" if ours else "another collector has this cluster")
+    return 0
+
+
+def _collect(given: argparse.Namespace, told: threading.Event) -> None:
+    readers = Readers(given.root, given.cluster_id)
+    connection = connect(Address(given.bootstrap, given.command_config))
     try:
         collector = Collector(connection.client, connection.clock, given.root)
         collect(
@@ -57,8 +56,6 @@ def _collect(given: argparse.Namespace, told: threading.Event) -> int:
         )
     finally:
         connection.client.close()
-    log.info("stopped")
-    return 0
 
 
 def _note(event: Polled | TrimtabError) -> None:

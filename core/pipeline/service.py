@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core import files
+from core.bugs import log_bug
 from core.clock import SystemClock
 from core.errors import TrimtabError
 from core.load import layout
-from core.load.readers import Readers, stop_signals
+from core.load.readers import Readers, held_while_read, stop_signals
 
 if TYPE_CHECKING:
     from core.pipeline.job import Published
@@ -32,22 +34,27 @@ def main(argv: list[str] | None = None) -> int:
         level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s"
     )
     log.setLevel(logging.INFO)
-    with files.lease(layout.lock(given.root, given.cluster_id, "pipeline")) as ours:
-        if not ours:
-            log.info("another pipeline has this cluster")
-            return 0
-        try:
-            _run(given)
-        except TrimtabError as error:
-            log.error("%s", error)
-            files.write_text(layout.trouble(given.root, given.cluster_id), f"{error}\n")
-            return int(error.exit_code)
-        log.info("stopped")
-        return 0
-
-
-def _run(given: argparse.Namespace) -> None:
     told = stop_signals()
+    try:
+        ours = held_while_read(
+            given.root, given.cluster_id, "pipeline", told, lambda: _run(given, told)
+        )
+    except TrimtabError as error:
+        return _broken_off(given, error)
+    except Exception as error:  # noqa: BLE001 - whoever reads must learn why no snapshots come
+        words = str(error).splitlines() or [type(error).__name__]
+        return _broken_off(given, TrimtabError(f"Spark broke off: {words[0]}", next=log_bug()))
+    log.info("stopped" if ours else "another pipeline has this cluster")
+    return 0
+
+
+def _broken_off(given: argparse.Namespace, error: TrimtabError) -> int:
+    log.error("%s", error)
+    files.write_text(layout.trouble(given.root, given.cluster_id), f"{error}\n")
+    return int(error.exit_code)
+
+
+def _run(given: argparse.Namespace, told: threading.Event) -> None:
     readers = Readers(given.root, given.cluster_id)
     from core.pipeline.session import open_session
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,8 @@ from core import files
 from core.cli.main import run
 from core.cluster.connect import Address
 from core.load import background, layout, published
-from core.load.readers import SILENT_SECONDS, Heartbeat, Readers
+from core.load.readers import SILENT_SECONDS, Heartbeat, Readers, held_while_read
+from core.pipeline import service
 from core.process import Process
 
 HOLD = """
@@ -81,6 +84,51 @@ def test_a_reader_that_was_killed_or_hangs_counts_no_more(
     readers = Readers(tmp_path, "c", grace_seconds=60)
     now += 61
     assert readers.gone()
+
+
+def test_a_reader_that_comes_as_the_last_process_ends_is_served(tmp_path: Path) -> None:
+    served: list[bool] = []
+    told = threading.Event()
+    layout.readers(tmp_path, "c").mkdir(parents=True)
+    beat = layout.readers(tmp_path, "c") / "1-new.beat"
+
+    def work() -> None:
+        served.append(beat.exists())
+        # It finds the role taken and starts nothing.
+        beat.touch()
+        assert files.is_leased(layout.lock(tmp_path, "c", "collector"))
+        if len(served) == 2:
+            told.set()
+
+    assert held_while_read(tmp_path, "c", "collector", told, work)
+    assert served == [False, True]
+
+
+def test_asking_who_has_a_role_takes_it_from_nobody(tmp_path: Path) -> None:
+    path = layout.lock(tmp_path, "c", "collector")
+    path.parent.mkdir(parents=True)
+    with path.open("a") as asking:
+        fcntl.flock(asking, fcntl.LOCK_EX)
+        threading.Timer(0.05, fcntl.flock, (asking, fcntl.LOCK_UN)).start()
+        with files.lease(path) as ours:
+            assert ours
+
+
+def test_a_pipeline_that_breaks_off_says_so_to_its_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+
+    def breaks(_: object, __: object) -> None:
+        raise RuntimeError("Job aborted: no space left on device\nat org.apache…")
+
+    monkeypatch.setattr(service, "_run", breaks)
+    monkeypatch.setattr(service, "stop_signals", threading.Event)
+    words = ("--cluster-id", "c", "--root", str(tmp_path), "--trigger", "15")
+    assert service.main([*words, "--first-trigger", "2"]) == 1
+    trouble = background.pipeline_trouble(tmp_path, "c")
+    assert trouble is not None
+    assert trouble.splitlines()[0].endswith("Job aborted: no space left on device")
 
 
 def test_a_simulated_cluster_needs_no_pair(tmp_path: Path) -> None:

@@ -71,7 +71,10 @@ def apply(
         reassignments = connection.client.reassignments()
     wanted = read_plan(plan, state)
     if not wanted.moves:
-        say("Nothing to do: the cluster is as this plan says.")
+        if reassignments:
+            say("Nothing to start: the plan's replicas are there or on their way; see `verify`.")
+        else:
+            say("Nothing to do: the cluster is as this plan says.")
         return 0
     load = newest_load(state, context.target.snapshots)
     estimate = _estimate(state, load, wanted, rate)

@@ -79,7 +79,7 @@ def _with_bar(cluster_id: str, run: str) -> int:
             last = view
     assert last is not None, "follow yields at least once"
     say(headline(last) + (f"\n{last.why}" if last.why else ""))
-    if last.state is RunState.DIED and last.leftovers is not None:
+    if last.leftovers is not None:
         say("\n".join(left_lines(last.leftovers)))
     return EXITS[last.state]
 

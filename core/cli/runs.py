@@ -66,7 +66,7 @@ def show(context: Context, run: str, as_json: bool) -> int:
 
     cluster_id, name = _find(context, run)
     view = read_run(cluster_id, name)
-    if view.state is RunState.DIED and view.leftovers and context.target.address is not None:
+    if view.leftovers and context.target.address is not None:
         with context.connected() as connection:
             view = replace(view, leftovers=left_in_cluster(connection.client, view.leftovers))
     if as_json:

@@ -18,12 +18,12 @@ def throttles() -> None:
 def ls(context: Context, as_json: bool) -> None:
     """List every throttle: whose it is, and whether a move in flight needs it."""
     from core.cli.table import table
-    from core.run.service import unended, unreadable
+    from core.run.service import unreadable, with_throttles
     from core.run.throttles import find_throttles
 
     with context.connected() as connection:
         state = connection.client.describe()
-        found = find_throttles(connection.client, state, unended(state.cluster_id))
+        found = find_throttles(connection.client, state, with_throttles(state.cluster_id))
     for wrong in unreadable(state.cluster_id):
         say(wrong)
     down = [str(broker.id) for broker in state.brokers if not broker.alive]

@@ -160,7 +160,7 @@ def run_view(
         brokers=() if state.ended else _brokers(history, tracks, down),
         events=story(records, history),
         batches=history.batches,
-        leftovers=leftovers(history) if state is RunState.DIED else None,
+        leftovers=_left_behind(history, state),
         who=f"{history.who} on {history.host}",
     )
 
@@ -192,6 +192,12 @@ def leftovers(history: History) -> Leftovers:
             if r.rate_bytes_per_s is not None
         ),
     )
+
+
+def _left_behind(history: History, state: RunState) -> Leftovers | None:
+    """Return what a run left that died, or that gave up on a cluster which says no."""
+    left = leftovers(history) if state.ended else None
+    return left if left or state is RunState.DIED else None
 
 
 def _state(history: History, living: bool) -> RunState:

@@ -1,11 +1,11 @@
-"""A run told in text: what was asked, what became of it, and what a dead one left behind."""
+"""A run told in text: what was asked, what became of it, and what one that died left behind."""
 
 from __future__ import annotations
 
 from core.cluster.client import ClusterClient, Fault, Resource
 from core.plan.throttle_lists import entries
 from core.run import throttle
-from core.run.progress import Leftovers, MoveState, RunState, RunView
+from core.run.progress import Leftovers, MoveState, RunView
 from core.run.throttle import Side
 from core.units import format_bytes, format_duration, format_rate, format_time
 
@@ -54,13 +54,13 @@ def report(view: RunView) -> str:
     if len(view.moves) > _SHOWN:
         lines.append(f"    and {len(view.moves) - _SHOWN} more (--json has all of them)")
     lines += ["", *(f"  {e.at:%H:%M:%S}  {e.text}" for e in view.events[-_SHOWN:])]
-    if view.state is RunState.DIED:
-        lines += ["", *left_lines(view.leftovers or Leftovers())]
+    if view.leftovers is not None:
+        lines += ["", *left_lines(view.leftovers)]
     return "\n".join(lines) + "\n"
 
 
 def left_lines(left: Leftovers) -> list[str]:
-    """Return what a dead run left in the cluster, one line each."""
+    """Return what a run left in the cluster, one line each."""
     if not left:
         return ["It left nothing in the cluster."]
     lines = ["It left in the cluster:"]

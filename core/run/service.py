@@ -30,9 +30,8 @@ from core.errors import ExitCode, TrimtabError, UsageError
 from core.plan.plan import Plan
 from core.process import Process
 from core.run import logout
-from core.run.history import History
 from core.run.journal import SUFFIX, Journal, JournalError, Kind, journal_path
-from core.run.progress import RunState, RunSummary, read_run, summary
+from core.run.progress import RunState, RunSummary, read_journal, read_run, summary
 from core.run.throttles import Known
 
 START_SECONDS = 20.0
@@ -204,18 +203,17 @@ def find_run(cluster_id: str, name: str) -> str:
     raise UsageError(f"{what} {name!r}.", next=f"There are: {known}.")
 
 
-def unended(cluster_id: str) -> tuple[Known, ...]:
-    """Return the runs of a cluster that have not ended, and whether their processes live.
+def with_throttles(cluster_id: str) -> tuple[Known, ...]:
+    """Return the runs that may have throttles in a cluster, and whether their processes live.
 
     Journals that cannot be read are left out: `unreadable` names them.
     """
     found = []
     for path in _journals(cluster_id):
-        with suppress(JournalError), Journal.open(path) as journal:
-            history = History.fold(journal.records())
-            if history.ended is None:
-                living = history.process is not None and history.process.alive
-                found.append(Known(history, living))
+        with suppress(JournalError):
+            look = read_journal(cluster_id, path.name.removesuffix(SUFFIX))
+            if not look.view.state.ended or look.view.leftovers:
+                found.append(Known(look.history, living=not look.view.state.ended))
     return tuple(found)
 
 

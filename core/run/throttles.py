@@ -57,21 +57,24 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """One of our runs that may have set throttles; `living` whether its process is there."""
+    """One of our runs that may have throttles set; `living` whether its process is there."""
 
     history: History
     living: bool
 
     @property
     def says(self) -> str:
-        doing = "in progress" if self.living else "whose process has died"
+        if self.history.ended is not None:
+            doing = "which gave up"
+        else:
+            doing = "in progress" if self.living else "whose process has died"
         return f"set by run {self.history.run}, {doing}"
 
 
 def find_throttles(
     client: ClusterClient, state: ClusterState, runs: Iterable[Known]
 ) -> tuple[Throttle, ...]:
-    """Return every throttle that is set, brokers first; `runs` are those that have not ended.
+    """Return every throttle that is set, brokers first; `runs` are those that may have set some.
 
     Brokers that are down are left out: only they know their rates.
     """

@@ -103,7 +103,7 @@ class RunEvent:
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """What a run that died left in the cluster, as far as its journal says."""
+    """What a run that died or gave up left in the cluster, as far as its journal says."""
 
     moves: tuple[TopicPartition, ...] = ()
     lists: tuple[tuple[str, str, tuple[str, ...]], ...] = ()

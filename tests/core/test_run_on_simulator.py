@@ -24,7 +24,11 @@ from core.plan.plan import Plan, current_target
 from core.run.history import History, Outcome, Phase
 from core.run.journal import Kind
 from core.run.progress import MoveState, RunState
+from core.run.report import report
+from core.run.runner import Runner
+from core.run.service import with_throttles
 from core.run.step import NoteEnded, Poll, Preflight, Submit
+from core.run.throttles import Whose, find_throttles
 from core.units import UNLIMITED
 
 TWO = {"t": [(1, 2), (2, 1)], "u": [(1, 2, 3)]}
@@ -526,3 +530,24 @@ def test_a_cluster_that_says_no_ends_the_run_and_nothing_is_left(start: Start, c
     assert "The cluster says no" in run.view().why
     assert run.replicas() == {"t-0": (1, 2), "t-1": (2, 1), "u-0": (1, 2, 3)}
     assert throttles(client) == before
+
+
+def test_a_run_that_gives_up_says_what_it_left(start: Start) -> None:
+    client = cluster(TWO)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run.until(lambda step: isinstance(step, Poll))
+    faulty.replaced["reassignments"] = unreachable
+    run.runner = Runner(run.journal, run.through, client.clock, patience_seconds=0)
+    assert run.runner.run() is Outcome.INCOMPLETE
+    left = run.view(living=False).leftovers
+    assert left is not None
+    assert set(left.moves) == set(client.reassignments())
+    assert {entry[0] for entry in left.lists} == {"t"}
+    assert {broker for broker, _, _ in left.rates} == {1, 2, 3, 4}
+    assert "It left in the cluster:" in report(run.view(living=False))
+    state = client.describe()
+    (known,) = with_throttles(state.cluster_id)
+    ours = [t for t in find_throttles(client, state, [known]) if t.whose is Whose.OURS]
+    assert {t.run for t in ours} == {known.history.run}
+    assert "which gave up" in ours[0].why

@@ -189,6 +189,9 @@ def test_a_run_that_died_says_what_it_left() -> None:
     text = drawn(ending_lines(a_run(RunState.DIED, leftovers=left), 120, roomy=True))
     for words in ("(pid 4711) is gone", "in flight: orders-2", "b7 leader 50 MB/s", "runs show"):
         assert words in text
+    gave_up = drawn(ending_lines(a_run(RunState.INCOMPLETE, leftovers=left), 120, roomy=True))
+    assert "gave up" in gave_up
+    assert text.splitlines()[2:] == gave_up.splitlines()[2:]
     nothing = a_run(RunState.DIED, leftovers=Leftovers())
     assert "It left nothing" in drawn(ending_lines(nothing, 120, roomy=True))
 

@@ -120,13 +120,10 @@ def ending_lines(run: RunView, width: int, *, roomy: bool) -> Lines:
     """Return what stands below: that the run goes on alone, or what it left behind."""
     lines: list[Line] = [rule("", width)]
     attach = Span(f"trimtab runs attach {run.run}", Tone.YOURS)
-    if run.state is RunState.DIED:
-        lines.append(
-            fit(
-                (Span(f"  The process of this run (pid {run.pid}) is gone.", Tone.ACT, True),),
-                width,
-            )
-        )
+    if run.leftovers is not None:
+        gone = f"The process of this run (pid {run.pid}) is gone."
+        says = gone if run.state is RunState.DIED else "This run gave up before all was put back."
+        lines.append(fit((Span(f"  {says}", Tone.ACT, True),), width))
         for text in leftover_words(run):
             lines += [fit((plain(f"  {part}"),), width) for part in wrapped(text, width - 4)[:2]]
         show = Span(f"trimtab runs show {run.run}", Tone.YOURS)
@@ -148,7 +145,7 @@ def ending_lines(run: RunView, width: int, *, roomy: bool) -> Lines:
 
 
 def leftover_words(run: RunView) -> list[str]:
-    """Return in words what a run that died left in the cluster."""
+    """Return in words what a run that died or gave up left in the cluster."""
     left_behind = run.leftovers
     if not left_behind:
         return ["It left nothing: no move in flight, no throttle."]

@@ -5,6 +5,8 @@ Nothing heavy is imported here; reading the cluster begins before Textual is imp
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,10 @@ def open_dashboard(context: Context) -> None:
     from tui import terminal
 
     terminal.prepare()
+    # Imports make much and throw nothing away; `Feed.painted` collects again.
+    gc.disable()
+    # Nothing here is linear algebra: its threads would only be in the way of the feed's fork.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from tui.feed import Feed
 
     feed = Feed(context.target, start_load=not context.no_load)

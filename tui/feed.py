@@ -6,6 +6,7 @@ Threads share only messages; what they deliver is immutable.
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -161,8 +162,13 @@ class Feed:
 
     def painted(self) -> None:
         """Say that the map is on the screen: what costs imports may begin now."""
-        if not self._painted.is_set() and not self._target.from_file:
-            self._painted.set()
+        if self._painted.is_set():
+            return
+        self._painted.set()
+        # What is there now stays until the end: no collection need look at it again.
+        gc.freeze()
+        gc.enable()
+        if not self._target.from_file:
             self._thread(self._read_load)
             self._thread(self._read_runs)
 

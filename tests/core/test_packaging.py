@@ -1,0 +1,49 @@
+"""What is installed: the product, its data, and nothing of the tests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    (built,) = folder.glob("*.whl")
+    return zipfile.ZipFile(built).namelist()
+
+
+def test_the_wheel_holds_the_product_and_nothing_of_the_tests(wheel: list[str]) -> None:
+    tops = {name.split("/")[0] for name in wheel}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"core", "tui", "themes"}
+
+
+def test_themes_go_in_as_data(wheel: list[str]) -> None:
+    assert {"themes/dark.toml", "themes/light.toml"} <= set(wheel)
+
+
+def test_every_dependency_is_pinned() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    wanted = [*project["dependencies"], *(name for extra in extras for name in extra)]
+    pinned = {
+        line.split("==")[0].lower().replace("_", "-")
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if "==" in line
+    }
+    names = {name.split(">")[0].split("=")[0].split("<")[0].lower() for name in wanted}
+    assert names <= pinned

@@ -168,10 +168,6 @@ class History:
         return Plan(self.cluster_id, tuple(m.move for m in self.moves))
 
     @property
-    def partitions(self) -> frozenset[TopicPartition]:
-        return frozenset(m.move.tp for m in self.moves)
-
-    @property
     def batches(self) -> int:
         return -(-len(self.moves) // self.batch_size)
 

@@ -193,7 +193,7 @@ def _ending(history: History, observed: Observed, index: int, m: MoveHistory) ->
 
 
 def _give_back(history: History, observed: Observed) -> Step | None:
-    pairs = tuple(_idle_pairs(history))
+    pairs = tuple(_idle_pairs(history, observed))
     if pairs:
         return RemovePairs(pairs)
     rates = tuple(
@@ -204,9 +204,15 @@ def _give_back(history: History, observed: Observed) -> Step | None:
     return RestoreRates(rates) if rates else None
 
 
-def _idle_pairs(history: History) -> Iterator[tuple[str, Side, tuple[str, ...]]]:
-    """Yield the pairs of partitions that are neither in flight nor about to be."""
-    busy = {
+def _idle_pairs(
+    history: History, observed: Observed
+) -> Iterator[tuple[str, Side, tuple[str, ...]]]:
+    """Yield the pairs of partitions that are neither in flight nor about to be.
+
+    One that somebody else moves on may need the same pairs: they stay until it is there.
+    """
+    busy = {(tp.topic, str(tp.partition)) for tp in observed.reassignments}
+    busy |= {
         (m.move.tp.topic, str(m.move.tp.partition))
         for m in history.moves
         if m.phase.in_flight
@@ -230,7 +236,7 @@ def _idle_rates(history: History, observed: Observed) -> dict[tuple[int, Side], 
         if m.phase.in_flight or (m.phase is Phase.QUEUED and not history.stopped)
         for key in _involved(m.move.before, m.move.adding)
     }
-    ours = history.partitions
+    ours = {history.moves[i].move.tp for i in history.in_flight}
     holders: dict[tuple[int, Side], str] = {}
     for tp, r in observed.reassignments.items():
         if tp in ours or tp in history.foreign_before:
@@ -288,7 +294,8 @@ def _clean(history: History, m: MoveHistory, row: PartitionRow | None) -> bool:
     if row is None:
         return False
     reverted = [b for b in row.isr if b in m.move.before]
-    return len(reverted) >= max(1, history.min_insync.get(m.move.tp.topic, 1))
+    least = min(history.min_insync.get(m.move.tp.topic, 1), len(m.move.before))
+    return len(reverted) >= max(1, least)
 
 
 # -- going on -------------------------------------------------------------------------------------
@@ -381,6 +388,10 @@ def _not_now(history: History, observed: Observed, queued: list[int]) -> str:
 
 
 def _finish(history: History, observed: Observed) -> Step:
+    for tp in observed.reassignments:
+        ours = (i.pairs for (topic, _), i in history.lists.items() if topic == tp.topic)
+        if any(pair.startswith(f"{tp.partition}:") for pairs in ours for pair in pairs):
+            return Poll(f"{tp}, not ours, still uses the throttle list of {tp.topic}")
     for (broker, _), reason in _idle_rates(history, observed).items():
         if reason:
             return Poll(f"{reason}, not ours, still uses the throttle of broker {broker}")
@@ -388,7 +399,8 @@ def _finish(history: History, observed: Observed) -> Step:
     phases = [m.phase for m in history.moves]
     gone = [m for m in history.moves if m.phase is Phase.CANCELLED and m.why == GONE]
     done = phases.count(Phase.DONE)
-    if done + len(gone) == len(phases):
+    late = any(m.why for m in history.moves if m.phase is Phase.DONE)
+    if done + len(gone) == len(phases) and not late:
         return End(Outcome.DONE)
     if history.cancel_requested:
         return End(Outcome.CANCELLED)

@@ -204,6 +204,12 @@ def test_a_cancel_is_sent_only_when_it_would_be_clean(
         assert "cannot be cancelled" in step.waiting
 
 
+def test_a_topic_with_fewer_replicas_than_min_insync_can_be_cancelled_all_the_same() -> None:
+    m = move("foo", 1, (3,), (0,))
+    listed = Reassignment((0, 3), (0,), (3,))
+    assert cancelled(m, observed((0, 3), (3,), listed=listed), min_insync=2) == Cancel((0,))
+
+
 @pytest.mark.parametrize(
     ("before", "after", "reverted"),
     [
@@ -268,6 +274,23 @@ def test_a_foreign_move_that_began_meanwhile_keeps_the_rate_it_runs_under() -> N
     assert next_step(past, seen) == RestoreRates(((5, Side.FOLLOWER),))
 
 
+def test_throttles_of_a_partition_that_somebody_else_moves_on_stay_until_it_is_there() -> None:
+    """Their move may need the very same entries and rates."""
+    past = history(MOVE, phase=Phase.FAILED)
+    past.moves[0].why = CHANGED_ELSEWHERE
+    past.lists = {("foo", Side.LEADER): ListIntent("foo", Side.LEADER, None, ("1:2",))}
+    theirs = observed((5, 2, 1, 3), listed=Reassignment((5, 2, 1, 3), (5,), (3,)), steady=5)
+    waits = Poll("foo-1, not ours, still uses the throttle list of foo")
+    assert next_step(past, theirs) == waits
+    past.rates = {(2, Side.LEADER): rate(2, Side.LEADER)}
+    assert next_step(past, theirs) == waits
+    there = observed((5, 2, 1))
+    assert next_step(past, there) == RemovePairs((("foo", Side.LEADER, ("1:2",)),))
+    past.lists = {}
+    assert next_step(past, theirs) == Poll("foo-1, not ours, still uses the throttle of broker 2")
+    assert next_step(past, there) == RestoreRates(((2, Side.LEADER),))
+
+
 @pytest.mark.parametrize(
     ("phases", "past", "outcome"),
     [
@@ -285,3 +308,9 @@ def test_how_it_ends(phases: tuple[Phase, ...], past: dict[str, Any], outcome: O
     step = next_step(run, observed((0, 2, 1)))
     assert isinstance(step, End)
     assert step.outcome is outcome
+
+
+def test_a_cancel_that_left_a_replica_out_of_sync_is_not_done() -> None:
+    run = history(MOVE, phase=Phase.DONE, cancel_requested=True)
+    run.moves[0].why = "done, but broker 0 is not in its ISR"
+    assert next_step(run, observed((0, 2, 1), (2, 1))) == End(Outcome.CANCELLED)

@@ -102,8 +102,10 @@ def _on_a_terminal() -> bool:
 
 @contextmanager
 def _load(address: Address, cluster_id: str) -> Iterator[None]:
-    """Run collector and pipeline while the demo lasts."""
+    """Run collector and pipeline while the demo lasts; its cluster will not be met again."""
+    from core import paths
     from core.load.background import start_load, stop_load
+    from core.load.clusters import forget_cluster
 
     reader = start_load(address, cluster_id)
     try:
@@ -112,6 +114,7 @@ def _load(address: Address, cluster_id: str) -> Iterator[None]:
         if reader is not None:
             reader.close()
         stop_load(cluster_id)
+        forget_cluster(paths.load_root(), cluster_id)
 
 
 @contextmanager

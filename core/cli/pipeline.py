@@ -141,7 +141,7 @@ def describe_counts(counts: dict[str, Any]) -> str:
 
 def cluster_of(context: Context, root: Path, cluster_id: str | None) -> str:
     """Return which cluster is meant: named by id, by address, or the only one there is."""
-    from core.load.manifest import cluster_ids
+    from core.load.clusters import cluster_ids
 
     if cluster_id is not None:
         return cluster_id

@@ -152,16 +152,3 @@ def snapshot_ids(root: Path, cluster_id: str) -> tuple[str, ...]:
     if not folder.is_dir():
         return ()
     return tuple(sorted(path.parent.name for path in folder.glob("[!.]*/manifest.json")))
-
-
-def cluster_ids(root: Path) -> tuple[str, ...]:
-    """Return the clusters that have snapshots below this root."""
-    try:
-        document = json.loads(layout.index(root).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return ()
-    except ValueError as error:
-        raise DocumentError(f"{layout.index(root)} is not JSON.", next=layout.REPAIR) from error
-    if not isinstance(document, dict):
-        raise DocumentError(f"{layout.index(root)} is not a list of clusters.", next=layout.REPAIR)
-    return tuple(sorted(document.get("clusters", [])))

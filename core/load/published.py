@@ -6,6 +6,7 @@ imports pyarrow.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -23,6 +24,7 @@ import pyarrow.ipc
 from core import files
 from core.errors import DocumentError, RefusedError
 from core.load import columns, layout
+from core.load.clusters import list_cluster
 from core.load.manifest import (
     FORMAT,
     DataFile,
@@ -71,7 +73,7 @@ def write_snapshot(root: Path, snapshot: LoadSnapshot, *, writer_epoch: int = 0)
             text = json.dumps(manifest.to_json(), ensure_ascii=False) + "\n"
             (aside / "manifest.json").write_text(text, encoding="utf-8")
         files.write_text(layout.current(root, snapshot.cluster_id), text)
-    _list_cluster(root, snapshot.cluster_id)
+    list_cluster(root, snapshot.cluster_id)
     _retire(root, snapshot.cluster_id)
     return manifest
 
@@ -327,26 +329,16 @@ def _known(value: float) -> float | None:
 # -- housekeeping --------------------------------------------------------------------------------
 
 
-def _list_cluster(root: Path, cluster_id: str) -> None:
-    path = layout.index(root)
-    with files.locked(root / "locks" / "index.lock"):
-        try:
-            clusters = json.loads(path.read_text(encoding="utf-8"))["clusters"]
-        except (FileNotFoundError, ValueError, KeyError):
-            clusters = []
-        if cluster_id not in clusters:
-            document = {
-                "format": "trimtab.snapshots/1",
-                "clusters": sorted([*clusters, cluster_id]),
-            }
-            files.write_text(path, json.dumps(document) + "\n")
-
-
 def _retire(root: Path, cluster_id: str) -> None:
     folder = layout.snapshots(root, cluster_id)
     aged = [(name, (folder / name).stat().st_mtime) for name in snapshot_ids(root, cluster_id)]
     for name in retired(aged, time.time()):
         shutil.rmtree(folder / name, ignore_errors=True)
+    for left in sorted(folder.glob(f"{files.TEMPORARY}*/")):
+        # A publish takes a second: whoever began this one died.
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - left.stat().st_mtime > NEVER_YOUNGER_SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def retired(aged: list[tuple[str, float]], now: float) -> list[str]:

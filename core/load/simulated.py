@@ -9,7 +9,6 @@ import argparse
 import contextlib
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -130,6 +129,7 @@ def main(argv: list[str] | None = None) -> int:
     """Be the simulator until the owner is gone, a client says so, or a signal comes."""
     # Only the process itself publishes; who starts one needs none of this.
     from core.cluster.simulation.server import SimulatorServer
+    from core.load.clusters import forget_cluster
 
     arguments = _arguments(argv)
     spec = demo_spec(
@@ -150,7 +150,8 @@ def main(argv: list[str] | None = None) -> int:
         _publish_until_stopped(server.cluster, root, server.stopped, arguments.owner)
     finally:
         server.stop()
-        _forget(root, spec.cluster_id)
+        # Nobody will meet this cluster again.
+        forget_cluster(root, spec.cluster_id)
         with contextlib.suppress(OSError):
             arguments.socket.parent.rmdir()
     return 0
@@ -198,14 +199,6 @@ def _runs(owner: int, child: bool) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _forget(root: Path, cluster_id: str) -> None:
-    """Remove what was published: nobody will meet this cluster again."""
-    from core.load import layout
-
-    for folder in (layout.snapshots(root, cluster_id), layout.windows(root, cluster_id)):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:

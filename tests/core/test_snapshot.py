@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from core.errors import DocumentError, RefusedError, UsageError
-from core.load import layout, manifest, published
+from core.load import clusters, layout, manifest, published
 from core.load.snapshot import (
     HORIZONS,
     RATES,
@@ -106,7 +107,7 @@ def test_a_newer_snapshot_takes_over_while_old_readers_keep_theirs(tmp_path: Pat
     assert old.size_bytes.tolist() == [10, -1, 30, 40]
     assert read.size_bytes.tolist() == [7, 7, 7, 7]
     assert manifest.snapshot_ids(tmp_path, "abc-DEF_1") == ("0001-00000001", "0001-00000002")
-    assert manifest.cluster_ids(tmp_path) == ("abc-DEF_1",)
+    assert clusters.cluster_ids(tmp_path) == ("abc-DEF_1",)
 
 
 def test_a_writer_of_an_older_epoch_loses_and_changes_nothing(tmp_path: Path) -> None:
@@ -134,6 +135,28 @@ def test_a_failed_publish_leaves_the_previous_snapshot(
     assert read is not None
     assert read.snapshot_id == "0001-1"
     assert not list(layout.snapshots(tmp_path, "abc-DEF_1").glob(".tmp-*"))
+
+
+def test_what_a_killed_writer_left_is_cleared_away_by_the_next(tmp_path: Path) -> None:
+    left = layout.snapshots(tmp_path, "abc-DEF_1") / ".tmp-1-0001-1"
+    left.mkdir(parents=True)
+    published.write_snapshot(tmp_path, make_snapshot("0001-2"))
+    assert left.exists()
+    os.utime(left, (0, 0))
+    published.write_snapshot(tmp_path, make_snapshot("0001-3"))
+    assert not left.exists()
+
+
+def test_a_cluster_that_is_forgotten_leaves_nothing_and_others_stay(tmp_path: Path) -> None:
+    published.write_snapshot(tmp_path, make_snapshot(cluster_id="kept"))
+    published.write_live(tmp_path, make_snapshot(cluster_id="kept"))
+    files = {path for path in tmp_path.rglob("*") if path.is_file()}
+    published.claim_epoch(tmp_path, "gone")
+    published.write_snapshot(tmp_path, make_snapshot(cluster_id="gone"), writer_epoch=1)
+    published.write_live(tmp_path, make_snapshot(cluster_id="gone"))
+    clusters.forget_cluster(tmp_path, "gone")
+    assert clusters.cluster_ids(tmp_path) == ("kept",)
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == files
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 
-from core.errors import TrimtabError
+from core.errors import TrimtabError, UsageError
 from tui import terminal
-from tui.actions import GLOBAL, MAP, SCREENS, Action, actions_of, bindings_of
+from tui.actions import ACTIONS, GLOBAL, MAP, SCREENS, Action, actions_of, bindings_of
 from tui.feed import ClusterLost, Connected, Feed, PictureSeen, RunSeen, Trouble
 from tui.feed import Event as FeedEvent
 from tui.screens.base import DashboardScreen
@@ -294,6 +294,16 @@ class TrimtabApp(App[int]):
             return
         screen.say(f"{path} written.", "fine")
 
+    def _fatal_error(self) -> None:
+        """End with one sentence instead of Textual's traceback, which goes to the log."""
+        from core.bugs import log_bug
+
+        self.failure = TrimtabError(
+            "This is a bug in trimtab: the dashboard has ended; runs go on without it.",
+            detail=log_bug(),
+        )
+        self._close_messages_no_wait()
+
 
 def make_session(context: Context) -> Session:
     """Return the session of an invocation, before anything was read."""
@@ -319,6 +329,12 @@ def run_dashboard(context: Context, feed: Feed) -> None:
     from core.settings import load_settings
 
     settings = load_settings()
+    known = {action.binding_id for action in ACTIONS}
+    if unknown := sorted(settings.keys.keys() - known):
+        raise UsageError(
+            f"config.toml has a key for {unknown[0]!r}, which is no action.",
+            next=f"There are: {', '.join(sorted(known))}.",
+        )
     terminal.mend_driver()
     app = TrimtabApp(
         make_session(context),

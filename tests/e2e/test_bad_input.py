@@ -178,6 +178,15 @@ def test_ascii_without_colour_draws_ascii_only(environment: dict[str, str], save
         assert terminal.wait_for_exit() == 0
 
 
+def test_a_key_for_an_unknown_action_is_refused(environment: dict[str, str], saved: str) -> None:
+    config = Path(environment["TRIMTAB_HOME"], "config", "config.toml")
+    config.parent.mkdir(parents=True)
+    config.write_text('[keys]\nfrobnicate = "x"\n')
+    with Terminal([TRIMTAB, "--from", saved], environment=environment) as terminal:
+        assert terminal.wait_for_exit() == 2
+        assert "'frobnicate', which is no action" in terminal.text()
+
+
 # -- two at once -----------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from core.cluster.state import ClusterState
 from core.load.heat import HeatMap, Metric, Order, broker_totals, heat_map
+from core.load.scale import Scale, scale_of
 from core.load.snapshot import Float64, Load
 from core.load.verdicts import Weight, verdicts
 
@@ -34,23 +35,23 @@ def heat_text(
     heat = heat_map(state, load, metric)
     cell = 5
     shown = max(1, min(len(state.brokers), (width - NAME - 16) // cell))
-    divisor, prefix = _scale(heat.values)
+    scale = _scale_of(heat.values, metric)
     lines = ["  ".join(f"{MARKS[v.weight]} {v.sentence}" for v in verdicts(state, load, totals))]
-    unit = f"{prefix}{metric.unit}"
+    unit = f"{scale.prefix}{metric.unit}"
     heading = f"{metric.value}{f' {unit}' if unit else ''}"
     ids = "".join(f"{broker.id:>{cell - 1}} " for broker in state.brokers[:shown])
     lines.append("")
     lines.append(f"{'topic':<{NAME}}{heading:>9} {ids} skew")
     rows = heat.order(order).tolist()[:limit]
-    lines += [_row(heat, row, shown, cell, divisor) for row in rows]
+    lines += [_row(heat, row, shown, cell, scale) for row in rows]
     if len(heat.topics) > len(rows):
         lines.append(f"… and {len(heat.topics) - len(rows):,} more topics")
     lines.append("")
     for word in (Metric.LEADERS, Metric.IN, Metric.OUT, Metric.SIZE):
         values = totals.values[word]
-        divisor, prefix = _scale(values)
-        title = f"{word.value} {prefix}{word.unit}".rstrip()
-        cells = "".join(f"{_number(v, divisor):>{cell - 1}} " for v in values[:shown].tolist())
+        scale = _scale_of(values, word)
+        title = f"{word.value} {scale.prefix}{word.unit}".rstrip()
+        cells = "".join(f"{scale.text(v):>{cell - 1}} " for v in values[:shown].tolist())
         skew = totals.skew(word)
         ratio = "" if math.isnan(skew) else f" {skew:.1f}×"
         lines.append(f"{title:<{NAME + 9}} {cells}{ratio}")
@@ -60,7 +61,7 @@ def heat_text(
     return "\n".join(lines) + "\n"
 
 
-def _row(heat: HeatMap, row: int, shown: int, cell: int, divisor: float) -> str:
+def _row(heat: HeatMap, row: int, shown: int, cell: int, scale: Scale) -> str:
     name = heat.topics[row]
     if len(name) > NAME - 1:
         name = name[: NAME - 2] + "…"
@@ -70,21 +71,10 @@ def _row(heat: HeatMap, row: int, shown: int, cell: int, divisor: float) -> str:
         mark = "+" if level >= 2 else "-" if level <= -2 else " "
         if heat.out_of_sync[row, column]:
             mark = "!"
-        cells.append(f"{_number(float(heat.values[row, column]), divisor):>{cell - 1}}{mark}")
-    total = _number(float(heat.total[row]), divisor)
+        cells.append(f"{scale.text(float(heat.values[row, column])):>{cell - 1}}{mark}")
+    total = scale.text(float(heat.total[row]))
     return f"{name:<{NAME}}{total:>9} {''.join(cells)} {heat.skew[row]:.1f}×"
 
 
-def _scale(values: Float64) -> tuple[float, str]:
-    largest = float(np.nanmax(values, initial=0.0))
-    for step, prefix in enumerate(("", "k", "M", "G", "T")):
-        if largest < 999.5 * 1000**step:
-            return 1000.0**step, prefix
-    return 1000.0**5, "P"
-
-
-def _number(value: float, divisor: float) -> str:
-    if math.isnan(value):
-        return "?"
-    scaled = value / divisor
-    return "·" if 0 <= scaled < 0.5 else f"{scaled:.0f}"
+def _scale_of(values: Float64, metric: Metric) -> Scale:
+    return scale_of(float(np.nanmax(values, initial=0.0)), counted=not metric.unit)

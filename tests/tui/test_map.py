@@ -313,3 +313,13 @@ async def test_themes_change_and_come_back() -> None:
             grounds.append(next(iter(strip)).style.bgcolor.name)
             await press(pilot, "t")
         assert grounds[0] == grounds[2] != grounds[1]
+
+
+async def test_one_unit_holds_for_cells_and_row_totals_and_stands_in_the_head() -> None:
+    state = cluster({"big-0": [1, 2], "big-1": [2, 1], "tiny-0": [1, 2]})
+    load = load_of(state, {"big-0": 889e3, "big-1": 400e3, "tiny-0": 90.0})
+    async with map_of(picture=(state, load)) as pilot:
+        big, tiny = (lines(pilot)[1 + row_of(pilot, name)] for name in ("big", "tiny"))
+        assert "in kB/s" in text(pilot)
+        assert big.replace("[", " ").replace("]", " ").split()[1:5] == ["big", "2", "1289", "889"]
+        assert tiny.split()[:4] == ["tiny", "1", "·", "·"]

@@ -16,6 +16,7 @@ from rich.style import Style
 from core.cli.context import Target
 from core.cluster.connect import Address
 from core.errors import ExitCode, UnreachableError, UsageError
+from core.load.scale import scale_of
 from core.load.snapshot import Load
 from core.plan.plan import Plan
 from tests.bench.terminal_bytes import BUDGETS, measure
@@ -26,7 +27,6 @@ from tui.session import Freshness, PlanHistory, Session, age_words, seconds_to_n
 from tui.theming import choose_palette, load_palettes, parse_palette
 from tui.widgets.canvas import Row
 from tui.widgets.columns import partition_columns, topic_columns
-from tui.widgets.numbers import scale_of
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -16,9 +16,9 @@ MAX_NAME = 34
 
 # name, partitions, total, cells of a broker (gap included), bars: the best that fits wins.
 _TOPICS = (
-    (24, 8, 10, 7, BARS),
-    (18, 6, 8, 5, BARS),
-    (18, 6, 8, 5, 0),
+    (24, 8, 11, 7, BARS),
+    (18, 6, 10, 5, BARS),
+    (18, 6, 10, 5, 0),
     (18, 6, 8, 4, BARS),
     (18, 6, 8, 4, 0),
     (16, 0, 5, 4, 0),
@@ -67,6 +67,11 @@ class Columns:
     @property
     def total_end(self) -> int:
         return self.partitions_end + self.total
+
+    @property
+    def number_end(self) -> int:
+        """Return where a row's total ends: there is air before the cells if there is room."""
+        return self.total_end - 1 if self.partitions else self.total_end
 
     @property
     def cells_at(self) -> int:

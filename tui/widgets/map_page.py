@@ -38,11 +38,10 @@ from tui.widgets.side_panel import (
 )
 from tui.widgets.topic_rows import (
     Brush,
-    cell_scale,
     draw_heads,
     draw_racks,
     draw_topic,
-    total_scale,
+    table_scale,
 )
 from tui.widgets.totals import draw_rule, draw_totals, now_and_after, totals_lines
 from tui.widgets.verdict_strip import Placed, draw_verdicts
@@ -207,9 +206,7 @@ def _draw_head(scene: Scene, rows: Sequence[Row], brush: Brush) -> None:
         draw_racks(rows[1], model, columns, brush)
     row = rows[scene.layout.rows_at - 1]
     metric = model.view.metric
-    short = {Metric.LEADERS: "leads", Metric.REPLICAS: "repl."}
-    value = f"{metric.value}/s" if metric.unit == "B/s" else short.get(metric, metric.value)
-    draw_heads(row, model, columns, brush, value)
+    draw_heads(row, model, columns, brush, _unit_words(model, columns))
     if model.partitions is not None:
         if columns.has_skew:
             prefix = value_scale(model).prefix
@@ -236,6 +233,18 @@ def _draw_head(scene: Scene, rows: Sequence[Row], brush: Brush) -> None:
             row.put(x, " ", brush.style("on_strong", "yours"))
 
 
+def _unit_words(model: Model, columns: Columns) -> str:
+    """Return what the map's numbers are: `in MB/s`, or `MB/s` where there is less room."""
+    metric = model.view.metric
+    if not metric.unit:
+        short = {Metric.LEADERS: "leads", Metric.REPLICAS: "repl."}
+        return short[metric] if columns.partitions else metric.value
+    unit = f"{table_scale(model.heat).prefix}{metric.unit}"
+    words = f"{metric.value} {unit}"
+    room = columns.total - 2 if columns.partitions else columns.name
+    return words if len(words) <= room else unit
+
+
 def _draw_rows(scene: Scene, rows: Sequence[Row], brush: Brush) -> None:
     model, layout, columns = scene.model, scene.layout, scene.columns
     shown = model.rows[scene.top : scene.top + layout.rows]
@@ -244,7 +253,7 @@ def _draw_rows(scene: Scene, rows: Sequence[Row], brush: Brush) -> None:
         rows[layout.rows_at].put(columns.name_at, words, brush.style("dim"))
         return
     if model.partitions is None:
-        scales = cell_scale(model.heat), total_scale(model.heat)
+        scale = table_scale(model.heat)
         for n, at_row in enumerate(shown):
             draw_topic(
                 rows[layout.rows_at + n],
@@ -253,7 +262,7 @@ def _draw_rows(scene: Scene, rows: Sequence[Row], brush: Brush) -> None:
                 brush,
                 at_row,
                 selected=scene.top + n == model.cursor,
-                scales=scales,
+                scale=scale,
                 stale=scene.stale,
             )
         return

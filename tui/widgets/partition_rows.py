@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from core.cluster.state import TopicPartition
 from core.load.heat import Role, roles
+from core.load.scale import Scale, scale_of
 from core.plan.plan import Move, Plan
 from core.units import format_bytes
 from tui.carry import Carry
 from tui.map_view import Model
 from tui.widgets.canvas import Row
 from tui.widgets.columns import Columns
-from tui.widgets.numbers import Scale
 from tui.widgets.topic_rows import Brush
 
 HOT_PARTITION = 1.5
@@ -162,8 +162,6 @@ def _draw_carry(
 
 def value_scale(model: Model) -> Scale:
     """Return the scale of the column at the right."""
-    from tui.widgets.numbers import scale_of
-
     assert model.partitions is not None
     values = [v for v in model.partitions.values.tolist() if not math.isnan(v)]
     return scale_of(max(values, default=0.0))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from core.cluster.state import ClusterState, TopicPartition
+from core.load.scale import scale_of
 from core.load.snapshot import Float64
 from core.plan.findings import Severity
 from core.plan.plan import Plan
@@ -19,7 +20,6 @@ from tui.carry import Carry
 from tui.map_view import Model
 from tui.widgets.canvas import Row
 from tui.widgets.inspector import Sentence, Word, partition_lines
-from tui.widgets.numbers import scale_of
 from tui.widgets.topic_rows import Brush
 
 if TYPE_CHECKING:

@@ -8,13 +8,14 @@ import numpy as np
 from rich.style import Style
 
 from core.load.heat import PALE, SMALL, HeatMap, Metric
+from core.load.scale import Scale, scale_of
 from core.load.verdicts import SKEW
 from tui.map_view import Model
 from tui.theming import Glyphs, Palette
 from tui.widgets.canvas import Row
 from tui.widgets.columns import SKEW as SKEW_WIDTH
 from tui.widgets.columns import Columns
-from tui.widgets.numbers import Scale, bar, ratio, scale_of
+from tui.widgets.numbers import bar, ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +79,15 @@ def draw_heads(row: Row, model: Model, columns: Columns, brush: Brush, value: st
         if columns.partitions:
             row.put_right(columns.partitions_end, "parts", dim)
         if columns.total:
-            row.put_right(columns.total_end - (2 if columns.partitions else 0), value, dim)
+            row.put_right(columns.number_end, value, dim)
         if columns.has_skew:
             row.put_right(columns.skew_end, "skew", dim)
 
 
-def cell_scale(heat: HeatMap) -> Scale:
-    """Return the scale of a map's cells."""
+def table_scale(heat: HeatMap) -> Scale:
+    """Return the one scale of a map's cells and of what its rows sum up to."""
     counted = heat.metric in (Metric.LEADERS, Metric.REPLICAS)
     return scale_of(float(np.nanmax(heat.values, initial=0.0)), counted=counted)
-
-
-def total_scale(heat: HeatMap) -> Scale:
-    counted = heat.metric in (Metric.LEADERS, Metric.REPLICAS)
-    return scale_of(float(np.nanmax(heat.total, initial=0.0)), counted=counted)
 
 
 def amount_level(value: float, largest: float) -> int:
@@ -109,12 +105,11 @@ def draw_topic(
     at_row: int,
     *,
     selected: bool,
-    scales: tuple[Scale, Scale],
+    scale: Scale,
     stale: bool = False,
 ) -> None:
     """Draw one topic: `at_row` is its row in the heat map."""
     heat, glyphs = model.heat, brush.glyphs
-    cells, totals = scales
     name = heat.topics[at_row]
     if len(name) > columns.name - 1:
         name = name[: columns.name - 2] + glyphs.ellipsis
@@ -124,13 +119,10 @@ def draw_topic(
     if columns.partitions:
         row.put_right(columns.partitions_end, str(heat.partitions[at_row]), brush.style("dim"))
     if columns.total:
-        text = totals.text(float(heat.total[at_row]), "0")
-        if columns.partitions:
-            row.put_right(columns.total_end - 2, text, brush.style("text"))
-            row.put(columns.total_end - 1, totals.prefix, brush.style("text"))
-        else:
-            row.put_right(columns.total_end, text, brush.style("dim"))
-    draw_cells(row, model, columns, brush, at_row, selected, cells, stale)
+        text = scale.text(float(heat.total[at_row]), glyphs.nothing)
+        role = "text" if columns.partitions else "dim"
+        row.put_right(columns.number_end, text, brush.style(role))
+    draw_cells(row, model, columns, brush, at_row, selected, scale, stale)
     if columns.has_skew:
         draw_skew(row, columns, brush, float(heat.skew[at_row]), hot=is_hot(heat, at_row))
 

@@ -9,12 +9,13 @@ import numpy as np
 from rich.style import Style
 
 from core.load.heat import Int8, Metric, highest_ratio, levels
+from core.load.scale import Scale, scale_of
 from core.load.snapshot import Float64
 from core.load.verdicts import SKEW
 from tui.map_view import Model
 from tui.widgets.canvas import Row
 from tui.widgets.columns import Columns
-from tui.widgets.numbers import Scale, ratio, scale_of
+from tui.widgets.numbers import ratio
 from tui.widgets.topic_rows import Brush
 
 if TYPE_CHECKING:

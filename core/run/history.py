@@ -102,6 +102,8 @@ class History:
     foreign_before: frozenset[TopicPartition] = frozenset()
     """Moves of others that were in flight before we set the first rate."""
     cancel_requested: bool = False
+    leave_requested: bool = False
+    """Cancelled when no move was left: what cannot be given back now is to be left."""
     requests_seen: int = 0
     stopped: str = ""
     """Why no further batch is to start; "" while all is well."""
@@ -219,7 +221,9 @@ class History:
                     self.rates.pop((rate["broker"], Side(rate["side"])), None)
             case Kind.REQUEST:
                 self.requests_seen = p["seq"]
-                self.cancel_requested |= p["kind"] == "cancel"
+                if p["kind"] == "cancel":
+                    self.cancel_requested = True
+                    self.leave_requested |= self.preflight and not (self.in_flight or self.queued)
             case Kind.CANCEL_SENT:
                 for index in p["moves"]:
                     self.moves[index].cancel_sent = True

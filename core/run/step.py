@@ -388,14 +388,10 @@ def _not_now(history: History, observed: Observed, queued: list[int]) -> str:
 
 
 def _finish(history: History, observed: Observed) -> Step:
-    for tp in observed.reassignments:
-        ours = (i.pairs for (topic, _), i in history.lists.items() if topic == tp.topic)
-        if any(pair.startswith(f"{tp.partition}:") for pairs in ours for pair in pairs):
-            return Poll(f"{tp}, not ours, still uses the throttle list of {tp.topic}")
-    for (broker, _), reason in _idle_rates(history, observed).items():
-        if reason:
-            return Poll(f"{reason}, not ours, still uses the throttle of broker {broker}")
-        return Poll(f"broker {broker} is down: its throttle is put back when it returns")
+    for reason, left in _held(history, observed):
+        if history.leave_requested:
+            return End(Outcome.INCOMPLETE, left)
+        return Poll(f"{reason} (a cancel leaves it)")
     phases = [m.phase for m in history.moves]
     gone = [m for m in history.moves if m.phase is Phase.CANCELLED and m.why == GONE]
     done = phases.count(Phase.DONE)
@@ -407,3 +403,19 @@ def _finish(history: History, observed: Observed) -> Step:
     failed = [m for m in history.moves if m.phase is Phase.FAILED]
     why = history.stopped or (f"{failed[0].move.tp}: {failed[0].why}" if failed else "")
     return End(Outcome.INCOMPLETE if done else Outcome.FAILED, why)
+
+
+def _held(history: History, observed: Observed) -> Iterator[tuple[str, str]]:
+    """Yield why a throttle cannot be given back yet, and the same for a run that leaves it."""
+    for tp in observed.reassignments:
+        ours = (i.pairs for (topic, _), i in history.lists.items() if topic == tp.topic)
+        if any(pair.startswith(f"{tp.partition}:") for pairs in ours for pair in pairs):
+            held = f"{tp}, not ours, still uses the throttle list of {tp.topic}"
+            yield held, f"{held}, which is left"
+    for (broker, _), holder in _idle_rates(history, observed).items():
+        if holder:
+            held = f"{holder}, not ours, still uses the throttle of broker {broker}"
+            yield held, f"{held}, which is left"
+        else:
+            down = f"broker {broker} is down: its throttle is"
+            yield f"{down} put back when it returns", f"{down} left"

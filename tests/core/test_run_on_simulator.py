@@ -374,6 +374,24 @@ def test_the_throttle_of_a_broker_that_died_is_put_back_when_it_returns(start: S
     assert all(LEADER_RATE not in configs for configs in throttles(client).values())
 
 
+def test_a_broker_that_never_returns_does_not_hold_the_run_for_ever(start: Start) -> None:
+    """A cancel once no move is left ends the run, and what is left is said."""
+    client = cluster({"t": [(1, 2, 3)]})
+    run = start(client, plan_of(client, {("t", 0): (1, 4, 3)}))
+    run.until(lambda step: isinstance(step, Poll))
+    client.stop_broker(2)
+    run.until(lambda step: isinstance(step, Poll) and "a cancel leaves it" in step.waiting)
+    run.cancel()
+    assert run.to_the_end(60) is Outcome.INCOMPLETE
+    assert run.view().why == "broker 2 is down: its throttle is left"
+    assert run.view().moves[0].state is MoveState.DONE
+    left = run.view().leftovers
+    assert left is not None
+    assert left.rates == ((2, "leader", 5 * MB),)
+    run.again()
+    assert run.runner.history.ended is Outcome.INCOMPLETE
+
+
 def test_a_cluster_that_does_not_answer_is_waited_for(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
     faulty = Faulty(client)

@@ -269,7 +269,9 @@ def test_a_foreign_move_that_began_meanwhile_keeps_the_rate_it_runs_under() -> N
     past.rates = {(5, Side.FOLLOWER): rate(5, Side.FOLLOWER)}
     foreign = {TopicPartition("bar", 0): Reassignment((1, 5), (5,), ())}
     seen = observed((0, 2, 1), others=foreign)
-    assert next_step(past, seen) == Poll("bar-0, not ours, still uses the throttle of broker 5")
+    assert next_step(past, seen) == Poll(
+        "bar-0, not ours, still uses the throttle of broker 5 (a cancel leaves it)"
+    )
     past.foreign_before = frozenset(foreign)
     assert next_step(past, seen) == RestoreRates(((5, Side.FOLLOWER),))
 
@@ -280,14 +282,16 @@ def test_throttles_of_a_partition_that_somebody_else_moves_on_stay_until_it_is_t
     past.moves[0].why = CHANGED_ELSEWHERE
     past.lists = {("foo", Side.LEADER): ListIntent("foo", Side.LEADER, None, ("1:2",))}
     theirs = observed((5, 2, 1, 3), listed=Reassignment((5, 2, 1, 3), (5,), (3,)), steady=5)
-    waits = Poll("foo-1, not ours, still uses the throttle list of foo")
+    waits = Poll("foo-1, not ours, still uses the throttle list of foo (a cancel leaves it)")
     assert next_step(past, theirs) == waits
     past.rates = {(2, Side.LEADER): rate(2, Side.LEADER)}
     assert next_step(past, theirs) == waits
     there = observed((5, 2, 1))
     assert next_step(past, there) == RemovePairs((("foo", Side.LEADER, ("1:2",)),))
     past.lists = {}
-    assert next_step(past, theirs) == Poll("foo-1, not ours, still uses the throttle of broker 2")
+    assert next_step(past, theirs) == Poll(
+        "foo-1, not ours, still uses the throttle of broker 2 (a cancel leaves it)"
+    )
     assert next_step(past, there) == RestoreRates(((2, Side.LEADER),))
 
 

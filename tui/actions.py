@@ -58,6 +58,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("next_theme", "theme", ("t",), "Change to the next theme."),
     Action("toggle_mouse", "mouse", ("percent_sign",), "Leave the mouse to the terminal, or not."),
     Action("save_screenshot", "screenshot", ("S",), "Save the screen as SVG."),
+    Action("show_problems", "trouble", ("E",), "Show in full what went wrong.", footer=1),
     Action("quit", "quit", ("q",), "Leave; a run goes on without the dashboard."),
     # -- map
     Action(

@@ -180,11 +180,11 @@ class TrimtabApp(App[int]):
             self._age_timer = self.set_timer(left + 0.02, self.draw)
 
     def tell(self, error: TrimtabError) -> None:
-        """Say what went wrong in the footer; the whole of it is a dialog away."""
+        """Say what went wrong in the footer; the whole of it is a key away."""
+        self.session.take_trouble(error)
         screen = self.screen
         if isinstance(screen, DashboardScreen):
-            words = " ".join(part for part in (error.title, error.next) if part)
-            screen.say(words, "look")
+            screen.say_trouble(error)
 
     # -- actions that work everywhere ------------------------------------------------------------
 
@@ -224,6 +224,19 @@ class TrimtabApp(App[int]):
                     glyphs=self.glyphs,
                 )
             )
+
+    def action_show_problems(self) -> None:
+        screen = self.screen
+        if not isinstance(screen, DashboardScreen):
+            return
+        if not self.session.problems:
+            screen.say("Nothing went wrong so far.", "fine")
+            return
+        from tui.screens.problem import ProblemDialog
+
+        self.session.unread = False
+        screen.hush()
+        self.push_screen(ProblemDialog(self.session.problems))
 
     def action_commands(self) -> None:
         screen = self.screen
@@ -321,6 +334,7 @@ def make_session(context: Context) -> Session:
         read_only_because=because,
         address=target.address,
         snapshots=target.snapshots,
+        load_wanted=not context.no_load,
     )
 
 

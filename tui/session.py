@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from core.run.progress import RunView
 
 DEFAULT_RATE_BYTES_PER_S = 50_000_000
+KEPT_TROUBLES = 5
 
 _STEPS = (5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400)
 
@@ -112,6 +113,12 @@ class Session:
     run: RunView | None = None
     problem: TrimtabError | None = None
     """Why the cluster cannot be read just now; None while it can."""
+    troubles: tuple[TrimtabError, ...] = ()
+    """What went wrong beside that, the newest last; kept so that it can be read again."""
+    unread: bool = False
+    """Whether the newest trouble has not been shown in full yet."""
+    load_wanted: bool = True
+    """False when load is neither collected nor aggregated, as asked."""
     paused: bool = False
     now: float = 0.0
     """Monotonic seconds at which screens were last asked to draw."""
@@ -119,6 +126,15 @@ class Session:
     @property
     def plan(self) -> Plan:
         return self.history.plan
+
+    @property
+    def problems(self) -> tuple[TrimtabError, ...]:
+        """Return all that went wrong, the newest first."""
+        now = (self.problem,) if self.problem is not None else ()
+        return (*now, *reversed(self.troubles))
+
+    def take_trouble(self, error: TrimtabError) -> None:
+        self.troubles, self.unread = (*self.troubles, error)[-KEPT_TROUBLES:], True
 
     def edit(self, plan: Plan) -> None:
         """Make `plan` the plan being edited; the one before can be had back with undo."""

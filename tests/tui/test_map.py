@@ -19,6 +19,7 @@ from maps import (
     rested,
     row_of,
     seen,
+    session,
     tell,
     text,
     the_map,
@@ -101,6 +102,14 @@ async def test_before_load_is_known_the_map_shows_leaders() -> None:
         assert "load waiting" in lines(pilot)[0]
         await tell(pilot, seen(state, load))
         assert "metric: in" in lines(pilot)[-1]
+
+
+async def test_without_collecting_the_header_does_not_wait_for_load() -> None:
+    state, _ = demo_picture()
+    async with map_of(picture=(state, Load.unknown(state))) as pilot:
+        session(pilot).load_wanted = False
+        await tell(pilot, seen(state, Load.unknown(state)))
+        assert "no load" in lines(pilot)[0]
 
 
 # -- moving about ----------------------------------------------------------------------------------

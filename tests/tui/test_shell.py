@@ -208,7 +208,35 @@ async def test_a_bug_in_a_thread_is_one_calm_line() -> None:
         app.post_message(Seen(Trouble(UsageError("Java is missing.", next="trimtab doctor"))))
         await pilot.pause()
         last = app.screen._compositor.render_strips()[-1].text
-        assert "Java is missing. trimtab doctor" in last
+        assert "Java is missing. trimtab doctor — E shows it" in last
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_what_went_wrong_can_be_read_in_full_until_it_was(size: tuple[int, int]) -> None:
+    state = cluster({"t-0": [1]})
+    app = TrimtabApp(Session("x"))
+    error = UsageError("Spark stopped, " * 9, detail="It ran out of memory.", next="trimtab doctor")
+
+    def shown() -> str:
+        return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+    async with app.run_test(size=size) as pilot:
+        app.post_message(Seen(PictureSeen(state, Load.unknown(state), None, None, None)))
+        await pilot.pause()
+        assert "E trouble" not in shown()
+        app.post_message(Seen(Trouble(error)))
+        await pilot.pause()
+        assert "E shows it" in shown()
+        await pilot.press("j")
+        assert "E trouble" in shown()
+        await pilot.press("E")
+        await pilot.pause()
+        assert "It ran out of memory." in shown()
+        assert "trimtab doctor" in shown()
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "E trouble" not in shown()
+        assert app.session.troubles == (error,)
 
 
 def test_an_unreachable_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

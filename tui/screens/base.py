@@ -22,6 +22,7 @@ from tui.widgets.header import HeaderLine
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from core.errors import TrimtabError
     from tui.app import TrimtabApp
     from tui.session import Session
 
@@ -91,6 +92,8 @@ class DashboardScreen(Screen[None]):
         )
         actions: tuple[Action, ...] = footer_of((self.place, GLOBAL))
         words = {action.id: action.name for action in actions} | dict(self.footer_words())
+        if not (self.session.unread or self.session.problem):
+            words["show_problems"] = ""
         words = {id: self._written(word) for id, word in words.items()}
         self.query_one(FooterLine).show(
             actions, words, greyed, self.trimtab.user_keys, self.size.width
@@ -104,6 +107,17 @@ class DashboardScreen(Screen[None]):
         """Show a message in the footer until the next key; roles are the palette's."""
         self.query_one(FooterLine).message = (self._written(text), role)
         self.show_footer()
+
+    def say_trouble(self, error: TrimtabError) -> None:
+        """Show in one line that something went wrong, and the key that shows all of it."""
+        more = " — E shows it" if not self.trimtab.ascii_only else " - E shows it"
+        room = self.size.width - 2 - len(more)
+        words = " ".join(part for part in (error.title, error.next) if part)
+        if len(words) > room:
+            words = error.title
+        if len(words) > room:
+            words = words[: room - 1] + self.glyphs.ellipsis
+        self.say(words + more, "look")
 
     def _written(self, text: str) -> str:
         """Return text in the characters that this terminal was said to have."""

@@ -133,7 +133,7 @@ class Runner:
     # -- doing ----------------------------------------------------------------------------------
 
     def _carry_out(self, step: Step, observed: Observed) -> None:
-        if not isinstance(step, Poll | NoteEnded):
+        if not isinstance(step, Poll | NoteEnded) and step != self._last_step:
             self._note_waiting("")
         match step:
             case Preflight():
@@ -329,10 +329,11 @@ class Runner:
         changes: list[ConfigChange] = []
         for topic, side, pairs in lists:
             changes += throttle.remove_changes(self.history.lists[topic, side], pairs, found)
-        failed = self._put_back(changes, throttle.LISTS) | _faulty(found)
+        failed = self._put_back(changes, throttle.LISTS, found)
         done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
         if done:
             self._write(Kind.PAIRS_REMOVED, lists=done)
+        self._wait_for(failed)
 
     def _restore_rates(self, rates: tuple[tuple[int, throttle.Side], ...]) -> None:
         brokers = [Resource.broker(b) for b in sorted({broker for broker, _ in rates})]
@@ -341,7 +342,7 @@ class Runner:
         self._write(Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates])
         changes = {i: throttle.restore_changes(i, found) for i in intents}
         flat = [change for of_one in changes.values() for change in of_one]
-        failed = self._put_back(flat, throttle.RATES) | _faulty(found)
+        failed = self._put_back(flat, throttle.RATES, found)
         done = [
             {
                 "broker": i.broker,
@@ -354,11 +355,18 @@ class Runner:
         ]
         if done:
             self._write(Kind.RATE_RESTORED, rates=done)
+        self._wait_for(failed)
 
-    def _put_back(self, changes: list[ConfigChange], names: Collection[str]) -> set[Resource]:
-        """Apply `changes` and read them back; return the resources that do not show them."""
-        faults = {r: f for r, f in self._alter(changes).items() if f.name != _MISSING}
-        left = [change for change in changes if change.resource not in faults]
+    def _put_back(
+        self, changes: list[ConfigChange], names: Collection[str], found: Mapping[Resource, Any]
+    ) -> dict[Resource, str]:
+        """Apply `changes` and read them back; return in words why a resource is not as found.
+
+        One of `found` that could not be read, though it may well be there, is among them.
+        """
+        faults = {r: a for r, a in found.items() if isinstance(a, Fault)} | self._alter(changes)
+        failed = {r: str(fault) for r, fault in faults.items() if fault.name != _MISSING}
+        left = [change for change in changes if change.resource not in failed]
         deadline = self._clock.monotonic() + READ_BACK_SECONDS
         while left:
             touched = sorted({change.resource for change in left}, key=lambda r: r.name)
@@ -366,9 +374,14 @@ class Runner:
             if not left or self._clock.monotonic() >= deadline:
                 break
             self._clock.sleep(0.05)
-        for resource, fault in faults.items():
-            log.warning("%s %s: %s", resource.kind.value, resource.name, fault)
-        return set(faults) | {change.resource for change in left}
+        return failed | {change.resource: "it does not show yet" for change in left}
+
+    def _wait_for(self, failed: Mapping[Resource, str]) -> None:
+        """Say what could not be given back, and leave it alone a while: it is asked again."""
+        if failed:
+            (kind, name), why = next(iter(failed.items()))
+            self._note_waiting(f"the throttle of {kind.value} {name} cannot be put back: {why}")
+            self._clock.sleep(LOST_SECONDS)
 
     def _cancel(self, moves: tuple[int, ...]) -> None:
         self._write(Kind.CANCELLING, moves=list(moves))
@@ -415,11 +428,6 @@ class Runner:
     def _alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
         answers = self._client.alter_configs(changes) if changes else {}
         return {r: fault for r, fault in answers.items() if fault is not None}
-
-
-def _faulty(found: Mapping[Resource, Any]) -> set[Resource]:
-    """Return the resources that could not be read, though they may well be there."""
-    return {r for r, a in found.items() if isinstance(a, Fault) and a.name != _MISSING}
 
 
 def _first_fault(doing: str, faults: Mapping[Resource, Fault]) -> str:

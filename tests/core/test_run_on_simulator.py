@@ -319,6 +319,37 @@ def test_throttles_that_are_refused_are_undone_and_nothing_is_submitted(start: S
     assert throttles(client) == before
 
 
+@pytest.mark.parametrize(
+    ("call", "resource"),
+    [("alter_configs", Resource.topic("t")), ("alter_configs", Resource.broker(4))],
+    ids=["list", "rate"],
+)
+def test_a_throttle_that_cannot_be_given_back_is_said_and_asked_again_at_leisure(
+    start: Start, call: str, resource: Resource
+) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run.until(lambda step: isinstance(step, Poll))
+
+    def refuse(real: Callable[..., Any], changes: Any) -> Any:
+        rest = [change for change in changes if change.resource != resource]
+        said = {resource: Fault("POLICY_VIOLATION", "no")} if len(rest) < len(changes) else {}
+        return {**(real(rest) if rest else {}), **said}
+
+    faulty.replaced[call] = refuse
+    run.until(lambda _: "POLICY_VIOLATION" in run.runner.history.waiting)
+    records, since = len(run.journal.records()), client.elapsed_seconds
+    run.until(lambda _: client.elapsed_seconds > since + 300)
+    assert "POLICY_VIOLATION" in run.view().why
+    assert run.view().state is RunState.WAITING
+    assert len(run.journal.records()) - records < 300
+    faulty.replaced = {}
+    assert run.to_the_end(60) is Outcome.DONE
+    assert throttles(client) == before
+
+
 def test_a_move_that_somebody_else_cancels_stops_the_run(start: Start) -> None:
     client = cluster({"t": [(1, 2)] * 3})
     before = throttles(client)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.context import Context, emit_line, json_option, say
-from core.errors import RefusedError, UsageError
+from core.errors import UsageError
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
@@ -61,11 +61,7 @@ def apply(
     address = context.require_address()
     allowed = parse_allow(allow)
     rate = None if throttle is None else parse_rate(throttle)
-    if context.target.read_only:
-        raise RefusedError(
-            f"{context.target.name or address.bootstrap} is marked read_only.",
-            next="Change that in config.toml.",
-        )
+    context.require_writable()
     with context.connected() as connection:
         state = observe(connection.client)
         reassignments = connection.client.reassignments()

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from core.cluster.connect import Address, Connection, connect
-from core.errors import UsageError
+from core.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,6 +110,15 @@ class Context:
                 "This needs a live cluster.", next="Say -b HOST:PORT or --cluster NAME."
             )
         return self.target.address
+
+    def require_writable(self) -> None:
+        """Raise RefusedError for a cluster that config.toml marks read_only."""
+        address = self.target.address
+        if self.target.read_only and address is not None:
+            raise RefusedError(
+                f"{self.target.name or address.bootstrap} is marked read_only.",
+                next="Change that in config.toml.",
+            )
 
     @contextmanager
     def connected(self) -> Iterator[Connection]:

@@ -101,6 +101,7 @@ def cancel(context: Context, run: str, yes: bool, as_json: bool) -> int:
     from core.run.progress import RunState, read_run
     from core.run.service import request
 
+    context.require_writable()
     cluster_id, name = _find(context, run)
     view = read_run(cluster_id, name)
     if not yes and not view.state.ended:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from core.cli.context import Target
-from core.errors import UsageError
+from core.cli.main import run as command_line
+from core.errors import ExitCode, UsageError
 from core.settings import Settings, load_settings
 
 
@@ -134,3 +135,13 @@ def test_read_only_holds_however_the_cluster_is_named(home: Path, named: dict[st
 def test_offline_and_live_exclude_each_other(home: Path) -> None:
     with pytest.raises(UsageError):
         choose(bootstrap="a:1", from_file=home / "cluster.json")
+
+
+@pytest.mark.parametrize("words", [["apply", "plan.json"], ["runs", "cancel", "0131-020000"]])
+def test_nothing_overrides_read_only(
+    home: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(home, '[clusters.prod]\nbootstrap = "localhost:1"\nread_only = true')
+    for flags in (["--cluster", "prod"], ["-b", "localhost:1"]):
+        assert command_line(lambda context: None, [*flags, *words, "--yes"]) == ExitCode.REFUSED
+        assert "marked read_only" in capsys.readouterr().err

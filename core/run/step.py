@@ -133,9 +133,12 @@ def next_step(history: History, observed: Observed) -> Step:
         changed = [e for e in endings if e.phase is Phase.FAILED and e.why in _STOPPING]
         stop = f"{history.moves[changed[0].index].move.tp} {changed[0].why}" if changed else ""
         return NoteEnded(endings, stop)
+    cancel = _cancel(history, observed)
+    if isinstance(cancel, Cancel | Reorder):
+        return cancel
     return (
         _give_back(history, observed)
-        or _cancel(history, observed)
+        or cancel
         or _go_on(history, observed)
         or _finish(history, observed)
     )

@@ -227,6 +227,15 @@ def test_the_journalled_order_is_submitted_after_a_cancel(
     )
 
 
+def test_a_cancel_goes_before_the_cleaning_up_and_that_before_waiting() -> None:
+    """What cannot be given back now must not keep moves from being cancelled."""
+    past = history(MOVE, phase=Phase.SUBMITTED, cancel_requested=True)
+    past.lists = {("foo", Side.LEADER): ListIntent("foo", Side.LEADER, None, ("7:1", "1:3"))}
+    assert next_step(past, FLYING) == Cancel((0,))
+    past.moves[0].cancel_sent = True
+    assert next_step(past, FLYING) == RemovePairs((("foo", Side.LEADER, ("7:1",)),))
+
+
 def test_a_cancel_that_is_on_its_way_is_waited_for_and_then_repeated() -> None:
     assert cancelled(MOVE, FLYING, sent=True) == Poll()
     late = observed((0, 2, 1, 3), (3, 2, 1), listed=LISTED, steady=5)

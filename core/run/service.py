@@ -233,7 +233,11 @@ def request(cluster_id: str, run: str, kind: str) -> None:
     if view.state.ended:
         raise UsageError(f"Run {run} has ended: {view.state.value}.", next="Nothing was changed.")
     with Journal.open(journal_path(cluster_id, run)) as journal:
-        journal.ask(datetime.now(UTC), kind, {"who": _who(), "host": socket.gethostname()})
+        _ask(journal, kind)
+
+
+def _ask(journal: Journal, kind: str) -> None:
+    journal.ask(datetime.now(UTC), kind, {"who": _who(), "host": socket.gethostname()})
 
 
 def _journals(cluster_id: str) -> list[Path]:
@@ -334,6 +338,9 @@ def _await_start(path: Path, cluster_id: str) -> None:
                 if journal.records(after=1):
                     return
             break
+    else:
+        with Journal.open(path) as journal:  # slow, not dead: it is told not to begin any more
+            _ask(journal, "cancel")
     tail = _log_path(path).read_text(encoding="utf-8", errors="replace").strip().splitlines()
     raise TrimtabError(
         "The run's process did not come up; nothing was changed.",

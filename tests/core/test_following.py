@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ from run_help import move
 from core.cli import following
 from core.cli.main import run as command_line
 from core.cluster.connect import Address
-from core.errors import ExitCode
+from core.errors import ExitCode, TrimtabError
 from core.plan.plan import Plan
 from core.process import Process
+from core.run import service
 from core.run.events import follow
 from core.run.journal import Journal, Kind
 from core.run.progress import RunState, read_run
@@ -102,3 +104,25 @@ def test_a_cancel_exits_as_what_became_of_it(
     monkeypatch.setattr(Journal, "ask", answer)
     argv = ["runs", "cancel", path.stem, "--yes", "--json"]
     assert command_line(lambda context: None, argv) == code
+
+
+def test_a_process_that_does_not_come_up_in_time_is_told_not_to_begin(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be slow, not dead: what is said of it (nothing was changed) must stay true."""
+    with Journal.open(path) as journal:
+        (created, _) = journal.records()
+    slow = path.with_name("0101-120001.run")
+    with Journal.create(slow) as journal:
+        journal.write(NOON, created.kind, dict(created.payload) | {"run": slow.stem})
+    (log := service._log_path(slow)).parent.mkdir(parents=True)
+    log.touch()
+    lock = service.take_lock(CLUSTER)
+    monkeypatch.setattr(service, "START_SECONDS", 0.1)
+    try:
+        with pytest.raises(TrimtabError, match="did not come up"):
+            service._await_start(slow, CLUSTER)
+    finally:
+        os.close(lock)
+    with Journal.open(slow) as journal:
+        assert [request.kind for request in journal.requests()] == ["cancel"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from core.cluster.state import Int32, Int64
+from core.cluster.state import ClusterState, Int32, Int64
 from core.load.snapshot import BrokerLoad, Float64
 
 
@@ -51,6 +51,21 @@ def broker_loads(
             replicas=int(held[i]),
         )
         for i, broker in enumerate(ids.tolist())
+    )
+
+
+def state_loads(
+    state: ClusterState, in_bytes_per_s: Float64, out_bytes_per_s: Float64
+) -> tuple[BrokerLoad, ...]:
+    """Return every broker's load of this state, given each partition's rates, [P]."""
+    return broker_loads(
+        leader=state.leader,
+        replica_start=state.replica_start,
+        replica_broker=state.replica_broker,
+        replica_size=state.size_bytes,
+        in_bytes_per_s=in_bytes_per_s,
+        out_bytes_per_s=out_bytes_per_s,
+        brokers=[broker.id for broker in state.brokers],
     )
 
 

@@ -15,7 +15,7 @@ from core.clock import Clock
 from core.cluster.client import ClusterClient, OffsetAt
 from core.cluster.state import UNKNOWN, ClusterState, Int64, TopicPartition
 from core.errors import TrimtabError
-from core.load.brokers import broker_loads
+from core.load.brokers import state_loads
 from core.load.interval import Interval, Memory, Reading, measure
 from core.load.snapshot import Float64, LoadSnapshot, Quality, Source
 from core.paths import safe_name
@@ -223,14 +223,8 @@ def live_snapshot(interval: Interval, poll_id: int, now: datetime) -> LoadSnapsh
         growth_bytes_per_s=np.full(state.partition_count, np.nan),
         quality=np.where(known, int(Quality.SINGLE), int(Quality.NONE)).astype(np.int8),
         method=interval.in_method,
-        brokers=broker_loads(
-            leader=state.leader,
-            replica_start=state.replica_start,
-            replica_broker=state.replica_broker,
-            replica_size=state.size_bytes,
-            in_bytes_per_s=rates["5m", "in_bytes_per_s", "avg"],
-            out_bytes_per_s=rates["5m", "out_bytes_per_s", "avg"],
-            brokers=[broker.id for broker in state.brokers],
+        brokers=state_loads(
+            state, rates["5m", "in_bytes_per_s", "avg"], rates["5m", "out_bytes_per_s", "avg"]
         ),
         metadata_hash=state.metadata_hash,
         leader=state.leader,

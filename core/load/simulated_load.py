@@ -11,7 +11,8 @@ import numpy as np
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.load import windows
-from core.load.snapshot import BrokerLoad, Float64, LoadSnapshot, Quality, Source
+from core.load.brokers import state_loads
+from core.load.snapshot import Float64, LoadSnapshot, Quality, Source
 
 # horizon, its length, how far apart rates are looked at within it
 _HORIZONS = (
@@ -77,7 +78,7 @@ def snapshot_of(cluster: SimulatedCluster, picture: Picture, number: int) -> Loa
         growth_bytes_per_s=np.full(count, np.nan),
         quality=np.full(count, Quality.FULL, np.int8),
         method=np.ones(count, np.int8),
-        brokers=broker_loads(
+        brokers=state_loads(
             state, rates["5m", "in_bytes_per_s", "avg"], rates["5m", "out_bytes_per_s", "avg"]
         ),
         metadata_hash=state.metadata_hash,
@@ -109,42 +110,5 @@ def window_of(cluster: SimulatedCluster, picture: Picture, start: datetime) -> w
         leader=state.leader,
         rates=rates,
         size_bytes=state.partition_size_bytes,
-        brokers=broker_loads(
-            state, rates["in_bytes_per_s", "avg"], rates["out_bytes_per_s", "avg"]
-        ),
-    )
-
-
-def broker_loads(
-    state: ClusterState, in_bytes_per_s: Float64, out_bytes_per_s: Float64
-) -> tuple[BrokerLoad, ...]:
-    """Return every broker's totals, given each partition's rates, [P]."""
-    size = int(state.broker_ids.max()) + 1
-    leads, on = state.is_leader, state.replica_broker
-    copies = state.in_sync & ~leads
-    of = state.partition_of_replica
-    followers = np.bincount(of, copies, state.partition_count)
-
-    def per_broker(values: Float64) -> Float64:
-        totals: Float64 = np.bincount(on, values, size).astype(np.float64)
-        return totals
-
-    led_in = per_broker(np.where(leads, in_bytes_per_s[of], 0.0))
-    copied_in = per_broker(np.where(copies, in_bytes_per_s[of], 0.0))
-    led_out = out_bytes_per_s + in_bytes_per_s * followers
-    out = per_broker(np.where(leads, led_out[of], 0.0))
-    held = per_broker(np.maximum(state.size_bytes, 0).astype(np.float64))
-    leaders = per_broker(leads.astype(np.float64))
-    replicas = np.bincount(on, minlength=size)
-    return tuple(
-        BrokerLoad(
-            broker=b.id,
-            leader_in_bytes_per_s=float(led_in[b.id]),
-            follower_in_bytes_per_s=float(copied_in[b.id]),
-            out_bytes_per_s=float(out[b.id]),
-            size_bytes=int(held[b.id]) if b.alive else None,
-            leaders=int(leaders[b.id]),
-            replicas=int(replicas[b.id]),
-        )
-        for b in state.brokers
+        brokers=state_loads(state, rates["in_bytes_per_s", "avg"], rates["out_bytes_per_s", "avg"]),
     )

@@ -10,13 +10,14 @@ import gc
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from core.cluster.connect import connect
-from core.errors import TrimtabError
+from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from core.load.snapshot import Float64, Load, Source
 from tui.first_look import FirstLook
 from tui.session import Freshness
@@ -24,6 +25,7 @@ from tui.session import Freshness
 if TYPE_CHECKING:
     from core.cli.context import Target
     from core.cluster.connect import Connection
+    from core.cluster.document import DocumentGroup
     from core.cluster.state import ClusterState
     from core.load.background import Reader
     from core.load.snapshot import LoadSnapshot
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 LOAD_POLL_SECONDS = 2.0
 RUN_POLL_SECONDS = 1.0
+GROUPS_POLL_SECONDS = 30.0
 RETRY_SECONDS = 2.0
 LIVE_INTERVAL_SECONDS = 15.0
 SNAPSHOT_INTERVAL_SECONDS = 60.0
@@ -69,13 +72,20 @@ class RunSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupsSeen:
+    """The consumer groups of this cluster, with their lags."""
+
+    groups: tuple[DocumentGroup, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Trouble:
     """Something beside the cluster went wrong: said once, calmly."""
 
     error: TrimtabError
 
 
-Event: TypeAlias = Connected | PictureSeen | ClusterLost | RunSeen | Trouble
+Event: TypeAlias = Connected | PictureSeen | ClusterLost | RunSeen | GroupsSeen | Trouble
 Deliver: TypeAlias = Callable[[Event], None]
 
 
@@ -102,6 +112,11 @@ def relaid(load: Load, old: ClusterState, new: ClusterState) -> Load:
         load.source,
         load.as_of,
     )
+
+
+def _freshness(began: float) -> Freshness:
+    """Return the freshness of what was asked for at `began` and is there now."""
+    return Freshness(began, max(1.0, 10 * (time.monotonic() - began)))
 
 
 def same_partitions(one: ClusterState, other: ClusterState) -> bool:
@@ -171,6 +186,7 @@ class Feed:
         if not self._target.from_file:
             self._thread(self._read_load)
             self._thread(self._read_runs)
+            self._thread(self._read_groups)
 
     def refresh(self) -> None:
         """Ask the cluster at once."""
@@ -246,12 +262,23 @@ class Feed:
 
     def _read_cluster(self) -> None:
         """Poll the cluster by the observer's cadence; after a failure try again more slowly."""
+        began = time.monotonic()
+        seen = self._first_look()
+        if seen is not None:
+            self._take_state(seen, _freshness(began))
+            # What follows imports much, and so does the way to the screen.
+            self._painted.wait()
+            if self._stopped.is_set():
+                return
         from core.cluster.observe import Observer
 
         assert self._target.address is not None
         connection = self._connection = connect(self._target.address)
         self._send(Connected(connection))
         observer = Observer(connection.client, connection.clock)
+        if seen is not None:
+            observer.first_look(lambda: seen)
+            self._state_known.set()
         try:
             while not self._stopped.is_set():
                 self._running.wait()
@@ -259,7 +286,7 @@ class Feed:
                 try:
                     if self._state is None:
                         # Sizes and configs can wait until there is something to look at.
-                        state = observer.first_look(self._first_description)
+                        state = observer.first_look(connection.client.describe)
                     else:
                         self._painted.wait()
                         state = observer.poll()
@@ -267,29 +294,26 @@ class Feed:
                     self._send(ClusterLost(error))
                     self._wait(RETRY_SECONDS)
                     continue
-                took = time.monotonic() - began
-                self._take_state(state, Freshness(began, max(1.0, 10 * took)))
+                self._take_state(state, _freshness(began))
+                self._state_known.set()
                 self._wait(max(0.05, observer.next_due()))
         finally:
             connection.client.close()
 
-    def _first_description(self) -> ClusterState:
-        """Return what the process saw that began to look before us, if there is one."""
-        seen = None
-        if self._look is not None:
-            try:
-                seen = self._look.result()
-            finally:
-                self._look = None
-        assert self._connection is not None
-        return seen or self._connection.client.describe()
+    def _first_look(self) -> ClusterState | None:
+        """Return what the fork saw; None when there is none, or it ended without an answer."""
+        if self._look is None:
+            return None
+        try:
+            return self._look.result()
+        finally:
+            self._look = None
 
     def _take_state(self, state: ClusterState, age: Freshness) -> None:
         with self._lock:
             if self._state is not None and self._load is not None:
                 self._load = relaid(self._load, self._state, state)
             self._state, self._metadata_age = state, age
-        self._state_known.set()
         self._send_picture()
 
     def _read_load(self) -> None:
@@ -370,6 +394,19 @@ class Feed:
                         last = view
                         self._send(RunSeen(view))
             self._stopped.wait(RUN_POLL_SECONDS)
+
+    def _read_groups(self) -> None:
+        """Follow consumer groups slowly; when they cannot be read they stay what they were."""
+        from core.cluster.document import read_groups
+
+        self._state_known.wait()
+        while not self._stopped.is_set():
+            self._running.wait()
+            connection = self._connection
+            with suppress(AccessDeniedError, UnreachableError):
+                if connection is not None:
+                    self._send(GroupsSeen(read_groups(connection.client)))
+            self._stopped.wait(GROUPS_POLL_SECONDS)
 
     def _wait(self, seconds: float) -> None:
         """Wait, unless somebody asks for more at once."""

@@ -12,6 +12,7 @@ import pytest
 from clusters import cluster
 
 from core.cli.context import Target
+from core.clock import SystemClock
 from core.cluster.connect import Address
 from core.errors import UnreachableError
 from tui import feed, first_look
@@ -26,8 +27,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 def see(monkeypatch: pytest.MonkeyPatch, describe: Callable[[], Any]) -> None:
     client = SimpleNamespace(describe=describe, close=lambda: None)
+    connection = SimpleNamespace(client=client, clock=SystemClock())
     for module in (first_look, feed):
-        monkeypatch.setattr(module, "connect", lambda address: SimpleNamespace(client=client))
+        monkeypatch.setattr(module, "connect", lambda address: connection)
 
 
 def fail(error: Exception) -> Callable[[], Any]:
@@ -69,14 +71,26 @@ def test_a_look_that_is_stopped_ends_at_once(monkeypatch: pytest.MonkeyPatch) ->
     look.stop()
 
 
-def test_the_feed_looks_itself_when_the_fork_did_not_answer(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("describe", [lambda: STATE, fail(ZeroDivisionError())])
+def test_the_feed_shows_what_the_fork_saw_or_looks_itself(
+    monkeypatch: pytest.MonkeyPatch, describe: Callable[[], Any]
 ) -> None:
-    see(monkeypatch, fail(ZeroDivisionError()))
+    see(monkeypatch, describe)
+    look = FirstLook(ADDRESS)
+    see(monkeypatch, lambda: STATE)
     reader = feed.Feed(Target(address=ADDRESS), start_load=False)
-    reader._look = FirstLook(ADDRESS)
-    reader._connection = SimpleNamespace(client=SimpleNamespace(describe=lambda: STATE))  # type: ignore[assignment]
-    assert reader._first_description() is STATE
+    reader._look = look
+    got: list[feed.Event] = []
+
+    def deliver(event: feed.Event) -> None:
+        got.append(event)
+        if isinstance(event, feed.PictureSeen):
+            reader.stop()
+
+    reader.attach(deliver)
+    reader._read_cluster()
+    assert isinstance(got[-1], feed.PictureSeen)
+    assert got[-1].state.cluster_id == STATE.cluster_id
 
 
 def test_a_simulator_is_looked_at_in_a_thread() -> None:

@@ -6,6 +6,8 @@ import click
 
 from core.cli.context import Context, emit, json_option, say
 
+SAID = 5
+
 
 @click.group()
 def throttles() -> None:
@@ -23,17 +25,21 @@ def ls(context: Context, as_json: bool) -> None:
 
     with context.connected() as connection:
         state = connection.client.describe()
-        found = find_throttles(connection.client, state, with_throttles(state.cluster_id))
+        found, unread = find_throttles(connection.client, state, with_throttles(state.cluster_id))
     for wrong in unreadable(state.cluster_id):
         say(wrong)
     down = [str(broker.id) for broker in state.brokers if not broker.alive]
     if down:
         say(f"Brokers that are down could not be asked: {', '.join(down)}.")
+    for resource, fault in list(unread.items())[:SAID]:
+        say(f"The throttles of {resource.kind.value} {resource.name} are not known: {fault}.")
+    if len(unread) > SAID:
+        say(f"Nor are those of {len(unread) - SAID} more.")
     if as_json:
         emit([throttle.to_json() for throttle in found])
         return
     if not found:
-        say("No throttle is set.")
+        say("No throttle is set." if not unread else "No other throttle is set.")
         return
     rows = [
         [

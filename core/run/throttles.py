@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.cluster.client import (
     LOG_DIRS_RATE,
@@ -71,10 +71,15 @@ class Known:
         return f"set by run {self.history.run}, {doing}"
 
 
-def find_throttles(
-    client: ClusterClient, state: ClusterState, runs: Iterable[Known]
-) -> tuple[Throttle, ...]:
-    """Return every throttle that is set, brokers first; `runs` are those that may have set some.
+class Throttles(NamedTuple):
+    """Every throttle that is set, brokers first, and what could not be asked for its own."""
+
+    found: tuple[Throttle, ...]
+    unread: Mapping[Resource, Fault]
+
+
+def find_throttles(client: ClusterClient, state: ClusterState, runs: Iterable[Known]) -> Throttles:
+    """Return every throttle in the cluster; `runs` are those that may have set some.
 
     Brokers that are down are left out: only they know their rates.
     """
@@ -85,15 +90,16 @@ def find_throttles(
     rates = client.configs(brokers, [*RATES, LOG_DIRS_RATE]) if brokers else {}
     lists = client.configs(topics, LISTS) if topics else {}
     found: list[Throttle] = []
-    for resource in brokers:
-        answer = rates.get(resource)
-        if answer is not None and not isinstance(answer, Fault):
-            found += _rates(resource, answer, flying, runs)
-    for resource in topics:
-        answer = lists.get(resource)
-        if answer is not None and not isinstance(answer, Fault):
-            found += _lists(resource, answer, flying, runs)
-    return tuple(found)
+    unread: dict[Resource, Fault] = {}
+    answers = {**rates, **lists}
+    for resources, explained in ((brokers, _rates), (topics, _lists)):
+        for resource in resources:
+            answer = answers[resource]
+            if not isinstance(answer, Fault):
+                found += explained(resource, answer, flying, runs)
+            elif answer.name != "UNKNOWN_TOPIC_OR_PARTITION":  # deleted meanwhile
+                unread[resource] = answer
+    return Throttles(tuple(found), unread)
 
 
 def _rates(

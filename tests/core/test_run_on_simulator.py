@@ -597,6 +597,19 @@ def test_a_run_that_gives_up_says_what_it_left(start: Start) -> None:
     assert "It left in the cluster:" in report(run.view(living=False))
     state = client.describe()
     (known,) = with_throttles(state.cluster_id)
-    ours = [t for t in find_throttles(client, state, [known]) if t.whose is Whose.OURS]
+    ours = [t for t in find_throttles(client, state, [known]).found if t.whose is Whose.OURS]
     assert {t.run for t in ours} == {known.history.run}
     assert "which gave up" in ours[0].why
+
+
+def test_throttles_that_may_not_be_read_are_not_taken_for_none() -> None:
+    client = cluster(TWO)
+    faulty = Faulty(client)
+    secret = Resource.topic("t")
+    set_config(client, secret, LEADER_LIST, "0:1")
+    refused = {secret: Fault("TOPIC_AUTHORIZATION_FAILED", "no")}
+    faulty.replaced["configs"] = lambda real, resources, names: (
+        real(resources, names) | {r: f for r, f in refused.items() if r in resources}
+    )
+    through: Any = faulty
+    assert find_throttles(through, client.describe(), []) == ((), refused)

@@ -95,8 +95,9 @@ class Publisher:
             mine = np.flatnonzero(starts == round(start.timestamp() * 1e6))
             part = table.take(columns.numbers(mine, pa.int64()))
             notes = {"batches": ",".join([*sorted(merged[start]), batch.key])}
-            write_rows(self._root, self._cluster_id, start, part, notes)
+            # Rows last: their notes say that the batch is in, and the brokers' totals are by then.
             write_brokers(self._root, self._cluster_id, start, self._window_brokers(part))
+            write_rows(self._root, self._cluster_id, start, part, notes)
 
     def _file(self, start: datetime) -> Path:
         return layout.window_file(self._root, self._cluster_id, start)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from feeding import for_few_rows
 
 from core.pipeline.session import open_session
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     session = open_session(cores=1, quick=True)
+    for_few_rows(session.spark)
     yield session.spark
     session.stop()
     gc.collect()

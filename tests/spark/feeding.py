@@ -9,12 +9,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.load import layout, spool
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CLUSTER = "c-1"
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -35,6 +38,13 @@ class StillClock:
 
     def sleep(self, seconds: float) -> None:
         self.at += timedelta(seconds=seconds)
+
+
+def for_few_rows(spark: SparkSession) -> None:
+    """Let Spark interpret its plans: compiling one takes longer than a hundred rows do."""
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")
+    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
 
 
 def row(poll: int, **changes: Any) -> Row:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -29,12 +29,14 @@ from feeding import (
     window_rows,
     windows_by_hand,
 )
+from pyspark.errors import StreamingQueryException
 
 from core.cluster.state import TopicPartition
 from core.errors import RefusedError
 from core.load import layout, locate
 from core.load.published import claim_epoch, read_snapshot
 from core.load.snapshot import Counts, LoadSnapshot, Quality, Source
+from core.pipeline import publish
 from core.pipeline.job import Job, Published
 
 if TYPE_CHECKING:
@@ -244,6 +246,36 @@ def test_a_batch_run_again_changes_nothing(
     assert (messages(tmp_path), newest(tmp_path).counts, len(batch_records(tmp_path))) == before
 
 
+def test_brokers_of_a_window_are_as_complete_as_its_partitions_after_a_crash(
+    spark: SparkSession, tmp_path: Path, clock: StillClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed(tmp_path, "a", [row(0), row(1)])
+    run(spark, tmp_path, clock)
+    feed(tmp_path, "b", [row(2, in_bytes=15_000.0)])
+    written: list[str] = []
+
+    def only_once(name: str) -> None:
+        work = getattr(publish, name)
+
+        def replacement(*args: Any) -> None:
+            if written:
+                raise OSError(28, "No space left on device")
+            written.append(name)
+            work(*args)
+
+        monkeypatch.setattr(publish, name, replacement)
+
+    only_once("write_rows")
+    only_once("write_brokers")
+    with pytest.raises(StreamingQueryException):
+        run(spark, tmp_path, clock)
+    monkeypatch.undo()
+    run(spark, tmp_path, clock)
+    for of in (1, TopicPartition("t", 0)):
+        found = locate.history(CLUSTER, str(tmp_path), of=of, until=NOW)
+        assert found.rates["in_bytes_per_s", "avg"].tolist() == [1000.0]
+
+
 def test_a_lost_checkpoint_doubles_nothing(
     spark: SparkSession, tmp_path: Path, clock: StillClock
 ) -> None:
@@ -277,7 +309,7 @@ import os, signal, sys
 from datetime import timedelta
 from pathlib import Path
 sys.path.insert(0, sys.argv[3])
-from feeding import CLUSTER, START, StillClock
+from feeding import CLUSTER, START, StillClock, for_few_rows
 from core.pipeline.job import Job
 from core.pipeline.publish import Publisher
 from core.pipeline.session import open_session
@@ -290,6 +322,7 @@ def killing(work):
 
 setattr(Publisher, sys.argv[1], killing(getattr(Publisher, sys.argv[1])))
 session = open_session(cores=1, quick=True)
+for_few_rows(session.spark)
 Job(session.spark, Path(sys.argv[2]), CLUSTER, StillClock(START + timedelta(hours=8))).once()
 """
 

@@ -20,7 +20,7 @@ from textual.timer import Timer
 from core.errors import TrimtabError, UsageError
 from tui import terminal
 from tui.actions import ACTIONS, GLOBAL, MAP, SCREENS, Action, actions_of, bindings_of
-from tui.feed import ClusterLost, Connected, Feed, PictureSeen, RunSeen, Trouble
+from tui.feed import ClusterLost, Connected, Feed, GroupsSeen, PictureSeen, RunSeen, Trouble
 from tui.feed import Event as FeedEvent
 from tui.screens.base import DashboardScreen
 from tui.screens.commands import CommandScreen
@@ -148,6 +148,8 @@ class TrimtabApp(App[int]):
                 self.session.run = run
                 if first and run is not None and not run.state.ended:
                     self.action_show_screen("moves")
+            case GroupsSeen(groups):
+                self.session.groups = groups
             case Trouble(error):
                 self.tell(error)
         self.draw()

@@ -10,6 +10,7 @@ from core.plan.plan import Plan
 
 if TYPE_CHECKING:
     from core.cluster.connect import Address, Connection
+    from core.cluster.document import DocumentGroup
     from core.cluster.state import ClusterState
     from core.errors import TrimtabError
     from core.load.snapshot import Load, LoadSnapshot
@@ -111,6 +112,8 @@ class Session:
     """The throttle that a plan would be applied with; see `choose_rate` and `propose_rate`."""
     rate_chosen: bool = False
     run: RunView | None = None
+    groups: tuple[DocumentGroup, ...] = ()
+    """Consumer groups with their lag, as far as they may be read."""
     problem: TrimtabError | None = None
     """Why the cluster cannot be read just now; None while it can."""
     troubles: tuple[TrimtabError, ...] = ()

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.context import Context, emit, json_option, output_option, write_text
-from core.cluster.document import ClusterDocument, DocumentGroup, to_json
+from core.cluster.document import ClusterDocument, read_groups, to_json
 from core.cluster.document_reader import read_document
-from core.cluster.state import TopicPartition
 from core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,14 +66,9 @@ def document_of(context: Context) -> ClusterDocument:
 
 def live_document(state: ClusterState, load: Load, client: ClusterClient) -> ClusterDocument:
     """Return the document of a state, its load and the groups that `client` lists."""
-    from core.cluster.client import OffsetAt
-
-    groups = client.groups()
-    read: set[TopicPartition] = {tp for group in groups for tp in group.committed}
-    ends = client.offsets(read, OffsetAt.LATEST) if read else {}
     return ClusterDocument(
         state,
         load.in_bytes_per_s,
         load.out_bytes_per_s,
-        tuple(DocumentGroup.of(group, ends) for group in groups),
+        read_groups(client),
     )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.client import Group, Member
+from core.cluster.client import ClusterClient, Group, Member, OffsetAt
 from core.cluster.state import (
     UNKNOWN,
     Broker,
@@ -55,6 +55,14 @@ class DocumentGroup:
             group.members,
             {tp: max(0, ends[tp] - at) for tp, at in group.committed.items() if tp in ends},
         )
+
+
+def read_groups(client: ClusterClient) -> tuple[DocumentGroup, ...]:
+    """Return the groups that `client` lists, with their lags. Raises what its calls raise."""
+    groups = client.groups()
+    read: set[TopicPartition] = {tp for group in groups for tp in group.committed}
+    ends = client.offsets(read, OffsetAt.LATEST) if read else {}
+    return tuple(DocumentGroup.of(group, ends) for group in groups)
 
 
 def to_json(document: ClusterDocument) -> dict[str, Any]:

@@ -16,13 +16,18 @@ from maps import (
     rested,
     row_of,
     session,
+    tell,
     text,
     the_map,
 )
+from pictures import a_run
 from textual.pilot import Pilot
 
+from core.cluster.document import DocumentGroup
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
+from core.run.progress import RunState
+from tui.feed import GroupsSeen, RunSeen
 from tui.screens.map_hands import MapCanvas
 
 GB = 10**9
@@ -291,3 +296,31 @@ async def test_read_only_greys_apply_and_says_how_to_write() -> None:
         await press(pilot, "4", "enter", "A")
         assert "Read-only: start with --write" in lines(pilot)[-1]
         assert len(pilot.app.screen_stack) == 2
+
+
+@pytest.mark.parametrize("size", [(120, 40), (200, 60)])
+async def test_who_reads_what_is_carried_stands_beside_it(size: tuple[int, int]) -> None:
+    reads = {
+        "billing": {tp("t-0"): 1200, tp("t-1"): 50, tp("elsewhere-0"): 9},
+        "fraud": {tp("t-0"): 0},
+        "other": {tp("t-2"): 7},
+    }
+    groups = tuple(DocumentGroup(id, "Stable", (), lag) for id, lag in reads.items())
+    async with map_of(size, picture=picture()) as pilot:
+        await tell(pilot, GroupsSeen(groups))
+        assert "group billing" not in text(pilot)
+        await grab(pilot)
+        shown = " ".join(text(pilot).split())
+        assert "group billing lag 1,200" in shown
+        assert "group fraud lag 0" in shown
+        assert "group other" not in shown
+
+
+async def test_a_wide_map_shows_plan_and_run_beside_it() -> None:
+    async with map_of((200, 60), picture=picture()) as pilot:
+        await tell(pilot, RunSeen(a_run(RunState.DONE)))
+        shown = text(pilot)
+        assert "plan" in shown
+        assert "nothing planned" in shown
+        assert "1 of 4 done" in shown
+        assert "orders-1 done" in lines(pilot)[-4] + lines(pilot)[-3]

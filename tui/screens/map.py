@@ -93,13 +93,7 @@ class MapScreen(DashboardScreen):
             return
         self.model = model = build_model(session.state, session.load, self.view, self.model)
         self.hands.check(session)
-        layout = layout_of(
-            width,
-            height,
-            model.view.zoom,
-            racks=bool(rack_names(model)),
-            planned=bool(session.plan.moves),
-        )
+        layout = layout_of(width, height, model.view.zoom, racks=bool(rack_names(model)))
         self.top = scrolled(self.top, model.cursor, layout.rows, len(model.rows))
         self.scene = Scene(
             model=model,
@@ -114,6 +108,8 @@ class MapScreen(DashboardScreen):
             carry=self.carry,
             stale=session.problem is not None and session.metadata_age is not None,
             editing_filter=self._filter,
+            groups=session.groups,
+            run=session.run,
         )
         rows, self.places = draw_map(self.scene, self.brush)
         canvas.put_rows(rows)

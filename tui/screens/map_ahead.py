@@ -12,7 +12,7 @@ from textual.message import Message
 
 from core.plan.impact import impact
 from core.plan.plan import Plan
-from tui.widgets.side_panel import Preview
+from tui.widgets.preview import Preview
 
 if TYPE_CHECKING:
     from textual.timer import Timer

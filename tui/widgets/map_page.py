@@ -28,14 +28,8 @@ from tui.widgets.inspector import (
     suggestion_line,
 )
 from tui.widgets.partition_rows import draw_partition, value_scale
-from tui.widgets.side_panel import (
-    Preview,
-    change_words,
-    changes,
-    draw_side,
-    plan_words,
-    touched,
-)
+from tui.widgets.preview import Preview, change_words, changes, plan_words, touched
+from tui.widgets.side_panel import draw_side
 from tui.widgets.topic_rows import (
     Brush,
     draw_heads,
@@ -47,11 +41,14 @@ from tui.widgets.totals import draw_rule, draw_totals, now_and_after, totals_lin
 from tui.widgets.verdict_strip import Placed, draw_verdicts
 
 if TYPE_CHECKING:
+    from core.cluster.document import DocumentGroup
     from core.plan.estimate import Estimate
     from core.plan.suggest import Suggestion
+    from core.run.progress import RunView
 
 SIDE = 32
 WIDE_SIDE = 46
+WIDEST_SIDE = 58
 ROOMY = 32
 """Lines from which there is air between the groups."""
 COMPACT = 22
@@ -83,15 +80,15 @@ class Layout:
         return 3 if self.racks else 2
 
 
-def layout_of(width: int, height: int, zoom: Zoom, *, racks: bool, planned: bool = False) -> Layout:
+def layout_of(width: int, height: int, zoom: Zoom, *, racks: bool) -> Layout:
     """Return what fits: below 80×24 the panel goes first, then the totals; a row always stays.
 
     Beside partitions the panel stands always, so that columns stay where they are when a replica
-    is picked up; beside topics on a wide screen, when something is planned.
+    is picked up; beside topics on a wide screen, which has the room for plan and run.
     """
     side = 0
-    if width >= 170 and (planned or zoom is not Zoom.TOPICS):
-        side = WIDE_SIDE
+    if width >= 170:
+        side = WIDEST_SIDE if width >= 190 else WIDE_SIDE
     elif width >= 120 and zoom is not Zoom.TOPICS:
         side = SIDE
     roomy = height >= ROOMY
@@ -143,6 +140,8 @@ class Scene:
     carry: Carry | None
     stale: bool
     editing_filter: str | None
+    groups: tuple[DocumentGroup, ...] = ()
+    run: RunView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,7 +431,8 @@ def _draw_side(scene: Scene, rows: Sequence[Row], brush: Brush) -> None:
     at = layout.main
     for row in rows[1:-1]:
         row.put(at, brush.glyphs.upright, brush.style("faint"))
-    draw_side(rows[1:-1], at + 2, scene.model, brush, scene.preview, scene.carry)
+    run = scene.run if layout.side >= WIDE_SIDE else None
+    draw_side(rows[1:-1], at + 2, scene.model, brush, scene.preview, scene.carry, scene.groups, run)
 
 
 ORDER_WORDS = {

@@ -2,101 +2,38 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.scale import scale_of
-from core.load.snapshot import Float64
 from core.plan.findings import Severity
-from core.plan.plan import Plan
 from core.units import format_bytes, format_duration
 from tui.carry import Carry
 from tui.map_view import Model
 from tui.widgets.canvas import Row
 from tui.widgets.inspector import Sentence, Word, partition_lines
+from tui.widgets.preview import (
+    Preview,
+    change_words,
+    changes,
+    move_words,
+    plan_words,
+    short_name,
+    size_of,
+    touched,
+)
 from tui.widgets.topic_rows import Brush
 
 if TYPE_CHECKING:
+    from core.cluster.document import DocumentGroup
     from core.plan.estimate import Estimate
-    from core.plan.impact import Impact
+    from core.run.progress import RunView
 
 PLAN_LINES = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What the plan, with what is carried dropped where it is, would do."""
-
-    plan: Plan
-    effect: Impact
-    rates: tuple[Estimate, ...] | None
-    """None while they are being worked out."""
-    rate_bytes_per_s: int
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One number before and after, as text, and whether it gets better."""
-
-    name: str
-    before: str
-    after: str
-    better: bool | None
-
-
-def changes(model: Model, effect: Impact, brokers: Sequence[int]) -> list[Change]:
-    """Return in, out and disk of these brokers and the skew of in, before and after."""
-    ids = model.state.broker_ids.tolist()
-    before, after = effect.before, effect.after
-    found: list[Change] = []
-
-    def column(title: str, one: Float64, other: Float64, fair: float) -> None:
-        scale = scale_of(float(np.nanmax(np.nan_to_num(one), initial=0.0)), counted=fair < 0)
-        for broker in brokers:
-            at = ids.index(broker)
-            a, b = float(one[at]), float(other[at])
-            if math.isnan(a) or math.isnan(b) or scale.text(a) == scale.text(b):
-                continue
-            better = None if fair <= 0 else abs(b - fair) < abs(a - fair)
-            found.append(
-                Change(f"b{broker} {title}", scale.text(a, "0"), scale.text(b, "0"), better)
-            )
-
-    def mean(values: Float64) -> float:
-        return float(np.nanmean(values)) if not np.isnan(values).all() else -1.0
-
-    column("in", before.in_bytes_per_s, after.in_bytes_per_s, mean(before.in_bytes_per_s))
-    column("out", before.out_bytes_per_s, after.out_bytes_per_s, mean(before.out_bytes_per_s))
-    disk = before.disk_fraction
-    column("disk", disk * 100, after.disk_fraction * 100, mean(disk * 100))
-    if np.isnan(before.in_bytes_per_s).all():
-        one, other = before.replicas.astype(np.float64), after.replicas.astype(np.float64)
-        column("replicas", one, other, -1.0)
-    skew_before, skew_after = _skew(before.in_bytes_per_s), _skew(after.in_bytes_per_s)
-    if not math.isnan(skew_before):
-        found.append(
-            Change("skew", f"{skew_before:.1f}×", f"{skew_after:.1f}×", skew_after < skew_before)
-        )
-    return found
-
-
-def _skew(values: Float64) -> float:
-    if np.isnan(values).all() or not np.nanmean(values) > 0:
-        return math.nan
-    return float(np.nanmax(values) / np.nanmean(values))
-
-
-def touched(state: ClusterState, effect: Impact, first: Sequence[int] = ()) -> list[int]:
-    """Return the brokers a plan changes, those that are carried between first."""
-    ids = state.broker_ids.tolist()
-    rest = [ids[i] for i in effect.touched if ids[i] not in first]
-    return [*dict.fromkeys(first), *rest]
+GROUP_LINES = 3
+GROUP_NAME = 13
 
 
 def carry_words(model: Model, carry: Carry, brush: Brush) -> list[Sentence]:
@@ -215,6 +152,8 @@ def draw_side(
     brush: Brush,
     preview: Preview,
     carry: Carry | None,
+    groups: Sequence[DocumentGroup] = (),
+    run: RunView | None = None,
 ) -> None:
     """Draw the panel into the columns from `start` of these rows."""
     panel = Panel(rows, start, brush)
@@ -238,8 +177,13 @@ def draw_side(
     for sentence, chosen in rate_lines(preview, brush):
         panel.write(sentence, on="cursor" if chosen else "background", marked=chosen)
     panel.gap()
+    _draw_touches(panel, model, preview, carry, groups)
     if carry is not None:
         _draw_reasons(panel, carry, brush)
+    elif run is not None:
+        from tui.widgets.side_run import draw_run
+
+        draw_run(panel, run)
 
 
 def _draw_partition(panel: Panel, model: Model, row: int) -> None:
@@ -283,17 +227,6 @@ def _draw_changes(
     panel.gap()
 
 
-def change_words(change: Change, brush: Brush) -> Sentence:
-    role = {True: "fine", False: "look", None: "text"}[change.better]
-    times = brush.glyphs.times
-    return (
-        Word(f"{change.name:<9}"),
-        Word(f"{change.before.replace('×', times):>8}", "look" if change.better else "text", True),
-        Word(f" {brush.glyphs.arrow} ", "dim"),
-        Word(f"{change.after.replace('×', times):>7}", role, True),
-    )
-
-
 def _draw_plan(panel: Panel, state: ClusterState, preview: Preview, shown: str | None) -> None:
     plan = preview.plan
     panel.title("plan", plan_words(state, plan))
@@ -307,7 +240,7 @@ def _draw_plan(panel: Panel, state: ClusterState, preview: Preview, shown: str |
             (
                 Word(f"{name:<13} "),
                 Word(f"{move_words(move.before, move.after, arrow):<7}", "yours"),
-                Word(f" {format_bytes(_bytes(state, move.tp)) if move.adding else '':>7}", "dim"),
+                Word(f" {format_bytes(size_of(state, move.tp)) if move.adding else '':>7}", "dim"),
             )
         )
     if len(plan) > PLAN_LINES:
@@ -315,33 +248,45 @@ def _draw_plan(panel: Panel, state: ClusterState, preview: Preview, shown: str |
     panel.gap()
 
 
-def plan_words(state: ClusterState, plan: Plan) -> str:
-    """Return `2 moves, 418 GB`."""
-    if not plan.moves:
-        return "empty"
-    total = sum((_bytes(state, move.tp) or 0) * len(move.adding) for move in plan)
-    count = f"{len(plan)} move" if len(plan) == 1 else f"{len(plan)} moves"
-    return f"{count}, {format_bytes(total)}" if total else count
+def _draw_touches(
+    panel: Panel,
+    model: Model,
+    preview: Preview,
+    carry: Carry | None,
+    groups: Sequence[DocumentGroup],
+) -> None:
+    """Say who reads what the plan touches and how far behind, and how safe what is carried is."""
+    moved = {move.tp for move in preview.plan} | set(carry.sources if carry else ())
+    lags = [
+        (sum(lag for tp, lag in group.lag.items() if tp in moved), group.id)
+        for group in groups
+        if not moved.isdisjoint(group.lag)
+    ]
+    lags.sort(key=lambda found: (-found[0], found[1]))
+    safety = _in_sync_words(model.state, carry.primary, panel.brush) if carry else ()
+    if not lags and not safety:
+        return
+    panel.title("touches")
+    for lag, id in lags[:GROUP_LINES]:
+        name = id if len(id) <= GROUP_NAME else id[: GROUP_NAME - 1] + panel.brush.glyphs.ellipsis
+        panel.write((Word(f"group {name:<{GROUP_NAME}} "), Word(f"lag {lag:,}")))
+    if len(lags) > GROUP_LINES:
+        panel.write((Word(f"and {len(lags) - GROUP_LINES} more groups", "dim"),))
+    if safety:
+        panel.write(safety)
+    panel.gap()
 
 
-def move_words(before: Sequence[int], after: Sequence[int], arrow: str) -> str:
-    """Return a move in short: `7→12`, several by commas, `7 leads` when only the order changes."""
-    out = [b for b in before if b not in after]
-    into = [b for b in after if b not in before]
-    if not into and not out:
-        return f"{after[0]} leads"
-    return f"{','.join(map(str, out)) or '+'}{arrow}{','.join(map(str, into)) or '-'}"
-
-
-def short_name(tp: TopicPartition, width: int = 13) -> str:
-    name = str(tp)
-    return name if len(name) <= width else "…" + name[-(width - 1) :]
-
-
-def _bytes(state: ClusterState, tp: TopicPartition) -> int | None:
+def _in_sync_words(state: ClusterState, tp: TopicPartition, brush: Brush) -> Sentence:
+    """Return `min.insync 2 of 3`, marked when one replica less would be too few."""
     row = state.find(tp)
-    size = int(state.partition_size_bytes[row]) if row is not None else -1
-    return size if size >= 0 else None
+    least = state.topics[int(state.topic_of[row])].min_insync if row is not None else None
+    if row is None or least is None:
+        return ()
+    replicas = state.replica_slice(row)
+    spare = int(state.in_sync[replicas].sum()) > least
+    mark, role = (brush.glyphs.fine, "fine") if spare else (brush.glyphs.look, "look")
+    return (Word(f"min.insync {least} of {replicas.stop - replicas.start} {mark}", role),)
 
 
 def _draw_reasons(panel: Panel, carry: Carry, brush: Brush) -> None:

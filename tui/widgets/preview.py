@@ -1,0 +1,133 @@
+"""What a plan would change, in words and numbers: brokers before and after, moves, rates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from core.cluster.state import ClusterState, TopicPartition
+from core.load.scale import scale_of
+from core.load.snapshot import Float64
+from core.plan.plan import Plan
+from core.units import format_bytes
+from tui.map_view import Model
+from tui.widgets.inspector import Sentence, Word
+from tui.widgets.topic_rows import Brush
+
+if TYPE_CHECKING:
+    from core.plan.estimate import Estimate
+    from core.plan.impact import Impact
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What the plan, with what is carried dropped where it is, would do."""
+
+    plan: Plan
+    effect: Impact
+    rates: tuple[Estimate, ...] | None
+    """None while they are being worked out."""
+    rate_bytes_per_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One number before and after, as text, and whether it gets better."""
+
+    name: str
+    before: str
+    after: str
+    better: bool | None
+
+
+def changes(model: Model, effect: Impact, brokers: Sequence[int]) -> list[Change]:
+    """Return in, out and disk of these brokers and the skew of in, before and after."""
+    ids = model.state.broker_ids.tolist()
+    before, after = effect.before, effect.after
+    found: list[Change] = []
+
+    def column(title: str, one: Float64, other: Float64, fair: float) -> None:
+        scale = scale_of(float(np.nanmax(np.nan_to_num(one), initial=0.0)), counted=fair < 0)
+        for broker in brokers:
+            at = ids.index(broker)
+            a, b = float(one[at]), float(other[at])
+            if math.isnan(a) or math.isnan(b) or scale.text(a) == scale.text(b):
+                continue
+            better = None if fair <= 0 else abs(b - fair) < abs(a - fair)
+            found.append(
+                Change(f"b{broker} {title}", scale.text(a, "0"), scale.text(b, "0"), better)
+            )
+
+    def mean(values: Float64) -> float:
+        return float(np.nanmean(values)) if not np.isnan(values).all() else -1.0
+
+    column("in", before.in_bytes_per_s, after.in_bytes_per_s, mean(before.in_bytes_per_s))
+    column("out", before.out_bytes_per_s, after.out_bytes_per_s, mean(before.out_bytes_per_s))
+    disk = before.disk_fraction
+    column("disk", disk * 100, after.disk_fraction * 100, mean(disk * 100))
+    if np.isnan(before.in_bytes_per_s).all():
+        one, other = before.replicas.astype(np.float64), after.replicas.astype(np.float64)
+        column("replicas", one, other, -1.0)
+    skew_before, skew_after = _skew(before.in_bytes_per_s), _skew(after.in_bytes_per_s)
+    if not math.isnan(skew_before):
+        found.append(
+            Change("skew", f"{skew_before:.1f}×", f"{skew_after:.1f}×", skew_after < skew_before)
+        )
+    return found
+
+
+def _skew(values: Float64) -> float:
+    if np.isnan(values).all() or not np.nanmean(values) > 0:
+        return math.nan
+    return float(np.nanmax(values) / np.nanmean(values))
+
+
+def touched(state: ClusterState, effect: Impact, first: Sequence[int] = ()) -> list[int]:
+    """Return the brokers a plan changes, those that are carried between first."""
+    ids = state.broker_ids.tolist()
+    rest = [ids[i] for i in effect.touched if ids[i] not in first]
+    return [*dict.fromkeys(first), *rest]
+
+
+def change_words(change: Change, brush: Brush) -> Sentence:
+    role = {True: "fine", False: "look", None: "text"}[change.better]
+    times = brush.glyphs.times
+    return (
+        Word(f"{change.name:<9}"),
+        Word(f"{change.before.replace('×', times):>8}", "look" if change.better else "text", True),
+        Word(f" {brush.glyphs.arrow} ", "dim"),
+        Word(f"{change.after.replace('×', times):>7}", role, True),
+    )
+
+
+def plan_words(state: ClusterState, plan: Plan) -> str:
+    """Return `2 moves, 418 GB`."""
+    if not plan.moves:
+        return "empty"
+    total = sum((size_of(state, move.tp) or 0) * len(move.adding) for move in plan)
+    count = f"{len(plan)} move" if len(plan) == 1 else f"{len(plan)} moves"
+    return f"{count}, {format_bytes(total)}" if total else count
+
+
+def move_words(before: Sequence[int], after: Sequence[int], arrow: str) -> str:
+    """Return a move in short: `7→12`, several by commas, `7 leads` when only the order changes."""
+    out = [b for b in before if b not in after]
+    into = [b for b in after if b not in before]
+    if not into and not out:
+        return f"{after[0]} leads"
+    return f"{','.join(map(str, out)) or '+'}{arrow}{','.join(map(str, into)) or '-'}"
+
+
+def short_name(tp: TopicPartition, width: int = 13) -> str:
+    name = str(tp)
+    return name if len(name) <= width else "…" + name[-(width - 1) :]
+
+
+def size_of(state: ClusterState, tp: TopicPartition) -> int | None:
+    row = state.find(tp)
+    size = int(state.partition_size_bytes[row]) if row is not None else -1
+    return size if size >= 0 else None

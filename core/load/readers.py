@@ -90,10 +90,10 @@ class Heartbeat:
                 return
 
 
-def stop_signals() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set; SIGHUP is ignored."""
+def stop_signals(*, detached: bool = False) -> threading.Event:
+    """Return an event that SIGTERM and SIGINT set; SIGHUP too, but for a detached process."""
     told = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: told.set())
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if detached else lambda *_: told.set())
     return told

@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--interval", type=float, required=True)
     given = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    told = stop_signals()
+    told = stop_signals(detached=True)
     try:
         ours = held_while_read(
             given.root, given.cluster_id, "collector", told, lambda: _collect(given, told)

@@ -34,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
         level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s"
     )
     log.setLevel(logging.INFO)
-    told = stop_signals()
+    told = stop_signals(detached=True)
     try:
         ours = held_while_read(
             given.root, given.cluster_id, "pipeline", told, lambda: _run(given, told)

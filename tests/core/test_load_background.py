@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ from core import files
 from core.cli.main import run
 from core.cluster.connect import Address
 from core.load import background, layout, published
-from core.load.readers import SILENT_SECONDS, Heartbeat, Readers, held_while_read
+from core.load.readers import SILENT_SECONDS, Heartbeat, Readers, held_while_read, stop_signals
 from core.pipeline import service
 from core.process import Process
 
@@ -123,12 +124,25 @@ def test_a_pipeline_that_breaks_off_says_so_to_its_readers(
         raise RuntimeError("Job aborted: no space left on device\nat org.apache…")
 
     monkeypatch.setattr(service, "_run", breaks)
-    monkeypatch.setattr(service, "stop_signals", threading.Event)
+    monkeypatch.setattr(service, "stop_signals", lambda detached: threading.Event())
     words = ("--cluster-id", "c", "--root", str(tmp_path), "--trigger", "15")
     assert service.main([*words, "--first-trigger", "2"]) == 1
     trouble = background.pipeline_trouble(tmp_path, "c")
     assert trouble is not None
     assert trouble.splitlines()[0].endswith("Job aborted: no space left on device")
+
+
+@pytest.mark.parametrize("detached", [True, False])
+def test_only_what_is_detached_outlives_its_terminal(detached: bool) -> None:
+    numbers = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        told = stop_signals(detached=detached)
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert told.is_set() is not detached
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_a_simulated_cluster_needs_no_pair(tmp_path: Path) -> None:

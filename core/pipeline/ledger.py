@@ -112,7 +112,7 @@ class Ledger:
         counted = [
             b
             for b in self.others("")
-            if newest is None or b.newest is None or b.newest > newest - COUNTED
+            if newest is None or (b.newest or b.began_at) > newest - COUNTED
         ]
         quarantined: dict[str, int] = {}
         for batch in counted:

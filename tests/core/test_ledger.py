@@ -1,0 +1,27 @@
+"""What became of batches: which of them a snapshot's counts are about."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from core.load.snapshot import Counts
+from core.pipeline.ledger import Batch, Ledger
+
+AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def test_counts_go_back_a_day_also_for_batches_that_brought_nothing_new(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, "c")
+
+    def batch(key: str, hours: float, **what: object) -> None:
+        at = AT + timedelta(hours=hours)
+        ledger.complete(Batch(key, at, complete=True, **what))  # type: ignore[arg-type]
+
+    batch("a", 0, read=5, accepted=5, newest=AT)
+    batch("b", 1, read=7, duplicate=7)
+    batch("c", 24, read=4, quarantined={"negative": 4})
+    batch("d", 26, read=3, accepted=3, newest=AT + timedelta(hours=26))
+    expected = Counts(read=7, accepted=3, quarantined={"negative": 4})
+    assert ledger.counts() == expected
+    assert Ledger(tmp_path, "c").counts() == expected

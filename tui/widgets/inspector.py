@@ -84,6 +84,14 @@ def cell_lines(model: Model, glyphs: Glyphs, *, short: bool) -> list[Sentence]:
 
 def _hottest(model: Model, glyphs: Glyphs) -> Sentence:
     """Return the partitions that carry most in the cell, each with its mark."""
+    words: list[Word] = []
+    for name, what, _ in hottest(model, glyphs, HOTTEST):
+        words += [Word(f"{name} ", "bright", True), Word(f"{what.text}   ", what.role)]
+    return tuple(words)
+
+
+def hottest(model: Model, glyphs: Glyphs, count: int) -> list[tuple[str, Word, str]]:
+    """Return name, mark with rate (or lag), and size of the cell's partitions, worst first."""
     state, topic = model.state, model.topic
     assert topic is not None
     span = state.partitions_of(topic)
@@ -97,18 +105,19 @@ def _hottest(model: Model, glyphs: Glyphs) -> Sentence:
         # A follower carries nothing of it: those that lead come first, laggards are news anyway.
         found = [f for f in found if f[1] in (Role.LEADER, Role.OUT_OF_SYNC)]
     found.sort(key=lambda f: (f[1] is not Role.OUT_OF_SYNC, -np.nan_to_num(values[f[0]]), f[0]))
-    words: list[Word] = []
-    for row, role in found[:HOTTEST]:
-        words.append(Word(f"p{state.partition[row]} ", "bright", True))
+    rows: list[tuple[str, Word, str]] = []
+    for row, role in found[:count]:
         if role is Role.OUT_OF_SYNC:
             lag = _lag(model, row, model.broker)
             behind = f"{lag:,} behind" if lag > 0 else "out of sync"
-            words.append(Word(f"{glyphs.out_of_sync} {behind}   ", "act"))
-            continue
-        mark = glyphs.leader if role is Role.LEADER else glyphs.follower
-        text = format_bytes(float(values[row]), unit=metric.unit or "B/s")
-        words.append(Word(f"{mark} {text}   ", "look" if role is Role.LEADER else "text"))
-    return tuple(words)
+            what = Word(f"{glyphs.out_of_sync} {behind}", "act")
+        else:
+            mark = glyphs.leader if role is Role.LEADER else glyphs.follower
+            text = format_bytes(float(values[row]), unit=metric.unit or "B/s")
+            what = Word(f"{mark} {text}", "look" if role is Role.LEADER else "text")
+        size = float(state.partition_size_bytes[row])
+        rows.append((f"p{state.partition[row]}", what, format_bytes(size) if size >= 0 else "?"))
+    return rows
 
 
 def partition_lines(model: Model, row: int, glyphs: Glyphs) -> list[Sentence]:

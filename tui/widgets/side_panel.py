@@ -13,7 +13,7 @@ from core.units import format_bytes, format_duration
 from tui.carry import Carry
 from tui.map_view import Model
 from tui.widgets.canvas import Row
-from tui.widgets.inspector import Sentence, Word, partition_lines
+from tui.widgets.inspector import Sentence, Word, cell_title, hottest, partition_lines
 from tui.widgets.preview import (
     Preview,
     change_words,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from core.run.progress import RunView
 
 PLAN_LINES = 6
+CELL_LINES = 12
 GROUP_LINES = 3
 GROUP_NAME = 13
 
@@ -170,6 +171,8 @@ def draw_side(
         panel.gap()
     elif model.partition_row is not None:
         _draw_partition(panel, model, model.partition_row)
+    elif model.rows:
+        _draw_cell(panel, model)
     _draw_changes(panel, model, brush, preview, carry)
     shown = model.partitions.topic if model.partitions is not None else None
     _draw_plan(panel, model.state, preview, shown)
@@ -184,6 +187,16 @@ def draw_side(
         from tui.widgets.side_run import draw_run
 
         draw_run(panel, run)
+
+
+def _draw_cell(panel: Panel, model: Model) -> None:
+    """List the hottest partitions of the cell under the cursor."""
+    panel.title(cell_title(model))
+    for name, what, size in hottest(model, panel.brush.glyphs, CELL_LINES):
+        panel.write(
+            (Word(f"{name:<8}", "bright"), Word(f"{what.text:<20}", what.role), Word(size, "dim"))
+        )
+    panel.gap()
 
 
 def _draw_partition(panel: Panel, model: Model, row: int) -> None:

@@ -68,7 +68,10 @@ def show(context: Context, run: str, as_json: bool) -> int:
     view = read_run(cluster_id, name)
     if view.leftovers and context.target.address is not None:
         with context.connected() as connection:
-            view = replace(view, leftovers=left_in_cluster(connection.client, view.leftovers))
+            if connection.client.describe().cluster_id == cluster_id:
+                view = replace(view, leftovers=left_in_cluster(connection.client, view.leftovers))
+            else:
+                say("This cluster is not the run's: what it left there was not looked up.")
     if as_json:
         emit(run_document(view))
     else:

@@ -74,7 +74,7 @@ def left_lines(left: Leftovers) -> list[str]:
 
 
 def left_in_cluster(client: ClusterClient, left: Leftovers) -> Leftovers:
-    """Return what of `left` still stands, asked of the cluster itself."""
+    """Return what of `left` still stands, asked of the cluster itself, or cannot be asked."""
     flying = client.reassignments()
     topics = sorted({topic for topic, _, _ in left.lists})
     brokers = sorted({broker for broker, _, _ in left.rates})
@@ -83,8 +83,10 @@ def left_in_cluster(client: ClusterClient, left: Leftovers) -> Leftovers:
 
     def pairs(topic: str, side: str, ours: tuple[str, ...]) -> tuple[str, ...]:
         answer = found.get(Resource.topic(topic), {})
-        there = "" if isinstance(answer, Fault) else throttle.own_list(answer, Side(side))
-        return tuple(pair for pair in ours if pair in entries(there))
+        if isinstance(answer, Fault):
+            return () if answer.name == "UNKNOWN_TOPIC_OR_PARTITION" else ours
+        there = entries(throttle.own_list(answer, Side(side)))
+        return tuple(pair for pair in ours if pair in there)
 
     def stands(broker: int, side: str, rate: int) -> bool:
         answer = found.get(Resource.broker(broker), {})

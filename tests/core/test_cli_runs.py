@@ -6,11 +6,13 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from run_help import move
 from waiting import eventually
 
 from core import paths
@@ -23,7 +25,8 @@ from core.errors import ExitCode
 from core.load.simulated import start_simulator
 from core.plan.plan import Plan
 from core.plan.reassignment import dump
-from core.run.service import newest_run
+from core.run.journal import Kind
+from core.run.service import RunOptions, create_journal, newest_run
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 SPEED = 30.0
@@ -193,6 +196,19 @@ def test_a_run_whose_process_was_killed_is_said_to_have_died_and_what_it_left(he
             for r in document["left"]["rates"]
         ]
     )  # fmt: skip
+
+
+def test_what_a_run_left_is_not_looked_up_in_another_cluster(here: Here) -> None:
+    plan = Plan("elsewhere", (move("t", 0, (1,), (2,)),))
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    asked = (Address("b:9092"), "elsewhere", plan, RunOptions(1), None)
+    with create_journal(*asked, at=noon) as journal:
+        journal.write(noon, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
+        journal.write(noon, Kind.SUBMITTING, {"batch": 0, "moves": [0]})
+    code, out, err = here("runs", "show", journal.path.stem, "--json")
+    assert code == ExitCode.INCOMPLETE
+    assert json.loads(out)["left"]["moves"] == [{"topic": "t", "partition": 0}]
+    assert "not the run's" in err
 
 
 def test_foreign_throttles_are_explained(here: Here) -> None:

@@ -23,8 +23,8 @@ from core.errors import AccessDeniedError
 from core.plan.plan import Plan, current_target
 from core.run.history import History, Outcome, Phase
 from core.run.journal import Kind
-from core.run.progress import MoveState, RunState
-from core.run.report import report
+from core.run.progress import Leftovers, MoveState, RunState
+from core.run.report import left_in_cluster, report
 from core.run.runner import Runner
 from core.run.service import with_throttles
 from core.run.step import NoteEnded, Poll, Preflight, Submit
@@ -613,3 +613,15 @@ def test_throttles_that_may_not_be_read_are_not_taken_for_none() -> None:
     )
     through: Any = faulty
     assert find_throttles(through, client.describe(), []) == ((), refused)
+
+
+def test_what_is_left_where_nobody_may_look_is_not_taken_for_nothing() -> None:
+    client = cluster(TWO)
+    faulty: Any = Faulty(client)
+    refused = Fault("TOPIC_AUTHORIZATION_FAILED", "no")
+    gone = Fault("UNKNOWN_TOPIC_OR_PARTITION")
+    faulty.replaced["configs"] = lambda real, resources, names: {
+        r: refused if r.name == "t" else gone for r in resources
+    }
+    left = Leftovers(lists=(("t", "leader", ("0:1",)), ("u", "leader", ("0:1",))))
+    assert left_in_cluster(faulty, left).lists == (("t", "leader", ("0:1",)),)

@@ -56,7 +56,7 @@ def apply(
     from core.plan.reassignment import read_plan
     from core.run.logout import look
     from core.run.service import RunOptions, start_run
-    from core.units import UNLIMITED, parse_rate
+    from core.units import parse_rate
 
     address = context.require_address()
     allowed = parse_allow(allow)
@@ -88,13 +88,12 @@ def apply(
         say(f"This machine ends your processes at logout, this run too: first {leaving.remedy}")
     if not yes:
         _confirm(name)
-    chosen = estimate.rate_bytes_per_s
     run = start_run(
         address,
         state.cluster_id,
         wanted,
         RunOptions(
-            rate_bytes_per_s=chosen if estimate.total_bytes or rate is not None else UNLIMITED,
+            rate_bytes_per_s=estimate.rate_bytes_per_s,
             cluster_name=name,
             allow=allowed,
             override_rates=override_throttles,
@@ -119,12 +118,15 @@ def _estimate(state: ClusterState, load: Load, plan: Plan, rate: int | None) -> 
     from core.units import UNLIMITED, format_rate
 
     if rate is None and any(move.moves_data for move in plan):
-        rate = default_rate(rate_table(state, load, plan))
+        table = rate_table(state, load, plan)
+        rate = default_rate(table)
         if rate is None:
             raise UsageError(
                 "How fast? No rate can be recommended for this plan.",
                 next="Say --throttle 50MB/s, or --throttle unlimited.",
             )
+        if not table[0].total_bytes:
+            return estimate_at(state, load, plan, UNLIMITED)
         say(f"No --throttle was given; the recommended one is {format_rate(rate)}.")
     return estimate_at(state, load, plan, UNLIMITED if rate is None else rate)
 

@@ -96,6 +96,7 @@ class TrimtabApp(App[int]):
         if not plain:
             # Before anything is drawn: a change of theme draws everything anew.
             self.set_reactive(App.theme, self._palette.name)
+            self.stylesheet.set_variables(self.get_css_variables())
         self._age_timer: Timer | None = None
         self._mouse_on = mouse
 

@@ -250,6 +250,13 @@ def test_an_unreachable_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None
 # -- themes ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_what_stylesheets_draw_has_the_themes_colours_from_the_first_paint(theme: str) -> None:
+    app = TrimtabApp(Session("x"), theme=theme)
+    ground = app.palette.colors["background"]
+    assert app.stylesheet._variables["background"].lower() == ground.lower()
+
+
 def test_both_themes_hold_every_colour() -> None:
     palettes = load_palettes()
     assert {"dark", "light"} <= palettes.keys()

@@ -65,13 +65,16 @@ def apply(
     with context.connected() as connection:
         state = observe(connection.client)
         reassignments = connection.client.reassignments()
-    wanted = read_plan(plan, state)
+    asked = read_plan(plan, state)
+    wanted = asked.remaining(state)
     if not wanted.moves:
         if reassignments:
             say("Nothing to start: the plan's replicas are there or on their way; see `verify`.")
         else:
             say("Nothing to do: the cluster is as this plan says.")
         return 0
+    if there := len(asked) - len(wanted):
+        say(f"{there} of the plan's partitions are there, or on their way; the others are left.")
     load = newest_load(state, context.target.snapshots)
     estimate = _estimate(state, load, wanted, rate)
     seconds = {} if estimate.seconds is None else {"seconds": estimate.seconds}

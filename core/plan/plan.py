@@ -128,6 +128,20 @@ class Plan:
     def without(self, tp: TopicPartition) -> Plan:
         return replace(self, moves=tuple(move for move in self.moves if move.tp != tp))
 
+    def remaining(self, state: ClusterState) -> Plan:
+        """Return the plan without the moves whose partitions are at their target, or on the way.
+
+        Moves of partitions that do not exist stay in, for the checks to find.
+        """
+        return replace(
+            self,
+            moves=tuple(
+                move
+                for move in self.moves
+                if state.find(move.tp) is None or current_target(state, move.tp) != move.after
+            ),
+        )
+
     def inverse(self) -> Plan:
         """Return the plan that leads back; inverse of inverse is the plan itself."""
         return replace(self, moves=tuple(move.inverse() for move in self.moves))

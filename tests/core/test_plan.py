@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from clusters import cluster, tp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.cluster.state import Broker, ClusterState, PartitionRow, TopicPartition
 from core.plan.plan import Move, Plan, current_target
 
 BROKERS = range(7)
@@ -129,3 +132,20 @@ def test_an_edit_of_a_partition_in_flight_starts_from_where_it_is_going():
 def test_a_missing_partition_is_a_key_error():
     with pytest.raises(KeyError, match="u-9"):
         Plan().target(cluster({"t-0": [0]}), tp("u-9"))
+
+
+def test_what_is_at_its_target_or_on_the_way_does_not_remain():
+    state = ClusterState.build(
+        cluster_id="c",
+        fetched_at=datetime(2026, 1, 31, tzinfo=UTC),
+        brokers=[Broker(b) for b in range(1, 6)],
+        topics=[],
+        partitions=[
+            PartitionRow("t", 0, 3, (3, 2), (3, 2)),
+            PartitionRow("t", 1, 1, (3, 2, 1), (1, 2), adding=(3,), removing=(1,)),
+            PartitionRow("t", 2, 1, (1, 2), (1, 2)),
+        ],
+    )
+    moves = [Move(TopicPartition("t", p), (1, 2), (3, 2)) for p in range(4)]
+    left = Plan.of(moves).remaining(state)
+    assert [move.tp.partition for move in left] == [2, 3]

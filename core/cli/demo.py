@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -60,6 +60,7 @@ def demo(context: Context, seed: int, brokers: int, partitions: int, speed: floa
 @click.pass_context
 def sandbox_demo(ctx: click.Context) -> int:
     """Start real brokers under a skewed load, collector and Spark, and the dashboard on them."""
+    from core.cluster.connect import Address
     from core.cluster.sandbox.sandbox import Sandbox
     from core.java import find_java
 
@@ -69,18 +70,15 @@ def sandbox_demo(ctx: click.Context) -> int:
     except TrimtabError as error:
         say(f"{error.title} {error.next} This is the simulated cluster instead.")
         return int(ctx.invoke(demo))
-    with _ended_in_order():
+    with _ended_in_order(), ExitStack() as stack:
         sandbox = Sandbox.up(SANDBOX, BROKERS, RACKS, replace=True, say=say)
-        try:
-            from core.cluster.connect import Address
-
-            sandbox.start_workload(BYTES_PER_S)
-            address = Address(sandbox.bootstrap)
-            with _load(address, sandbox.cluster_id):
-                return _tell(_on(context, address, load=True), throttle="10MB/s")
-        finally:
-            say("Stopping the brokers…")
-            sandbox.down()
+        # Each of these happens whatever becomes of the one before: stderr may be closed by now.
+        stack.callback(sandbox.down)
+        stack.callback(say, "Stopping the brokers…")
+        sandbox.start_workload(BYTES_PER_S)
+        address = Address(sandbox.bootstrap)
+        stack.enter_context(_load(address, sandbox.cluster_id))
+        return _tell(_on(context, address, load=True), throttle="10MB/s")
 
 
 def _on(context: Context, address: Address, *, load: bool) -> Context:
@@ -122,6 +120,8 @@ def _ended_in_order() -> Iterator[None]:
     """Let a hang-up or SIGTERM unwind the stack, so that what was started is stopped."""
 
     def leave(number: int, frame: FrameType | None) -> None:
+        for other in before:
+            signal.signal(other, signal.SIG_IGN)
         raise SystemExit(128 + number)
 
     before = {number: signal.signal(number, leave) for number in (signal.SIGHUP, signal.SIGTERM)}

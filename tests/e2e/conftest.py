@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from installed import TRIMTAB
 
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import create_topics, delete_topics, fill
 
-TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
 TOPIC = "e2e.orders"
 MEGABYTE = 1_000_000
 BYTES = 30 * MEGABYTE

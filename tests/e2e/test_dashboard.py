@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from conftest import TRIMTAB
+from installed import TRIMTAB
 from terminal import Terminal
 
 from core.cluster.sandbox.sandbox import Sandbox

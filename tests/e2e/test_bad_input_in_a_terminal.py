@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import TRIMTAB
+from installed import TRIMTAB
 from terminal import Terminal
 
 from core.load.simulated import start_simulator

@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -P -m pytest
 .DEFAULT_GOAL := help
 .PHONY: help install dev demo test check lint types imports test-core test-tui test-spark \
         test-kafka test-e2e screenshots screenshots-check docs clean bench-first-paint \
-        bench-terminal bench-estimate
+        bench-terminal bench-estimate measurements
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -90,6 +90,9 @@ bench-terminal: $(DEV)  ## bytes sent to the terminal: idle, one cell, one row
 bench-estimate: $(DEV)  ## estimate beside wall time of a throttled run, on real brokers
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -P -m tests.bench.estimate_against_clock -o $(REPORTS)/estimate.json
+
+measurements: bench-first-paint bench-terminal bench-estimate  ## all benches, and docs/measurements.md from them
+	$(BIN)/python -P -m tests.bench.summary $(REPORTS) -o docs/measurements.md
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) $(REPORTS) build dist .mypy_cache .ruff_cache .hypothesis

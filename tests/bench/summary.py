@@ -1,0 +1,85 @@
+"""Writes docs/measurements.md from what the benches left in reports/*.json."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+
+def first_paint(found: dict[str, Any]) -> list[str]:
+    return [
+        "## First paint",
+        "",
+        "Process start to the heat map on a terminal, four real brokers, beside Kafka's",
+        "`TopicCommand --describe` in the same run (`make bench-first-paint`).",
+        "",
+        "| | median of five, s |",
+        "|---|---|",
+        f"| `trimtab -b …` | {found['first_paint_median_seconds']:.2f} |",
+        f"| `TopicCommand --describe` | {found['topic_command_median_seconds']:.2f} |",
+        f"| ratio | {found['ratio']:.2f} |",
+    ]
+
+
+def terminal_bytes(found: dict[str, Any]) -> list[str]:
+    budgets = found["budgets"]
+    names = {
+        "idle_10_s": "idle for 10 s",
+        "one_cell": "one cell changed",
+        "one_row_scrolled": "one row scrolled",
+    }
+    return [
+        "## Bytes to the terminal",
+        "",
+        "At 120×40 (`make bench-terminal`).",
+        "",
+        "| | bytes | budget |",
+        "|---|---|---|",
+        *(f"| {names[key]} | {found[key]:,} | {budgets[key]:,} |" for key in names),
+    ]
+
+
+def estimate(found: list[dict[str, Any]]) -> list[str]:
+    return [
+        "## Estimate beside the clock",
+        "",
+        "`trimtab estimate` beside the wall time of `trimtab apply --throttle 10MB/s` on four real",
+        "brokers (`make bench-estimate`); leaders to destinations.",
+        "",
+        "| plan | MB | estimated, s | took, s | error |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {row['shape']} | {row['bytes'] / 1e6:.0f} | {row['estimated_seconds']:.1f} "
+            f"| {row['wall_seconds']:.1f} | {row['error']:+.1%} |"
+            for row in found
+        ),
+    ]
+
+
+PARTS = (
+    ("first-paint.json", first_paint),
+    ("terminal-bytes.json", terminal_bytes),
+    ("estimate.json", estimate),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("reports", type=Path)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    arguments = parser.parse_args()
+    lines = [
+        "# Measurements",
+        "",
+        "Made by `make measurements` from one run of the benches on a machine with two cores.",
+        "Trust the ratios more than the seconds.",
+    ]
+    for name, part in PARTS:
+        lines += ["", *part(json.loads((arguments.reports / name).read_text()))]
+    arguments.output.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

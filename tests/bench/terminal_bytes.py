@@ -84,6 +84,8 @@ def child() -> None:
             self.stopped = threading.Event()
             self.asked = threading.Event()
             self.added = np.zeros(len(known))
+            # The load's age is stepped through while idle: 5 s, 10 s.
+            self.load_seen = time.monotonic()
 
         def attach(self, deliver: Deliver) -> None:
             def work() -> None:
@@ -99,7 +101,7 @@ def child() -> None:
             load = Load(changed, changed * 1.4, changed, Source.SPARK, state.fetched_at)
             now = time.monotonic()
             return PictureSeen(
-                replace(state), load, None, Freshness(now, 1.0), Freshness(now - 61, 60.0)
+                replace(state), load, None, Freshness(now, 1.0), Freshness(self.load_seen, 60.0)
             )
 
         def painted(self) -> None: ...

@@ -17,12 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from core.cluster.state import ClusterState
+    from core.cluster.simulation.cluster import SimulatedCluster
     from core.run.progress import RunView
 
 SEED = 7
 NOW = 1_000.0
 AGE_SECONDS = 42.0
+# The run in the pictures: how many moves, how large, how fast, and when it is looked at.
+MOVES, LEAST_BYTES = 8, 2_000_000_000
+RUN_RATE, FOREIGN_RATE = 100_000_000, 5_000_000
+SLOW_MOVE, SLOW_BROKER = 3, 5
+RUN_SECONDS = 90.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,7 @@ async def render(shot: Shot) -> str:
     from tui.session import Freshness, Session
 
     cluster = SimulatedCluster(demo_spec(SEED), SEED)
+    run = run_in_progress(cluster) if shot.run else None
     state = cluster.describe()
     state = state.with_logs(cluster.log_dirs([broker.id for broker in state.brokers]))
     import numpy as np
@@ -98,8 +104,8 @@ async def render(shot: Shot) -> str:
         app.post_message(Seen(picture))
         app.post_message(Seen(GroupsSeen(read_groups(cluster))))
         await rested()
-        if shot.run:
-            app.post_message(Seen(RunSeen(run_in_progress(state))))
+        if run is not None:
+            app.post_message(Seen(RunSeen(run)))
             await rested()
             app.action_show_screen("map")
             await rested()
@@ -109,93 +115,51 @@ async def render(shot: Shot) -> str:
         return placed(app.export_screenshot(title="trimtab"))
 
 
-def run_in_progress(state: ClusterState) -> RunView:
-    """Return a run that takes payments.v2 from broker 7 to 12: some done, some stuck, some not."""
-    from datetime import timedelta
+def run_in_progress(cluster: SimulatedCluster) -> RunView:
+    """Carry a small plan out on the cluster's own clock and return its view some way in.
 
-    from core.run.progress import (
-        BrokerProgress,
-        Level,
-        MoveProgress,
-        MoveState,
-        RunEvent,
-        RunState,
-        RunView,
-    )
+    It takes the smallest replicas of broker 7 to its rack, in two batches, while somebody else's
+    quota holds one destination back.
+    """
+    import tempfile
 
-    began = state.fetched_at.replace(hour=2, minute=11, second=1, microsecond=0)
-    rate = 50_000_000
-    states = (
-        (MoveState.DONE, 1.0),
-        (MoveState.DONE, 1.0),
-        (MoveState.MOVING, 0.74),
-        (MoveState.MOVING, 0.31),
-        (MoveState.STUCK, 0.09),
-        (MoveState.QUEUED, 0.0),
+    from core.cluster.client import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
+    from core.cluster.connect import Address
+    from core.load.snapshot import Load
+    from core.plan.check import Severity, drop_finding
+    from core.plan.plan import Plan
+    from core.run.progress import run_view
+    from core.run.runner import Runner
+    from core.run.service import RunOptions, create_journal
+
+    slow = ConfigChange(
+        Resource.broker(SLOW_BROKER), FOLLOWER_RATE, ConfigOp.SET, str(FOREIGN_RATE)
     )
-    rows = [
-        row
-        for row in state.partitions_of("payments.v2")
-        if 7 in state.replicas(row) and 12 not in state.replicas(row)
-    ]
-    moves = []
-    for row, (kind, share) in zip(rows, states, strict=False):
-        total = int(state.partition_size_bytes[row])
-        before = tuple(state.replicas(row))
-        moving = kind is MoveState.MOVING
-        moves.append(
-            MoveProgress(
-                tp=state.tp(row),
-                before=before,
-                after=tuple(12 if broker == 7 else broker for broker in before),
-                total_bytes=total,
-                moved_bytes=int(total * share),
-                bytes_per_s=rate / 2 if moving else 0.0 if kind is MoveState.STUCK else None,
-                left_seconds=total * (1 - share) / (rate / 2) if moving else None,
-                state=kind,
-                why="stuck 4 m: b12 quota" if kind is MoveState.STUCK else "",
-                batch=2 if kind is MoveState.QUEUED else 1,
-                done_at=began + timedelta(minutes=19) if kind is MoveState.DONE else None,
-            )
-        )
-    moved = sum(move.moved_bytes for move in moves)
-    total = sum(move.total_bytes or 0 for move in moves)
-    left = (total - moved) / rate
-    return RunView(
-        run="0101-021101",
-        cluster_id=state.cluster_id,
-        cluster_name="prod-eu",
-        state=RunState.RUNNING,
-        why="",
-        pid=4711,
-        started_at=began,
-        ended_at=None,
-        seen_at=began + timedelta(minutes=23),
-        rate_bytes_per_s=rate,
-        total_bytes=total,
-        moved_bytes=moved,
-        bytes_per_s=float(rate),
-        average_bytes_per_s=float(rate),
-        left_seconds=left,
-        left_range=(left * 0.9, left * 1.2),
-        estimated_seconds=total / rate,
-        moves=tuple(moves),
-        brokers=(
-            BrokerProgress(7, "sends", float(rate), rate, "at its limit"),
-            BrokerProgress(12, "receives", float(rate), rate, "at its limit"),
-        ),
-        events=(
-            RunEvent(began, "started", "journal opened; original order kept"),
-            RunEvent(began + timedelta(seconds=1), "throttle", "throttles set and read back"),
-            RunEvent(began + timedelta(seconds=2), "batch", "batch 1 of 2 submitted"),
-            *(
-                RunEvent(move.done_at, "moved", f"{move.tp} done", Level.GOOD)
-                for move in moves
-                if move.done_at is not None
-            ),
-        ),
-        batches=2,
-    )
+    cluster.alter_configs([slow])
+    state = cluster.describe()
+    state = state.with_logs(cluster.log_dirs([broker.id for broker in state.brokers]))
+    plan = Plan(state.cluster_id)
+    for row in state.partition_size_bytes.argsort(kind="stable").tolist():
+        tp, target = state.tp(row), SLOW_BROKER if len(plan) == SLOW_MOVE else 6
+        if 7 not in state.replicas(row) or state.partition_size_bytes[row] < LEAST_BYTES:
+            continue
+        found = drop_finding(state, Load.unknown(state), plan, tp, 7, target)
+        if found is None or found.severity < Severity.UNSAFE:
+            plan = plan.with_move(state, tp, 7, target)
+        if len(plan) == MOVES:
+            break
+    with tempfile.TemporaryDirectory(prefix="trimtab-pictures-") as home:
+        os.environ["TRIMTAB_HOME"] = home
+        options = RunOptions(RUN_RATE, cluster_name="prod-eu", batch_size=MOVES - 2)
+        address = Address("sim:pictures")
+        journal = create_journal(address, state.cluster_id, plan, options, None, at=cluster.now)
+        runner = Runner(journal, cluster, cluster.clock)
+        until = cluster.elapsed_seconds + RUN_SECONDS
+        while cluster.elapsed_seconds < until and runner.history.ended is None:
+            runner.advance()
+        view = run_view(journal.records(), journal.samples(), living=True)
+        journal.close()
+    return view
 
 
 _TEXT = re.compile(

@@ -132,9 +132,8 @@ def ending_lines(run: RunView, width: int, *, roomy: bool) -> Lines:
         show = Span(f"trimtab runs show {run.run}", Tone.YOURS)
         lines.append(fit((dim("  What was asked, done and restored:  "), show), width))
     else:
-        alone = (
-            f"  The run goes on without this screen (pid {run.pid}). Attach again any time with "
-        )
+        process = f" (pid {run.pid})" if run.pid else ""
+        alone = f"  The run goes on without this screen{process}. Attach again any time with "
         if len(alone) + len(attach.text) > width:
             alone = "  It goes on without this screen.  "
         lines.append(fit((dim(alone), attach), width))

@@ -110,8 +110,7 @@ def _load(address: Address, cluster_id: str) -> Iterator[None]:
         yield
     finally:
         if reader is not None:
-            reader.close()
-        stop_load(cluster_id)
+            stop_load(reader)
         forget_cluster(paths.load_root(), cluster_id)
 
 

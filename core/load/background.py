@@ -32,6 +32,8 @@ class Reader:
     cluster_id: str
     root: Path
     heartbeat: Heartbeat
+    started: tuple[Process, ...] = ()
+    """What was started for this reader; too young, perhaps, to hold its lease yet."""
 
     def close(self) -> None:
         self.heartbeat.close()
@@ -65,25 +67,26 @@ def start_load(
     root = root or paths.load_root()
     layout.mark(root)
     heartbeat = Heartbeat(root, cluster_id)
+    started: list[Process] = []
     place = ["--cluster-id", cluster_id, "--root", str(root)]
     if not files.is_leased(layout.lock(root, cluster_id, "collector")):
         words = ["--bootstrap", address.bootstrap, "--interval", str(interval_seconds)]
         if address.command_config is not None:
             words += ["--command-config", str(address.command_config)]
-        _spawn("core.load.service", "collector", cluster_id, [*place, *words])
+        started.append(_spawn("core.load.service", "collector", cluster_id, [*place, *words]))
     if not files.is_leased(layout.lock(root, cluster_id, "pipeline")):
         layout.trouble(root, cluster_id).unlink(missing_ok=True)
         first = str(min(FIRST_TRIGGER_SECONDS, trigger_seconds))
         words = ["--trigger", str(trigger_seconds), "--first-trigger", first]
-        _spawn("core.pipeline.service", "pipeline", cluster_id, [*place, *words])
-    return Reader(cluster_id, root, heartbeat)
+        started.append(_spawn("core.pipeline.service", "pipeline", cluster_id, [*place, *words]))
+    return Reader(cluster_id, root, heartbeat, tuple(started))
 
 
-def stop_load(cluster_id: str, root: Path | None = None) -> None:
-    """Stop this host's pair for a cluster now, whoever reads; returns when both have ended."""
-    root = root or paths.load_root()
-    found = [holder(root, cluster_id, role) for role in ROLES]
-    processes = [process for process in found if process is not None]
+def stop_load(reader: Reader) -> None:
+    """Stop this host's pair for a cluster now, whoever else reads; returns when both have ended."""
+    reader.close()
+    found = [holder(reader.root, reader.cluster_id, role) for role in ROLES]
+    processes = {*reader.started, *(process for process in found if process is not None)}
     for process in processes:
         process.signal(15)
     for process in processes:

@@ -217,3 +217,14 @@ def test_without_pyspark_one_sentence_names_the_extra(
     assert code == 1
     assert "pip install 'trimtab[pipeline]'" in err
     assert len(err.splitlines()) == 2
+
+
+def test_a_pair_that_was_started_a_moment_ago_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
+    reader = background.start_load(Address("127.0.0.1:1"), "just-started", root=tmp_path / "load")
+    assert reader is not None
+    assert len(reader.started) == 2
+    background.stop_load(reader)
+    assert not any(process.alive for process in reader.started)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from terminal import Terminal
 
 from core.cluster.sandbox.sandbox import Sandbox
 
+Trimtab = Callable[..., "subprocess.CompletedProcess[str]"]
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 
@@ -85,6 +87,7 @@ def test_a_run_ends_by_itself_when_the_dashboard_is_killed(
     sandbox: Sandbox,
     topic: str,
     environment: dict[str, str],
+    trimtab: Trimtab,
     await_run: Callable[[], dict[str, Any]],
     tmp_path: Path,
 ) -> None:
@@ -92,6 +95,8 @@ def test_a_run_ends_by_itself_when_the_dashboard_is_killed(
         carry_to_broker_3(terminal, topic)
         apply(terminal, steps_slower=2)
         terminal.kill()
+    left, *_ = json.loads(trimtab("runs", "ls", "--json").stdout)
+    assert left["ended_at"] is None, "it had ended before the dashboard was killed"
     ended = await_run()
     assert ended["state"] == "done"
     assert f"Reassignment of partition {topic}-0 is completed." in judge(sandbox, topic, tmp_path)

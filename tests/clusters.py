@@ -7,16 +7,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from core.cluster.state import (
-    Broker,
-    BrokerLogs,
-    ClusterState,
-    LogDir,
-    PartitionRow,
-    ReplicaLog,
-    Topic,
-    TopicPartition,
-)
+from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
+from core.cluster.state import Broker, ClusterState, LogDir, PartitionRow, Topic, TopicPartition
 from core.load.snapshot import Load
 
 MB = 1_000_000
@@ -72,7 +64,7 @@ def cluster(
     if size_bytes is None:
         return state
     sizes = dict.fromkeys(replicas, size_bytes) if isinstance(size_bytes, int) else dict(size_bytes)
-    return state.with_logs(
+    logs = (
         BrokerLogs(
             b,
             log_dirs,
@@ -84,6 +76,7 @@ def cluster(
         )
         for b in ids
     )
+    return with_logs(state, logs)
 
 
 def load_of(state: ClusterState, in_bytes_per_s: Mapping[str, float] | float = 0.0) -> Load:

@@ -15,6 +15,7 @@ from typing import Protocol
 import pytest
 
 from core.clock import Clock
+from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
@@ -29,7 +30,7 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
-from core.cluster.state import BrokerLogs, Reassignment, TopicPartition
+from core.cluster.state import Reassignment, TopicPartition
 
 BROKERS = (1, 2, 3, 4)
 RACKS = {1: "a", 2: "b", 3: "a", 4: "b"}

@@ -59,6 +59,7 @@ SHOTS = (
 
 async def render(shot: Shot) -> str:
     """Return one picture as SVG."""
+    from core.cluster.broker_logs import with_logs
     from core.cluster.document import read_groups
     from core.cluster.simulation.cluster import SimulatedCluster
     from core.cluster.simulation.demo import demo_spec
@@ -72,7 +73,7 @@ async def render(shot: Shot) -> str:
     cluster = SimulatedCluster(demo_spec(SEED), SEED)
     run = run_in_progress(cluster) if shot.run else None
     state = cluster.describe()
-    state = state.with_logs(cluster.log_dirs([broker.id for broker in state.brokers]))
+    state = with_logs(state, cluster.log_dirs([broker.id for broker in state.brokers]))
     import numpy as np
 
     rates = {
@@ -123,6 +124,7 @@ def run_in_progress(cluster: SimulatedCluster) -> RunView:
     """
     import tempfile
 
+    from core.cluster.broker_logs import with_logs
     from core.cluster.client import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
     from core.cluster.connect import Address
     from core.load.snapshot import Load
@@ -137,7 +139,7 @@ def run_in_progress(cluster: SimulatedCluster) -> RunView:
     )
     cluster.alter_configs([slow])
     state = cluster.describe()
-    state = state.with_logs(cluster.log_dirs([broker.id for broker in state.brokers]))
+    state = with_logs(state, cluster.log_dirs([broker.id for broker in state.brokers]))
     plan = Plan(state.cluster_id)
     for row in state.partition_size_bytes.argsort(kind="stable").tolist():
         tp, target = state.tp(row), SLOW_BROKER if len(plan) == SLOW_MOVE else 6

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from core.cluster.state import BrokerLogs, ClusterState, Reassignment, TopicPartition
+from core.cluster.broker_logs import BrokerLogs
+from core.cluster.state import ClusterState, Reassignment, TopicPartition
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -124,7 +125,7 @@ class ClusterClient(Protocol):
     def describe(self) -> ClusterState:
         """Return brokers, topics, assignments, leaders and ISRs; reassignments marked.
 
-        Sizes, lags and log dirs are unknown here: `log_dirs` knows them (state.with_logs).
+        Sizes, lags and log dirs are unknown here: `log_dirs` knows them (broker_logs.with_logs).
         Topic configs are unknown unless an earlier call has cached them.
         A broker that partitions name and the cluster does not is present with alive=False.
         """

@@ -14,16 +14,15 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
+from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.client import Member
 from core.cluster.document import FORMAT, ClusterDocument, DocumentGroup
 from core.cluster.state import (
     UNKNOWN,
     Broker,
-    BrokerLogs,
     ClusterState,
     LogDir,
     PartitionRow,
-    ReplicaLog,
     Topic,
     TopicPartition,
 )
@@ -84,14 +83,15 @@ def from_json(document: object, written_at: datetime) -> ClusterDocument:
             if broker not in known:
                 known.add(broker)
                 brokers.append(Broker(broker, alive=False))
-    state = ClusterState.build(
+    described = ClusterState.build(
         cluster_id=root.get("cluster_id", str, ""),
         fetched_at=root.time("fetched_at") or written_at,
         controller=root.get("controller", int, None),
         brokers=brokers,
         topics=[_topic(t) for t in root.each("topics")],
         partitions=rows,
-    ).with_logs(_logs(brokers, partitions))
+    )
+    state = with_logs(described, _logs(brokers, partitions))
     rates = {
         name: np.full(state.partition_count, np.nan)
         for name in ("in_bytes_per_s", "out_bytes_per_s")

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from core.clock import Clock
+from core.cluster.broker_logs import BrokerLogs, with_logs
 from core.cluster.client import ClusterClient, ConfigValue, Fault, Resource
-from core.cluster.state import BrokerLogs, ClusterState, Topic
+from core.cluster.state import ClusterState, Topic
 
 TOPIC_CONFIGS = ("min.insync.replicas", "retention.ms", "cleanup.policy")
 METADATA_SECONDS = 1.0
@@ -27,7 +28,7 @@ def observe(client: ClusterClient) -> ClusterState:
     """
     state = client.describe()
     state = state.with_topics(topic_configs(client, state))
-    return state.with_logs(client.log_dirs(alive_brokers(state)))
+    return with_logs(state, client.log_dirs(alive_brokers(state)))
 
 
 def alive_brokers(state: ClusterState) -> list[int]:
@@ -188,7 +189,7 @@ class Observer:
         else:
             present = state.broker_by_id
             logs = [answer for broker, answer in self._logs.items() if broker in present]
-            joined = state.with_logs(logs)
+            joined = with_logs(state, logs)
         self._last = joined
         return joined
 

@@ -83,28 +83,6 @@ class Reassignment:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaLog:
-    """One replica's log on one broker; `future` marks a move between log dirs."""
-
-    topic: str
-    partition: int
-    size_bytes: int
-    lag: int
-    log_dir: str
-    future: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerLogs:
-    """What one broker said of its log dirs; `error` means everything else is unknown."""
-
-    broker: int
-    log_dirs: tuple[LogDir, ...] = ()
-    replicas: tuple[ReplicaLog, ...] = ()
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class PartitionRow:
     """One partition of a ClusterState as plain Python values, for building and for reading one."""
 
@@ -122,7 +100,8 @@ class PartitionRow:
         return TopicPartition(self.topic, self.partition)
 
 
-def _frozen(array: _A) -> _A:
+def frozen(array: _A) -> _A:
+    """Return a column as one that cannot be written to."""
     array.setflags(write=False)
     return array
 
@@ -181,10 +160,10 @@ class ClusterState:
         total = int(start[-1])
 
         def per_partition(values: Iterator[int]) -> Int32:
-            return _frozen(np.fromiter(values, np.int32, len(rows)))
+            return frozen(np.fromiter(values, np.int32, len(rows)))
 
         def per_replica(values: Iterator[bool]) -> Bool:
-            return _frozen(np.fromiter(values, np.bool_, total))
+            return frozen(np.fromiter(values, np.bool_, total))
 
         return cls(
             cluster_id=cluster_id,
@@ -196,16 +175,16 @@ class ClusterState:
             partition=per_partition(row.partition for row in rows),
             leader=per_partition(row.leader for row in rows),
             leader_epoch=per_partition(row.leader_epoch for row in rows),
-            replica_start=_frozen(start),
-            replica_broker=_frozen(
+            replica_start=frozen(start),
+            replica_broker=frozen(
                 np.fromiter((b for row in rows for b in row.replicas), np.int32, total)
             ),
             in_sync=per_replica(b in row.isr for row in rows for b in row.replicas),
             adding=per_replica(b in row.adding for row in rows for b in row.replicas),
             removing=per_replica(b in row.removing for row in rows for b in row.replicas),
-            size_bytes=_frozen(np.full(total, UNKNOWN, np.int64)),
-            lag=_frozen(np.full(total, UNKNOWN, np.int64)),
-            log_dir=_frozen(np.full(total, UNKNOWN, np.int32)),
+            size_bytes=frozen(np.full(total, UNKNOWN, np.int64)),
+            lag=frozen(np.full(total, UNKNOWN, np.int64)),
+            log_dir=frozen(np.full(total, UNKNOWN, np.int32)),
         )
 
     # -- looking up ---------------------------------------------------------------------------
@@ -225,7 +204,7 @@ class ClusterState:
     @cached_property
     def broker_ids(self) -> Int32:
         """Return all broker ids, ascending, shape [B]."""
-        return _frozen(np.array([broker.id for broker in self.brokers], np.int32))
+        return frozen(np.array([broker.id for broker in self.brokers], np.int32))
 
     @cached_property
     def topic_index(self) -> Mapping[str, int]:
@@ -234,15 +213,6 @@ class ClusterState:
     @cached_property
     def _topic_start(self) -> Int64:
         return np.searchsorted(self.topic_of, np.arange(len(self.topics) + 1)).astype(np.int64)
-
-    @cached_property
-    def _partition_keys(self) -> Int64:
-        """Return topic index and partition number as one integer for each row, ascending."""
-        return (self.topic_of.astype(np.int64) << 32) | self.partition
-
-    def _key(self, topic: str, partition: int) -> int:
-        index = self.topic_index.get(topic)
-        return -1 if index is None else (index << 32) | partition
 
     def topic(self, name: str) -> Topic | None:
         index = self.topic_index.get(name)
@@ -299,12 +269,12 @@ class ClusterState:
     def partition_of_replica(self) -> Int64:
         """Return for each replica the row index of its partition, shape [R]."""
         counts = np.diff(self.replica_start)
-        return _frozen(np.repeat(np.arange(self.partition_count, dtype=np.int64), counts))
+        return frozen(np.repeat(np.arange(self.partition_count, dtype=np.int64), counts))
 
     @cached_property
     def is_leader(self) -> Bool:
         """Return for each replica whether it leads its partition, shape [R]."""
-        return _frozen(self.replica_broker == self.leader[self.partition_of_replica])
+        return frozen(self.replica_broker == self.leader[self.partition_of_replica])
 
     @cached_property
     def partition_size_bytes(self) -> Int64:
@@ -313,7 +283,7 @@ class ClusterState:
         np.maximum.at(sizes, self.partition_of_replica, self.size_bytes)
         led = self.is_leader & (self.size_bytes >= 0)
         sizes[self.partition_of_replica[led]] = self.size_bytes[led]
-        return _frozen(sizes)
+        return frozen(sizes)
 
     @cached_property
     def metadata_hash(self) -> str:
@@ -327,54 +297,9 @@ class ClusterState:
             digest.update(np.ascontiguousarray(column).tobytes())
         return digest.hexdigest()[:16]
 
-    # -- joining what other calls said -----------------------------------------------------------
-
-    def with_logs(self, logs: Iterable[BrokerLogs]) -> ClusterState:
-        """Return this state with sizes, lags and log dirs of the brokers that answered.
-
-        Brokers that did not answer keep what was known before. Future logs (a move between log
-        dirs of one broker) do not count as the replica's size.
-        """
-        size, lag, place = self.size_bytes.copy(), self.lag.copy(), self.log_dir.copy()
-        paths = {path: i for i, path in enumerate(self.log_dir_paths)}
-        dirs: dict[int, tuple[LogDir, ...]] = {}
-        for answer in logs:
-            if answer.error is not None:
-                continue
-            dirs[answer.broker] = answer.log_dirs
-            hosted = np.flatnonzero(self.replica_broker == answer.broker)
-            size[hosted], lag[hosted], place[hosted] = UNKNOWN, UNKNOWN, UNKNOWN
-            logged = [log for log in answer.replicas if not log.future]
-            at, found = _positions(
-                self._partition_keys[self.partition_of_replica[hosted]],
-                np.fromiter((self._key(log.topic, log.partition) for log in logged), np.int64),
-            )
-            replicas = hosted[at[found]]
-            known = [log for log, there in zip(logged, found.tolist(), strict=True) if there]
-            size[replicas] = [log.size_bytes for log in known]
-            lag[replicas] = [log.lag for log in known]
-            place[replicas] = [paths.setdefault(log.log_dir, len(paths)) for log in known]
-        return replace(
-            self,
-            brokers=tuple(
-                replace(b, log_dirs=dirs[b.id]) if b.id in dirs else b for b in self.brokers
-            ),
-            size_bytes=_frozen(size),
-            lag=_frozen(lag),
-            log_dir=_frozen(place),
-            log_dir_paths=tuple(paths),
-        )
-
     def with_topics(self, topics: Mapping[str, Topic]) -> ClusterState:
         """Return this state with these topics' configs."""
         return replace(self, topics=tuple(topics.get(t.name, t) for t in self.topics))
 
     def with_brokers(self, brokers: Sequence[Broker]) -> ClusterState:
         return replace(self, brokers=tuple(sorted(brokers, key=lambda broker: broker.id)))
-
-
-def _positions(ascending: Int64, wanted: Int64) -> tuple[Int64, Bool]:
-    """Return where each wanted value stands in `ascending`, and whether it is there at all."""
-    at = np.minimum(np.searchsorted(ascending, wanted), max(len(ascending) - 1, 0))
-    found = ascending[at] == wanted if len(ascending) else np.zeros(len(wanted), np.bool_)
-    return at.astype(np.int64), found

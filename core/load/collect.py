@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from core.clock import Clock
+from core.cluster.broker_logs import with_logs
 from core.cluster.client import ClusterClient, OffsetAt
 from core.cluster.state import UNKNOWN, ClusterState, Int64, TopicPartition
 from core.errors import TrimtabError
@@ -107,7 +108,7 @@ class Collector:
         silent = {answer.broker for answer in answers if answer.error is not None}
         silent |= {broker.id for broker in state.brokers if not broker.alive}
         return Reading(
-            state=state.with_logs(answers),
+            state=with_logs(state, answers),
             at=wall + timedelta(seconds=asked / 2),
             monotonic=began + asked / 2,
             end=_offsets(keys, end),

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
+from core.cluster.broker_logs import with_logs
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.load import windows
@@ -35,7 +36,7 @@ class Picture:
     def of(cls, cluster: SimulatedCluster) -> Picture:
         state = cluster.describe()
         alive = [broker.id for broker in state.brokers if broker.alive]
-        return cls(state.with_logs(cluster.log_dirs(alive)), *cluster.readers_and_message_bytes())
+        return cls(with_logs(state, cluster.log_dirs(alive)), *cluster.readers_and_message_bytes())
 
     def rates(
         self, cluster: SimulatedCluster, moments: Sequence[datetime]

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from core.clock import Clock
+from core.cluster.broker_logs import with_logs
 from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
 from core.cluster.state import Topic
 from core.errors import AccessDeniedError, RefusedError, UnreachableError
@@ -172,7 +173,7 @@ class Runner:
             return
         alive = {broker.id for broker in state.brokers if broker.alive}
         involved = {b for move in plan for b in (*move.before, *move.after)}
-        state = state.with_logs(self._client.log_dirs(sorted(involved & alive)))
+        state = with_logs(state, self._client.log_dirs(sorted(involved & alive)))
         min_insync = self._min_insync({move.tp.topic for move in plan})
         state = state.with_topics(
             {

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 
+from core.cluster.broker_logs import with_logs
 from core.cluster.state import ClusterState
 from core.load.snapshot import Float64
 from tests.terminal import Terminal
@@ -69,7 +70,7 @@ def child() -> None:
 
     cluster = SimulatedCluster(demo_spec(seed=7), 7)
     state = cluster.describe()
-    state = state.with_logs(cluster.log_dirs([broker.id for broker in state.brokers]))
+    state = with_logs(state, cluster.log_dirs([broker.id for broker in state.brokers]))
     rates = {
         (topic.name, n): partition.in_bytes_per_s
         for topic in cluster.spec.topics

@@ -13,17 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.client import Member
 from core.cluster.document import ClusterDocument, DocumentGroup, to_json
 from core.cluster.document_reader import read_document
 from core.cluster.state import (
     UNKNOWN,
     Broker,
-    BrokerLogs,
     ClusterState,
     LogDir,
     PartitionRow,
-    ReplicaLog,
     Topic,
     TopicPartition,
 )
@@ -42,7 +41,7 @@ def write(tmp_path: Path, document: object) -> Path:
 
 
 def whole() -> ClusterDocument:
-    state = ClusterState.build(
+    described = ClusterState.build(
         cluster_id="c",
         fetched_at=datetime(2026, 1, 31, 2, 0, tzinfo=UTC),
         controller=100,
@@ -56,14 +55,16 @@ def whole() -> ClusterDocument:
             PartitionRow("t", 1, -1, (2, 1), (), adding=(1,), removing=(2,)),
             PartitionRow("u", 0, 1, (1,), (1,)),
         ],
-    ).with_logs(
+    )
+    state = with_logs(
+        described,
         [
             BrokerLogs(
                 1,
                 (LogDir("/d", 100, 50),),
                 (ReplicaLog("t", 0, 40, 0, "/d"), ReplicaLog("t", 1, 0, 9, "/d")),
             )
-        ]
+        ],
     )
     tp = TopicPartition("t", 0)
     group = DocumentGroup("g", "stable", (Member("m", "client", "/h", (tp,)),), {tp: 3})

@@ -10,14 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cluster.state import (
-    Broker,
-    BrokerLogs,
-    ClusterState,
-    PartitionRow,
-    ReplicaLog,
-    Topic,
-)
+from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
+from core.cluster.state import Broker, ClusterState, PartitionRow, Topic
 from core.load.interval import Interval, Reading, measure
 from core.load.sample import Flag, Method
 
@@ -49,9 +43,11 @@ def reading(
         if extra_topic
         else [Topic("t", topic_id)],
         partitions=rows,
-    ).with_logs(
+    )
+    logs = (
         BrokerLogs(b, (), (ReplicaLog("t", 0, size, 0, "/d"),)) for b in (1, 2) if b not in silent
     )
+    state = with_logs(state, logs)
 
     def column(value: int) -> np.ndarray:
         return np.array([-1, value] if extra_topic else [value], np.int64)

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from core.cluster.broker_logs import BrokerLogs
 from core.cluster.observe import Observer, observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import small_spec
-from core.cluster.state import UNKNOWN, BrokerLogs, ClusterState, TopicPartition
+from core.cluster.state import UNKNOWN, ClusterState, TopicPartition
 from core.errors import UnreachableError
 
 LAYOUT = {"orders": [(1, 2), (2, 3)], "audit": [(3, 1)]}

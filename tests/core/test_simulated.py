@@ -8,6 +8,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
+from core.cluster.broker_logs import with_logs
 from core.cluster.client import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
@@ -42,7 +43,7 @@ def three(**options: object) -> SimulatedCluster:
 def look(client: ClusterClient) -> ClusterState:
     """Return the state with sizes and lags."""
     state = client.describe()
-    return state.with_logs(client.log_dirs([b.id for b in state.brokers if b.alive]))
+    return with_logs(state, client.log_dirs([b.id for b in state.brokers if b.alive]))
 
 
 def sizes(client: ClusterClient, tp: TopicPartition) -> dict[int, int]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from core.cluster.broker_logs import with_logs
 from core.cluster.client import OffsetAt, Resource
 from core.cluster.connect import Address, connect
 from core.cluster.simulation.client import SimulatorClient
@@ -50,7 +51,7 @@ def test_a_state_arrives_as_it_was_sent(server: SimulatorServer, client: Simulat
     assert list(there.rows()) == list(here.rows())
     assert not there.leader.flags.writeable
     brokers = here.broker_ids.tolist()
-    sizes = there.with_logs(client.log_dirs(brokers)).size_bytes
+    sizes = with_logs(there, client.log_dirs(brokers)).size_bytes
     assert np.all(sizes > 0)
 
 

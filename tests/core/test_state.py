@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.state import (
     UNKNOWN,
     Broker,
-    BrokerLogs,
     ClusterState,
     LogDir,
     PartitionRow,
     Reassignment,
-    ReplicaLog,
     Topic,
     TopicPartition,
 )
@@ -95,7 +94,7 @@ def test_sizes_start_unknown_and_come_with_the_logs() -> None:
         ),
         BrokerLogs(2, error="timed out"),
     ]
-    joined = state.with_logs(answers)
+    joined = with_logs(state, answers)
     assert joined.size_bytes.tolist() == [70, UNKNOWN, UNKNOWN, UNKNOWN]
     assert joined.log_dir_paths == ("/d1",)
     assert joined.broker_by_id[1].log_dirs == (LogDir("/d1", 100, 40),)
@@ -104,15 +103,15 @@ def test_sizes_start_unknown_and_come_with_the_logs() -> None:
 
 def test_a_broker_that_does_not_answer_keeps_what_was_known() -> None:
     state = state_of([PartitionRow("a", 0, 1, (1,), (1,))])
-    known = state.with_logs([BrokerLogs(1, (), (ReplicaLog("a", 0, 70, 0, "/d"),))])
-    later = known.with_logs([BrokerLogs(1, error="timed out")])
+    known = with_logs(state, [BrokerLogs(1, (), (ReplicaLog("a", 0, 70, 0, "/d"),))])
+    later = with_logs(known, [BrokerLogs(1, error="timed out")])
     assert later.size_bytes.tolist() == [70]
 
 
 def test_a_log_that_moves_between_dirs_is_counted_once() -> None:
     state = state_of([PartitionRow("a", 0, 1, (1,), (1,))])
     logs = (ReplicaLog("a", 0, 70, 0, "/d1"), ReplicaLog("a", 0, 30, 40, "/d2", future=True))
-    assert state.with_logs([BrokerLogs(1, (), logs)]).size_bytes.tolist() == [70]
+    assert with_logs(state, [BrokerLogs(1, (), logs)]).size_bytes.tolist() == [70]
 
 
 def test_a_partition_is_as_large_as_its_leader_says() -> None:
@@ -121,8 +120,8 @@ def test_a_partition_is_as_large_as_its_leader_says() -> None:
         BrokerLogs(1, (), (ReplicaLog("a", 0, 90, 0, "/d"),)),
         BrokerLogs(2, (), (ReplicaLog("a", 0, 70, 0, "/d"),)),
     ]
-    assert state.with_logs(both).partition_size_bytes.tolist() == [70]
-    assert state.with_logs(both[:1]).partition_size_bytes.tolist() == [90]
+    assert with_logs(state, both).partition_size_bytes.tolist() == [70]
+    assert with_logs(state, both[:1]).partition_size_bytes.tolist() == [90]
 
 
 def test_metadata_hash_sees_the_order_of_replicas() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from textual.pilot import Pilot
 
+from core.cluster.broker_logs import with_logs
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.state import ClusterState, TopicPartition
@@ -31,7 +32,7 @@ def demo_picture(brokers: int = 12) -> tuple[ClusterState, Load]:
     """Return the demo's cluster, whose broker 7 is hot and 12 almost idle, and its load."""
     cluster = SimulatedCluster(demo_spec(3, brokers, 900), 3)
     state = cluster.describe()
-    state = state.with_logs(cluster.log_dirs([broker.id for broker in state.brokers]))
+    state = with_logs(state, cluster.log_dirs([broker.id for broker in state.brokers]))
     rates = {
         TopicPartition(topic.name, n): partition.in_bytes_per_s
         for topic in cluster.spec.topics

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import ConfigChange, ConfigValue, Fault, Group, OffsetAt, Resource
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.cluster_wide import CLUSTER_WIDE, alter_cluster_wide, cluster_wide
@@ -18,7 +19,7 @@ from core.cluster.kafka.description import describe
 from core.cluster.kafka.log_dirs import alter_log_dirs, log_dirs
 from core.cluster.kafka.reassigning import alter_reassignments, reassignments
 from core.cluster.kafka.wire import Wire
-from core.cluster.state import BrokerLogs, ClusterState, Reassignment, TopicPartition
+from core.cluster.state import ClusterState, Reassignment, TopicPartition
 
 
 class KafkaClient:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from core.cluster.broker_logs import BrokerLogs, ReplicaLog
 from core.cluster.client import Fault
 from core.cluster.kafka.wire import Wire, fault
-from core.cluster.state import BrokerLogs, LogDir, ReplicaLog, TopicPartition
+from core.cluster.state import LogDir, TopicPartition
 
 
 def log_dirs(wire: Wire, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:

@@ -15,9 +15,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import ConfigChange, ConfigValue, Fault, Group, OffsetAt, Resource
 from core.cluster.simulation import wire
-from core.cluster.state import BrokerLogs, ClusterState, Reassignment, TopicPartition
+from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.errors import UnreachableError
 
 Json = Any

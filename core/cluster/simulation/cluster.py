@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
+from core.cluster.broker_logs import BrokerLogs, ReplicaLog
 from core.cluster.client import (
     ConfigChange,
     ConfigValue,
@@ -28,12 +29,10 @@ from core.cluster.simulation.spec import ClusterSpec
 from core.cluster.state import (
     UNKNOWN,
     Broker,
-    BrokerLogs,
     ClusterState,
     Int32,
     LogDir,
     Reassignment,
-    ReplicaLog,
     Topic,
     TopicPartition,
 )

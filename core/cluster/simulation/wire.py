@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from core.cluster.broker_logs import BrokerLogs, ReplicaLog
 from core.cluster.client import (
     ConfigChange,
     ConfigOp,
@@ -21,15 +22,7 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
-from core.cluster.state import (
-    Broker,
-    BrokerLogs,
-    ClusterState,
-    LogDir,
-    ReplicaLog,
-    Topic,
-    TopicPartition,
-)
+from core.cluster.state import Broker, ClusterState, LogDir, Topic, TopicPartition
 
 Json = Any
 _V = TypeVar("_V")

@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from typing import IO
 
 from core.process import Process
 
+STDIN = Path("-")
+"""What a user says instead of a file's name to have stdin read."""
 TEMPORARY = ".tmp-"
 """What the name of a file or folder begins with until it is whole."""
 ASKED_SECONDS = 0.2
@@ -61,6 +64,14 @@ def write_text(path: Path, text: str) -> None:
 
 def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
+
+
+def read_input(path: Path) -> bytes:
+    """Return the content of a file the user names, or stdin's when the name is STDIN."""
+    if path != STDIN:
+        return path.read_bytes()
+    # Without any stdin (closed, as in some cron jobs) Python has None here.
+    return sys.stdin.buffer.read() if sys.stdin else b""
 
 
 @contextmanager

@@ -6,17 +6,16 @@ Unknown keys are ignored; an absent or null value is unknown, never 0.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar, overload
 
 import numpy as np
 
+from core import files
 from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.client import Member
 from core.cluster.document import FORMAT, ClusterDocument, DocumentGroup
+from core.cluster.json_object import JsonObject, WrongError
 from core.cluster.state import (
     UNKNOWN,
     Broker,
@@ -26,52 +25,53 @@ from core.cluster.state import (
     Topic,
     TopicPartition,
 )
-from core.errors import DocumentError, UsageError
-from core.units import parse_time
+from core.errors import DocumentError
 
-_T = TypeVar("_T")
-_D = TypeVar("_D")
+NO_LEADER = -1
+_MAKE_ONE = "Make one with trimtab show --json -o FILE."
 
 
 def read_document(path: Path) -> ClusterDocument:
-    """Return a cluster document from a file.
+    """Return a cluster document from a file, or from stdin when it is `-`.
 
     Raises DocumentError, in one sentence, for whatever is wrong with it.
     """
+    name = "The document on stdin" if path == files.STDIN else str(path)
     try:
-        document = json.loads(path.read_bytes())
+        content = files.read_input(path)
+        document = json.loads(content)
     except OSError as error:
         raise DocumentError(
-            f"{path} cannot be read: {error.strerror}.", next="Name a file made by show --json."
+            f"{name} cannot be read: {error.strerror}.", next="Name a file made by show --json."
         ) from error
     except (ValueError, RecursionError) as error:
-        raise DocumentError(
-            f"{path} is not JSON: {error}.", next="Make one with trimtab show --json -o FILE."
-        ) from error
+        wrong = f"is not JSON: {error}" if content.strip() else "is empty"
+        raise DocumentError(f"{name} {wrong}.", next=_MAKE_ONE) from error
     try:
-        return from_json(document, datetime.fromtimestamp(path.stat().st_mtime, UTC))
-    except _WrongError as wrong:
+        return from_json(document, _written_at(path))
+    except WrongError as error:
         raise DocumentError(
-            f"{path} is not a cluster document: {wrong}.",
-            next="Make one with trimtab show --json -o FILE.",
-        ) from wrong
+            f"{name} is not a cluster document: {error}.", next=_MAKE_ONE
+        ) from error
 
 
-class _WrongError(Exception):
-    """What is wrong, and where in the document."""
+def _written_at(path: Path) -> datetime:
+    if path == files.STDIN:
+        return datetime.now(UTC)
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
 
 def from_json(document: object, written_at: datetime) -> ClusterDocument:
     """Return the document of plain JSON values, as old as `written_at` when it does not say.
 
-    Raises _WrongError.
+    Raises WrongError.
     """
-    root = _Reader(document, "the document")
+    root = JsonObject(document, "the document")
     format_name = root.get("format", str, FORMAT)
     if not format_name.startswith("trimtab.cluster/"):
-        raise _WrongError(f"its format is {format_name!r}")
+        raise WrongError(f"its format is {format_name!r}")
     if format_name != FORMAT:
-        raise _WrongError(f"its format is {format_name}, and this trimtab reads {FORMAT}")
+        raise WrongError(f"its format is {format_name}, and this trimtab reads {FORMAT}")
     partitions = root.each("partitions", required=True)
     rows = [_partition(p) for p in partitions]
     _check_twice("partition", [str(row.tp) for row in rows])
@@ -105,99 +105,15 @@ def from_json(document: object, written_at: datetime) -> ClusterDocument:
     return ClusterDocument(state, rates["in_bytes_per_s"], rates["out_bytes_per_s"], groups)
 
 
-class _Reader:
-    """One JSON object and where it is, for messages."""
-
-    def __init__(self, value: object, where: str) -> None:
-        if not isinstance(value, dict):
-            raise _WrongError(f"{where} is not an object")
-        self._value: dict[str, Any] = value
-        self.where = where
-
-    @overload
-    def get(self, key: str, kind: type[_T]) -> _T: ...
-    @overload
-    def get(self, key: str, kind: type[_T], default: _D) -> _T | _D: ...
-    def get(self, key: str, kind: type[Any], default: Any = ...) -> Any:
-        """Return a value of this type; without a default it must be there."""
-        value = self._value.get(key)
-        if value is None:
-            if default is not ...:
-                return default
-            raise _WrongError(f"{self.where} has no {key!r}")
-        # JSON's true is no number, whatever Python says.
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise _WrongError(f"{key!r} of {self.where} is not {_KINDS[kind]}")
-        if kind is int and not -(2**63) <= value < 2**63:
-            raise _WrongError(f"{key!r} of {self.where} is out of range")
-        return value
-
-    def id(self, key: str, *default: int) -> int:
-        """Return an id, a partition's number or an epoch: what Kafka holds in 32 bits."""
-        value = self.get(key, int, *default)
-        if not -1 <= value < 2**31:
-            raise _WrongError(f"{key!r} of {self.where} is out of range")
-        return value
-
-    def rate(self, key: str) -> float:
-        value = self._value.get(key)
-        if value is None:
-            return math.nan
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-            raise _WrongError(f"{key!r} of {self.where} is not a rate")
-        if value >= 2**63:
-            raise _WrongError(f"{key!r} of {self.where} is out of range")
-        return float(value)
-
-    def capacity(self, key: str) -> float | None:
-        value = self.rate(key)
-        return None if math.isnan(value) else value
-
-    def size(self, key: str) -> int | None:
-        value = self.get(key, int, None)
-        if value is not None and value < 0:
-            raise _WrongError(f"{key!r} of {self.where} is negative")
-        return value
-
-    def ids(self, key: str, *, required: bool = False) -> tuple[int, ...]:
-        values = self.get(key, list) if required else self.get(key, list, [])
-        if not all(type(v) is int and 0 <= v < 2**31 for v in values):
-            raise _WrongError(f"{key!r} of {self.where} is not a list of broker ids")
-        if len(set(values)) != len(values):
-            raise _WrongError(f"{key!r} of {self.where} names a broker twice")
-        return tuple(values)
-
-    def time(self, key: str) -> datetime | None:
-        text = self.get(key, str, None)
-        if text is None:
-            return None
-        try:
-            return parse_time(text)
-        except UsageError as error:
-            raise _WrongError(f"{key!r} of {self.where} is not a time") from error
-
-    def each(self, key: str, *, required: bool = False) -> list[_Reader]:
-        values = self.get(key, list) if required else self.get(key, list, [])
-        return [_Reader(value, f"{key}[{i}]") for i, value in enumerate(values)]
-
-
-_KINDS: Mapping[type, str] = {
-    str: "a text",
-    int: "a whole number",
-    list: "a list",
-    bool: "true or false",
-}
-
-
 def _check_twice(what: str, names: list[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise _WrongError(f"{what} {name} is in it twice")
+            raise WrongError(f"{what} {name} is in it twice")
         seen.add(name)
 
 
-def _broker(reader: _Reader) -> Broker:
+def _broker(reader: JsonObject) -> Broker:
     return Broker(
         id=reader.id("id"),
         rack=reader.get("rack", str, None),
@@ -218,15 +134,15 @@ def _broker(reader: _Reader) -> Broker:
     )
 
 
-def _topic_name(reader: _Reader, key: str) -> str:
+def _topic_name(reader: JsonObject, key: str) -> str:
     """Return a name that a terminal can be shown; Kafka's own are far narrower."""
     name = reader.get(key, str)
     if not name or not name.isprintable():
-        raise _WrongError(f"{key!r} of {reader.where} is not a topic's name")
+        raise WrongError(f"{key!r} of {reader.where} is not a topic's name")
     return name
 
 
-def _topic(reader: _Reader) -> Topic:
+def _topic(reader: JsonObject) -> Topic:
     return Topic(
         _topic_name(reader, "name"),
         reader.get("id", str, None),
@@ -236,24 +152,39 @@ def _topic(reader: _Reader) -> Topic:
     )
 
 
-def _partition(reader: _Reader) -> PartitionRow:
+def _partition(reader: JsonObject) -> PartitionRow:
     replicas = reader.ids("replicas", required=True)
     if not replicas:
-        raise _WrongError(f"{reader.where} has no replicas")
-    return PartitionRow(
+        raise WrongError(f"{reader.where} has no replicas")
+    row = PartitionRow(
         topic=_topic_name(reader, "topic"),
         partition=reader.id("partition"),
-        leader=reader.id("leader"),
+        leader=reader.id("leader", least=NO_LEADER),
         replicas=replicas,
         # Unknown, not empty: an absent ISR is taken to be whole.
         isr=reader.ids("isr") if reader.get("isr", list, None) is not None else replicas,
         adding=reader.ids("adding"),
         removing=reader.ids("removing"),
-        leader_epoch=reader.id("leader_epoch", UNKNOWN),
+        leader_epoch=reader.id("leader_epoch", UNKNOWN, least=UNKNOWN),
     )
+    if row.leader not in (NO_LEADER, *replicas):
+        raise WrongError(f"{row.tp} is led by broker {row.leader}, which is none of its replicas")
+    details = tuple(detail.id("broker") for detail in reader.each("replica_detail"))
+    for key, brokers in (
+        ("isr", row.isr),
+        ("adding", row.adding),
+        ("removing", row.removing),
+        ("replica_detail", details),
+    ):
+        for broker in brokers:
+            if broker not in replicas:
+                raise WrongError(
+                    f"{row.tp} has broker {broker} in {key!r}, which is none of its replicas"
+                )
+    return row
 
 
-def _logs(brokers: list[Broker], partitions: list[_Reader]) -> list[BrokerLogs]:
+def _logs(brokers: list[Broker], partitions: list[JsonObject]) -> list[BrokerLogs]:
     """Return what brokers would have said of their logs; a size for the whole partition is taken
     as its leader's when no detail tells more."""
     replicas: dict[int, list[ReplicaLog]] = {broker.id: [] for broker in brokers}
@@ -273,8 +204,8 @@ def _logs(brokers: list[Broker], partitions: list[_Reader]) -> list[BrokerLogs]:
     return [BrokerLogs(b.id, b.log_dirs, tuple(replicas[b.id])) for b in brokers]
 
 
-def _group(reader: _Reader) -> DocumentGroup:
-    def tp(item: _Reader) -> TopicPartition:
+def _group(reader: JsonObject) -> DocumentGroup:
+    def tp(item: JsonObject) -> TopicPartition:
         return TopicPartition(item.get("topic", str), item.get("partition", int))
 
     return DocumentGroup(

@@ -154,6 +154,18 @@ def changed(**partition: object) -> dict[str, Any]:
         (changed(size_bytes=-5), "is negative"),
         (changed(partition=2**31), "'partition' of .* is out of range"),
         (changed(size_bytes=2**63), "'size_bytes' of .* is out of range"),
+        (changed(partition=-1), "'partition' of .* is out of range"),
+        (LEAST | {"brokers": [{"id": -1}]}, "'id' of .* is out of range"),
+        (changed(leader=3), "t-0 is led by broker 3, which is none of its replicas"),
+        (changed(isr=[1, 3, 4]), "t-0 has broker 3 in 'isr', which is none of its replicas"),
+        (changed(adding=[3]), "t-0 has broker 3 in 'adding', which is none of its replicas"),
+        (changed(removing=[9]), "t-0 has broker 9 in 'removing', which is none of its replicas"),
+        (
+            changed(replica_detail=[{"broker": 5, "size_bytes": 1}]),
+            "t-0 has broker 5 in 'replica_detail', which is none of its replicas",
+        ),
+        ("", "is empty"),
+        (" \n", "is empty"),
     ],
 )
 def test_bad_documents_are_told_in_one_sentence(

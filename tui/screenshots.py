@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
     from core.cluster.simulation.cluster import SimulatedCluster
     from core.run.progress import RunView
 
@@ -67,7 +69,6 @@ async def render(shot: Shot) -> str:
     from core.load.snapshot import Float64, Load, Source
     from tui.app import Seen, TrimtabApp
     from tui.feed import GroupsSeen, PictureSeen, RunSeen
-    from tui.screens.map import MapScreen
     from tui.session import Freshness, Session
 
     cluster = SimulatedCluster(demo_spec(SEED), SEED)
@@ -90,30 +91,40 @@ async def render(shot: Shot) -> str:
         state, load, None, Freshness(NOW, 1.0), Freshness(NOW - AGE_SECONDS, 60.0)
     )
     async with app.run_test(size=shot.size) as pilot:
-
-        async def rested() -> None:
-            await pilot.pause()
-            deadline = time.monotonic() + 60
-            while isinstance(screen := app.screen, MapScreen) and screen.busy:
-                screen.ahead.work_out()
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"{shot.name} is still being worked out")
-                await pilot.pause(0.01)
-            await app.workers.wait_for_complete()
-            await pilot.pause()
-
         app.post_message(Seen(picture))
         app.post_message(Seen(GroupsSeen(read_groups(cluster))))
-        await rested()
+        await rested(pilot)
         if run is not None:
             app.post_message(Seen(RunSeen(run)))
-            await rested()
+            await rested(pilot)
             app.action_show_screen("map")
-            await rested()
+            await rested(pilot)
         for key in shot.keys:
             await pilot.press(key)
-            await rested()
+            await rested(pilot)
         return placed(app.export_screenshot(title="trimtab"))
+
+
+async def rested(pilot: Pilot[int], seconds: float = 60.0) -> None:
+    """Wait until nothing is being worked out and all that was found is drawn.
+
+    Workers are looked at anew after each wait: one that is replaced by a newer one only goes.
+    """
+    from tui.screens.map import MapScreen
+
+    app = pilot.app
+    deadline = time.monotonic() + seconds
+    while True:
+        idle = not list(app.workers)
+        await pilot.pause()
+        busy = isinstance(screen := app.screen, MapScreen) and screen.busy
+        if idle and not busy and not list(app.workers):
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"still at work: {[worker.name for worker in app.workers]}")
+        if isinstance(screen, MapScreen):
+            screen.ahead.work_out()
+        await asyncio.sleep(0.005)
 
 
 def run_in_progress(cluster: SimulatedCluster) -> RunView:

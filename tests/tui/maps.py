@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -21,6 +20,7 @@ from tui.app import Seen, TrimtabApp
 from tui.feed import Event, PictureSeen
 from tui.screens.map import MapScreen
 from tui.screens.map_hands import MapCanvas
+from tui.screenshots import rested
 from tui.session import Freshness, Session
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -50,17 +50,6 @@ async def tell(pilot: Pilot[int], event: Event) -> None:
     """Let the dashboard see something, as a feed would."""
     pilot.app.post_message(Seen(event))
     await rested(pilot)
-
-
-async def rested(pilot: Pilot[int]) -> None:
-    """Wait until what is slow was worked out and drawn."""
-    await pilot.pause()
-    deadline = time.monotonic() + 10
-    while isinstance(screen := pilot.app.screen, MapScreen) and screen.busy:
-        screen.ahead.work_out()
-        assert time.monotonic() < deadline, "still working it out"
-        await pilot.pause(0.005)
-    await pilot.pause()
 
 
 @asynccontextmanager

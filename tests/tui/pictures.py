@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from clusters import cluster, load_of, tp
 from textual.pilot import Pilot
-from textual.worker import WorkerCancelled
 
 from core.cluster.connect import Address
 from core.plan.plan import Plan
@@ -23,6 +22,7 @@ from core.run.progress import (
     RunView,
 )
 from tui.app import TrimtabApp
+from tui.screenshots import rested
 from tui.session import PlanHistory, Session
 from tui.widgets.page import Page
 
@@ -72,22 +72,13 @@ async def dashboard(
     app = TrimtabApp(session, monotonic=lambda: 0.0, ascii_only=ascii_only)
     async with app.run_test(size=size) as pilot:
         app.action_show_screen(screen)
-        await settled(pilot)
+        await rested(pilot)
         yield pilot
-
-
-async def settled(pilot: Pilot[int]) -> None:
-    """Wait until workers are done and what they found is drawn."""
-    await pilot.pause()
-    for worker in list(pilot.app.workers):
-        with suppress(WorkerCancelled):  # a newer one took its place
-            await worker.wait()
-    await pilot.pause()
 
 
 async def pressed(pilot: Pilot[int], *keys: str) -> None:
     await pilot.press(*keys)
-    await settled(pilot)
+    await rested(pilot)
 
 
 def body(pilot: Pilot[int]) -> str:

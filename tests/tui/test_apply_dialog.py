@@ -17,7 +17,6 @@ from pictures import (
     dashboard,
     footer,
     pressed,
-    settled,
 )
 from textual.pilot import Pilot
 from textual.widgets import Button, Input
@@ -25,6 +24,7 @@ from textual.widgets import Button, Input
 from core.errors import TrimtabError
 from tui.screens import apply as apply_module
 from tui.screens.apply import Allow, ApplyDialog
+from tui.screenshots import rested
 from tui.session import PlanHistory, Session
 
 
@@ -105,7 +105,7 @@ async def test_the_mouse_hits_the_button_it_points_at(started: list[tuple[Any, .
         await pressed(pilot, "A")
         await pilot.click("#apply")
         await pilot.click("#cancel")
-        await settled(pilot)
+        await rested(pilot)
         assert type(pilot.app.screen).__name__ == "PlanScreen"
         assert started == []
 
@@ -115,7 +115,7 @@ async def test_what_is_unsafe_must_be_allowed_by_its_id(started: list[tuple[Any,
         await pressed(pilot, "A")
         assert [allow.finding.id for allow in pilot.app.screen.query(Allow)] == ["rack-spread"]
         pilot.app.screen.query_one("#name", Input).value = "prod-eu"
-        await settled(pilot)
+        await rested(pilot)
         assert button(pilot).disabled
         pilot.app.screen.query_one(Allow).focus()
         await pressed(pilot, "space")
@@ -123,9 +123,9 @@ async def test_what_is_unsafe_must_be_allowed_by_its_id(started: list[tuple[Any,
         await pressed(pilot, "space")
         assert button(pilot).disabled
         await pilot.click(Allow)
-        await settled(pilot)
+        await rested(pilot)
         await pilot.click("#apply")
-        await settled(pilot)
+        await rested(pilot)
     assert [options.allow for *_, options, _ in started] == [frozenset({"rack-spread"})]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from clusters import tp
-from pictures import LOAD, MB, SIZES, STATE, a_session, at, body, dashboard, pressed, settled, spot
+from pictures import LOAD, MB, SIZES, STATE, a_session, at, body, dashboard, pressed, spot
 
 from core.load import windows
 from core.load.snapshot import (
@@ -25,6 +25,7 @@ from core.load.snapshot import (
 from core.load.windows import History
 from tui.load_numbers import broker_numbers, partition_numbers, row_of
 from tui.screens.load import broker_choices, hottest_partitions
+from tui.screenshots import rested
 from tui.session import Freshness, Session
 from tui.widgets.lines import Lines, text_of, width_of
 from tui.widgets.load_page import LoadView, Metric, load_lines, snapshot_lines
@@ -233,7 +234,7 @@ async def test_it_draws_a_brokers_windows(size: tuple[int, int], session: Sessio
         assert "10:00" in body(pilot)
         assert "Spark, 30 s old" in body(pilot)
         await pilot.click(Page, offset=spot(pilot, "broker 4"))
-        await settled(pilot)
+        await rested(pilot)
         assert "broker 4   last 6 h" in body(pilot)
 
 

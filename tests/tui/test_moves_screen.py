@@ -19,7 +19,6 @@ from pictures import (
     dashboard,
     footer,
     pressed,
-    settled,
     spot,
 )
 
@@ -28,6 +27,7 @@ from core.run.progress import Leftovers, MoveState, RunState, RunSummary
 from core.units import UNLIMITED
 from tui.screens import moves as moves_module
 from tui.screens.moves import cancel_dialog
+from tui.screenshots import rested
 from tui.widgets.foreign import foreign_lines, foreign_moves
 from tui.widgets.lines import Ground, Lines, Tone, text_of, width_of
 from tui.widgets.page import Page
@@ -260,11 +260,11 @@ async def test_it_shows_the_run_and_follows_it(size: tuple[int, int]) -> None:
         await pressed(pilot, "j")
         assert "▸ orders-2" in body(pilot)
         await pilot.click(Page, offset=spot(pilot, "clicks-9"))
-        await settled(pilot)
+        await rested(pilot)
         assert "▸ clicks-9" in body(pilot)
         session.run = a_run(RunState.DONE, ended_at=at(3, 11, 1))
         pilot.app.draw()  # type: ignore[attr-defined]
-        await settled(pilot)
+        await rested(pilot)
         assert "√ run 02:11Z done" in body(pilot)
 
 

@@ -21,7 +21,6 @@ from pictures import (
     dashboard,
     footer,
     pressed,
-    settled,
     spot,
 )
 
@@ -29,6 +28,7 @@ from core.plan.estimate import Estimate
 from core.plan.findings import Finding, Severity, finding
 from core.plan.impact import impact
 from core.plan.plan import Move, Plan
+from tui.screenshots import rested
 from tui.study import Study, crowded, in_flight, is_refused, study
 from tui.widgets.impact_table import impact_lines, impact_sentence, skew
 from tui.widgets.lines import Lines, Tone, text_of, width_of
@@ -250,7 +250,7 @@ async def test_the_mouse_chooses_rates_and_moves(size: tuple[int, int]) -> None:
     session = a_session()
     async with dashboard(session, "plan", size) as pilot:
         assert await pilot.click(Page, offset=spot(pilot, "100 MB/s"))
-        await settled(pilot)
+        await rested(pilot)
         assert session.rate_bytes_per_s == 100_000_000
         assert await pilot.click(Page, offset=spot(pilot, "p1 "))
         await pressed(pilot, "x")

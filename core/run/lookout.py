@@ -8,7 +8,7 @@ from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.state import ClusterState, PartitionRow, Reassignment, TopicPartition
 from core.run.history import History
-from core.run.step import Observed
+from core.run.steps import Observed
 
 DESCRIBE_SECONDS = 1.0
 DUTY = 10

@@ -21,12 +21,13 @@ from core.errors import AccessDeniedError, RefusedError, UnreachableError
 from core.load.snapshot import Load
 from core.plan.check import Severity, check_plan, refuse
 from core.run import throttle
+from core.run.endings import GONE
 from core.run.history import BatchThrottle, History, Outcome, Phase
 from core.run.journal import Journal, JournalError, Kind
 from core.run.lookout import Lookout
 from core.run.sampling import Sampler
-from core.run.step import (
-    GONE,
+from core.run.step import next_step
+from core.run.steps import (
     Cancel,
     End,
     Ending,
@@ -41,7 +42,6 @@ from core.run.step import (
     SetThrottles,
     Step,
     Submit,
-    next_step,
 )
 
 READ_BACK_SECONDS = 10.0

@@ -12,7 +12,7 @@ from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.state import TopicPartition
 from core.run.history import History
-from core.run.step import Observed
+from core.run.steps import Observed
 
 DUTY = 10
 """A call is made again after ten times its duration, so that it never loads a broker."""

@@ -6,255 +6,48 @@ where the two say it is. Nothing here talks to a cluster (docs/runs.md tells the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from core.cluster.state import PartitionRow, Reassignment, TopicPartition
+from core.cluster.state import PartitionRow
+from core.run.endings import GONE, STOPPING, endings
+from core.run.giving_back import give_back, still_held
 from core.run.history import History, MoveHistory, Outcome, Phase
-from core.run.throttle import Side
-from core.units import UNLIMITED
-
-SETTLE_SECONDS = 3.0
-"""How long a strange sight must last before it is believed: brokers lag behind the controller."""
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """The cluster as far as a run looks at it. Reassignments are listed before rows are read."""
-
-    reassignments: Mapping[TopicPartition, Reassignment]
-    rows: Mapping[TopicPartition, PartitionRow]
-    """The plan's partitions that exist; a topic made anew under the old name does not count."""
-    alive: frozenset[int]
-    steady_seconds: Mapping[TopicPartition, float]
-    """For how long each of the plan's partitions has looked exactly like this."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How one move ended."""
-
-    index: int
-    phase: Phase
-    why: str = ""
-    leader: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Preflight:
-    """Look at everything, write nothing, refuse what is not safe."""
-
-
-@dataclass(frozen=True, slots=True)
-class IntendThrottles:
-    """Read what throttles there are and journal what to set for a batch."""
-
-    batch: int
-
-
-@dataclass(frozen=True, slots=True)
-class SetThrottles:
-    """Set topic lists, then rates, and read all of it back."""
-
-    batch: int
-
-
-@dataclass(frozen=True, slots=True)
-class Submit:
-    moves: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NoteEnded:
-    """Journal how moves ended; `stop` says why no further batch may start."""
-
-    endings: tuple[Ending, ...]
-    stop: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RemovePairs:
-    """Take pairs out of topic lists again: (topic, side, pairs)."""
-
-    lists: tuple[tuple[str, Side, tuple[str, ...]], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RestoreRates:
-    rates: tuple[tuple[int, Side], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    moves: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Reorder:
-    """Submit the journalled order again: a cancelled reassignment leaves another one."""
-
-    moves: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Poll:
-    """Wait a little and look again; `waiting` says in words for what, "" when all goes well."""
-
-    waiting: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    outcome: Outcome
-    why: str = ""
-
-
-Step = (
-    Preflight
-    | IntendThrottles
-    | SetThrottles
-    | Submit
-    | NoteEnded
-    | RemovePairs
-    | RestoreRates
-    | Cancel
-    | Reorder
-    | Poll
-    | End
+from core.run.steps import (
+    SETTLE_SECONDS,
+    Cancel,
+    End,
+    Ending,
+    IntendThrottles,
+    NoteEnded,
+    Observed,
+    Poll,
+    Preflight,
+    Reorder,
+    SetThrottles,
+    Step,
+    Submit,
 )
+from core.units import UNLIMITED
 
 
 def next_step(history: History, observed: Observed) -> Step:
     """Return what to do now. Clean up first, then go on; a request to cancel goes before both."""
     if not history.preflight and not history.stopped and not history.cancel_requested:
         return Preflight()
-    endings = tuple(_endings(history, observed))
-    if endings:
-        changed = [e for e in endings if e.phase is Phase.FAILED and e.why in _STOPPING]
+    ended = tuple(endings(history, observed))
+    if ended:
+        changed = [e for e in ended if e.phase is Phase.FAILED and e.why in STOPPING]
         stop = f"{history.moves[changed[0].index].move.tp} {changed[0].why}" if changed else ""
-        return NoteEnded(endings, stop)
+        return NoteEnded(ended, stop)
     cancel = _cancel(history, observed)
     if isinstance(cancel, Cancel | Reorder):
         return cancel
     return (
-        _give_back(history, observed)
+        give_back(history, observed)
         or cancel
         or _go_on(history, observed)
         or _finish(history, observed)
     )
-
-
-# -- how a move ended -----------------------------------------------------------------------------
-
-CANCELLED_ELSEWHERE = "was cancelled by somebody else"
-CHANGED_ELSEWHERE = "was changed by somebody else"
-GONE = "its topic was deleted"
-_STOPPING = (CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE)
-
-
-def _endings(history: History, observed: Observed) -> Iterator[Ending]:
-    for index, m in enumerate(history.moves):
-        if m.phase.in_flight:
-            ending = _ending(history, observed, index, m)
-            if ending is not None:
-                yield ending
-        elif m.phase is Phase.QUEUED:
-            if history.cancel_requested:
-                yield Ending(index, Phase.CANCELLED, "not started")
-            elif history.stopped:
-                yield Ending(index, Phase.CANCELLED, f"not started: {history.stopped}")
-
-
-def _ending(history: History, observed: Observed, index: int, m: MoveHistory) -> Ending | None:
-    """Return how a submitted move ended, or None while it goes on or cannot be told yet."""
-    tp, move = m.move.tp, m.move
-    steady = observed.steady_seconds.get(tp, 0.0) >= SETTLE_SECONDS
-    listed, row = observed.reassignments.get(tp), observed.rows.get(tp)
-    if listed is not None:
-        ours = listed.target in (move.after, move.before)
-        return Ending(index, Phase.FAILED, CHANGED_ELSEWHERE) if steady and not ours else None
-    if row is None:
-        return Ending(index, Phase.CANCELLED, GONE) if steady else None
-    if row.replicas == move.after:
-        late = [b for b in move.after if b not in row.isr]
-        if late and history.cancel_requested and steady:
-            why = f"done, but broker {late[0]} is not in its ISR"
-            return Ending(index, Phase.DONE, why, row.leader)
-        return None if late else Ending(index, Phase.DONE, leader=row.leader)
-    if row.replicas == move.before:
-        if history.cancel_requested and (m.cancel_sent or steady):
-            return Ending(index, Phase.CANCELLED, "cancelled, order as before", row.leader)
-        if steady and m.phase is Phase.SUBMITTED and not history.cancel_requested:
-            return Ending(index, Phase.FAILED, CANCELLED_ELSEWHERE, row.leader)
-        return None
-    if history.cancel_requested and set(row.replicas) == set(move.before):
-        return None  # cancelled; its order is still to be put back
-    return Ending(index, Phase.FAILED, CHANGED_ELSEWHERE, row.leader) if steady else None
-
-
-# -- giving throttles back ------------------------------------------------------------------------
-
-
-def _give_back(history: History, observed: Observed) -> Step | None:
-    pairs = tuple(_idle_pairs(history, observed))
-    if pairs:
-        return RemovePairs(pairs)
-    rates = tuple(
-        key
-        for key, holder in _idle_rates(history, observed).items()
-        if not holder and (key[0] in observed.alive or history.rates[key].rate_bytes_per_s is None)
-    )
-    return RestoreRates(rates) if rates else None
-
-
-def _idle_pairs(
-    history: History, observed: Observed
-) -> Iterator[tuple[str, Side, tuple[str, ...]]]:
-    """Yield the pairs of partitions that are neither in flight nor about to be.
-
-    One that somebody else moves on may need the same pairs: they stay until it is there.
-    """
-    busy = {(tp.topic, str(tp.partition)) for tp in observed.reassignments}
-    busy |= {
-        (m.move.tp.topic, str(m.move.tp.partition))
-        for m in history.moves
-        if m.phase.in_flight
-        or (m.phase is Phase.QUEUED and m.batch in history.throttles and not history.stopped)
-    }
-    for (topic, side), intent in history.lists.items():
-        idle = tuple(p for p in intent.pairs if (topic, p.split(":")[0]) not in busy)
-        if idle:
-            yield topic, side, idle
-
-
-def _idle_rates(history: History, observed: Observed) -> dict[tuple[int, Side], str]:
-    """Return the rates that no move of ours needs, with what else still holds them ("" nothing).
-
-    Queued moves need theirs: a rate goes as a broker's last involvement ends. Moves of others
-    that began after we set a rate would run unthrottled without it.
-    """
-    busy = {
-        key
-        for m in history.moves
-        if m.phase.in_flight or (m.phase is Phase.QUEUED and not history.stopped)
-        for key in _involved(m.move.before, m.move.adding)
-    }
-    ours = {history.moves[i].move.tp for i in history.in_flight}
-    holders: dict[tuple[int, Side], str] = {}
-    for tp, r in observed.reassignments.items():
-        if tp in ours or tp in history.foreign_before:
-            continue
-        for key in _involved(tuple(b for b in r.replicas if b not in r.adding), r.adding):
-            holders[key] = str(tp)
-    return {key: holders.get(key, "") for key in history.rates if key not in busy}
-
-
-def _involved(held: tuple[int, ...], adding: tuple[int, ...]) -> Iterator[tuple[int, Side]]:
-    if adding:
-        for broker in (*held, *adding):
-            yield broker, Side.LEADER
-        for broker in adding:
-            yield broker, Side.FOLLOWER
 
 
 # -- cancelling -----------------------------------------------------------------------------------
@@ -391,7 +184,7 @@ def _not_now(history: History, observed: Observed, queued: list[int]) -> str:
 
 
 def _finish(history: History, observed: Observed) -> Step:
-    for reason, left in _held(history, observed):
+    for reason, left in still_held(history, observed):
         if history.leave_requested:
             return End(Outcome.INCOMPLETE, left)
         return Poll(f"{reason} (a cancel leaves it)")
@@ -406,19 +199,3 @@ def _finish(history: History, observed: Observed) -> Step:
     failed = [m for m in history.moves if m.phase is Phase.FAILED]
     why = history.stopped or (f"{failed[0].move.tp}: {failed[0].why}" if failed else "")
     return End(Outcome.INCOMPLETE if done else Outcome.FAILED, why)
-
-
-def _held(history: History, observed: Observed) -> Iterator[tuple[str, str]]:
-    """Yield why a throttle cannot be given back yet, and the same for a run that leaves it."""
-    for tp in observed.reassignments:
-        ours = (i.pairs for (topic, _), i in history.lists.items() if topic == tp.topic)
-        if any(pair.startswith(f"{tp.partition}:") for pairs in ours for pair in pairs):
-            held = f"{tp}, not ours, still uses the throttle list of {tp.topic}"
-            yield held, f"{held}, which is left"
-    for (broker, _), holder in _idle_rates(history, observed).items():
-        if holder:
-            held = f"{holder}, not ours, still uses the throttle of broker {broker}"
-            yield held, f"{held}, which is left"
-        else:
-            down = f"broker {broker} is down: its throttle is"
-            yield f"{down} put back when it returns", f"{down} left"

@@ -28,7 +28,7 @@ from core.run.journal import Journal
 from core.run.progress import RunView, run_view
 from core.run.runner import Runner
 from core.run.service import RunOptions, create_journal
-from core.run.step import Step
+from core.run.steps import Step
 
 MB = 1_000_000
 THROTTLES = (LEADER_LIST, FOLLOWER_LIST, LEADER_RATE, FOLLOWER_RATE)

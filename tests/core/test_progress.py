@@ -23,7 +23,7 @@ from core.run.progress import (
     run_view,
     summary,
 )
-from core.run.step import NoteEnded, Poll
+from core.run.steps import NoteEnded, Poll
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -27,7 +27,7 @@ from core.run.progress import Leftovers, MoveState, RunState
 from core.run.report import left_in_cluster, report
 from core.run.runner import Runner
 from core.run.service import with_throttles
-from core.run.step import NoteEnded, Poll, Preflight, Submit
+from core.run.steps import NoteEnded, Poll, Preflight, Submit
 from core.run.throttles import Whose, find_throttles
 from core.units import UNLIMITED
 

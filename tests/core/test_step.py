@@ -12,11 +12,10 @@ from run_help import move
 from core.cluster.client import ConfigSource
 from core.cluster.state import PartitionRow, Reassignment, TopicPartition
 from core.plan.plan import Move
+from core.run.endings import CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE, GONE
 from core.run.history import BatchThrottle, History, MoveHistory, Outcome, Phase
-from core.run.step import (
-    CANCELLED_ELSEWHERE,
-    CHANGED_ELSEWHERE,
-    GONE,
+from core.run.step import next_step
+from core.run.steps import (
     Cancel,
     End,
     Ending,
@@ -31,7 +30,6 @@ from core.run.step import (
     SetThrottles,
     Step,
     Submit,
-    next_step,
 )
 from core.run.throttle import ListIntent, RateIntent, Side
 

@@ -1,0 +1,57 @@
+"""How a move ended, told from what the cluster shows of its partition.
+
+A sight that could be a broker's delay is believed only after it has lasted (SETTLE_SECONDS).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from core.run.history import History, MoveHistory, Phase
+from core.run.steps import SETTLE_SECONDS, Ending, Observed
+
+CANCELLED_ELSEWHERE = "was cancelled by somebody else"
+CHANGED_ELSEWHERE = "was changed by somebody else"
+GONE = "its topic was deleted"
+STOPPING = (CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE)
+
+
+def endings(history: History, observed: Observed) -> Iterator[Ending]:
+    """Yield how moves ended that the journal takes for queued or in flight."""
+    for index, m in enumerate(history.moves):
+        if m.phase.in_flight:
+            ending = _ending(history, observed, index, m)
+            if ending is not None:
+                yield ending
+        elif m.phase is Phase.QUEUED:
+            if history.cancel_requested:
+                yield Ending(index, Phase.CANCELLED, "not started")
+            elif history.stopped:
+                yield Ending(index, Phase.CANCELLED, f"not started: {history.stopped}")
+
+
+def _ending(history: History, observed: Observed, index: int, m: MoveHistory) -> Ending | None:
+    """Return how a submitted move ended, or None while it goes on or cannot be told yet."""
+    tp, move = m.move.tp, m.move
+    steady = observed.steady_seconds.get(tp, 0.0) >= SETTLE_SECONDS
+    listed, row = observed.reassignments.get(tp), observed.rows.get(tp)
+    if listed is not None:
+        ours = listed.target in (move.after, move.before)
+        return Ending(index, Phase.FAILED, CHANGED_ELSEWHERE) if steady and not ours else None
+    if row is None:
+        return Ending(index, Phase.CANCELLED, GONE) if steady else None
+    if row.replicas == move.after:
+        late = [b for b in move.after if b not in row.isr]
+        if late and history.cancel_requested and steady:
+            why = f"done, but broker {late[0]} is not in its ISR"
+            return Ending(index, Phase.DONE, why, row.leader)
+        return None if late else Ending(index, Phase.DONE, leader=row.leader)
+    if row.replicas == move.before:
+        if history.cancel_requested and (m.cancel_sent or steady):
+            return Ending(index, Phase.CANCELLED, "cancelled, order as before", row.leader)
+        if steady and m.phase is Phase.SUBMITTED and not history.cancel_requested:
+            return Ending(index, Phase.FAILED, CANCELLED_ELSEWHERE, row.leader)
+        return None
+    if history.cancel_requested and set(row.replicas) == set(move.before):
+        return None  # cancelled; its order is still to be put back
+    return Ending(index, Phase.FAILED, CHANGED_ELSEWHERE, row.leader) if steady else None

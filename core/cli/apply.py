@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("plan", type=click.Path(path_type=Path))
+@click.argument("plan", type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
     "--throttle",
     metavar="RATE",
@@ -43,7 +43,7 @@ def apply(
     override_throttles: bool,
     as_json: bool,
 ) -> int:
-    """Carry PLAN out.
+    """Carry PLAN out; - is stdin.
 
     The run is a process of its own: Ctrl-C lets go of it and never cancels it.
     """

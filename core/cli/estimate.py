@@ -54,7 +54,7 @@ def estimate(
     seconds = None if within is None else parse_duration(within)
     if seconds is not None and seconds <= 0:
         raise UsageError("A deadline of no time at all.", next="Give one like 10m.")
-    document = document_of(plan_file)
+    document = document_of(context, plan_file)
     state, load = context.picture()
     wanted = bind(document, state)
     if rate is None and seconds is None:

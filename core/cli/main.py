@@ -71,9 +71,9 @@ class LazyGroup(click.Group):
 @click.option(
     "--from",
     "from_file",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, allow_dash=True),
     metavar="FILE",
-    help="Work offline on a saved cluster document.",
+    help="Work offline on a saved cluster document; - is stdin.",
 )
 @click.option("--snapshots", metavar="PATH", help="Load snapshots that somebody publishes.")
 @click.option("--write", is_flag=True, help="Let the dashboard change the cluster.")

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from core import files
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
 from core.cli.table import table
 from core.cluster.state import TopicPartition
-from core.errors import ExitCode
+from core.errors import ExitCode, UsageError
 from core.plan.check import Severity, check_plan, never_finding, parse_allow
 from core.plan.estimate import estimate_at
 from core.plan.findings import Finding
 from core.plan.plan import Move, Plan
-from core.plan.plan_document import PlanDocument, parse, read_document
+from core.plan.plan_document import PlanDocument, read_document
 from core.plan.reassignment import bind, dump, refuse_other_cluster
 from core.plan.verify import Standing, verify
 from core.units import format_bytes, parse_rate
@@ -32,11 +32,16 @@ plan_argument = click.argument(
 )
 
 
-def document_of(path: Path) -> PlanDocument:
-    """Return a plan file's content; `-` reads stdin. Raises DocumentError."""
-    if str(path) == "-":
-        # Without any stdin (closed, as in some cron jobs) Python has None here.
-        return parse(sys.stdin.read() if sys.stdin else "", "The plan on stdin")
+def document_of(context: Context, path: Path, other: Path | None = None) -> PlanDocument:
+    """Return a plan file's content; `-` reads stdin, which can be only one of all that is read.
+
+    Raises DocumentError for a bad plan, UsageError when stdin should be two things.
+    """
+    if files.STDIN == path in (context.target.from_file, other):
+        what = "Two plans" if path == other else "The plan and the cluster"
+        raise UsageError(
+            f"{what} cannot both come from stdin.", next="Name a file for one of them."
+        )
     return read_document(path)
 
 
@@ -79,7 +84,7 @@ def check(
     """Say what speaks against a plan, worst first; exit 6 when it may not be applied."""
     allowed = parse_allow(allow)
     rate = parse_rate(throttle) if throttle else None
-    document = document_of(plan_file)
+    document = document_of(context, plan_file)
     state, load = context.picture()
     wanted = bind(document, state)
     findings = check_plan(state, load, wanted)
@@ -144,8 +149,9 @@ def _findings_text(plan: Plan, findings: tuple[Finding, ...], allowed: frozenset
 @click.pass_obj
 def show(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> None:
     """Show a plan's moves, the largest first; sizes when the cluster is named."""
+    document = document_of(context, plan_file)
     state = _state(context)
-    wanted = bind(document_of(plan_file), state)
+    wanted = bind(document, state)
     sizes = {move: _copied_bytes(state, move) for move in wanted}
     known = [size for size in sizes.values() if size is not None]
     total = sum(known) if len(known) == len(sizes) else None
@@ -179,7 +185,7 @@ def show(context: Context, plan_file: Path, as_json: bool, output: Path | None) 
 
 @plan.command()
 @plan_argument
-@click.argument("other", required=False, type=click.Path(path_type=Path))
+@click.argument("other", required=False, type=click.Path(path_type=Path, allow_dash=True))
 @json_option
 @output_option
 @click.pass_obj
@@ -187,9 +193,9 @@ def diff(
     context: Context, plan_file: Path, other: Path | None, as_json: bool, output: Path | None
 ) -> None:
     """Show how the cluster differs from a plan, or how one plan differs from another."""
-    document = document_of(plan_file)
+    document = document_of(context, plan_file, other)
     if other is not None:
-        second = document_of(other)
+        second = document_of(context, other)
         rows = [
             Difference(tp, document.targets.get(tp, ()), second.targets.get(tp, ()))
             for tp in sorted(document.targets.keys() | second.targets.keys())
@@ -229,7 +235,7 @@ def diff(
 @click.pass_obj
 def inverse(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> None:
     """Write the plan that leads back to what a plan was made from."""
-    wanted = bind(document_of(plan_file), _state(context))
+    wanted = bind(document_of(context, plan_file), _state(context))
     if not as_json:
         say(f"{len(wanted)} {'partition' if len(wanted) == 1 else 'partitions'} back.")
     write_text(dump(wanted.inverse()), output)

@@ -24,7 +24,7 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
 
     Nothing is changed: unlike Kafka's own --verify it removes no throttle.
     """
-    document = document_of(plan_file)
+    document = document_of(context, plan_file)
     context.require_target()
     if context.target.from_file is not None:
         state, _ = context.picture()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from core import files
 from core.cluster.state import TopicPartition
 from core.errors import DocumentError
 
@@ -49,9 +50,11 @@ class PlanDocument:
 
 
 def read_document(source: Path | str) -> PlanDocument:
-    """Return a plan file's content, checked in itself; raises DocumentError."""
+    """Return a plan file's content (of stdin for `-`), checked in itself; raises DocumentError."""
+    if source == files.STDIN:
+        return parse(_text_of(source, "The plan on stdin"), "The plan on stdin")
     if isinstance(source, Path):
-        return parse(_text_of(source), source.name)
+        return parse(_text_of(source, str(source)), source.name)
     return parse(source, "The plan")
 
 
@@ -91,21 +94,23 @@ def parse(text: str, name: str) -> PlanDocument:
     return _with_ours(PlanDocument(name, targets, log_dirs), _object(ours, name, "trimtab"))
 
 
-def _text_of(path: Path) -> str:
+def _text_of(path: Path, name: str) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return files.read_input(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DocumentError(
-            f"{path} is not text: byte {error.start} is not UTF-8.",
+            f"{name} is not text: byte {error.start} is not UTF-8.",
             next="Give a reassignment file in JSON.",
         ) from error
     except OSError as error:
         raise DocumentError(
-            f"{path} cannot be read: {error.strerror}.", next="Check the name and its permissions."
+            f"{name} cannot be read: {error.strerror}.", next="Check the name and its permissions."
         ) from error
 
 
 def _json(text: str, name: str) -> Any:
+    if not text.strip():
+        raise DocumentError(f"{name} is empty.", next="Give a reassignment file in JSON.")
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

@@ -96,7 +96,7 @@ OURS = {"format": "trimtab.plan/1", "cluster_id": "other"}
     ("content", "said"),
     [
         pytest.param(None, "cannot be read", id="missing"),
-        pytest.param("", "is not JSON", id="empty"),
+        pytest.param("", "is empty", id="empty"),
         pytest.param("not json", "is not JSON", id="not JSON"),
         pytest.param(b"\xff\x00\xfe", "is not text", id="binary"),
         pytest.param("[" * 100_000, "nested too deeply", id="deep"),
@@ -236,7 +236,7 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
     [
         pytest.param("show --json > /dev/full", 1, "No space left", id="stdout is full"),
         pytest.param("show >&-", 0, "", id="no stdout"),
-        pytest.param("plan check - <&-", 2, "The plan on stdin is not JSON", id="no stdin"),
+        pytest.param("plan check - <&-", 2, "The plan on stdin is empty", id="no stdin"),
         pytest.param("plan check zzz 2>&-", 2, "", id="no stderr"),
         pytest.param("plan check zzz 2> /dev/full", 2, "", id="stderr is full"),
     ],
@@ -263,6 +263,31 @@ def test_what_show_prints_can_be_piped_into_from() -> None:
         " | diff - <(TRIMTAB --from cluster.json show --json)"
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+STDIN = [
+    pytest.param("- show --json", "cluster.json", 0, "", id="cluster"),
+    pytest.param("cluster.json plan check -", "good.json", 0, "", id="plan"),
+    pytest.param("- show", "/dev/null", 2, "The document on stdin is empty", id="no cluster"),
+    pytest.param("- show", "good.json", 2, "on stdin is not a cluster document", id="a plan"),
+    pytest.param("cluster.json estimate -", "/dev/null", 2, "plan on stdin is empty", id="no plan"),
+    pytest.param("cluster.json plan check -", "binary", 2, "on stdin is not text", id="binary"),
+    pytest.param("- plan show -", "good.json", 2, "cannot both come from stdin", id="both"),
+    pytest.param("cluster.json plan diff - -", "good.json", 2, "cannot both", id="two plans"),
+    pytest.param("cluster.json plan diff good.json -", "good.json", 0, "", id="the other plan"),
+    pytest.param("- show", "", 2, "The document on stdin is empty", id="closed"),
+    pytest.param("-", "cluster.json", 2, "The dashboard needs a terminal", id="dashboard"),
+]
+
+
+@pytest.mark.parametrize(("words", "stdin", "code", "said"), STDIN)
+def test_a_dash_is_stdin(words: str, stdin: str, code: int, said: str) -> None:
+    Path("binary").write_bytes(b"\xff\x00\xfe")
+    done = shell(f"TRIMTAB --from {words} <{stdin or '&-'}")
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "bug" not in done.stderr
 
 
 def test_a_terminal_that_is_not_utf_8_shows_what_it_can() -> None:

@@ -296,6 +296,6 @@ def test_output_goes_to_a_file_whole(here):
 def test_a_plan_on_stdin(here, monkeypatch):
     import io
 
-    text = Path(here.plan(t0=[0, 1])).read_text()
-    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    text = Path(here.plan(t0=[0, 1])).read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
     assert here.run("verify", "-")[0] == ExitCode.DONE

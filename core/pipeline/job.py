@@ -1,7 +1,8 @@
 """The job: batches of samples into partials, partials into windows, windows into a snapshot.
 
 Exactly once: a batch that is run again (a crash before Spark's commit) overwrites its partials,
-and a window file names the batches that it holds, so nothing is merged twice.
+and a window file names the batches that it holds, so nothing is merged twice. What was complete
+and not merged is merged at the start, so nothing hangs on Spark running it again.
 """
 
 from __future__ import annotations
@@ -165,6 +166,13 @@ class Job:
         if newest is not None:
             self._publisher.retire(newest)
 
+    def _merge_the_rest(self) -> None:
+        """Merge complete batches that a crash kept from it; without its checkpoint Spark cannot."""
+        for key in self._publisher.partials():
+            batch = self._ledger.complete_batch(key)
+            if batch is not None:
+                self._publisher.merge(batch)
+
     def _query_id(self) -> str:
         path = layout.checkpoint(self._root, self._cluster_id) / "metadata"
         return str(json.loads(path.read_text(encoding="utf-8"))["id"])[:8]
@@ -231,6 +239,7 @@ class Job:
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Do `work`; after a segment that went bad in the spool, take it out and begin again."""
+        self._merge_the_rest()
         while True:
             try:
                 return work()

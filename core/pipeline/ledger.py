@@ -89,6 +89,11 @@ class Ledger:
         """Note what became of a batch."""
         self._write(batch)
 
+    def complete_batch(self, key: str) -> Batch | None:
+        """Return a batch whose partials are written; None when it is not known to be that far."""
+        batch = self._batches.get(key)
+        return batch if batch is not None and batch.complete else None
+
     def others(self, key: str) -> Iterator[Batch]:
         """Return the complete batches that are not `key`: those before it."""
         return (b for b in self._batches.values() if b.key != key and b.complete)

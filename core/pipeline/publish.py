@@ -65,6 +65,11 @@ class Publisher:
     def partial_folder(self, key: str) -> Path:
         return layout.partials(self._root, self._cluster_id) / f"b={key}"
 
+    def partials(self) -> list[str]:
+        """Return the keys of the batches whose partials are kept, sorted."""
+        folder = layout.partials(self._root, self._cluster_id)
+        return sorted(path.name.removeprefix("b=") for path in folder.glob("b=*"))
+
     def write_partial(self, key: str, rows: DataFrame) -> None:
         """Write a batch's partials; the same batch run again overwrites them."""
         folder = self.partial_folder(key)

@@ -311,6 +311,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[3])
 from feeding import CLUSTER, START, StillClock, for_few_rows
 from core.pipeline.job import Job
+from core.pipeline.ledger import Ledger
 from core.pipeline.publish import Publisher
 from core.pipeline.session import open_session
 
@@ -320,11 +321,40 @@ def killing(work):
         os.kill(os.getpid(), signal.SIGKILL)
     return replacement
 
-setattr(Publisher, sys.argv[1], killing(getattr(Publisher, sys.argv[1])))
+owner, name = (Ledger if sys.argv[1] == "complete" else Publisher), sys.argv[1]
+setattr(owner, name, killing(getattr(owner, name)))
 session = open_session(cores=1, quick=True)
 for_few_rows(session.spark)
 Job(session.spark, Path(sys.argv[2]), CLUSTER, StillClock(START + timedelta(hours=8))).once()
 """
+
+
+def killed_after(point: str, root: Path) -> None:
+    """Run a job of its own that is killed as soon as it has done what `point` names."""
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, point, str(root), str(Path(__file__).parent)],
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+
+
+def test_a_batch_not_merged_when_killed_is_merged_even_if_the_checkpoint_is_lost(
+    spark: SparkSession, tmp_path: Path, clock: StillClock
+) -> None:
+    feed(tmp_path, "a", [row(0), row(1)])
+    run(spark, tmp_path, clock)
+    feed(tmp_path, "b", [row(2)])
+    killed_after("complete", tmp_path)
+    shutil.rmtree(layout.checkpoint(tmp_path, CLUSTER))
+    for i in range(3):
+        feed(tmp_path, f"c{i}", [row(3 + i)])
+        run(spark, tmp_path, clock)
+    assert messages(tmp_path) == 500
+    assert newest(tmp_path).counts.accepted == 6
 
 
 def test_killed_anywhere_between_partial_and_commit_it_loses_and_doubles_nothing(
@@ -334,15 +364,7 @@ def test_killed_anywhere_between_partial_and_commit_it_loses_and_doubles_nothing
     run(spark, tmp_path, clock)
     for i, point in enumerate(("write_partial", "merge", "publish")):
         feed(tmp_path, point, [row(2 + i)])
-        killed = subprocess.run(
-            [sys.executable, "-c", KILLED, point, str(tmp_path), str(Path(__file__).parent)],
-            env=dict(os.environ),
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        killed_after(point, tmp_path)
     run(spark, tmp_path, clock)
     assert messages(tmp_path) == 400
     counts = newest(tmp_path).counts

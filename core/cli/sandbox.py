@@ -130,17 +130,18 @@ def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
     from core.cluster.kafka.connection import ConnectionSettings
     from core.cluster.sandbox.sandbox import Sandbox
     from core.cluster.workload import run, skewed_workload
+    from core.process import Process
     from core.units import parse_rate
 
     found = Sandbox.open(name)
     bytes_per_s = parse_rate(rate)
     if bytes_per_s < 0:
         raise UsageError("A workload needs a rate.", next="Say --rate 2MB/s.")
+    process = found.start_workload(bytes_per_s) if detach else Process.this()
+    if as_json:
+        emit({"name": name, "pid": process.pid, "bytes_per_s": bytes_per_s})
     if detach:
-        process = found.start_workload(bytes_per_s)
-        if as_json:
-            emit({"name": name, "pid": process.pid, "bytes_per_s": bytes_per_s})
-        else:
+        if not as_json:
             click.echo(f"Workload runs (pid {process.pid}); it ends with the sandbox.")
         return
     stop = threading.Event()

@@ -1,59 +1,133 @@
-"""What the command line prints is what docs/schemas promises."""
+"""What the command line prints is what docs/schemas promises, for every command with --json."""
 
 from __future__ import annotations
 
 import json
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import click
 import jsonschema
 import pytest
 from clusters import MB, cluster, load_of
 from test_cli_plan import Here, here  # noqa: F401 - a fixture
 from test_reassignment import PLAN
+from test_snapshot import make_snapshot
+from waiting import eventually
 
+from core import paths
+from core.cli import pipeline
+from core.cli.main import COMMANDS, root, run
 from core.cluster.document import ClusterDocument, to_json
+from core.cluster.sandbox import folders
+from core.cluster.sandbox.layout import lay_out
+from core.cluster.sandbox.sandbox import Sandbox
+from core.load import layout, published
+from core.load.manifest import read_manifest
+from core.load.simulated import Simulator, start_simulator
+from core.pipeline.job import Published
+from core.pipeline.ledger import Batch
 from core.plan.reassignment import dump
+from core.process import Process
 
-SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
+DOCS = Path(__file__).parents[2] / "docs"
+SCHEMAS = DOCS / "schemas"
 
 
-def validate(name: str, document: object) -> None:
-    schema = json.loads((SCHEMAS / f"{name}.json").read_text())
-    jsonschema.validate(document, schema, jsonschema.Draft202012Validator)
+def promised() -> dict[str, list[str]]:
+    """Return the schemas of each command, from the table in docs/formats.md."""
+    rows = re.findall(r"^\| `([a-z ]+)` \| (`.*) \|$", (DOCS / "formats.md").read_text(), re.M)
+    return {command: re.findall(r"`([a-z-]+[a-z])`", names) for command, names in rows}
+
+
+def schemas_of(command: str) -> list[str]:
+    """Return a command's schemas; options beside them in the table begin with dashes."""
+    return [name for name in promised()[command] if not name.startswith("--")]
+
+
+def no_number(text: str) -> Any:
+    raise AssertionError(f"{text} is not JSON")
+
+
+def validate(command: str, text: str, schema: str | None = None) -> Any:
+    """Hold what a command printed against its schema, `schema` if it has several."""
+    document = json.loads(text, parse_constant=no_number)
+    names = schemas_of(command)
+    assert schema in names if schema else len(names) == 1, names
+    held = json.loads((SCHEMAS / f"{schema or names[0]}.json").read_text())
+    jsonschema.validate(document, held, jsonschema.Draft202012Validator)
+    return document
+
+
+# -- the table is whole ----------------------------------------------------------------------------
+
+
+def with_json(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield every command below `group` that has --json."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from with_json(command, (*words, name))
+        elif command is not None and any("--json" in option.opts for option in command.params):
+            yield " ".join((*words, name))
+
+
+def test_every_command_with_json_has_a_schema_and_is_tried_here() -> None:
+    assert COMMANDS
+    commands = sorted(with_json(root))
+    assert commands == list(promised())
+    tried = {words for _, words, _ in OFFLINE} | set(LOAD) | {words for words, _ in SANDBOX}
+    assert commands == sorted(tried | LIVE)
+
+
+def test_every_schema_belongs_to_a_command() -> None:
+    used = {name for command in promised() for name in schemas_of(command)}
+    assert used == {path.stem for path in SCHEMAS.glob("*.json")}
 
 
 @pytest.mark.parametrize("path", sorted(SCHEMAS.glob("*.json")), ids=lambda path: path.stem)
-def test_schemas_are_schemas(path):
+def test_schemas_are_schemas(path: Path) -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text()))
 
 
-COMMANDS = [
-    ("plan-check", ["plan", "check"], {"t0": [0, 1, 2]}),
-    ("plan-check", ["plan", "check", "--throttle", "1MB/s"], {"t0": [0, 2]}),
-    ("plan-show", ["plan", "show"], {"t0": [1, 0], "t1": [1, 3]}),
-    ("plan-diff", ["plan", "diff"], {"t0": [1, 0], "t1": [1, 2], "t7": [1]}),
-    ("plan", ["plan", "inverse"], {"t0": [1, 0], "t1": [1, 3]}),
-    ("estimate", ["estimate", "--throttle", "10MB/s"], {"t0": [0, 2], "t1": [3, 2]}),
-    ("estimate", ["estimate", "--throttle", "1MB/s"], {"t0": [0, 2]}),
-    ("estimate", ["estimate", "--throttle", "-1"], {"t0": [0, 2]}),
-    ("estimate", ["estimate", "--within", "1m"], {"t0": [0, 2]}),
-    ("estimate", ["estimate", "--within", "1s"], {"t0": [0, 2]}),
-    ("estimate", ["estimate", "--throttle", "10MB/s"], {"t0": [1, 0]}),
-    ("estimate-rates", ["estimate"], {"t0": [0, 2], "t1": [3, 2]}),
-    ("verify", ["verify"], {"t0": [0, 1], "t1": [3, 2], "t7": [1]}),
+# -- on a saved cluster ----------------------------------------------------------------------------
+
+OFFLINE = [
+    ("plan-check", "plan check", ({"t0": [0, 1, 2]},)),
+    ("plan-check", "plan check", ({"t0": [0, 2]}, "--throttle", "1MB/s")),
+    ("plan-show", "plan show", ({"t0": [1, 0], "t1": [1, 3]},)),
+    ("plan-diff", "plan diff", ({"t0": [1, 0], "t1": [1, 2], "t7": [1]},)),
+    ("plan", "plan inverse", ({"t0": [1, 0], "t1": [1, 3]},)),
+    ("estimate", "estimate", ({"t0": [0, 2], "t1": [3, 2]}, "--throttle", "10MB/s")),
+    ("estimate", "estimate", ({"t0": [0, 2]}, "--throttle", "1MB/s")),
+    ("estimate", "estimate", ({"t0": [0, 2]}, "--throttle", "-1")),
+    ("estimate", "estimate", ({"t0": [0, 2]}, "--within", "1m")),
+    ("estimate", "estimate", ({"t0": [0, 2]}, "--within", "1s")),
+    ("estimate", "estimate", ({"t0": [1, 0]}, "--throttle", "10MB/s")),
+    ("estimate-rates", "estimate", ({"t0": [0, 2], "t1": [3, 2]},)),
+    ("verify", "verify", ({"t0": [0, 1], "t1": [3, 2], "t7": [1]},)),
+    ("cluster", "show", ()),
 ]
 
 
-@pytest.mark.parametrize(("name", "command", "targets"), COMMANDS)
-def test_what_a_command_prints(here, name, command, targets):  # noqa: F811
-    validate(name, here.json(*command, here.plan(**targets))[1])
+@pytest.mark.parametrize(("schema", "command", "more"), OFFLINE)
+def test_on_a_saved_cluster(here: Here, schema: str, command: str, more: Any) -> None:  # noqa: F811
+    targets, *options = more or ({},)
+    plan = [here.plan(**targets)] if targets else []
+    validate(command, here.run(*command.split(), *plan, *options, "--json")[1], schema)
 
 
-def test_plan_files():
-    validate("plan", json.loads(dump(PLAN)))
+def test_plan_files() -> None:
+    validate("plan inverse", dump(PLAN))
 
 
-def test_cluster_documents():
+def test_cluster_documents() -> None:
     state = cluster(
         {"t-0": [0, 1], "t-1": [1, 2]},
         racks={0: "a"},
@@ -63,4 +137,189 @@ def test_cluster_documents():
     )
     load = load_of(state, {"t-0": 1.5})
     document = to_json(ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s))
-    validate("cluster", json.loads(json.dumps(document, allow_nan=False)))
+    validate("show", json.dumps(document))
+
+
+# -- load ------------------------------------------------------------------------------------------
+
+Capture = pytest.CaptureFixture[str]
+
+
+def printed(capture: Capture, *words: str) -> str:
+    """Return what a command printed on stdout; it must not fail."""
+    capture.readouterr()
+    code = run(lambda context: None, list(words))
+    out, err = capture.readouterr()
+    assert code in (0, 6), err
+    return out
+
+
+class PublishedBefore:
+    """A job that has nothing to do but to tell of a batch."""
+
+    def __init__(self, batch: Published, tell: Any) -> None:
+        self._batch, self._tell = batch, tell
+
+    def once(self) -> None:
+        self._tell(self._batch)
+
+    def run(self, seconds: float, keep_on: Any) -> None:
+        self._tell(Published(self._batch.batch, None))
+        self._tell(self._batch)
+
+
+LOAD = {
+    "pipeline once": ["--root"],
+    "pipeline run": ["--root"],
+    "pipeline status": ["--root"],
+    "snapshot ls": [],
+    "snapshot show": [],
+}
+
+
+@pytest.mark.parametrize("command", LOAD)
+def test_of_load(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    published.write_snapshot(tmp_path, make_snapshot())
+    layout.spool(tmp_path, "abc-DEF_1").mkdir(parents=True)
+    batch = Batch("q-1", datetime(2026, 1, 1, tzinfo=UTC), True, 3, 2, 1, 0, {"negative": 1})
+
+    @contextmanager
+    def job(root: Path, cluster_id: str, tell: Any, *, quick: bool = False) -> Iterator[Any]:
+        yield PublishedBefore(Published(batch, read_manifest(root, cluster_id)), tell)
+
+    monkeypatch.setattr(pipeline, "_job", job)
+    before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM)}
+    place = [*LOAD[command], str(tmp_path)] if LOAD[command] else []
+    words = ["--snapshots", str(tmp_path), *command.split(), *place, "--json"]
+    out = printed(capsys, *words)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    for document in out.splitlines() if command == "pipeline run" else [out]:
+        validate(command, document)
+
+
+def test_pipeline_status_before_the_first_snapshot(tmp_path: Path, capsys: Capture) -> None:
+    layout.spool(tmp_path, "c").mkdir(parents=True)
+    out = printed(capsys, "pipeline", "status", "--root", str(tmp_path), "--json")
+    assert validate("pipeline status", out)["snapshot_id"] is None
+
+
+# -- a sandbox, whose nodes need not run -----------------------------------------------------------
+
+SANDBOX = [
+    ("sandbox up", []),
+    ("sandbox status", []),
+    ("sandbox kill", ["1"]),
+    ("sandbox stop", ["1"]),
+    ("sandbox start", ["1"]),
+    ("sandbox load", ["--detach"]),
+    ("sandbox load", []),
+    ("sandbox down", []),
+]
+
+
+@pytest.mark.parametrize(("command", "more"), SANDBOX)
+def test_of_a_sandbox(
+    command: str,
+    more: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    folder = paths.sandbox_dir("default")
+    folder.mkdir(parents=True)
+    nodes = lay_out(folder, (1, 2), racks=1, controllers=1)
+    folders.write_state(folder, folders.State("c", "4.0.0", True, nodes, {1: Process(2**30, "x")}))
+    monkeypatch.setattr(Sandbox, "up", lambda *words, **more: Sandbox.open("default"))
+    monkeypatch.setattr(Sandbox, "start", lambda *words: None)
+    monkeypatch.setattr(Sandbox, "start_workload", lambda *words: Process.this())
+    monkeypatch.setattr("core.cluster.workload.run", lambda *words: None)
+    validate(command, printed(capsys, *command.split(), *more, "--json"))
+
+
+# -- on a living cluster ---------------------------------------------------------------------------
+
+LIVE = {
+    *("apply", "runs attach", "runs cancel", "runs ls", "runs show"),
+    *("collect", "doctor", "throttles ls"),
+}
+RATE = ("--throttle", "1MB/s", "--yes", "--allow", "disk,never,out-of-sync,rack-spread", "--json")
+
+
+@pytest.fixture(scope="module")
+def simulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulator]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRIMTAB_HOME", str(tmp_path_factory.mktemp("simulated")))
+        started = start_simulator(seed=7, brokers=6, partitions=100, speed=30.0)
+        yield started
+        started.stop()
+
+
+@pytest.fixture
+def at(simulator: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    return ["-b", simulator.address.bootstrap]
+
+
+def test_doctor(at: list[str], capsys: Capture) -> None:
+    validate("doctor", printed(capsys, *at, "doctor", "--json"))
+
+
+def test_collect(
+    at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    words = [*at, "collect", "--interval", "0.1s", "--root", str(tmp_path / "load"), "--json"]
+    validate("collect", printed(capsys, *words, "--once"), "collect-once")
+    told = StopsAfter(2)
+    monkeypatch.setattr("core.load.readers.stop_signals", lambda: told)
+    lines = printed(capsys, *words).splitlines()
+    assert lines
+    for line in lines:
+        validate("collect", line, "collect")
+
+
+class StopsAfter:
+    """A signal that comes once it was looked for so often."""
+
+    def __init__(self, looks: int) -> None:
+        self._left = looks
+
+    def is_set(self) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+
+def test_of_a_run(at: list[str], tmp_path: Path, capsys: Capture) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(moves_one(json.loads(printed(capsys, *at, "show", "--json"))))
+    detached = printed(capsys, *at, "apply", str(plan), *RATE, "--detach")
+    name = validate("apply", detached, "apply-detached")["run"]
+
+    def throttles() -> list[Any]:
+        return list(validate("throttles ls", printed(capsys, *at, "throttles", "ls", "--json")))
+
+    eventually(lambda: bool(throttles()))
+    validate("runs show", printed(capsys, *at, "runs", "show", name, "--json"))
+    for line in printed(capsys, *at, "runs", "cancel", name, "--yes", "--json").splitlines():
+        validate("runs cancel", line)
+    assert validate("runs ls", printed(capsys, *at, "runs", "ls", "--json"))
+    validate("runs show", printed(capsys, *at, "runs", "show", name, "--json"))
+    run(lambda context: None, [*at, "runs", "attach", name, "--json"])
+    for line in capsys.readouterr().out.splitlines():
+        validate("runs attach", line)
+    fast = ("--throttle", "2GB/s", *RATE[2:])
+    for line in printed(capsys, *at, "apply", str(plan), *fast).splitlines():
+        validate("apply", line, "run-event")
+
+
+def moves_one(document: dict[str, Any]) -> str:
+    """Return a plan that moves the last replica of the smallest partition."""
+    smallest = min(document["partitions"], key=lambda row: row["size_bytes"])
+    *kept, last = smallest["replicas"]
+    free = [b["id"] for b in document["brokers"] if b["id"] not in (*kept, last)]
+    target = {name: smallest[name] for name in ("topic", "partition")}
+    return json.dumps({"version": 1, "partitions": [target | {"replicas": [*kept, min(free)]}]})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from core.cluster.state import ClusterState
-from core.load.heat import partition_map
+from core.load.partition_map import partition_map
 from core.load.snapshot import Load
 from core.load.verdicts import Verdict, Weight
 from tui.map_view import MapView, Model, Zoom, build_model

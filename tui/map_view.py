@@ -12,17 +12,10 @@ from enum import Enum
 import numpy as np
 
 from core.cluster.state import ClusterState, TopicPartition
-from core.load.heat import (
-    BrokerTotals,
-    HeatMap,
-    Metric,
-    Order,
-    PartitionMap,
-    broker_totals,
-    heat_map,
-    partition_map,
-)
+from core.load.heat import HeatMap, Metric, Order, heat_map
+from core.load.partition_map import PartitionMap, partition_map
 from core.load.snapshot import Load
+from core.load.totals import BrokerTotals, broker_totals
 
 
 class Zoom(Enum):

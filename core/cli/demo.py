@@ -188,7 +188,8 @@ def _await_snapshot(context: Context) -> None:
 
 def _write_plan(context: Context, path: Path) -> str:
     """Write the plan of the one move that helps the hottest broker most; returns it in words."""
-    from core.load.heat import Metric, broker_totals
+    from core.load.heat import Metric
+    from core.load.totals import broker_totals
     from core.plan.plan import Plan
     from core.plan.reassignment import dump
     from core.plan.suggest import suggest_move

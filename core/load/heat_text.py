@@ -7,9 +7,10 @@ import math
 import numpy as np
 
 from core.cluster.state import ClusterState
-from core.load.heat import HeatMap, Metric, Order, broker_totals, heat_map
+from core.load.heat import HeatMap, Metric, Order, heat_map
 from core.load.scale import Scale, scale_of
 from core.load.snapshot import Float64, Load
+from core.load.totals import broker_totals
 from core.load.verdicts import Weight, verdicts
 
 NAME = 24

@@ -8,8 +8,9 @@ from enum import IntEnum
 import numpy as np
 
 from core.cluster.state import ClusterState
-from core.load.heat import BrokerTotals, Metric, broker_totals, highest_ratio, replica_marks
+from core.load.heat import Metric, replica_marks
 from core.load.snapshot import Load
+from core.load.totals import BrokerTotals, broker_totals, highest_ratio
 from core.units import format_duration
 
 SKEW = 1.3

@@ -1,7 +1,7 @@
 """What a plan does to the brokers: their totals as they are, and as they will be.
 
 Pure and columnar. `in` is what is produced to the leaders on a broker and `out` what they send to
-consumers and once to every follower, as everywhere on the screen (core.load.heat).
+consumers and once to every follower, as everywhere on the screen (core.load.totals).
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.cluster.state import ClusterState, Int32, Int64
+from core.load.heat import Metric
 from core.load.snapshot import Float64, Load
+from core.load.totals import carried, disk_bytes
 from core.plan.plan import Move, Plan
 
 
@@ -98,37 +100,21 @@ def leader_after(move: Move, leader: int) -> int:
 
 def totals(state: ClusterState, load: Load) -> BrokerTotals:
     """Return each broker's totals now; rates are NaN when no partition's rate is known."""
-    brokers = state.broker_ids
-    at = np.searchsorted(brokers, state.replica_broker)
-    owner = state.partition_of_replica
-    count = len(brokers)
-    held = np.diff(state.replica_start)
-    known = bool(np.isfinite(load.in_bytes_per_s).any() or np.isfinite(load.out_bytes_per_s).any())
-    w, consumed = np.nan_to_num(load.in_bytes_per_s), np.nan_to_num(load.out_bytes_per_s)
-    sent = (consumed + w * np.maximum(held - 1, 0))[owner] * state.is_leader
 
-    def summed(values: Float64) -> Float64:
-        return np.bincount(at, weights=values, minlength=count)[:count].astype(np.float64)
+    def known(metric: Metric) -> Float64:
+        values = carried(state, load, metric)
+        return values if np.isnan(values).all() else np.nan_to_num(values)
 
-    unknown = np.full(count, np.nan)
-    disk = [
-        (
-            sum(d.total_bytes for d in b.log_dirs if d.total_bytes is not None),
-            sum(d.usable_bytes for d in b.log_dirs if d.usable_bytes is not None),
-        )
-        if b.log_dirs
-        and all(d.total_bytes is not None and d.usable_bytes is not None for d in b.log_dirs)
-        else (np.nan, np.nan)
-        for b in state.brokers
-    ]
-    total = np.array([d[0] for d in disk], np.float64)
-    usable = np.array([d[1] for d in disk], np.float64)
+    def count(metric: Metric) -> Int64:
+        return np.nan_to_num(carried(state, load, metric)).astype(np.int64)
+
+    used, total = disk_bytes(state)
     return BrokerTotals(
-        brokers=brokers,
-        in_bytes_per_s=summed(w[owner] * state.is_leader) if known else unknown,
-        out_bytes_per_s=summed(sent) if known else unknown,
-        leaders=np.bincount(at[state.is_leader], minlength=count)[:count].astype(np.int64),
-        replicas=np.bincount(at, minlength=count)[:count].astype(np.int64),
-        disk_used_bytes=total - usable,
+        brokers=state.broker_ids,
+        in_bytes_per_s=known(Metric.IN),
+        out_bytes_per_s=known(Metric.OUT),
+        leaders=count(Metric.LEADERS),
+        replicas=count(Metric.REPLICAS),
+        disk_used_bytes=used,
         disk_total_bytes=total,
     )

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.cluster.state import ClusterState, TopicPartition
-from core.load.heat import Metric, broker_totals, eligible, fair_shares, weights
+from core.load.heat import Metric, eligible, weights
 from core.load.heat import partition_values as values_of
 from core.load.snapshot import Float64, Load
+from core.load.totals import broker_totals, fair_shares
 from core.plan.check import Severity, drop_finding
 from core.plan.impact import BrokerTotals, impact
 from core.plan.plan import Plan

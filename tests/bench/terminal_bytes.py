@@ -134,8 +134,9 @@ def child() -> None:
 
 def unseen_elsewhere(state: ClusterState, rates: Float64) -> tuple[int, float]:
     """Return a partition and what to add to its rate so that only its cell reads differently."""
-    from core.load.heat import Metric, Order, broker_totals, heat_map
+    from core.load.heat import Metric, Order, heat_map
     from core.load.snapshot import Load, Source
+    from core.load.totals import broker_totals
 
     def shown(rates: Float64) -> list[str]:
         load = Load(rates, rates * 1.4, rates, Source.SPARK, state.fetched_at)

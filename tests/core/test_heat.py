@@ -14,17 +14,17 @@ from core.cluster.state import ClusterState
 from core.load.heat import (
     Metric,
     Order,
-    Role,
-    broker_totals,
     heat_map,
     levels,
-    partition_map,
-    roles,
     weights,
 )
 from core.load.heat_text import heat_text
+from core.load.partition_map import Role, partition_map, roles
 from core.load.snapshot import Load
+from core.load.totals import broker_totals
 from core.load.verdicts import Weight, verdicts
+from core.plan.impact import impact
+from core.plan.plan import Plan
 
 MB = 1e6
 
@@ -232,3 +232,25 @@ def test_the_map_as_text_says_what_it_leaves_out() -> None:
     assert "25 more topics" in text
     assert "more brokers" in text
     assert max(map(len, text.splitlines()[2:])) <= 80
+
+
+@pytest.mark.parametrize("known", ["all", "in only", "nothing"])
+def test_a_plan_begins_with_the_totals_of_the_map(known: str) -> None:
+    """What the map shows of a broker and what a plan's impact says of it are the same numbers."""
+    state = cluster({"t-0": [1, 2], "t-1": [2, 1], "u-0": [1, 3]}, size_bytes=100)
+    load = load_of(state, {"t-0": 5 * MB, "t-1": 3 * MB, "u-0": MB})
+    load = replace(load, out_bytes_per_s=load.in_bytes_per_s * 2)
+    unknown = np.full(state.partition_count, np.nan)
+    if known != "all":
+        load = replace(load, out_bytes_per_s=unknown)
+    if known == "nothing":
+        load = replace(load, in_bytes_per_s=unknown)
+    totals, before = broker_totals(state, load), impact(state, load, Plan()).before
+    for metric, values in (
+        (Metric.IN, before.in_bytes_per_s),
+        (Metric.OUT, before.out_bytes_per_s),
+        (Metric.LEADERS, before.leaders),
+        (Metric.REPLICAS, before.replicas),
+    ):
+        np.testing.assert_array_equal(totals.values[metric], values)
+    np.testing.assert_array_equal(totals.disk_used, before.disk_fraction)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from core.cluster.state import TopicPartition
-from core.load.heat import Role, roles
+from core.load.partition_map import Role, roles
 from core.load.scale import Scale, scale_of
 from core.plan.plan import Move, Plan
 from core.units import format_bytes

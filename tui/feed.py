@@ -1,4 +1,4 @@
-"""Feed: the threads that read cluster, load and runs, and tell the dashboard what they saw.
+"""Feed: the threads that read cluster and load, and tell the dashboard what they saw.
 
 No Textual in here: reading begins before Textual is imported, and events wait until `attach`.
 Threads share only messages; what they deliver is immutable.
@@ -10,124 +10,33 @@ import gc
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from core.cluster.connect import connect
-from core.errors import AccessDeniedError, TrimtabError, UnreachableError
-from core.load.snapshot import Float64, Load, Source
+from core.errors import TrimtabError
+from core.load.relaid import relaid
+from core.load.snapshot import Load, Source
+from tui.feed_events import ClusterLost, Connected, Deliver, Event, PictureSeen, Trouble
+from tui.feed_watches import watch_groups, watch_runs
 from tui.first_look import FirstLook
 from tui.session import Freshness
 
 if TYPE_CHECKING:
     from core.cli.context import Target
     from core.cluster.connect import Connection
-    from core.cluster.document import DocumentGroup
     from core.cluster.state import ClusterState
     from core.load.background import Reader
     from core.load.snapshot import LoadSnapshot
-    from core.run.progress import RunView
 
 LOAD_POLL_SECONDS = 2.0
-RUN_POLL_SECONDS = 1.0
-GROUPS_POLL_SECONDS = 30.0
 RETRY_SECONDS = 2.0
 LIVE_INTERVAL_SECONDS = 15.0
 SNAPSHOT_INTERVAL_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Connected:
-    """The cluster was opened."""
-
-    connection: Connection
-
-
-@dataclass(frozen=True, slots=True)
-class PictureSeen:
-    """A state and the load laid upon it; both or either are new."""
-
-    state: ClusterState
-    load: Load
-    snapshot: LoadSnapshot | None
-    metadata_age: Freshness | None
-    load_age: Freshness | None
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterLost:
-    """The cluster could not be read; the threads go on trying."""
-
-    error: TrimtabError
-
-
-@dataclass(frozen=True, slots=True)
-class RunSeen:
-    """The newest run of this cluster, or None when there is none."""
-
-    run: RunView | None
-
-
-@dataclass(frozen=True, slots=True)
-class GroupsSeen:
-    """The consumer groups of this cluster, with their lags."""
-
-    groups: tuple[DocumentGroup, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Something beside the cluster went wrong: said once, calmly."""
-
-    error: TrimtabError
-
-
-Event: TypeAlias = Connected | PictureSeen | ClusterLost | RunSeen | GroupsSeen | Trouble
-Deliver: TypeAlias = Callable[[Event], None]
-
-
-def relaid(load: Load, old: ClusterState, new: ClusterState) -> Load:
-    """Return `load` of `old` laid upon `new`; partitions that `old` lacked are unknown."""
-    if same_partitions(old, new):
-        return load
-    index = np.array([old.topic_index.get(topic.name, -1) for topic in new.topics], np.int64)
-    wanted = (index[new.topic_of] << 32) | new.partition
-    known = (old.topic_of.astype(np.int64) << 32) | old.partition
-    at = np.searchsorted(known, wanted)
-    at[at == len(known)] = 0
-    found = known[at] == wanted if len(known) else np.zeros(len(wanted), np.bool_)
-
-    def laid(column: Float64) -> Float64:
-        out = np.full(len(wanted), np.nan)
-        out[found] = column[at[found]]
-        return out
-
-    return Load(
-        laid(load.in_bytes_per_s),
-        laid(load.out_bytes_per_s),
-        laid(load.messages_per_s),
-        load.source,
-        load.as_of,
-    )
-
-
 def _freshness(began: float) -> Freshness:
     """Return the freshness of what was asked for at `began` and is there now."""
     return Freshness(began, max(1.0, 10 * (time.monotonic() - began)))
-
-
-def same_partitions(one: ClusterState, other: ClusterState) -> bool:
-    """Return whether two states list the same partitions, so that columns can be shared."""
-    return one is other or (
-        one.partition_count == other.partition_count
-        and len(one.topics) == len(other.topics)
-        and all(a.name == b.name for a, b in zip(one.topics, other.topics, strict=True))
-        and np.array_equal(one.topic_of, other.topic_of)
-        and np.array_equal(one.partition, other.partition)
-    )
 
 
 class Feed:
@@ -377,36 +286,12 @@ class Feed:
         self._send_picture()
 
     def _read_runs(self) -> None:
-        """Follow the newest run of this cluster, whoever started it."""
-        from core.run.progress import read_run
-        from core.run.service import list_runs
-
         self._state_known.wait()
-        last: RunView | None = None
-        while not self._stopped.is_set():
-            state = self._state
-            if state is not None:
-                runs = list_runs(state.cluster_id)
-                if runs:
-                    newest = max(runs, key=lambda run: run.started_at)
-                    view = read_run(state.cluster_id, newest.run)
-                    if view != last:
-                        last = view
-                        self._send(RunSeen(view))
-            self._stopped.wait(RUN_POLL_SECONDS)
+        watch_runs(lambda: self._state, self._send, self._stopped)
 
     def _read_groups(self) -> None:
-        """Follow consumer groups slowly; when they cannot be read they stay what they were."""
-        from core.cluster.document import read_groups
-
         self._state_known.wait()
-        while not self._stopped.is_set():
-            self._running.wait()
-            connection = self._connection
-            with suppress(AccessDeniedError, UnreachableError):
-                if connection is not None:
-                    self._send(GroupsSeen(read_groups(connection.client)))
-            self._stopped.wait(GROUPS_POLL_SECONDS)
+        watch_groups(lambda: self._connection, self._send, self._running, self._stopped)
 
     def _wait(self, seconds: float) -> None:
         """Wait, unless somebody asks for more at once."""

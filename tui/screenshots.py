@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from core.cluster.simulation.cluster import SimulatedCluster
-    from core.run.progress import RunView
+    from core.run.view import RunView
 
 SEED = 7
 NOW = 1_000.0
@@ -68,7 +68,7 @@ async def render(shot: Shot) -> str:
     from core.cluster.state import TopicPartition
     from core.load.snapshot import Float64, Load, Source
     from tui.app import Seen, TrimtabApp
-    from tui.feed import GroupsSeen, PictureSeen, RunSeen
+    from tui.feed_events import GroupsSeen, PictureSeen, RunSeen
     from tui.session import Freshness, Session
 
     cluster = SimulatedCluster(demo_spec(SEED), SEED)

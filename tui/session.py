@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from core.cluster.state import ClusterState
     from core.errors import TrimtabError
     from core.load.snapshot import Load, LoadSnapshot
-    from core.run.progress import RunView
+    from core.run.view import RunView
 
 DEFAULT_RATE_BYTES_PER_S = 50_000_000
 KEPT_TROUBLES = 5

@@ -11,8 +11,8 @@ import click
 from core.cli.context import emit_line, say
 from core.errors import ExitCode
 from core.run.events import follow
-from core.run.progress import RunState, RunView
 from core.run.report import headline, left_lines
+from core.run.view import RunState, RunView
 from core.units import format_bytes, format_duration, format_rate
 
 if TYPE_CHECKING:

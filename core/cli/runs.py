@@ -23,7 +23,7 @@ def ls(context: Context, as_json: bool) -> None:
     """List runs, newest first; those of one cluster with -b or --cluster."""
     from core.cli.table import table
     from core.run.events import summary_document
-    from core.run.service import list_runs, unreadable
+    from core.run.runs import list_runs, unreadable
     from core.units import format_bytes, format_rate, format_time
 
     clusters = _clusters(context)
@@ -61,8 +61,9 @@ def ls(context: Context, as_json: bool) -> None:
 def show(context: Context, run: str, as_json: bool) -> int:
     """Show a run: what was asked, what became of it, and what a dead one has left."""
     from core.run.events import run_document
-    from core.run.progress import RunState, read_run
     from core.run.report import left_in_cluster, report
+    from core.run.runs import read_run
+    from core.run.view import RunState
 
     cluster_id, name = _find(context, run)
     view = read_run(cluster_id, name)
@@ -101,8 +102,9 @@ def cancel(context: Context, run: str, yes: bool, as_json: bool) -> int:
     Partitions that are done stay where they are.
     """
     from core.cli.following import follow_run
-    from core.run.progress import RunState, read_run
+    from core.run.runs import read_run
     from core.run.service import request
+    from core.run.view import RunState
 
     context.require_writable()
     cluster_id, name = _find(context, run)
@@ -128,7 +130,7 @@ def _confirm(name: str) -> None:
 
 def _clusters(context: Context) -> tuple[str, ...]:
     """Return the cluster that was named, asked for its id; else all that have runs here."""
-    from core.run.service import clusters_with_runs
+    from core.run.runs import clusters_with_runs
 
     if context.target.address is None:
         return clusters_with_runs()
@@ -138,7 +140,7 @@ def _clusters(context: Context) -> tuple[str, ...]:
 
 def _find(context: Context, run: str) -> tuple[str, str]:
     """Return (cluster id, run id) of the one run that `run` names, in full or in part."""
-    from core.run.service import clusters_with_runs, find_run, runs_named
+    from core.run.runs import clusters_with_runs, find_run, runs_named
 
     if not run.strip():
         raise UsageError("Which run?", next="`trimtab runs ls` lists them.")

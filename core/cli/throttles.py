@@ -20,7 +20,7 @@ def throttles() -> None:
 def ls(context: Context, as_json: bool) -> None:
     """List every throttle: whose it is, and whether a move in flight needs it."""
     from core.cli.table import table
-    from core.run.service import unreadable, with_throttles
+    from core.run.runs import unreadable, with_throttles
     from core.run.throttles import find_throttles
 
     with context.connected() as connection:

@@ -8,7 +8,8 @@ from typing import Any
 
 from core.run.history import History
 from core.run.journal import Kind, Record
-from core.run.progress import Leftovers, RunState, RunSummary, RunView, read_journal
+from core.run.runs import read_journal
+from core.run.view import Leftovers, RunState, RunSummary, RunView
 from core.units import format_time
 
 Event = dict[str, Any]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from core.cluster.client import ClusterClient, Fault, Resource
 from core.plan.throttle_lists import entries
 from core.run import throttle
-from core.run.progress import Leftovers, MoveState, RunView
 from core.run.throttle import Side
+from core.run.view import Leftovers, MoveState, RunView
 from core.units import format_bytes, format_duration, format_rate, format_time
 
 _SHOWN = 40

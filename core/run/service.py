@@ -1,4 +1,4 @@
-"""The run's own process: how it is started, found, asked for something, and what it does.
+"""The run's own process: how it is started, asked for something, and what it does.
 
 `python -P -m core.run.service JOURNAL`: a fresh interpreter, away from the terminal, that holds
 the one lock of its cluster on this machine. Nothing depends on whoever started it.
@@ -17,7 +17,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,8 +30,8 @@ from core.plan.plan import Plan
 from core.process import Process
 from core.run import logout
 from core.run.journal import SUFFIX, Journal, JournalError, Kind, journal_path
-from core.run.progress import RunState, RunSummary, read_journal, read_run, summary
-from core.run.throttles import Known
+from core.run.runs import list_runs, read_run
+from core.run.view import RunState
 
 START_SECONDS = 20.0
 BATCH_SIZE = 200
@@ -143,78 +142,7 @@ def create_journal(
     raise JournalError(f"There are too many runs named {stem}.", next="Try again in a second.")
 
 
-# -- looking at runs -----------------------------------------------------------------------------
-
-
-def list_runs(cluster_id: str) -> tuple[RunSummary, ...]:
-    """Return the runs of a cluster that this machine knows, newest first.
-
-    Journals that cannot be read are left out: `unreadable` names them.
-    """
-    found = []
-    for run in runs_named(cluster_id, ""):
-        with suppress(JournalError):
-            found.append(summary(read_run(cluster_id, run)))
-    return tuple(sorted(found, key=lambda run: run.started_at, reverse=True))
-
-
-def unreadable(cluster_id: str) -> tuple[str, ...]:
-    """Return in words what is wrong with each journal that cannot be read."""
-    wrong = []
-    for run in runs_named(cluster_id, ""):
-        try:
-            read_run(cluster_id, run)
-        except JournalError as error:
-            wrong.append(error.title)
-    return tuple(wrong)
-
-
-def newest_run(cluster_id: str) -> str | None:
-    """Return the run whose journal was written to last; cheap enough to ask each second."""
-    written = {path: path.stat().st_mtime for path in _journals(cluster_id)}
-    for path in written:
-        log = path.with_name(f"{path.name}-wal")
-        if log.exists():
-            written[path] = max(written[path], log.stat().st_mtime)
-    if not written:
-        return None
-    return max(written, key=lambda path: written[path]).name.removesuffix(SUFFIX)
-
-
-def clusters_with_runs() -> tuple[str, ...]:
-    """Return the folder names of clusters that have journals here."""
-    root = paths.runs_dir("any").parent
-    return tuple(sorted(folder.name for folder in root.iterdir())) if root.is_dir() else ()
-
-
-def runs_named(cluster_id: str, name: str) -> tuple[str, ...]:
-    """Return the ids of runs that `name` names: the one that is it, else those that contain it."""
-    runs = [path.name.removesuffix(SUFFIX) for path in _journals(cluster_id)]
-    return (name,) if name in runs else tuple(run for run in runs if name in run)
-
-
-def find_run(cluster_id: str, name: str) -> str:
-    """Return the id of the one run that `name` names; raises UsageError otherwise."""
-    matching = runs_named(cluster_id, name)
-    if len(matching) == 1:
-        return matching[0]
-    what = "No run here matches" if not matching else f"{len(matching)} runs here match"
-    known = ", ".join((matching or runs_named(cluster_id, ""))[-5:]) or "none"
-    raise UsageError(f"{what} {name!r}.", next=f"There are: {known}.")
-
-
-def with_throttles(cluster_id: str) -> tuple[Known, ...]:
-    """Return the runs that may have throttles in a cluster, and whether their processes live.
-
-    Journals that cannot be read are left out: `unreadable` names them.
-    """
-    found = []
-    for path in _journals(cluster_id):
-        with suppress(JournalError):
-            look = read_journal(cluster_id, path.name.removesuffix(SUFFIX))
-            if not look.view.state.ended or look.view.leftovers:
-                found.append(Known(look.history, living=not look.view.state.ended))
-    return tuple(found)
+# -- asking it for something ---------------------------------------------------------------------
 
 
 def request(cluster_id: str, run: str, kind: str) -> None:
@@ -238,10 +166,6 @@ def request(cluster_id: str, run: str, kind: str) -> None:
 
 def _ask(journal: Journal, kind: str) -> None:
     journal.ask(datetime.now(UTC), kind, {"who": _who(), "host": socket.gethostname()})
-
-
-def _journals(cluster_id: str) -> list[Path]:
-    return sorted(paths.runs_dir(cluster_id).glob(f"*{SUFFIX}"))
 
 
 def _now(address: Address) -> datetime:

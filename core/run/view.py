@@ -1,6 +1,6 @@
 """What a run looks like from outside: the values that screens and commands show.
 
-`read_run` folds a journal into a RunView; it never asks the cluster and changes nothing.
+`progress` folds a journal into a RunView; it never asks the cluster and changes nothing.
 """
 
 from __future__ import annotations

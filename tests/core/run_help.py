@@ -25,10 +25,11 @@ from core.errors import UnreachableError
 from core.plan.plan import Move, Plan
 from core.run.history import Outcome
 from core.run.journal import Journal
-from core.run.progress import RunView, run_view
+from core.run.progress import run_view
 from core.run.runner import Runner
 from core.run.service import RunOptions, create_journal
 from core.run.steps import Step
+from core.run.view import RunView
 
 MB = 1_000_000
 THROTTLES = (LEADER_LIST, FOLLOWER_LIST, LEADER_RATE, FOLLOWER_RATE)

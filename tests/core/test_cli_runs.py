@@ -26,7 +26,8 @@ from core.load.simulated import start_simulator
 from core.plan.plan import Plan
 from core.plan.reassignment import dump
 from core.run.journal import Kind
-from core.run.service import RunOptions, create_journal, newest_run
+from core.run.runs import newest_run
+from core.run.service import RunOptions, create_journal
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 SPEED = 30.0

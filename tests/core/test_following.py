@@ -19,8 +19,9 @@ from core.process import Process
 from core.run import service
 from core.run.events import follow
 from core.run.journal import Journal, Kind
-from core.run.progress import RunState, read_run
+from core.run.runs import read_run
 from core.run.service import RunOptions, create_journal
+from core.run.view import RunState
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 CLUSTER = "cluster"

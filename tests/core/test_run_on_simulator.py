@@ -23,12 +23,12 @@ from core.errors import AccessDeniedError
 from core.plan.plan import Plan, current_target
 from core.run.history import History, Outcome, Phase
 from core.run.journal import Kind
-from core.run.progress import Leftovers, MoveState, RunState
 from core.run.report import left_in_cluster, report
 from core.run.runner import Runner
-from core.run.service import with_throttles
+from core.run.runs import with_throttles
 from core.run.steps import NoteEnded, Poll, Preflight, Submit
 from core.run.throttles import Whose, find_throttles
+from core.run.view import Leftovers, MoveState, RunState
 from core.units import UNLIMITED
 
 TWO = {"t": [(1, 2), (2, 1)], "u": [(1, 2, 3)]}

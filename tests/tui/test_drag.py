@@ -26,8 +26,8 @@ from textual.pilot import Pilot
 from core.cluster.document import DocumentGroup
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
-from core.run.progress import RunState
-from tui.feed import GroupsSeen, RunSeen
+from core.run.view import RunState
+from tui.feed_events import GroupsSeen, RunSeen
 from tui.screens.map_hands import MapCanvas
 
 GB = 10**9

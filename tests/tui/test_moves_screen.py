@@ -23,7 +23,7 @@ from pictures import (
 )
 
 from core.errors import UsageError
-from core.run.progress import Leftovers, MoveState, RunState, RunSummary
+from core.run.view import Leftovers, MoveState, RunState, RunSummary
 from core.units import UNLIMITED
 from tui.screens import moves as moves_module
 from tui.screens.moves import cancel_dialog

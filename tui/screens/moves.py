@@ -10,8 +10,9 @@ from textual.widget import Widget
 
 from core.cluster.state import TopicPartition
 from core.errors import TrimtabError
-from core.run.progress import RunSummary, RunView, read_run
-from core.run.service import list_runs, request
+from core.run.runs import list_runs, read_run
+from core.run.service import request
+from core.run.view import RunSummary, RunView
 from core.units import format_bytes
 from tui.actions import MOVES, bindings_of
 from tui.screens.ask import ConfirmDialog

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC
 
 from core.cluster.state import TopicPartition
-from core.run.progress import MoveState, RunState, RunView
+from core.run.view import MoveState, RunState, RunView
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.widgets.bars import line_bar
 from tui.widgets.lines import (

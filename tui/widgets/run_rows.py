@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from core.cluster.state import TopicPartition
-from core.run.progress import BrokerProgress, Level, MoveProgress, MoveState, RunEvent
+from core.run.view import BrokerProgress, Level, MoveProgress, MoveState, RunEvent
 from core.units import UNLIMITED, format_bytes, format_duration, format_rate
 from tui.widgets.bars import bar
 from tui.widgets.lines import (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from core.run.progress import RunSummary
+from core.run.view import RunSummary
 from core.units import format_duration, format_rate
 from tui.widgets.foreign import ForeignMove, foreign_lines
 from tui.widgets.lines import (

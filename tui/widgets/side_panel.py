@@ -29,7 +29,7 @@ from tui.widgets.topic_rows import Brush
 if TYPE_CHECKING:
     from core.cluster.document import DocumentGroup
     from core.plan.estimate import Estimate
-    from core.run.progress import RunView
+    from core.run.view import RunView
 
 PLAN_LINES = 6
 CELL_LINES = 12

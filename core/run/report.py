@@ -5,6 +5,7 @@ from __future__ import annotations
 from core.cluster.client import ClusterClient, Fault, Resource
 from core.plan.throttle_lists import entries
 from core.run import throttle
+from core.run.faults import is_missing
 from core.run.throttle import Side
 from core.run.view import Leftovers, MoveState, RunView
 from core.units import format_bytes, format_duration, format_rate, format_time
@@ -84,7 +85,7 @@ def left_in_cluster(client: ClusterClient, left: Leftovers) -> Leftovers:
     def pairs(topic: str, side: str, ours: tuple[str, ...]) -> tuple[str, ...]:
         answer = found.get(Resource.topic(topic), {})
         if isinstance(answer, Fault):
-            return () if answer.name == "UNKNOWN_TOPIC_OR_PARTITION" else ours
+            return () if is_missing(answer) else ours
         there = entries(throttle.own_list(answer, Side(side)))
         return tuple(pair for pair in ours if pair in there)
 

@@ -17,6 +17,7 @@ from core.cluster.client import (
 )
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.plan.throttle_lists import ALL, entries, joined
+from core.run.faults import is_missing
 from core.run.history import History
 from core.run.throttle import LISTS, NO_LIMIT, RATES, Side, own_list
 from core.units import format_rate
@@ -97,7 +98,7 @@ def find_throttles(client: ClusterClient, state: ClusterState, runs: Iterable[Kn
             answer = answers[resource]
             if not isinstance(answer, Fault):
                 found += explained(resource, answer, flying, runs)
-            elif answer.name != "UNKNOWN_TOPIC_OR_PARTITION":  # deleted meanwhile
+            elif not is_missing(answer):  # deleted meanwhile
                 unread[resource] = answer
     return Throttles(tuple(found), unread)
 

@@ -1,0 +1,34 @@
+"""A run's journal and the history that is its fold, kept together: first written, then known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.clock import Clock
+from core.run.history import History
+from core.run.journal import Journal, Kind
+
+
+class Chronicle:
+    """The one writer of a journal's records; `history` is what all of them come to."""
+
+    def __init__(self, journal: Journal, clock: Clock) -> None:
+        self.journal, self._clock = journal, clock
+        self.history = History.fold(journal.records())
+
+    def write(self, what: Kind, /, **payload: Any) -> None:
+        """Write a record, on disk as this returns, and fold it in."""
+        self.history.apply(self.journal.write(self._clock.now(), what, payload))
+
+    def note_waiting(self, why: str) -> None:
+        """Write for what the run waits, "" for nothing, unless the last such record says so."""
+        if why != self.history.waiting:
+            self.write(Kind.WAITING, why=why)
+
+    def take_requests(self) -> None:
+        """Write down what has been asked of the run since it last looked."""
+        for request in self.journal.requests(self.history.requests_seen):
+            self.write(Kind.REQUEST, seq=request.seq, kind=request.kind, **request.payload)
+
+    def sample(self, payload: dict[str, Any]) -> None:
+        self.journal.sample(self._clock.now(), payload)

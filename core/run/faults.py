@@ -1,0 +1,22 @@
+"""What a run takes Kafka's errors for: a topic that is gone, or something that passes by itself."""
+
+from __future__ import annotations
+
+from core.cluster.client import Fault
+
+_PASSING = frozenset(
+    (
+        *("NOT_CONTROLLER", "REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NETWORK_EXCEPTION"),
+        *("_TIMED_OUT", "_TRANSPORT", "THROTTLING_QUOTA_EXCEEDED", "UNKNOWN_SERVER_ERROR"),
+    )
+)
+
+
+def is_missing(answer: object) -> bool:
+    """Return whether an answer says that the topic or partition asked for does not exist."""
+    return isinstance(answer, Fault) and answer.name == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+def passes(fault: Fault) -> bool:
+    """Return whether the same request is worth making again."""
+    return fault.name in _PASSING

@@ -1,0 +1,198 @@
+"""Throttles set and put back in the cluster: each intent journalled, each change read back.
+
+What is to be set, and what puts it back exactly, is `core.run.throttle`'s to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import Any
+
+from core.clock import Clock
+from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
+from core.errors import AccessDeniedError
+from core.run import throttle
+from core.run.chronicle import Chronicle
+from core.run.faults import is_missing
+from core.run.history import BatchThrottle, History, Phase
+from core.run.journal import Kind
+from core.run.steps import Observed
+
+READ_BACK_SECONDS = 10.0
+AGAIN_SECONDS = 5.0
+"""How long what could not be put back is left alone."""
+
+
+class Throttling:
+    """The throttles of one run."""
+
+    def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
+        self._client, self._clock, self._chronicle = client, clock, chronicle
+
+    @property
+    def _history(self) -> History:
+        return self._chronicle.history
+
+    def set_up(self, batch: int, observed: Observed | None) -> None:
+        """Intend a batch's throttles, or set them; a cluster that says no fails the batch."""
+        try:
+            if observed is not None:
+                self._intend(batch, observed)
+            else:
+                self._set_throttles(batch)
+        except AccessDeniedError as error:
+            self._chronicle.write(Kind.THROTTLE_FAILED, batch=batch, why=error.title.rstrip("."))
+
+    def _intend(self, batch: int, observed: Observed) -> None:
+        moves = [m.move for m in self._queued_of(batch)]
+        topics, brokers = throttle.resources(moves, observed.alive)
+        found = self._configs(topics, throttle.LISTS)
+        found |= self._configs([Resource.broker(b) for b in sorted(brokers)], throttle.RATES)
+        faults = {r: a for r, a in found.items() if isinstance(a, Fault) and not is_missing(a)}
+        if faults:
+            self._chronicle.write(
+                Kind.THROTTLE_FAILED, batch=batch, why=_first_fault("reading", faults)
+            )
+            return
+        lists = throttle.intend_lists(moves, found, self._history.lists)
+        rates = throttle.intend_rates(
+            moves,
+            self._history.rate_bytes_per_s,
+            found,
+            self._history.rates,
+            override=self._history.override_rates,
+        )
+        self._chronicle.write(
+            Kind.THROTTLE_INTENT,
+            batch=batch,
+            lists=[i.to_json() for i in lists],
+            rates=[r.to_json() for r in rates],
+            foreign=[list(tp) for tp in observed.reassignments],
+        )
+
+    def _set_throttles(self, batch: int) -> None:
+        why = self._refused_throttles(batch)
+        if not why:
+            self._chronicle.write(Kind.THROTTLE_SET, batch=batch)
+            return
+        self._take_back_unseen(batch)
+        self._chronicle.write(Kind.THROTTLE_FAILED, batch=batch, why=why)
+
+    def _refused_throttles(self, batch: int) -> str:
+        """Set a batch's throttles and read them back; return why they are not in force, or ""."""
+        intent = self._history.throttles[batch]
+        for changes in (throttle.list_changes(intent.lists), throttle.rate_changes(intent.rates)):
+            faults = self._alter(changes)
+            if faults:
+                return _first_fault("setting", faults)
+        deadline = self._clock.monotonic() + READ_BACK_SECONDS
+        while True:
+            off = throttle.not_in_force(intent.lists, intent.rates, self._found(intent))
+            if not off:
+                return ""
+            if self._clock.monotonic() >= deadline:
+                return f"throttles were set but do not read back: {', '.join(off)}"
+            self._clock.sleep(0.05)
+
+    def _take_back_unseen(self, batch: int) -> None:
+        """Undo a batch's throttles though they do not show: a broker that lags shows them later.
+
+        What is refused here was refused before; what shows is given back step by step.
+        """
+        intent = self._history.throttles[batch]
+        found = self._found(intent)
+        changes: list[ConfigChange] = []
+        for i in intent.lists:
+            ours = self._history.lists[i.topic, i.side]
+            changes += throttle.remove_changes(ours, ours.pairs, found, unseen=True)
+        for r in intent.rates:
+            changes += throttle.restore_changes(r, found, unseen=True)
+        with suppress(AccessDeniedError):
+            self._alter(changes)
+
+    def _found(self, intent: BatchThrottle) -> dict[Resource, Any]:
+        """Return the configs that a batch's throttles are in, as they are now."""
+        topics = [Resource.topic(t) for t in sorted({i.topic for i in intent.lists})]
+        brokers = [Resource.broker(b) for b in sorted({r.broker for r in intent.rates})]
+        return self._configs(topics, throttle.LISTS) | self._configs(brokers, throttle.RATES)
+
+    def remove_pairs(self, lists: tuple[tuple[str, throttle.Side, tuple[str, ...]], ...]) -> None:
+        topics = [Resource.topic(t) for t in sorted({topic for topic, _, _ in lists})]
+        found = self._configs(topics, throttle.LISTS)
+        payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
+        self._chronicle.write(Kind.PAIRS_REMOVING, lists=payload)
+        changes: list[ConfigChange] = []
+        for topic, side, pairs in lists:
+            changes += throttle.remove_changes(self._history.lists[topic, side], pairs, found)
+        failed = self._put_back(changes, throttle.LISTS, found)
+        done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
+        if done:
+            self._chronicle.write(Kind.PAIRS_REMOVED, lists=done)
+        self._wait_for(failed)
+
+    def restore_rates(self, rates: tuple[tuple[int, throttle.Side], ...]) -> None:
+        brokers = [Resource.broker(b) for b in sorted({broker for broker, _ in rates})]
+        found = self._configs(brokers, throttle.RATES)
+        intents = [self._history.rates[key] for key in rates]
+        self._chronicle.write(Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates])
+        changes = {i: throttle.restore_changes(i, found) for i in intents}
+        flat = [change for of_one in changes.values() for change in of_one]
+        failed = self._put_back(flat, throttle.RATES, found)
+        done = [
+            {
+                "broker": i.broker,
+                "side": i.side.value,
+                "how": throttle.how_restored(i, changes[i]),
+                "prior": i.prior if i.dynamic else None,
+            }
+            for i in intents
+            if Resource.broker(i.broker) not in failed
+        ]
+        if done:
+            self._chronicle.write(Kind.RATE_RESTORED, rates=done)
+        self._wait_for(failed)
+
+    def _put_back(
+        self, changes: list[ConfigChange], names: Collection[str], found: Mapping[Resource, Any]
+    ) -> dict[Resource, str]:
+        """Apply `changes` and read them back; return in words why a resource is not as found.
+
+        One of `found` that could not be read, though it may well be there, is among them.
+        """
+        faults = {r: a for r, a in found.items() if isinstance(a, Fault)} | self._alter(changes)
+        failed = {r: str(fault) for r, fault in faults.items() if not is_missing(fault)}
+        left = [change for change in changes if change.resource not in failed]
+        deadline = self._clock.monotonic() + READ_BACK_SECONDS
+        while left:
+            touched = sorted({change.resource for change in left}, key=lambda r: r.name)
+            left = list(throttle.still_there(left, self._configs(touched, names)))
+            if not left or self._clock.monotonic() >= deadline:
+                break
+            self._clock.sleep(0.05)
+        return failed | {change.resource: "it does not show yet" for change in left}
+
+    def _wait_for(self, failed: Mapping[Resource, str]) -> None:
+        """Say what could not be given back, and leave it alone a while: it is asked again."""
+        if failed:
+            (kind, name), why = next(iter(failed.items()))
+            self._chronicle.note_waiting(
+                f"the throttle of {kind.value} {name} cannot be put back: {why}"
+            )
+            self._clock.sleep(AGAIN_SECONDS)
+
+    def _queued_of(self, batch: int) -> list[Any]:
+        moves = (self._history.moves[i] for i in self._history.batch(batch))
+        return [m for m in moves if m.phase is Phase.QUEUED]
+
+    def _configs(self, resources: list[Resource], names: Collection[str]) -> dict[Resource, Any]:
+        return dict(self._client.configs(resources, names)) if resources else {}
+
+    def _alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
+        answers = self._client.alter_configs(changes) if changes else {}
+        return {r: fault for r, fault in answers.items() if fault is not None}
+
+
+def _first_fault(doing: str, faults: Mapping[Resource, Fault]) -> str:
+    resource, fault = next(iter(faults.items()))
+    return f"{doing} the throttle of {resource.kind.value} {resource.name} failed: {fault}"

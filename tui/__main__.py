@@ -32,7 +32,7 @@ def open_dashboard(context: Context) -> None:
 
     feed = Feed(context.target, start_load=not context.no_load)
     feed.start()
-    from tui.app import run_dashboard
+    from tui.dashboard import run_dashboard
 
     run_dashboard(context, feed)
 

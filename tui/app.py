@@ -17,11 +17,12 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 
-from core.errors import TrimtabError, UsageError
+from core.errors import TrimtabError
 from tui import terminal
-from tui.actions import ACTIONS, GLOBAL, MAP, SCREENS, Action, actions_of, bindings_of
-from tui.feed import ClusterLost, Connected, Feed, GroupsSeen, PictureSeen, RunSeen, Trouble
-from tui.feed import Event as FeedEvent
+from tui.actions import GLOBAL, MAP, SCREENS, Action, actions_of, bindings_of
+from tui.feed import Feed
+from tui.feed_events import ClusterLost, Connected, GroupsSeen, PictureSeen, RunSeen, Trouble
+from tui.feed_events import Event as FeedEvent
 from tui.screens.base import DashboardScreen
 from tui.screens.commands import CommandScreen
 from tui.screens.help import HelpScreen
@@ -30,7 +31,7 @@ from tui.theming import ASCII, UNICODE, Glyphs, Palette, choose_palette, load_pa
 from tui.widgets.header import HeaderLine
 
 if TYPE_CHECKING:
-    from core.cli.context import Context
+    pass
 
 SCREEN_CLASSES = {
     "map": ("tui.screens.map", "MapScreen"),
@@ -319,52 +320,6 @@ class TrimtabApp(App[int]):
             detail=log_bug(),
         )
         self._close_messages_no_wait()
-
-
-def make_session(context: Context) -> Session:
-    """Return the session of an invocation, before anything was read."""
-    target = context.target
-    name = target.name or (target.from_file.stem if target.from_file else None)
-    writable = context.write and not target.read_only and target.address is not None
-    because = "start with --write"
-    if target.read_only:
-        because = "config.toml says read_only"
-    elif target.address is None:
-        because = "this is a saved document"
-    return Session(
-        cluster_name=name or (target.address.bootstrap if target.address else ""),
-        writable=writable,
-        read_only_because=because,
-        address=target.address,
-        snapshots=target.snapshots,
-        load_wanted=not context.no_load,
-    )
-
-
-def run_dashboard(context: Context, feed: Feed) -> None:
-    """Run the dashboard on this terminal; raises what ended it before it showed anything."""
-    from core.settings import load_settings
-
-    settings = load_settings()
-    known = {action.binding_id for action in ACTIONS}
-    if unknown := sorted(settings.keys.keys() - known):
-        raise UsageError(
-            f"config.toml has a key for {unknown[0]!r}, which is no action.",
-            next=f"There are: {', '.join(sorted(known))}.",
-        )
-    terminal.mend_driver()
-    app = TrimtabApp(
-        make_session(context),
-        feed=feed,
-        theme=context.theme or settings.theme,
-        ascii_only=context.ascii_only,
-        user_keys=settings.keys,
-        few_colors=terminal.few_colors(),
-        mouse=context.mouse,
-    )
-    app.run(mouse=context.mouse)
-    if app.failure is not None:
-        raise app.failure
 
 
 assert set(SCREEN_CLASSES) == set(SCREENS)

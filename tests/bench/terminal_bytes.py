@@ -65,7 +65,7 @@ def child() -> None:
     from core.cluster.simulation.demo import demo_spec
     from core.load.snapshot import Load, Source
     from tui.app import TrimtabApp
-    from tui.feed import Deliver, Event, PictureSeen
+    from tui.feed_events import Deliver, Event, PictureSeen
     from tui.session import Freshness, Session
 
     cluster = SimulatedCluster(demo_spec(seed=7), 7)

@@ -17,7 +17,7 @@ from core.cluster.simulation.demo import demo_spec
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load, Source
 from tui.app import Seen, TrimtabApp
-from tui.feed import Event, PictureSeen
+from tui.feed_events import Event, PictureSeen
 from tui.screens.map import MapScreen
 from tui.screens.map_hands import MapCanvas
 from tui.screenshots import rested

@@ -28,7 +28,7 @@ from maps import (
 from core.errors import UnreachableError
 from core.load.heat import Metric
 from core.load.snapshot import Load
-from tui.feed import ClusterLost
+from tui.feed_events import ClusterLost
 from tui.map_view import Zoom, matches
 from tui.screens.map_hands import MapCanvas
 from tui.session import Freshness

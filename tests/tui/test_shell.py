@@ -16,13 +16,15 @@ from rich.style import Style
 from core.cli.context import Target
 from core.cluster.connect import Address
 from core.errors import ExitCode, UnreachableError, UsageError
+from core.load.relaid import relaid
 from core.load.scale import scale_of
 from core.load.snapshot import Load
 from core.plan.plan import Plan
 from tests.bench.terminal_bytes import BUDGETS, measure
 from tui import terminal
 from tui.app import Seen, TrimtabApp
-from tui.feed import ClusterLost, Event, Feed, PictureSeen, Trouble, relaid
+from tui.feed import Feed
+from tui.feed_events import ClusterLost, Event, PictureSeen, Trouble
 from tui.session import Freshness, PlanHistory, Session, age_words, seconds_to_next_age
 from tui.theming import choose_palette, load_palettes, parse_palette
 from tui.widgets.canvas import Row
@@ -285,7 +287,7 @@ from tui.session import Session
 sys.path.insert(0, "tests")
 from clusters import cluster, load_of
 from tui.app import Seen
-from tui.feed import PictureSeen
+from tui.feed_events import PictureSeen
 state = cluster({"t-0": [1, 2]})
 async def main():
     app = TrimtabApp(Session("x"))

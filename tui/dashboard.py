@@ -1,0 +1,61 @@
+"""Opens the dashboard on this terminal: from an invocation and its settings to the running app."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.errors import UsageError
+from tui import terminal
+from tui.actions import ACTIONS
+from tui.app import TrimtabApp
+from tui.feed import Feed
+from tui.session import Session
+
+if TYPE_CHECKING:
+    from core.cli.context import Context
+
+
+def make_session(context: Context) -> Session:
+    """Return the session of an invocation, before anything was read."""
+    target = context.target
+    name = target.name or (target.from_file.stem if target.from_file else None)
+    writable = context.write and not target.read_only and target.address is not None
+    because = "start with --write"
+    if target.read_only:
+        because = "config.toml says read_only"
+    elif target.address is None:
+        because = "this is a saved document"
+    return Session(
+        cluster_name=name or (target.address.bootstrap if target.address else ""),
+        writable=writable,
+        read_only_because=because,
+        address=target.address,
+        snapshots=target.snapshots,
+        load_wanted=not context.no_load,
+    )
+
+
+def run_dashboard(context: Context, feed: Feed) -> None:
+    """Run the dashboard on this terminal; raises what ended it before it showed anything."""
+    from core.settings import load_settings
+
+    settings = load_settings()
+    known = {action.binding_id for action in ACTIONS}
+    if unknown := sorted(settings.keys.keys() - known):
+        raise UsageError(
+            f"config.toml has a key for {unknown[0]!r}, which is no action.",
+            next=f"There are: {', '.join(sorted(known))}.",
+        )
+    terminal.mend_driver()
+    app = TrimtabApp(
+        make_session(context),
+        feed=feed,
+        theme=context.theme or settings.theme,
+        ascii_only=context.ascii_only,
+        user_keys=settings.keys,
+        few_colors=terminal.few_colors(),
+        mouse=context.mouse,
+    )
+    app.run(mouse=context.mouse)
+    if app.failure is not None:
+        raise app.failure

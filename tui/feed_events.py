@@ -1,0 +1,68 @@
+"""What the feed tells the dashboard: immutable events, whichever thread saw them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from core.errors import TrimtabError
+from core.load.snapshot import Load
+from tui.session import Freshness
+
+if TYPE_CHECKING:
+    from core.cluster.connect import Connection
+    from core.cluster.document import DocumentGroup
+    from core.cluster.state import ClusterState
+    from core.load.snapshot import LoadSnapshot
+    from core.run.view import RunView
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The cluster was opened."""
+
+    connection: Connection
+
+
+@dataclass(frozen=True, slots=True)
+class PictureSeen:
+    """A state and the load laid upon it; both or either are new."""
+
+    state: ClusterState
+    load: Load
+    snapshot: LoadSnapshot | None
+    metadata_age: Freshness | None
+    load_age: Freshness | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLost:
+    """The cluster could not be read; the threads go on trying."""
+
+    error: TrimtabError
+
+
+@dataclass(frozen=True, slots=True)
+class RunSeen:
+    """The newest run of this cluster, or None when there is none."""
+
+    run: RunView | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsSeen:
+    """The consumer groups of this cluster, with their lags."""
+
+    groups: tuple[DocumentGroup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something beside the cluster went wrong: said once, calmly."""
+
+    error: TrimtabError
+
+
+Event: TypeAlias = Connected | PictureSeen | ClusterLost | RunSeen | GroupsSeen | Trouble
+Deliver: TypeAlias = Callable[[Event], None]

@@ -1,0 +1,52 @@
+"""What the feed follows beside the cluster's picture: its newest run, its consumer groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Event as Flag
+from typing import TYPE_CHECKING
+
+from core.errors import AccessDeniedError, UnreachableError
+from tui.feed_events import Deliver, GroupsSeen, RunSeen
+
+if TYPE_CHECKING:
+    from core.cluster.connect import Connection
+    from core.cluster.state import ClusterState
+    from core.run.view import RunView
+
+RUN_POLL_SECONDS = 1.0
+GROUPS_POLL_SECONDS = 30.0
+
+
+def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped: Flag) -> None:
+    """Follow the newest run of this cluster, whoever started it, until `stopped`."""
+    from core.run.runs import list_runs, read_run
+
+    last: RunView | None = None
+    while not stopped.is_set():
+        now = state()
+        if now is not None:
+            runs = list_runs(now.cluster_id)
+            if runs:
+                newest = max(runs, key=lambda run: run.started_at)
+                view = read_run(now.cluster_id, newest.run)
+                if view != last:
+                    last = view
+                    send(RunSeen(view))
+        stopped.wait(RUN_POLL_SECONDS)
+
+
+def watch_groups(
+    connection: Callable[[], Connection | None], send: Deliver, running: Flag, stopped: Flag
+) -> None:
+    """Follow consumer groups slowly; when they cannot be read they stay what they were."""
+    from core.cluster.document import read_groups
+
+    while not stopped.is_set():
+        running.wait()
+        now = connection()
+        with suppress(AccessDeniedError, UnreachableError):
+            if now is not None:
+                send(GroupsSeen(read_groups(now.client)))
+        stopped.wait(GROUPS_POLL_SECONDS)

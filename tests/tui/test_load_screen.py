@@ -28,7 +28,8 @@ from tui.screens.load import broker_choices, hottest_partitions
 from tui.screenshots import rested
 from tui.session import Freshness, Session
 from tui.widgets.lines import Lines, text_of, width_of
-from tui.widgets.load_page import LoadView, Metric, load_lines, snapshot_lines
+from tui.widgets.load_page import LoadView, Metric, load_lines
+from tui.widgets.load_panel import snapshot_lines
 from tui.widgets.page import Page
 
 START = at(9, 0)

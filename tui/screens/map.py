@@ -32,7 +32,8 @@ from tui.screens.map_ahead import Ahead, WorkedOut
 from tui.screens.map_hands import Hands, MapCanvas
 from tui.session import Session
 from tui.widgets.inspector import cell_lines, cell_title
-from tui.widgets.map_page import ORDER_WORDS, Places, Scene, columns_of, draw_map, layout_of
+from tui.widgets.map_page import Places, draw_map
+from tui.widgets.map_scene import ORDER_WORDS, Scene, columns_of, layout_of
 from tui.widgets.topic_rows import Brush, rack_names
 
 HALF_PAGE = 10

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from core.cluster.state import TopicPartition
-from core.load.snapshot import HORIZONS, LoadSnapshot, Source
+from core.load.snapshot import LoadSnapshot, Source
 from core.units import format_bytes, format_rate
 from tui.load_numbers import Numbers
 from tui.widgets.chart import Series, chart_lines, legend
@@ -34,6 +33,7 @@ from tui.widgets.lines import (
     window,
     wrapped,
 )
+from tui.widgets.load_panel import known_words, numbers_lines, snapshot_lines
 
 if TYPE_CHECKING:
     from core.load.windows import History
@@ -119,7 +119,7 @@ def load_lines(view: LoadView, width: int, height: int) -> Lines:
     )
     second: Lines = (
         rule("numbers", panel),
-        *_numbers(view, panel),
+        *numbers_lines(view.numbers, panel),
         BLANK,
         rule("snapshot", panel),
         *snapshot_lines(view.snapshot, view.age, panel),
@@ -131,7 +131,7 @@ def load_lines(view: LoadView, width: int, height: int) -> Lines:
 
 def _stacked(view: LoadView, width: int, height: int) -> Lines:
     assert view.snapshot is not None
-    numbers = _numbers(view, min(width, 60), brief=height < 30)
+    numbers = numbers_lines(view.numbers, min(width, 60), brief=height < 30)
     counts = snapshot_lines(view.snapshot, view.age, width)[: 1 if height < 30 else 6]
     listed = min(len(view.choices), 3 if height < 30 else 6)
     chart = max(height - 3 - len(numbers) - len(counts) - listed, 6)
@@ -235,7 +235,7 @@ def _choices(view: LoadView, width: int, height: int) -> Lines:
                 bright(left(choice.name, room)) if chosen else plain(left(choice.name, room)),
                 *_pair("in", choice.in_bytes_per_s),
                 *_pair("out", choice.out_bytes_per_s),
-                plain(right(_known(choice.size_bytes, format_bytes), 9)),
+                plain(right(known_words(choice.size_bytes, format_bytes), 9)),
                 dim(f"  {choice.note}"),
             ),
             width,
@@ -247,88 +247,7 @@ def _choices(view: LoadView, width: int, height: int) -> Lines:
 
 
 def _pair(name: str, rate: float) -> tuple[Span, Span]:
-    return plain(right(_known(rate, format_rate), 10)), dim(f" {name:<4}")
-
-
-def _numbers(view: LoadView, width: int, *, brief: bool = False) -> Lines:
-    """Return one line for each rate and statistic that is known, over the three horizons."""
-    numbers = view.numbers
-    if numbers is None:
-        return (fit((dim("  reading"),), width),)
-    cell = max((width - 15) // 3, 9)
-    head = (dim(" " * 15), *(dim(right(horizon, cell)) for horizon in HORIZONS))
-    lines = [fit(head, width)]
-    last = ""
-    for (rate, statistic), values in numbers.rates.items():
-        if all(math.isnan(value) for value in values) or (brief and statistic != "avg"):
-            continue
-        name = _NAMES[rate][0]
-        form = _count if rate == "messages_per_s" else format_rate
-        lines.append(
-            fit(
-                (
-                    plain(f"  {name if name != last else '':<9}"),
-                    dim(f"{statistic:<4}"),
-                    *(
-                        (bright if statistic == "avg" else plain)(right(_known(v, form), cell))
-                        for v in values
-                    ),
-                ),
-                width,
-            )
-        )
-        last = name
-    size = _known(numbers.size_bytes, format_bytes)
-    growth = _known(numbers.growth_bytes_per_s, format_rate)
-    lines.append(fit((plain("  size     "), bright(size), dim("   grows "), plain(growth)), width))
-    if numbers.quality:
-        tone = Tone.FINE if numbers.quality.startswith("full") else Tone.LOOK
-        lines.append(fit((plain("  quality  "), Span(numbers.quality, tone)), width))
-    return tuple(lines)
-
-
-def snapshot_lines(snapshot: LoadSnapshot, age: str, width: int) -> Lines:
-    """Return who published it, how old it is, and what became of the samples."""
-    counts = snapshot.counts
-    quarantined = sum(counts.quarantined.values())
-    source = {
-        Source.SPARK: "Spark",
-        Source.SIMULATED: "simulated",
-        Source.LIVE: "the collector's last interval",
-        Source.DOCUMENT: "a saved document",
-    }[snapshot.source]
-    lines: list[Line] = [
-        (dim("  from     "), plain(source), dim(f", {age}" if age else "")),
-    ]
-    if counts.read:
-        lines.append(
-            (
-                dim("  samples  "),
-                plain(f"{counts.read:,} read, {counts.accepted:,} accepted"),
-                dim(f", {counts.duplicate:,} duplicate, {counts.late:,} late")
-                if width >= 76
-                else plain(""),
-            )
-        )
-        if width < 76:
-            words = f"{counts.duplicate:,} duplicate, {counts.late:,} late"
-            lines.append((dim(f"           {words}"),))
-    if quarantined:
-        lines.append(
-            (dim("  set aside "), Span(f"{quarantined:,} in quarantine", Tone.LOOK, bold=True))
-        )
-        worst = sorted(counts.quarantined.items(), key=lambda item: -item[1])[:3]
-        lines += [(dim(f"           {count:,} {why}"),) for why, count in worst]
-    lines.append((dim(f"  named    {snapshot.snapshot_id}"),))
-    return tuple(fit(line, width) for line in lines)
-
-
-def _count(value: float) -> str:
-    return format_bytes(value, unit="/s")
-
-
-def _known(value: float, form: Callable[[float], str]) -> str:
-    return "–" if math.isnan(value) else form(value)
+    return plain(right(known_words(rate, format_rate), 10)), dim(f" {name:<4}")
 
 
 def choice_named(choices: Sequence[Choice], of: int | TopicPartition) -> int:

@@ -9,26 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.load.heat import Metric, Order
-from core.load.verdicts import Verdict
-from core.plan.findings import Severity
+from core.load.heat import Metric
 from core.plan.plan import Plan
-from core.units import format_duration, format_rate
-from tui.carry import Carry
-from tui.map_view import Model, Zoom
+from tui.map_view import Model
 from tui.widgets.canvas import Row
-from tui.widgets.columns import Columns, partition_columns, topic_columns
-from tui.widgets.inspector import (
-    Sentence,
-    Word,
-    cell_lines,
-    cell_title,
-    partition_lines,
-    replica_details,
-    suggestion_line,
-)
+from tui.widgets.columns import Columns
+from tui.widgets.map_panel import draw_panel
+from tui.widgets.map_scene import WIDE_SIDE, Scene
 from tui.widgets.partition_rows import draw_partition, value_scale
-from tui.widgets.preview import Preview, change_words, changes, plan_words, touched
 from tui.widgets.side_panel import draw_side
 from tui.widgets.topic_rows import (
     Brush,
@@ -41,107 +29,9 @@ from tui.widgets.totals import draw_rule, draw_totals, now_and_after, totals_lin
 from tui.widgets.verdict_strip import Placed, draw_verdicts
 
 if TYPE_CHECKING:
-    from core.cluster.document import DocumentGroup
-    from core.plan.estimate import Estimate
-    from core.plan.suggest import Suggestion
-    from core.run.view import RunView
+    pass
 
-SIDE = 32
-WIDE_SIDE = 46
-WIDEST_SIDE = 58
-ROOMY = 32
-"""Lines from which there is air between the groups."""
-COMPACT = 22
-LEAST_TOTALS = 14
 LEAST_WIDTH, LEAST_HEIGHT = 32, 4
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Which blocks of the map are shown, and how many lines each has. All but `rows` are fixed."""
-
-    width: int
-    height: int
-    side: int
-    racks: bool
-    rows: int
-    totals: int
-    panel: int
-    legend: bool
-    roomy: bool
-
-    @property
-    def main(self) -> int:
-        """Return the width of the map itself."""
-        return self.width - self.side
-
-    @property
-    def rows_at(self) -> int:
-        return 3 if self.racks else 2
-
-
-def layout_of(width: int, height: int, zoom: Zoom, *, racks: bool) -> Layout:
-    """Return what fits: below 80×24 the panel goes first, then the totals; a row always stays.
-
-    Beside partitions the panel stands always, so that columns stay where they are when a replica
-    is picked up; beside topics on a wide screen, which has the room for plan and run.
-    """
-    side = 0
-    if width >= 170:
-        side = WIDEST_SIDE if width >= 190 else WIDE_SIDE
-    elif width >= 120 and zoom is not Zoom.TOPICS:
-        side = SIDE
-    roomy = height >= ROOMY
-    racks = racks and roomy
-    head = 3 if racks else 2
-    totals = 4 if roomy else 3 if height >= LEAST_TOTALS else 0
-    if zoom is not Zoom.TOPICS and totals:
-        totals = 2
-    panel = 0
-    if height >= COMPACT:
-        panel = 3 if roomy else 2
-        if zoom is Zoom.PARTITION:
-            panel += 3
-    legend = roomy
-    fixed = head + totals + panel
-    if totals:
-        fixed += 2 if roomy else 1
-    if panel:
-        fixed += 2 if roomy else 1
-    if legend:
-        fixed += 3
-    return Layout(
-        width=width,
-        height=height,
-        side=side,
-        racks=racks,
-        rows=max(1, height - fixed),
-        totals=totals,
-        panel=panel,
-        legend=legend,
-        roomy=roomy,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Scene:
-    """Everything that the map is drawn from."""
-
-    model: Model
-    layout: Layout
-    columns: Columns
-    top: int
-    """The first row in sight."""
-    verdicts: tuple[Verdict, ...]
-    selected_verdict: str | None
-    suggestion: Suggestion | None
-    suggestion_estimate: Estimate | None
-    preview: Preview
-    carry: Carry | None
-    stale: bool
-    editing_filter: str | None
-    groups: tuple[DocumentGroup, ...] = ()
-    run: RunView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,17 +41,6 @@ class Places:
     verdicts: tuple[Placed, ...] = ()
     rows_at: int = 0
     rows: int = 0
-
-
-def columns_of(model: Model, layout: Layout) -> Columns:
-    """Return the map's columns, with the cursor's broker in sight."""
-    count = len(model.state.brokers)
-    if model.partitions is not None:
-        columns = partition_columns(layout.main, count)
-    else:
-        longest = max((len(model.heat.topics[row]) for row in model.rows), default=0)
-        columns = topic_columns(layout.main, count, longest)
-    return columns.showing(model.column)
 
 
 def draw_map(scene: Scene, brush: Brush) -> tuple[list[Row], Places]:
@@ -178,7 +57,7 @@ def draw_map(scene: Scene, brush: Brush) -> tuple[list[Row], Places]:
     if layout.totals:
         y = _draw_totals(scene, main, brush, y + (1 if layout.roomy else 0))
     if layout.panel:
-        y = _draw_panel(scene, main, brush, y + (1 if layout.roomy else 0))
+        y = draw_panel(scene, main, brush, y + (1 if layout.roomy else 0))
     if layout.legend:
         _draw_legend(scene, main[layout.height - 2], brush)
     for row, part in zip(rows[1:], main[1:], strict=True):
@@ -325,83 +204,6 @@ def _draw_totals(scene: Scene, rows: Sequence[Row], brush: Brush, y: int) -> int
     return y + 1 + layout.totals
 
 
-def _draw_panel(scene: Scene, rows: Sequence[Row], brush: Brush, y: int) -> int:
-    layout = scene.layout
-    short = not layout.roomy
-    title, lines = panel_lines(scene, brush, short=short)
-    draw_rule(rows[y], title, brush, role="bright")
-    for n, sentence in enumerate(lines[: layout.panel], 1):
-        write_sentence(rows[y + n], 2, sentence, brush)
-    return y + 1 + layout.panel
-
-
-def panel_lines(scene: Scene, brush: Brush, *, short: bool) -> tuple[str, list[Sentence]]:
-    """Return the panel's title and lines: the carry where there is no side panel, else the cell."""
-    model, glyphs = scene.model, brush.glyphs
-    if scene.carry is not None and not scene.layout.side:
-        return _carry_lines(scene, brush)
-    if scene.model.partition_row is not None and not scene.layout.side:
-        row = scene.model.partition_row
-        lines = partition_lines(model, row, glyphs)
-        if model.view.detail:
-            lines = [lines[0], *replica_details(model, row)]
-    elif scene.model.partition_row is not None:
-        lines = replica_details(model, scene.model.partition_row)
-    else:
-        lines = cell_lines(model, glyphs, short=short)
-    tip = suggestion_line(scene.suggestion, scene.suggestion_estimate, glyphs, short=short)
-    if tip and not model.view.detail:
-        lines = [*lines[: scene.layout.panel - 1], tip]
-    return cell_title(model), lines
-
-
-def _carry_lines(scene: Scene, brush: Brush) -> tuple[str, list[Sentence]]:
-    """Return title and lines of a carry on a narrow screen: before → after, time, reasons."""
-    carry, model, preview = scene.carry, scene.model, scene.preview
-    assert carry is not None
-    tp, arrow = carry.primary, brush.glyphs.arrow
-    title = f"carrying {carry.words} {carry.sources[tp]} {arrow} {carry.target}"
-    if carry.to_lead:
-        title += ", to lead"
-    finding = carry.finding
-    # There is one line: what is merely unwise gives way to what would change.
-    if finding is not None and carry.moved and finding.severity >= Severity.UNSAFE:
-        refused = not carry.can_drop
-        mark = brush.glyphs.act if refused else brush.glyphs.look
-        why = f"{mark} {finding.sentence}"
-        first: Sentence = (Word(why, "act" if refused else "look", True),)
-    else:
-        words: list[Word] = []
-        brokers = touched(model.state, preview.effect, [carry.sources[tp], carry.target])
-        for change in changes(model, preview.effect, brokers)[:5]:
-            what, before, _, after = change_words(change, brush)
-            words += [
-                Word(what.text.strip() + " ", "dim"),
-                Word(before.text.strip(), before.role),
-                Word(arrow, "dim"),
-                Word(after.text.strip(), after.role, True),
-                Word("  "),
-            ]
-        first = tuple(words) or (Word("h and l carry it; enter drops it", "dim"),)
-    return title, [first, _plan_and_time(preview, model, brush)]
-
-
-def _plan_and_time(preview: Preview, model: Model, brush: Brush) -> Sentence:
-    words = [Word("plan  ", "dim"), Word(plan_words(model.state, preview.plan), "bright", True)]
-    for rate in (preview.rates or ())[-3:]:
-        when = "never" if rate.never else format_duration(rate.seconds)
-        words += [
-            Word(f"   {format_rate(rate.rate_bytes_per_s)} ", "dim"),
-            Word(when, "act" if rate.never else "text"),
-        ]
-    return tuple(words)
-
-
-def write_sentence(row: Row, x: int, sentence: Sentence, brush: Brush) -> None:
-    for word in sentence:
-        x = row.put(x, word.text, brush.style(word.role, bold=word.bold))
-
-
 def _draw_legend(scene: Scene, row: Row, brush: Brush) -> None:
     glyphs, dim = brush.glyphs, brush.style("dim")
     x = 2
@@ -433,11 +235,3 @@ def _draw_side(scene: Scene, rows: Sequence[Row], brush: Brush) -> None:
         row.put(at, brush.glyphs.upright, brush.style("faint"))
     run = scene.run if layout.side >= WIDE_SIDE else None
     draw_side(rows[1:-1], at + 2, scene.model, brush, scene.preview, scene.carry, scene.groups, run)
-
-
-ORDER_WORDS = {
-    Order.EXCESS: "excess",
-    Order.SKEW: "skew",
-    Order.TOTAL: "total",
-    Order.NAME: "name",
-}

@@ -11,7 +11,7 @@ import click
 from core.cli.context import Context, emit, json_option, say
 from core.cli.pipeline import cluster_id_option, cluster_of, describe_counts
 from core.cli.table import table
-from core.errors import UsageError
+from core.errors import DocumentError, UsageError
 from core.units import format_bytes, format_duration, format_rate, format_time
 
 if TYPE_CHECKING:
@@ -34,8 +34,14 @@ def ls(context: Context, cluster_id: str | None, as_json: bool) -> None:
     from core.load.manifest import read_manifest, snapshot_ids
 
     root, cluster_id = _place(context, cluster_id)
-    found = [read_manifest(root, cluster_id, name) for name in snapshot_ids(root, cluster_id)]
-    kept = [manifest for manifest in reversed(found) if manifest is not None]
+    kept: list[Manifest] = []
+    for name in reversed(snapshot_ids(root, cluster_id)):
+        try:
+            manifest = read_manifest(root, cluster_id, name)
+        except DocumentError as error:
+            say(f"{name} is left out: {error.title}")
+        else:
+            kept += [] if manifest is None else [manifest]
     if as_json:
         emit(
             [

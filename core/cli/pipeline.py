@@ -15,7 +15,6 @@ from core.errors import RefusedError, UsageError
 from core.units import format_duration, format_time, parse_duration
 
 if TYPE_CHECKING:
-    from core.load.manifest import Manifest
     from core.pipeline.job import Job, Published
 
 root_option = click.option(
@@ -103,9 +102,9 @@ def status_document(root: Path, cluster_id: str) -> dict[str, Any]:
     from dataclasses import asdict
     from datetime import UTC, datetime
 
-    from core.load import layout
     from core.load.background import holder, pipeline_trouble
     from core.load.manifest import read_manifest
+    from core.pipeline.ledger import waiting_segments
 
     manifest = read_manifest(root, cluster_id)
     held = {role: holder(root, cluster_id, role) for role in ("collector", "pipeline")}
@@ -119,15 +118,9 @@ def status_document(root: Path, cluster_id: str) -> dict[str, Any]:
         "snapshot_id": manifest.snapshot_id if manifest else None,
         "published_at": format_time(manifest.published_at) if manifest else None,
         "age_seconds": age,
-        "waiting_segments": _waiting(layout.spool(root, cluster_id), manifest),
+        "waiting_segments": waiting_segments(root, cluster_id),
         "counts": asdict(manifest.counts) if manifest else None,
     }
-
-
-def _waiting(spool: Path, manifest: Manifest | None) -> int:
-    """Return how many segments came after the newest snapshot was published."""
-    published = manifest.published_at.timestamp() if manifest else 0.0
-    return sum(path.stat().st_mtime > published for path in spool.rglob("*.parquet"))
 
 
 def describe_counts(counts: dict[str, Any]) -> str:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlparse
 
 from pyspark.errors import StreamingQueryException
 
@@ -156,8 +155,7 @@ class Job:
             if batch.key in self._tidied:
                 continue
             self._tidied.add(batch.key)
-            for file in batch.files:
-                path = Path(unquote(urlparse(file).path))
+            for path in batch.segments():
                 if path.exists():
                     spool.archive(self._root, self._cluster_id, path)
             self._publisher.drop_partial(batch.key)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlparse
 
 from core import files
 from core.load import layout
@@ -43,6 +44,11 @@ class Batch:
     windows: tuple[datetime, ...] = ()
     polls: tuple[Poll, ...] = ()
     files: tuple[str, ...] = ()
+    """The segments it read, as Spark names them."""
+
+    def segments(self) -> list[Path]:
+        """Return the segments it read, where they were when it did."""
+        return [Path(unquote(urlparse(file).path)) for file in self.files]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -151,3 +157,33 @@ class Ledger:
     def _write(self, batch: Batch) -> None:
         self._batches[batch.key] = batch
         files.write_text(self._path(batch.key), json.dumps(batch.to_json()) + "\n")
+
+
+def waiting_segments(root: Path, cluster_id: str) -> int:
+    """Return how many segments no complete batch has taken, whether the gate has seen them or not.
+
+    Only the batches noted since the oldest of them came can have taken any.
+    """
+    spooled = {
+        path.name: at
+        for path in layout.spool(root, cluster_id).glob("date=*/hour=*/*.parquet")
+        if (at := _written_at(path)) is not None
+    }
+    since = min(spooled.values(), default=0.0)
+    taken: set[str] = set()
+    for path in layout.batches(root, cluster_id).glob("*.json") if spooled else ():
+        if (_written_at(path) or 0.0) >= since:
+            batch = Batch.from_json(json.loads(path.read_text(encoding="utf-8")))
+            if batch.complete:
+                taken.update(segment.name for segment in batch.segments())
+    prefix = layout.cluster_folder(cluster_id)
+    landed = layout.incoming(root).glob(f"{prefix}-*.parquet")
+    return len(spooled.keys() - taken) + sum(1 for _ in landed)
+
+
+def _written_at(path: Path) -> float | None:
+    """Return when a file was written; None when it has just been taken away."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return None

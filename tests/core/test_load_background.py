@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from core.cluster.connect import Address
 from core.load import background, layout, published
 from core.load.readers import SILENT_SECONDS, Heartbeat, Readers, held_while_read, stop_signals
 from core.pipeline import service
+from core.pipeline.ledger import Batch, Ledger
 from core.process import Process
 
 HOLD = """
@@ -177,6 +179,24 @@ def test_the_snapshot_commands_list_and_show(
     assert "There is no snapshot nope" in err
 
 
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_one_damaged_manifest_is_named_and_the_others_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], as_json: list[str]
+) -> None:
+    for name in ("0001-1", "0001-2", "0001-3"):
+        published.write_snapshot(tmp_path, make_snapshot(name))
+    bad = layout.snapshots(tmp_path, "abc-DEF_1") / "0001-2" / "manifest.json"
+    bad.write_text('{"format": ')
+    code, out, err = command(capsys, "--snapshots", str(tmp_path), "snapshot", "ls", *as_json)
+    assert code == 0
+    assert "0001-3" in out
+    assert "0001-1" in out
+    assert "0001-2" not in out
+    assert "0001-2" in err
+    assert "is not JSON" in err
+    assert len(err.splitlines()) == 1
+
+
 def test_a_snapshot_of_a_higher_format_is_one_message_and_exit_code_two(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -202,6 +222,27 @@ def test_pipeline_status_tells_what_runs_and_what_was_published(
     assert document["pipeline_pid"] is None
     assert document["trouble"] == "Java is missing."
     assert document["counts"]["quarantined"] == {"negative": 2}
+
+
+def test_segments_that_wait_are_those_no_complete_batch_has_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster, at = "abc-DEF_1", datetime(2026, 3, 1, 12, tzinfo=UTC)
+    hour = layout.spool(tmp_path, cluster) / "date=2026-03-01" / "hour=12"
+    hour.mkdir(parents=True)
+    layout.incoming(tmp_path).mkdir()
+    for name in ("taken", "begun", "new"):
+        (hour / f"{name}.parquet").touch()
+    (layout.incoming(tmp_path) / f"cluster={cluster}-landed.parquet").touch()
+    (layout.incoming(tmp_path) / "cluster=other-landed.parquet").touch()
+    ledger = Ledger(tmp_path, cluster)
+    ledger.complete(Batch("q-1", at, complete=True, files=((hour / "taken.parquet").as_uri(),)))
+    ledger.complete(Batch("q-2", at, files=((hour / "begun.parquet").as_uri(),)))
+    # Published after they came: what a publish says of time says nothing of what it read.
+    published.write_snapshot(tmp_path, make_snapshot(published_at=datetime.now(UTC)))
+    code, out, _ = command(capsys, "pipeline", "status", "--root", str(tmp_path), "--json")
+    assert code == 0
+    assert json.loads(out)["waiting_segments"] == 3
 
 
 @pytest.mark.parametrize("words", [["pipeline", "once"], ["pipeline", "run"]])

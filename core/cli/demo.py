@@ -46,6 +46,7 @@ HEADLESS_SPEED = 30.0
 def demo(context: Context, seed: int, brokers: int, partitions: int, speed: float | None) -> int:
     """Open the dashboard on a simulated cluster under load: no Java, no network."""
     from core.load.simulated import start_simulator
+    from core.run.forget import forget_runs
 
     with _ended_in_order():
         pace = speed or (1.0 if _on_a_terminal() else HEADLESS_SPEED)
@@ -54,6 +55,7 @@ def demo(context: Context, seed: int, brokers: int, partitions: int, speed: floa
             return _tell(_on(context, simulator.address, load=False), throttle="200MB/s")
         finally:
             simulator.stop()
+            forget_runs(simulator.cluster_id)
 
 
 @click.command("demo")
@@ -63,6 +65,7 @@ def sandbox_demo(ctx: click.Context) -> int:
     from core.cluster.connect import Address
     from core.cluster.sandbox.sandbox import Sandbox
     from core.java import find_java
+    from core.run.forget import forget_runs
 
     context = ctx.ensure_object(Context)
     try:
@@ -73,6 +76,7 @@ def sandbox_demo(ctx: click.Context) -> int:
     with _ended_in_order(), ExitStack() as stack:
         sandbox = Sandbox.up(SANDBOX, BROKERS, RACKS, replace=True, say=say)
         # Each of these happens whatever becomes of the one before: stderr may be closed by now.
+        stack.callback(forget_runs, sandbox.cluster_id)
         stack.callback(sandbox.down)
         stack.callback(say, "Stopping the brokers…")
         sandbox.start_workload(BYTES_PER_S)
@@ -116,16 +120,24 @@ def _load(address: Address, cluster_id: str) -> Iterator[None]:
 
 @contextmanager
 def _ended_in_order() -> Iterator[None]:
-    """Let a hang-up or SIGTERM unwind the stack, so that what was started is stopped."""
+    """Let a hang-up, SIGTERM or Ctrl-C unwind the stack, so that what was started is stopped.
+
+    A run must not take Ctrl-C for being let go: it ends with the demo's cluster.
+    """
 
     def leave(number: int, frame: FrameType | None) -> None:
         for other in before:
             signal.signal(other, signal.SIG_IGN)
         raise SystemExit(128 + number)
 
-    before = {number: signal.signal(number, leave) for number in (signal.SIGHUP, signal.SIGTERM)}
+    numbers = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.signal(number, leave) for number in numbers}
     try:
         yield
+    except SystemExit as left:
+        if left.code == 128 + signal.SIGINT:
+            say("\nStopped, with everything that the demo had started.")
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

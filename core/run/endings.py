@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.run.history import History, MoveHistory, Phase
-from core.run.steps import SETTLE_SECONDS, Ending, Observed
+from core.run.steps import Ending, Observed
 
 CANCELLED_ELSEWHERE = "was cancelled by somebody else"
 CHANGED_ELSEWHERE = "was changed by somebody else"
 GONE = "its topic was deleted"
+OFF = "has other replicas than planned from"
 STOPPING = (CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE)
 
 
@@ -33,13 +34,13 @@ def endings(history: History, observed: Observed) -> Iterator[Ending]:
 def _ending(history: History, observed: Observed, index: int, m: MoveHistory) -> Ending | None:
     """Return how a submitted move ended, or None while it goes on or cannot be told yet."""
     tp, move = m.move.tp, m.move
-    steady = observed.steady_seconds.get(tp, 0.0) >= SETTLE_SECONDS
+    steady = observed.is_settled(tp)
     listed, row = observed.reassignments.get(tp), observed.rows.get(tp)
     if listed is not None:
         ours = listed.target in (move.after, move.before)
         return Ending(index, Phase.FAILED, CHANGED_ELSEWHERE) if steady and not ours else None
     if row is None:
-        return Ending(index, Phase.CANCELLED, GONE) if steady else None
+        return Ending(index, Phase.CANCELLED, GONE) if tp in observed.gone else None
     if row.replicas == move.after:
         late = [b for b in move.after if b not in row.isr]
         if late and history.cancel_requested and steady:

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from core.clock import Clock
-from core.cluster.client import ClusterClient
+from core.cluster.client import FOLLOWER_LIST, ClusterClient, ConfigValue, Fault, Resource
 from core.cluster.state import ClusterState, PartitionRow, Reassignment, TopicPartition
+from core.plan.plan import Move
+from core.run.faults import is_missing
 from core.run.history import History
-from core.run.steps import Observed
+from core.run.steps import SETTLE_SECONDS, Observed
 
 DESCRIBE_SECONDS = 1.0
 DUTY = 10
 """A full description is asked again after ten times as long as it took."""
+ASK_SECONDS = 5.0
+"""How long an answer about one topic that is not shown is kept."""
+
+_Answer = dict[str, ConfigValue] | Fault
 
 
 class Lookout:
@@ -24,6 +30,7 @@ class Lookout:
         self._described = 0.0
         self._listed: frozenset[TopicPartition] = frozenset()
         self._steady: dict[TopicPartition, tuple[object, float]] = {}
+        self._asked: dict[str, tuple[float, _Answer]] = {}
         self.took_seconds = 0.0
         """How long the last description took."""
 
@@ -42,39 +49,98 @@ class Lookout:
             self._described = self._clock.monotonic()
             self.took_seconds = self._described - now
         self._listed = listed
-        rows = _rows(history, self._state)
+        moves = _looked_at(history)
+        rows = _rows(moves, self._state)
+        steady = self._steadiness(moves, reassignments, rows)
+        gone, hidden = self._absent(moves, rows, steady)
         return Observed(
             reassignments=reassignments,
             rows=rows,
             alive=frozenset(broker.id for broker in self._state.brokers if broker.alive),
-            steady_seconds=self._steadiness(tps, reassignments, rows),
+            steady_seconds=steady,
+            gone=gone,
+            hidden=hidden,
         )
 
     def _steadiness(
         self,
-        tps: frozenset[TopicPartition],
+        moves: list[Move],
         reassignments: Mapping[TopicPartition, Reassignment],
         rows: Mapping[TopicPartition, PartitionRow],
     ) -> dict[TopicPartition, float]:
-        """Return for how long each partition in flight has looked exactly like this."""
-        now = self._clock.monotonic()
+        """Return for how long each partition has looked exactly like this.
+
+        Counted from one description to another: one alone, however old, says nothing of that.
+        """
+        seen = self._described
         steady: dict[TopicPartition, tuple[object, float]] = {}
-        for tp in tps:
+        for tp in (move.tp for move in moves):
             row = rows.get(tp)
             shape = (reassignments.get(tp), row and (row.replicas, row.leader))
-            known, since = self._steady.get(tp, (None, now))
-            steady[tp] = (shape, since if known == shape else now)
+            known, since = self._steady.get(tp, (None, seen))
+            steady[tp] = (shape, since if known == shape else seen)
         self._steady = steady
-        return {tp: now - since for tp, (_, since) in steady.items()}
+        return {tp: seen - since for tp, (_, since) in steady.items()}
+
+    def _absent(
+        self,
+        moves: list[Move],
+        rows: Mapping[TopicPartition, PartitionRow],
+        steady: Mapping[TopicPartition, float],
+    ) -> tuple[frozenset[TopicPartition], dict[TopicPartition, str]]:
+        """Return which partitions are gone, and why others are not shown.
+
+        A description leaves out what its user may not see, and what its broker does not know yet.
+        """
+        gone: set[TopicPartition] = set()
+        hidden: dict[TopicPartition, str] = {}
+        for move in moves:
+            if move.tp not in rows and steady[move.tp] >= SETTLE_SECONDS:
+                why = self._why_hidden(move)
+                if why:
+                    hidden[move.tp] = why
+                else:
+                    gone.add(move.tp)
+        return frozenset(gone), hidden
+
+    def _why_hidden(self, move: Move) -> str:
+        """Return why a partition is not shown, "" when it does not exist any more."""
+        assert self._state is not None
+        topic = self._state.topic(move.tp.topic)
+        if topic is not None:
+            same = bool(move.topic_id) and topic.id == move.topic_id
+            return (
+                f"{move.tp} is not in the cluster's description, but its topic is" if same else ""
+            )
+        answer = self._ask(move.tp.topic)
+        if is_missing(answer):
+            return ""
+        allow = f"allow the run's user to describe topic {move.tp.topic}"
+        if isinstance(answer, Fault):
+            return f"{move.tp} is not to be seen ({answer.name}): {allow}"
+        return f"{move.tp} is not in the cluster's description, though it exists: {allow}"
+
+    def _ask(self, topic: str) -> _Answer:
+        """Return what the cluster says of one topic's configs, asked for by name."""
+        at, answer = self._asked.get(topic, (0.0, Fault("")))
+        if topic not in self._asked or self._described - at >= ASK_SECONDS:
+            resource = Resource.topic(topic)
+            answer = self._client.configs([resource], [FOLLOWER_LIST])[resource]
+            self._asked[topic] = (self._described, answer)
+        return answer
 
 
-def _rows(history: History, state: ClusterState) -> dict[TopicPartition, PartitionRow]:
-    """Return the partitions in flight, else those of the next batch, as far as they exist."""
+def _looked_at(history: History) -> list[Move]:
+    """Return the moves in flight, else those of the next batch."""
     queued = history.queued
     wanted = history.in_flight or (history.batch(history.moves[queued[0]].batch) if queued else [])
+    return [history.moves[index].move for index in wanted]
+
+
+def _rows(moves: list[Move], state: ClusterState) -> dict[TopicPartition, PartitionRow]:
+    """Return these partitions as far as they exist."""
     rows = {}
-    for index in wanted:
-        move = history.moves[index].move
+    for move in moves:
         at, topic = state.find(move.tp), state.topic(move.tp.topic)
         same = topic is not None and (not move.topic_id or topic.id in (None, move.topic_id))
         if at is not None and same:

@@ -1,4 +1,4 @@
-"""Preflight: a plan looked at once more by the process that will carry it out; nothing is written."""
+"""Preflight: a plan looked at once more by the process that carries it out, nothing written."""
 
 from __future__ import annotations
 

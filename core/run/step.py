@@ -6,14 +6,14 @@ where the two say it is. Nothing here talks to a cluster (docs/runs.md tells the
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
-from core.cluster.state import PartitionRow
-from core.run.endings import GONE, STOPPING, endings
+from core.cluster.state import PartitionRow, TopicPartition
+from core.run.endings import GONE, OFF, STOPPING, endings
 from core.run.giving_back import give_back, still_held
 from core.run.history import History, MoveHistory, Outcome, Phase
 from core.run.steps import (
-    SETTLE_SECONDS,
     Cancel,
     End,
     Ending,
@@ -62,7 +62,7 @@ def _cancel(history: History, observed: Observed) -> Step | None:
     for index in history.in_flight:
         m = history.moves[index]
         listed, row = observed.reassignments.get(m.move.tp), observed.rows.get(m.move.tp)
-        again = observed.steady_seconds.get(m.move.tp, 0.0) >= SETTLE_SECONDS
+        again = observed.is_settled(m.move.tp)
         if listed is not None and listed.target == m.move.after:
             if not m.cancel_sent or again:
                 (cancel if _clean(history, m, row) else unclean).append(index)
@@ -113,6 +113,9 @@ def _go_on(history: History, observed: Observed) -> Step | None:
     spoiled = tuple(_spoiled(history, observed, queued))
     if spoiled:
         return NoteEnded(spoiled)
+    doubtful = _doubtful(history, observed, queued)
+    if doubtful:
+        return Poll(doubtful)
     batch = history.moves[queued[0]].batch
     moves = tuple(i for i in history.batch(batch) if history.moves[i].phase is Phase.QUEUED)
     throttle = history.throttles.get(batch)
@@ -126,17 +129,42 @@ def _go_on(history: History, observed: Observed) -> Step | None:
 
 def _spoiled(history: History, observed: Observed, queued: list[int]) -> Iterator[Ending]:
     """Yield queued moves that must not be submitted: never override a move in flight."""
-    for index in queued:
+    for index in _next_batch(history, queued):
         m = history.moves[index]
-        if m.batch != history.moves[queued[0]].batch:
-            return
         row = observed.rows.get(m.move.tp)
         if row is None:
-            yield Ending(index, Phase.CANCELLED, GONE)
+            if m.move.tp in observed.gone:
+                yield Ending(index, Phase.CANCELLED, GONE)
         elif m.move.tp in observed.reassignments:
             yield Ending(index, Phase.FAILED, "is being moved by somebody else", row.leader)
-        elif row.replicas not in (m.move.before, m.move.after):
-            yield Ending(index, Phase.FAILED, "has other replicas than planned from", row.leader)
+        elif _is_off(m, row) and observed.is_settled(m.move.tp):
+            yield Ending(index, Phase.FAILED, OFF, row.leader)
+
+
+def _doubtful(history: History, observed: Observed, queued: list[int]) -> str:
+    """Return which queued move looks wrong, though that is not sure yet, or ""."""
+    for index in _next_batch(history, queued):
+        m = history.moves[index]
+        row = observed.rows.get(m.move.tp)
+        if row is None:
+            return _unseen(observed, m.move.tp)
+        if _is_off(m, row):
+            return f"{m.move.tp} {OFF}: looked at again"
+    return ""
+
+
+def _next_batch(history: History, queued: list[int]) -> Iterator[int]:
+    batch = history.moves[queued[0]].batch
+    return itertools.takewhile(lambda index: history.moves[index].batch == batch, queued)
+
+
+def _is_off(m: MoveHistory, row: PartitionRow) -> bool:
+    return row.replicas not in (m.move.before, m.move.after)
+
+
+def _unseen(observed: Observed, tp: TopicPartition) -> str:
+    again = f"{tp} is not in the cluster's description: looked for again"
+    return observed.hidden.get(tp, again)
 
 
 def _never_arrived(m: MoveHistory, observed: Observed) -> bool:
@@ -158,7 +186,9 @@ def _waits_for(history: History, observed: Observed, flying: list[int]) -> str:
         if down:
             return f"broker {down[0]} is down: {move.tp} waits for it"
         row = observed.rows.get(move.tp)
-        if row is None or row.leader < 0:
+        if row is None:
+            return _unseen(observed, move.tp)
+        if row.leader < 0:
             return f"{move.tp} has no leader"
         if move.tp not in observed.reassignments and row.replicas == move.after:
             late = [b for b in move.after if b not in row.isr]
@@ -192,6 +222,8 @@ def _finish(history: History, observed: Observed) -> Step:
     gone = [m for m in history.moves if m.phase is Phase.CANCELLED and m.why == GONE]
     done = phases.count(Phase.DONE)
     late = any(m.why for m in history.moves if m.phase is Phase.DONE)
+    if gone and len(gone) == len(phases):
+        return End(Outcome.INCOMPLETE, "nothing was left to move: every topic was deleted")
     if done + len(gone) == len(phases) and not late:
         return End(Outcome.DONE)
     if history.cancel_requested:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from core.cluster.state import PartitionRow, Reassignment, TopicPartition
 from core.run.history import Outcome, Phase
@@ -22,7 +22,15 @@ class Observed:
     """The plan's partitions that exist; a topic made anew under the old name does not count."""
     alive: frozenset[int]
     steady_seconds: Mapping[TopicPartition, float]
-    """For how long each of the plan's partitions has looked exactly like this."""
+    """For how long each of these has looked exactly like this, by several descriptions."""
+    gone: frozenset[TopicPartition] = frozenset()
+    """Those that are not shown and, asked for by name, do not exist any more."""
+    hidden: Mapping[TopicPartition, str] = field(default_factory=dict)
+    """Those that are not shown for good, though nothing says that they are gone: why, in words."""
+
+    def is_settled(self, tp: TopicPartition) -> bool:
+        """Return whether a partition has looked like this for long enough to be believed."""
+        return self.steady_seconds.get(tp, 0.0) >= SETTLE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,6 +219,49 @@ def test_a_topic_deleted_meanwhile_is_no_error(start: Start) -> None:
     assert all(FOLLOWER_RATE not in a for r, a in throttles(client).items() if r.name == "4")
 
 
+def test_a_run_whose_topics_are_all_deleted_says_so_and_is_not_done(start: Start) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    run = start(client, plan_of(client, {("t", 0): (4, 2), ("t", 1): (2, 3)}))
+    run.until(lambda step: isinstance(step, Preflight))
+    client.delete_topic("t")
+    assert run.to_the_end(60) is Outcome.INCOMPLETE
+    assert run.view().why == "nothing was left to move: every topic was deleted"
+    del before[Resource.topic("t")]
+    assert throttles(client) == before
+
+
+@pytest.mark.parametrize("batch_size", [1, 200], ids=["queued", "in flight"])
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Fault("TOPIC_AUTHORIZATION_FAILED", "no"), "TOPIC_AUTHORIZATION_FAILED"),
+        (None, "not in the cluster's description"),
+    ],
+    ids=["describe refused", "a broker that lags"],
+)
+def test_a_topic_that_is_only_hidden_is_not_taken_for_deleted(
+    start: Start, batch_size: int, answer: Fault | None, reason: str
+) -> None:
+    client, without_t = cluster(TWO), cluster({"u": TWO["u"]}).describe()
+    faulty = Faulty(client)
+    targets = {("u", 0): (4, 1, 2), ("t", 0): (4, 2)}
+    run = start(client, plan_of(client, targets), through=faulty, batch_size=batch_size)
+    run.until(lambda step: isinstance(step, Submit))
+    faulty.replaced["describe"] = lambda real: without_t
+    faulty.replaced["configs"] = lambda real, resources, names=None: (
+        real(resources, names) | ({T: answer} if answer and T in resources else {})
+    )
+    run.until(lambda step: isinstance(step, Poll) and reason in step.waiting, 600)
+    since = client.elapsed_seconds
+    run.until(lambda _: client.elapsed_seconds > since + 60)
+    assert run.view().state is RunState.WAITING
+    assert reason in run.view().why
+    faulty.replaced = {}
+    assert run.to_the_end() is Outcome.DONE
+    assert run.replicas() == {"t-0": (4, 2), "u-0": (4, 1, 2)}
+
+
 def test_a_partition_that_is_refused_does_not_hold_up_the_others(start: Start) -> None:
     client = cluster(TWO)
     before = throttles(client)

@@ -69,6 +69,8 @@ def observed(
     steady: float = 0.0,
     alive: frozenset[int] = ALIVE,
     others: Mapping[TopicPartition, Reassignment] | None = None,
+    gone: bool = False,
+    hidden: str = "",
 ) -> Observed:
     """Return a cluster that shows partition foo-1 like this; None for no such partition."""
     rows = {}
@@ -76,7 +78,14 @@ def observed(
         leader = (isr or replicas)[0]
         rows[TP] = PartitionRow("foo", 1, leader, replicas, replicas if isr is None else isr)
     flying = dict(others or {}) | ({TP: listed} if listed else {})
-    return Observed(flying, rows, alive, {TP: steady})
+    return Observed(
+        flying,
+        rows,
+        alive,
+        {TP: steady},
+        gone=frozenset([TP]) if gone else frozenset(),
+        hidden={TP: hidden} if hidden else {},
+    )
 
 
 MOVE = move("foo", 1, (3, 2, 1), (0, 2, 1))
@@ -134,7 +143,17 @@ def test_the_order_up_to_the_submission(past: dict[str, Any], expected: Step) ->
             id="overridden",
         ),
         pytest.param(
-            observed(None, steady=5), NoteEnded((Ending(0, Phase.CANCELLED, GONE),)), id="deleted"
+            observed(None, steady=5, gone=True),
+            NoteEnded((Ending(0, Phase.CANCELLED, GONE),)),
+            id="deleted",
+        ),
+        pytest.param(
+            observed(None, steady=5),
+            Poll("foo-1 is not in the cluster's description: looked for again"),
+            id="not shown",
+        ),
+        pytest.param(
+            observed(None, steady=5, hidden="not to be seen"), Poll("not to be seen"), id="hidden"
         ),
         pytest.param(
             observed((0, 2, 1, 3), listed=LISTED, alive=frozenset((1, 2, 3))),
@@ -160,6 +179,38 @@ def test_what_becomes_of_a_submitted_move(seen: Observed, expected: Step) -> Non
 )
 def test_a_submission_without_an_answer(seen: Observed, expected: Step) -> None:
     assert next_step(history(MOVE, phase=Phase.SUBMITTING), seen) == expected
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        pytest.param(
+            observed(None, steady=5),
+            Poll("foo-1 is not in the cluster's description: looked for again"),
+            id="not shown",
+        ),
+        pytest.param(
+            observed(None, steady=5, hidden="not to be seen"), Poll("not to be seen"), id="hidden"
+        ),
+        pytest.param(
+            observed(None, steady=5, gone=True),
+            NoteEnded((Ending(0, Phase.CANCELLED, GONE),)),
+            id="deleted",
+        ),
+        pytest.param(
+            observed((4, 2, 1)),
+            Poll("foo-1 has other replicas than planned from: looked at again"),
+            id="other replicas, perhaps of a broker that lags",
+        ),
+        pytest.param(
+            observed((4, 2, 1), steady=5),
+            NoteEnded((Ending(0, Phase.FAILED, "has other replicas than planned from", 4),)),
+            id="other replicas for good",
+        ),
+    ],
+)
+def test_what_becomes_of_a_queued_move_that_looks_wrong(seen: Observed, expected: Step) -> None:
+    assert next_step(history(MOVE), seen) == expected
 
 
 def test_a_move_of_somebody_else_is_never_overridden() -> None:
@@ -319,6 +370,23 @@ def test_how_it_ends(phases: tuple[Phase, ...], past: dict[str, Any], outcome: O
     step = next_step(run, observed((0, 2, 1)))
     assert isinstance(step, End)
     assert step.outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("phases", "outcome"),
+    [
+        ((Phase.CANCELLED, Phase.CANCELLED), Outcome.INCOMPLETE),
+        ((Phase.DONE, Phase.CANCELLED), Outcome.DONE),
+    ],
+)
+def test_a_run_of_which_nothing_is_left_is_not_done(
+    phases: tuple[Phase, ...], outcome: Outcome
+) -> None:
+    run = history(MOVE, move("foo", 2, (1,), (2,)))
+    for m, phase in zip(run.moves, phases, strict=True):
+        m.phase, m.why = phase, GONE if phase is Phase.CANCELLED else ""
+    why = "" if outcome is Outcome.DONE else "nothing was left to move: every topic was deleted"
+    assert next_step(run, observed(None)) == End(outcome, why)
 
 
 def test_a_cancel_that_left_a_replica_out_of_sync_is_not_done() -> None:

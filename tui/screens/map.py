@@ -27,21 +27,18 @@ from tui.map_moves import (
     type_filter,
 )
 from tui.map_view import MapView, Model, Zoom, build_model
-from tui.screens.base import DashboardScreen
+from tui.screens.cursor import CursorKeys
 from tui.screens.map_ahead import Ahead, WorkedOut
 from tui.screens.map_hands import Hands, MapCanvas
+from tui.screens.plan_keys import PlanKeys
 from tui.session import Session
 from tui.widgets.inspector import cell_lines, cell_title
 from tui.widgets.map_page import Places, draw_map
 from tui.widgets.map_scene import ORDER_WORDS, Scene, columns_of, layout_of
 from tui.widgets.topic_rows import Brush, rack_names
 
-HALF_PAGE = 10
-"""Rows of half a page before there is a page."""
-EDGE = 10**9
 
-
-class MapScreen(DashboardScreen):
+class MapScreen(CursorKeys, PlanKeys):
     """Triage at a glance, and manual edits of the plan."""
 
     PLACE = MAP
@@ -163,31 +160,14 @@ class MapScreen(DashboardScreen):
         if self.model is not None:
             self._look(at_row(self.view, self.model, index))
 
+    @property
+    def page(self) -> int:
+        return max(1, self.scene.layout.rows // 2) if self.scene else super().page
+
     def step(self, rows: int) -> None:
         """Move the cursor by rows; while something is carried it stays in its own."""
         if self.model is not None and self.carry is None:
             self.to_row(self.model.cursor + rows)
-
-    def _page(self) -> int:
-        return max(1, self.scene.layout.rows // 2) if self.scene else HALF_PAGE
-
-    def action_up(self) -> None:
-        self.step(-1)
-
-    def action_down(self) -> None:
-        self.step(1)
-
-    def action_page_up(self) -> None:
-        self.step(-self._page())
-
-    def action_page_down(self) -> None:
-        self.step(self._page())
-
-    def action_top(self) -> None:
-        self.step(-EDGE)
-
-    def action_bottom(self) -> None:
-        self.step(EDGE)
 
     def action_left(self) -> None:
         self._sideways(-1)
@@ -315,24 +295,6 @@ class MapScreen(DashboardScreen):
         except ValueError:
             self.say(f"Broker {model.broker} holds no replica of p{tp.partition}.", "look")
             return
-        self.trimtab.draw()
-
-    def action_export(self) -> None:
-        from tui.screens.plan import export_plan
-
-        export_plan(self)
-
-    def action_apply(self) -> None:
-        from tui.screens.apply import open_apply
-
-        open_apply(self)
-
-    def action_undo(self) -> None:
-        self.session.history = self.session.history.undone()
-        self.trimtab.draw()
-
-    def action_redo(self) -> None:
-        self.session.history = self.session.history.redone()
         self.trimtab.draw()
 
     def copy_text(self) -> str | None:

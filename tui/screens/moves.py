@@ -17,6 +17,7 @@ from core.units import format_bytes
 from tui.actions import MOVES, bindings_of
 from tui.screens.ask import ConfirmDialog
 from tui.screens.base import DashboardScreen
+from tui.screens.cursor import CursorKeys
 from tui.session import Session
 from tui.widgets.foreign import ForeignMove, foreign_moves
 from tui.widgets.page import Page
@@ -25,7 +26,7 @@ from tui.widgets.run_rows import PartitionHit, in_order
 from tui.widgets.runs_page import RunHit, runs_lines
 
 
-class MovesScreen(DashboardScreen):
+class MovesScreen(CursorKeys, DashboardScreen):
     """The newest run, another one that was opened, or the list of them."""
 
     PLACE = MOVES
@@ -126,30 +127,18 @@ class MovesScreen(DashboardScreen):
 
     # -- moving about ----------------------------------------------------------------------------
 
-    def action_up(self) -> None:
-        self._step(-1)
-
-    def action_down(self) -> None:
-        self._step(1)
-
-    def action_top(self) -> None:
-        self._step(-1_000_000)
-
-    def action_bottom(self) -> None:
-        self._step(1_000_000)
-
-    def _step(self, steps: int) -> None:
+    def step(self, rows: int) -> None:
         run = self.shown
         if run is None:
-            self._row = min(max(self._row + steps, 0), max(len(self._runs or ()) - 1, 0))
+            self._row = min(max(self._row + rows, 0), max(len(self._runs or ()) - 1, 0))
         elif run.moves:
             order = [move.tp for move in in_order(run.moves)]
             at = order.index(self._partition) if self._partition in order else 0
-            self._partition = order[min(max(at + steps, 0), len(order) - 1)]
+            self._partition = order[min(max(at + rows, 0), len(order) - 1)]
         self.show(self.session)
 
     def on_page_turned(self, message: Page.Turned) -> None:
-        self._step(message.steps)
+        self.step(message.steps)
 
     def on_page_hit(self, message: Page.Hit) -> None:
         match message.hit:

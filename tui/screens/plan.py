@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from textual.message import Message
 from textual.widget import Widget
 
 from core.cluster.state import ClusterState
-from core.errors import UsageError
 from core.load.snapshot import Load
 from core.plan.plan import Plan
 from core.plan.reassignment import dump
 from tui.actions import PLAN, bindings_of
-from tui.screens.apply import open_apply
-from tui.screens.ask import AskDialog
-from tui.screens.base import DashboardScreen
+from tui.screens.cursor import CursorKeys
+from tui.screens.plan_keys import PlanKeys
 from tui.session import Session
 from tui.study import Study, study
 from tui.widgets.page import Page
@@ -28,7 +25,7 @@ RESTUDY_SECONDS = 5.0
 """How old a study of an unchanged plan gets while the cluster goes on changing."""
 
 
-class PlanScreen(DashboardScreen):
+class PlanScreen(CursorKeys, PlanKeys):
     """Diff, checks, throttle table and impact of the plan being edited."""
 
     PLACE = PLAN
@@ -109,29 +106,17 @@ class PlanScreen(DashboardScreen):
 
     # -- moving about ----------------------------------------------------------------------------
 
-    def action_up(self) -> None:
-        self._step(-1)
-
-    def action_down(self) -> None:
-        self._step(1)
-
-    def action_top(self) -> None:
-        self._step(-len(self.session.plan) - 100)
-
-    def action_bottom(self) -> None:
-        self._step(len(self.session.plan) + 100)
-
     def action_throttle(self) -> None:
         if len(self.session.plan):
             self._on_throttle = not self._on_throttle
             self.show(self.session)
 
-    def _step(self, steps: int) -> None:
+    def step(self, rows: int) -> None:
         if self._on_throttle and self._study is not None:
             at = self._study.row_of(self.session.rate_bytes_per_s)
-            self._choose(min(max(at + steps, 0), len(self._study.table) - 1))
+            self._choose(min(max(at + rows, 0), len(self._study.table) - 1))
         elif len(self.session.plan):
-            self._cursor = min(max(self._cursor + steps, 0), len(self.session.plan) - 1)
+            self._cursor = min(max(self._cursor + rows, 0), len(self.session.plan) - 1)
             self.show(self.session)
 
     def _choose(self, row: int) -> None:
@@ -149,7 +134,7 @@ class PlanScreen(DashboardScreen):
                 self._choose(index)
 
     def on_page_turned(self, message: Page.Turned) -> None:
-        self._step(message.steps)
+        self.step(message.steps)
 
     # -- editing ---------------------------------------------------------------------------------
 
@@ -159,47 +144,6 @@ class PlanScreen(DashboardScreen):
             self.session.edit(plan.without(plan.moves[self._cursor].tp))
             self.show(self.session)
 
-    def action_undo(self) -> None:
-        self.session.history = self.session.history.undone()
-        self.show(self.session)
-
-    def action_redo(self) -> None:
-        self.session.history = self.session.history.redone()
-        self.show(self.session)
-
-    # -- out -------------------------------------------------------------------------------------
-
-    def action_export(self) -> None:
-        export_plan(self)
-
-    def action_apply(self) -> None:
-        open_apply(self)
-
     def copy_text(self) -> str | None:
         """Return the plan as Kafka's reassignment JSON, for the clipboard."""
         return dump(self.session.plan) if len(self.session.plan) else None
-
-
-def export_plan(screen: DashboardScreen) -> None:
-    """Ask for a path and write the plan there, whole or not at all."""
-    plan = screen.session.plan
-    if not len(plan):
-        screen.say("The plan is empty: nothing to export.")
-        return
-
-    def write(answer: str | None) -> None:
-        if not answer:
-            return
-        from core.cli.context import write_text
-
-        path = Path(answer).expanduser()
-        try:
-            write_text(dump(plan), path)
-        except UsageError as error:
-            screen.say(f"Nothing was written. {error.title}", "act")
-        else:
-            screen.say(f"√ {path} written: kafka-reassign-partitions and trimtab read it.", "fine")
-
-    screen.app.push_screen(
-        AskDialog("Export the plan as Kafka's reassignment JSON to", "plan.json", "Write"), write
-    )

@@ -1,16 +1,15 @@
 """The entry point `trimtab`: hands core.cli the function that opens the dashboard.
 
-Nothing heavy is imported here; reading the cluster begins before Textual is imported.
+Nothing heavy is imported here: Ctrl-C is in hand before anything is, and reading the cluster
+begins before Textual is imported.
 """
 
 from __future__ import annotations
 
-import gc
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING
-
-from core.cli.main import run
 
 if TYPE_CHECKING:
     from core.cli.context import Context
@@ -21,6 +20,8 @@ def open_dashboard(context: Context) -> None:
 
     Raises UnreachableError when the cluster was never reached, UsageError without a terminal.
     """
+    import gc
+
     from tui import terminal
 
     terminal.prepare()
@@ -37,8 +38,30 @@ def open_dashboard(context: Context) -> None:
     run_dashboard(context, feed)
 
 
+def stop(*_: object) -> None:
+    """End at once: while Python imports or leaves, an exception would end as a traceback."""
+    try:
+        os.write(2, b"\ntrimtab: stopped.\n")
+    finally:  # whether stderr is there or not
+        os._exit(128 + signal.SIGINT)
+
+
 def main() -> None:
-    sys.exit(run(open_dashboard))
+    # Who started us may have Ctrl-C ignored (nohup, a shell's background): then it stays so.
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, stop)
+    from core.cli.main import run
+
+    try:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        code = run(open_dashboard)
+        if ours:
+            signal.signal(signal.SIGINT, stop)
+    except KeyboardInterrupt:
+        stop()
+    sys.exit(code)
 
 
 if __name__ == "__main__":

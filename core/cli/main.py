@@ -136,6 +136,16 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         complain("stopped.")
         return 130
+    except click.NoSuchOption as error:
+        with contextlib.suppress(OSError):
+            error.show()
+        for option in root.params:
+            if error.option_name in option.opts and error.ctx is not None:
+                value = "" if getattr(option, "is_flag", False) else " …"
+                command = error.ctx.command_path.removeprefix("trimtab ")
+                typed = f"trimtab {error.option_name}{value} {command}"
+                complain(f"{error.option_name} goes before the command: {typed}")
+        return ExitCode.USAGE
     except click.ClickException as error:
         with contextlib.suppress(OSError):
             error.show()
@@ -151,7 +161,7 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         return _reader_gone()
     except OSError as error:
-        if error.filename is None and error.errno not in PLACE_ERRORS:
+        if error.errno not in (*REFUSED, *FULL):
             return _bug()
         complain(_about_place(error))
         return ExitCode.FAILED
@@ -160,11 +170,13 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
     return result if isinstance(result, int) else ExitCode.DONE
 
 
-PLACE_ERRORS = (
+REFUSED = (
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR),
-    *(errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE),
+    *(errno.ELOOP, errno.ENAMETOOLONG, errno.EIO, errno.ESTALE),
 )
-"""What a file system or a limit says no to: the user's to mend, and no bug."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""What a file system or a limit says no to: the user's to mend. All others, also a file that is
+not there, are ours: what a user names is looked for where it is read."""
 
 
 def complain(message: str) -> None:
@@ -177,9 +189,13 @@ def complain(message: str) -> None:
 def _about_place(error: OSError) -> str:
     if error.filename is None:
         return f"Cannot go on: {error.strerror}.\nMake room or choose another place, and try again."
-    advice = f"Make {error.filename} usable for this user."
+    mend = "Make room there" if error.errno in FULL else "Mend its permissions"
     if _among_own_files(error):
-        advice = "Mend its permissions, or name another folder in TRIMTAB_HOME."
+        advice = f"{mend}, or name another folder in TRIMTAB_HOME."
+    elif error.errno in FULL:
+        advice = f"{mend}, and try again."
+    else:
+        advice = f"Make {error.filename} usable for this user."
     return f"Cannot use {error.filename}: {error.strerror}.\n{advice}"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -89,3 +91,65 @@ def test_help_imports_nothing_heavy(module: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "Balance Kafka clusters" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["doctor", "-b", "b:9092"], "-b goes before the command: trimtab -b … doctor"),
+        (["plan", "check", "p", "--from", "c"], "--from goes before the command: trimtab --from …"),
+        (["show", "--no-load"], "--no-load goes before the command: trimtab --no-load show"),
+        (["show", "--frobnicate"], "No such option '--frobnicate'"),
+    ],
+)
+def test_an_option_of_all_commands_has_its_place(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(never, words) == ExitCode.USAGE
+    assert said in capsys.readouterr().err
+
+
+def fails_with(error: OSError) -> int:
+    def broken(context: Context) -> None:
+        raise error
+
+    return cli.run(broken, ["-b", "localhost:1"])
+
+
+@pytest.mark.parametrize(
+    ("number", "below_home", "advice"),
+    [
+        (errno.EACCES, True, "name another folder in TRIMTAB_HOME"),
+        (errno.EROFS, True, "name another folder in TRIMTAB_HOME"),
+        (errno.EACCES, False, "Make /elsewhere usable for this user."),
+        (errno.ENOSPC, True, "Make room there, or name another folder in TRIMTAB_HOME"),
+        (errno.ENOSPC, False, "Make room there"),
+        (errno.EDQUOT, True, "Make room there"),
+        (errno.EIO, True, "name another folder in TRIMTAB_HOME"),
+    ],
+)
+def test_what_a_file_system_refuses_is_a_sentence_and_no_bug(
+    home: Path, capsys: pytest.CaptureFixture[str], number: int, below_home: bool, advice: str
+) -> None:
+    place = str(home / "data" / "x") if below_home else "/elsewhere"
+    assert fails_with(OSError(number, os.strerror(number), place)) == ExitCode.FAILED
+    said = capsys.readouterr().err
+    assert said.startswith(f"trimtab: Cannot use {place}: {os.strerror(number)}.\n")
+    assert advice in said
+    assert "bug" not in said
+
+
+def test_a_full_disk_that_names_no_file_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fails_with(OSError(errno.ENOSPC, "No space left on device")) == ExitCode.FAILED
+    assert capsys.readouterr().err.startswith("trimtab: Cannot go on: No space left on device.\n")
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EEXIST, errno.EBADF, errno.EINVAL])
+@pytest.mark.parametrize("place", [None, "/elsewhere", "data"])
+def test_what_no_user_did_is_a_bug(
+    home: Path, capsys: pytest.CaptureFixture[str], number: int, place: str | None
+) -> None:
+    where = None if place is None else str(home / place)
+    assert fails_with(OSError(number, os.strerror(number), where)) == ExitCode.FAILED
+    assert "this is a bug in trimtab" in capsys.readouterr().err
+    assert os.strerror(number) in (home / "log" / "trimtab.log").read_text()

@@ -72,6 +72,16 @@ def of_record(record: Record, history: History) -> Iterator[Event]:
                 lists=[i.to_json() for i in batch.lists],
                 rates=[r.to_json() for r in batch.rates],
             )
+        case Kind.RATE_SET:
+            late = history.throttles[p["batch"]].late
+            yield _event(
+                record,
+                history,
+                "throttled",
+                batch=p["batch"] + 1,
+                lists=[],
+                rates=[r.to_json() for r in late if [r.broker, r.side.value] in p["rates"]],
+            )
         case Kind.SUBMITTED if p["moves"]:
             yield _event(
                 record,

@@ -52,19 +52,20 @@ def _idle_rates(history: History, observed: Observed) -> dict[tuple[int, Side], 
         key
         for m in history.moves
         if m.phase.in_flight or (m.phase is Phase.QUEUED and not history.stopped)
-        for key in _involved(m.move.before, m.move.adding)
+        for key in involved(m.move.before, m.move.adding)
     }
     ours = {history.moves[i].move.tp for i in history.in_flight}
     holders: dict[tuple[int, Side], str] = {}
     for tp, r in observed.reassignments.items():
         if tp in ours or tp in history.foreign_before:
             continue
-        for key in _involved(tuple(b for b in r.replicas if b not in r.adding), r.adding):
+        for key in involved(tuple(b for b in r.replicas if b not in r.adding), r.adding):
             holders[key] = str(tp)
     return {key: holders.get(key, "") for key in history.rates if key not in busy}
 
 
-def _involved(held: tuple[int, ...], adding: tuple[int, ...]) -> Iterator[tuple[int, Side]]:
+def involved(held: tuple[int, ...], adding: tuple[int, ...]) -> Iterator[tuple[int, Side]]:
+    """Yield the brokers and sides that a move needs a rate on."""
     if adding:
         for broker in (*held, *adding):
             yield broker, Side.LEADER

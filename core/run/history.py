@@ -71,6 +71,8 @@ class BatchThrottle:
     lists: tuple[ListIntent, ...]
     rates: tuple[RateIntent, ...]
     set: bool = False
+    late: tuple[RateIntent, ...] = ()
+    """Rates of brokers that were down at first."""
 
 
 @dataclass(slots=True)
@@ -99,6 +101,8 @@ class History:
     """What of the topic lists is ours, and not given back yet."""
     rates: dict[tuple[int, Side], RateIntent] = field(default_factory=dict)
     """Rates that we set (or kept), and have not given back yet."""
+    rates_due: dict[tuple[int, Side], RateIntent] = field(default_factory=dict)
+    """Those of `rates` that brokers are to get now that they are back, not read back yet."""
     foreign_before: frozenset[TopicPartition] = frozenset()
     """Moves of others that were in flight before we set the first rate."""
     cancel_requested: bool = False
@@ -204,6 +208,11 @@ class History:
                 self.throttles[p["batch"]].set = True
             case Kind.THROTTLE_FAILED:
                 self.stopped = p["why"]
+            case Kind.RATE_INTENT:
+                self._late_rates(p)
+            case Kind.RATE_SET:
+                for broker, side in p["rates"]:
+                    self.rates_due.pop((broker, Side(side)), None)
             case Kind.SUBMITTING:
                 for index in p["moves"]:
                     self.moves[index].phase = Phase.SUBMITTING
@@ -218,7 +227,9 @@ class History:
                     self._give_back(topic, Side(side), pairs)
             case Kind.RATE_RESTORED:
                 for rate in p["rates"]:
-                    self.rates.pop((rate["broker"], Side(rate["side"])), None)
+                    key = rate["broker"], Side(rate["side"])
+                    self.rates.pop(key, None)
+                    self.rates_due.pop(key, None)
             case Kind.REQUEST:
                 self.requests_seen = p["seq"]
                 if p["kind"] == "cancel":
@@ -261,6 +272,15 @@ class History:
             self.lists[intent.topic, intent.side] = known.joined(intent) if known else intent
         for rate in batch.rates:
             self.rates[rate.broker, rate.side] = rate
+
+    def _late_rates(self, p: Mapping[str, Any]) -> None:
+        late = tuple(RateIntent.from_json(entry) for entry in p["rates"])
+        self.throttles[p["batch"]].late += late
+        for rate in late:
+            key = rate.broker, rate.side
+            self.rates[key] = rate
+            if rate.rate_bytes_per_s is not None:
+                self.rates_due[key] = rate
 
     def _moved(self, at: datetime, p: Mapping[str, Any]) -> None:
         for entry in p["moves"]:

@@ -59,6 +59,8 @@ class Kind(Enum):
     THROTTLE_INTENT = "throttle_intent"
     THROTTLE_SET = "throttle_set"
     THROTTLE_FAILED = "throttle_failed"
+    RATE_INTENT = "rate_intent"
+    RATE_SET = "rate_set"
     SUBMITTING = "submitting"
     SUBMITTED = "submitted"
     MOVED = "moved"

@@ -105,7 +105,7 @@ def limit_of(history: History, broker: int, side: Side) -> RateIntent | None:
         (
             rate
             for batch in reversed(history.throttles.values())
-            for rate in batch.rates
+            for rate in (*batch.late, *batch.rates)
             if rate.broker == broker and rate.side is side
         ),
         None,

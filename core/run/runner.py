@@ -26,6 +26,7 @@ from core.run.steps import (
     Cancel,
     End,
     Ending,
+    IntendRates,
     IntendThrottles,
     NoteEnded,
     Observed,
@@ -34,6 +35,7 @@ from core.run.steps import (
     RemovePairs,
     Reorder,
     RestoreRates,
+    SetRates,
     SetThrottles,
     Step,
     Submit,
@@ -129,6 +131,12 @@ class Runner:
                 self._throttling.set_up(batch, observed)
             case SetThrottles(batch):
                 self._throttling.set_up(batch, None)
+            case IntendRates(batch, brokers):
+                self._throttling.intend_rates(batch, brokers)
+                self._sample(observed)
+            case SetRates(batch, rates):
+                self._throttling.set_rates(batch, rates)
+                self._sample(observed)
             case Submit(moves):
                 self._submit(moves)
             case NoteEnded(endings, stop):
@@ -205,10 +213,13 @@ class Runner:
 
     def _poll(self, waiting: str, observed: Observed) -> None:
         self._chronicle.note_waiting(waiting)
+        self._sample(observed)
+        self._clock.sleep(self._pace())
+
+    def _sample(self, observed: Observed) -> None:
         sample = self._sampler.sample(self.history, observed)
         if sample is not None:
             self._chronicle.sample(sample)
-        self._clock.sleep(self._pace())
 
     # -- small helps ----------------------------------------------------------------------------
 

@@ -11,18 +11,20 @@ from collections.abc import Iterator
 
 from core.cluster.state import PartitionRow, TopicPartition
 from core.run.endings import GONE, OFF, STOPPING, endings
-from core.run.giving_back import give_back, still_held
+from core.run.giving_back import give_back, involved, still_held
 from core.run.history import History, MoveHistory, Outcome, Phase
 from core.run.steps import (
     Cancel,
     End,
     Ending,
+    IntendRates,
     IntendThrottles,
     NoteEnded,
     Observed,
     Poll,
     Preflight,
     Reorder,
+    SetRates,
     SetThrottles,
     Step,
     Submit,
@@ -43,7 +45,8 @@ def next_step(history: History, observed: Observed) -> Step:
     if isinstance(cancel, Cancel | Reorder):
         return cancel
     return (
-        give_back(history, observed)
+        _catch_up(history, observed)
+        or give_back(history, observed)
         or cancel
         or _go_on(history, observed)
         or _finish(history, observed)
@@ -92,6 +95,25 @@ def _clean(history: History, m: MoveHistory, row: PartitionRow | None) -> bool:
     reverted = [b for b in row.isr if b in m.move.before]
     least = min(history.min_insync.get(m.move.tp.topic, 1), len(m.move.before))
     return len(reverted) >= max(1, least)
+
+
+# -- brokers that return --------------------------------------------------------------------------
+
+
+def _catch_up(history: History, observed: Observed) -> Step | None:
+    """Return what gives rates to brokers that were down when those of moves in flight were set."""
+    for index in history.in_flight:
+        m = history.moves[index]
+        if m.batch not in history.throttles:
+            continue
+        needed = [k for k in involved(m.move.before, m.move.adding) if k[0] in observed.alive]
+        due = tuple(key for key in needed if key in history.rates_due)
+        if due:
+            return SetRates(m.batch, due)
+        brokers = tuple(dict.fromkeys(key[0] for key in needed if key not in history.rates))
+        if brokers:
+            return IntendRates(m.batch, brokers)
+    return None
 
 
 # -- going on -------------------------------------------------------------------------------------

@@ -63,6 +63,22 @@ class SetThrottles:
 
 
 @dataclass(frozen=True, slots=True)
+class IntendRates:
+    """Read and journal the rates that brokers lack which were down when a batch's were set."""
+
+    batch: int
+    brokers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetRates:
+    """Set those rates, though moves are in flight, and read them back."""
+
+    batch: int
+    rates: tuple[tuple[int, Side], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Submit:
     moves: tuple[int, ...]
 
@@ -116,6 +132,8 @@ Step = (
     Preflight
     | IntendThrottles
     | SetThrottles
+    | IntendRates
+    | SetRates
     | Submit
     | NoteEnded
     | RemovePairs

@@ -33,6 +33,9 @@ def _lines(record: Record, history: History) -> Iterator[tuple[str, Level]]:
                 yield sentence, Level.LOOK
         case Kind.THROTTLE_SET:
             yield throttled(history, p["batch"]), Level.INFO
+        case Kind.RATE_SET:
+            back = " ".join(map(str, sorted({broker for broker, _ in p["rates"]})))
+            yield f"throttles set and read back on brokers that have returned: {back}", Level.INFO
         case Kind.THROTTLE_FAILED:
             yield f"{p['why']}; what was set is taken back", Level.ACT
         case Kind.SUBMITTED if p["moves"]:

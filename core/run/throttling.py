@@ -12,14 +12,18 @@ from typing import Any
 from core.clock import Clock
 from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
 from core.errors import AccessDeniedError
+from core.plan.plan import Move
 from core.run import throttle
 from core.run.chronicle import Chronicle
 from core.run.faults import is_missing
 from core.run.history import BatchThrottle, History, Phase
 from core.run.journal import Kind
 from core.run.steps import Observed
+from core.run.throttle import ListIntent, RateIntent
 
 READ_BACK_SECONDS = 10.0
+RETURNED_SECONDS = 1.0
+"""How soon a broker that has just come back, and has no rate yet, is asked again."""
 AGAIN_SECONDS = 5.0
 """How long what could not be put back is left alone."""
 
@@ -56,13 +60,7 @@ class Throttling:
             )
             return
         lists = throttle.intend_lists(moves, found, self._history.lists)
-        rates = throttle.intend_rates(
-            moves,
-            self._history.rate_bytes_per_s,
-            found,
-            self._history.rates,
-            override=self._history.override_rates,
-        )
+        rates = self._rates(moves, found)
         self._chronicle.write(
             Kind.THROTTLE_INTENT,
             batch=batch,
@@ -72,36 +70,73 @@ class Throttling:
         )
 
     def _set_throttles(self, batch: int) -> None:
-        why = self._refused_throttles(batch)
+        intent = self._history.throttles[batch]
+        why = self._refused(intent.lists, intent.rates)
         if not why:
             self._chronicle.write(Kind.THROTTLE_SET, batch=batch)
             return
-        self._take_back_unseen(batch)
+        self._take_back_unseen(intent)
         self._chronicle.write(Kind.THROTTLE_FAILED, batch=batch, why=why)
 
-    def _refused_throttles(self, batch: int) -> str:
-        """Set a batch's throttles and read them back; return why they are not in force, or ""."""
-        intent = self._history.throttles[batch]
-        for changes in (throttle.list_changes(intent.lists), throttle.rate_changes(intent.rates)):
+    def intend_rates(self, batch: int, brokers: tuple[int, ...]) -> None:
+        """Journal the rates of brokers that are back; one that does not answer is waited for."""
+        moves = [self._history.moves[i].move for i in self._history.in_flight]
+        found = self._configs([Resource.broker(b) for b in brokers], throttle.RATES)
+        faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
+        answered = {r: a for r, a in found.items() if r not in faults}
+        rates = self._rates(moves, answered)
+        if rates:
+            self._chronicle.write(
+                Kind.RATE_INTENT, batch=batch, rates=[rate.to_json() for rate in rates]
+            )
+        if faults:
+            self._set_later(_first_fault("reading", faults))
+
+    def set_rates(self, batch: int, keys: tuple[tuple[int, throttle.Side], ...]) -> None:
+        """Set rates that were journalled for brokers that are back; where refused, wait."""
+        why = self._refused((), [self._history.rates_due[key] for key in keys])
+        if why:
+            self._set_later(why)
+        else:
+            rates = [[broker, side.value] for broker, side in keys]
+            self._chronicle.write(Kind.RATE_SET, batch=batch, rates=rates)
+
+    def _set_later(self, why: str) -> None:
+        """Moves are in flight: they go on without this rate until it can be set."""
+        self._chronicle.note_waiting(why)
+        self._clock.sleep(RETURNED_SECONDS)
+
+    def _rates(self, moves: list[Move], found: throttle.Configs) -> tuple[RateIntent, ...]:
+        history = self._history
+        return throttle.intend_rates(
+            moves,
+            history.rate_bytes_per_s,
+            found,
+            history.rates,
+            override=history.override_rates,
+        )
+
+    def _refused(self, lists: Collection[ListIntent], rates: Collection[RateIntent]) -> str:
+        """Set throttles and read them back; return why they are not in force, or ""."""
+        for changes in (throttle.list_changes(lists), throttle.rate_changes(rates)):
             faults = self._alter(changes)
             if faults:
                 return _first_fault("setting", faults)
         deadline = self._clock.monotonic() + READ_BACK_SECONDS
         while True:
-            off = throttle.not_in_force(intent.lists, intent.rates, self._found(intent))
+            off = throttle.not_in_force(lists, rates, self._found(lists, rates))
             if not off:
                 return ""
             if self._clock.monotonic() >= deadline:
                 return f"throttles were set but do not read back: {', '.join(off)}"
             self._clock.sleep(0.05)
 
-    def _take_back_unseen(self, batch: int) -> None:
+    def _take_back_unseen(self, intent: BatchThrottle) -> None:
         """Undo a batch's throttles though they do not show: a broker that lags shows them later.
 
         What is refused here was refused before; what shows is given back step by step.
         """
-        intent = self._history.throttles[batch]
-        found = self._found(intent)
+        found = self._found(intent.lists, intent.rates)
         changes: list[ConfigChange] = []
         for i in intent.lists:
             ours = self._history.lists[i.topic, i.side]
@@ -111,10 +146,12 @@ class Throttling:
         with suppress(AccessDeniedError):
             self._alter(changes)
 
-    def _found(self, intent: BatchThrottle) -> dict[Resource, Any]:
-        """Return the configs that a batch's throttles are in, as they are now."""
-        topics = [Resource.topic(t) for t in sorted({i.topic for i in intent.lists})]
-        brokers = [Resource.broker(b) for b in sorted({r.broker for r in intent.rates})]
+    def _found(
+        self, lists: Collection[ListIntent], rates: Collection[RateIntent]
+    ) -> dict[Resource, Any]:
+        """Return the configs that these throttles are in, as they are now."""
+        topics = [Resource.topic(t) for t in sorted({i.topic for i in lists})]
+        brokers = [Resource.broker(b) for b in sorted({r.broker for r in rates})]
         return self._configs(topics, throttle.LISTS) | self._configs(brokers, throttle.RATES)
 
     def remove_pairs(self, lists: tuple[tuple[str, throttle.Side, tuple[str, ...]], ...]) -> None:
@@ -136,7 +173,10 @@ class Throttling:
         found = self._configs(brokers, throttle.RATES)
         intents = [self._history.rates[key] for key in rates]
         self._chronicle.write(Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates])
-        changes = {i: throttle.restore_changes(i, found) for i in intents}
+        due = self._history.rates_due  # set perhaps, though not seen: brokers lag
+        changes = {
+            i: throttle.restore_changes(i, found, unseen=(i.broker, i.side) in due) for i in intents
+        }
         flat = [change for of_one in changes.values() for change in of_one]
         failed = self._put_back(flat, throttle.RATES, found)
         done = [

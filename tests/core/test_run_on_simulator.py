@@ -26,7 +26,7 @@ from core.run.journal import Kind
 from core.run.report import left_in_cluster, report
 from core.run.runner import Runner
 from core.run.runs import with_throttles
-from core.run.steps import NoteEnded, Poll, Preflight, Submit
+from core.run.steps import IntendRates, NoteEnded, Poll, Preflight, Submit
 from core.run.throttles import Whose, find_throttles
 from core.run.view import Leftovers, MoveState, RunState
 from core.units import UNLIMITED
@@ -446,6 +446,66 @@ def test_the_throttle_of_a_broker_that_died_is_put_back_when_it_returns(start: S
     client.start_broker(2)
     run.to_the_end()
     assert all(LEADER_RATE not in configs for configs in throttles(client).values())
+
+
+@pytest.mark.parametrize("found", [None, "70000000", "3000000"], ids=["unset", "higher", "lower"])
+@pytest.mark.parametrize("answers", ["at once", "late"])
+def test_a_broker_that_was_down_gets_its_rate_when_it_returns_and_it_is_put_back(
+    start: Start, found: str | None, answers: str
+) -> None:
+    client = cluster({"t": [(1, 2, 3)]}, size_bytes=200 * MB)
+    if found:
+        set_config(client, Resource.broker(2), LEADER_RATE, found)
+    before = throttles(client)
+    client.stop_broker(2)
+    faulty = Faulty(client)
+    plan = plan_of(client, {("t", 0): (1, 2, 4)})
+    run = start(client, plan, through=faulty, allow=frozenset({"out-of-sync"}))
+    run.until(lambda step: isinstance(step, Poll))
+    client.start_broker(2)
+    since = client.elapsed_seconds
+
+    def late(real: Callable[..., Any], resources: Any, names: Any = None) -> Any:
+        mute = answers == "late" and client.elapsed_seconds < since + 10
+        b2 = Resource.broker(2)
+        return real(resources, names) | (
+            {b2: Fault("_TIMED_OUT")} if mute and b2 in resources else {}
+        )
+
+    def intended(real: Callable[..., Any], changes: Any) -> Any:
+        assert Kind.RATE_INTENT in {record.kind for record in run.journal.records()}
+        return real(changes)
+
+    faulty.replaced = {"configs": late, "alter_configs": intended}
+    if answers == "late":
+        run.until(lambda _: "broker 2" in run.runner.history.waiting)
+        assert run.view().state is RunState.WAITING
+    run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > since + 16)
+    assert throttles(client)[Resource.broker(2)][LEADER_RATE].value == (
+        found if found == "3000000" else "5000000"
+    )
+    assert run.view().state is RunState.RUNNING
+    faulty.replaced = {}
+    assert run.to_the_end() is Outcome.DONE
+    assert throttles(client) == before
+
+
+def test_a_rate_for_a_broker_that_returned_is_set_by_the_next_process_too(start: Start) -> None:
+    client = cluster({"t": [(1, 2, 3)]}, size_bytes=200 * MB)
+    before = throttles(client)
+    client.stop_broker(2)
+    plan = plan_of(client, {("t", 0): (1, 2, 4)})
+    run = start(client, plan, allow=frozenset({"out-of-sync"}))
+    run.until(lambda step: isinstance(step, Poll))
+    client.start_broker(2)
+    run.until(lambda step: isinstance(step, IntendRates))
+    assert LEADER_RATE not in throttles(client)[Resource.broker(2)]
+    run.again()
+    run.until(lambda step: isinstance(step, Poll))
+    assert throttles(client)[Resource.broker(2)][LEADER_RATE].value == "5000000"
+    run.cancel()
+    assert run.to_the_end() is Outcome.CANCELLED
+    assert throttles(client) == before
 
 
 def test_a_broker_that_never_returns_does_not_hold_the_run_for_ever(start: Start) -> None:

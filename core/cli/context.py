@@ -159,10 +159,14 @@ def emit_line(event: Any, stream: IO[str] | None = None) -> None:
 def write_text(text: str, output: Path | None) -> None:
     """Print `text`, or write it to `output` by rename, so that no half file is ever seen.
 
+    A reader that has gone (`| head`) is no failure: the command goes on to its exit code.
     Raises UsageError when it cannot be written.
     """
     if output is None:
-        click.echo(text, nl=False)
+        try:
+            click.echo(text, nl=False)
+        except BrokenPipeError:
+            let_reader_go()
         return
     from core import files
 
@@ -176,6 +180,11 @@ def write_text(text: str, output: Path | None) -> None:
         raise UsageError(
             f"Cannot write {output}: {error.strerror}.", next="Choose another place with -o."
         ) from error
+
+
+def let_reader_go() -> None:
+    """Write the rest of stdout to nowhere, also what the interpreter flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def say(message: str) -> None:

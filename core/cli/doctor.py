@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from core import paths
-from core.cli.context import Context, emit, json_option
+from core.cli.context import Context, emit, json_option, write_text
 from core.errors import ExitCode, TrimtabError
 from core.units import format_bytes
 
@@ -61,13 +61,17 @@ def doctor(context: Context, as_json: bool) -> int:
         )
     else:
         width = max(len(finding.name) for finding in findings)
-        for finding in findings:
-            mark = "✓" if finding.fine else "✗"
-            click.echo(f"{mark} {finding.name:<{width}}  {finding.found}")
-            if not finding.fine:
-                what = f" (needed for {finding.needed_for})" if finding.needed_for else ""
-                click.echo(f"  {'':<{width}}  → {finding.remedy}{what}")
+        write_text("".join(_lines(finding, width) for finding in findings), None)
     return ExitCode.DONE if all(finding.fine for finding in findings) else ExitCode.NO
+
+
+def _lines(finding: Finding, width: int) -> str:
+    mark = "✓" if finding.fine else "✗"
+    line = f"{mark} {finding.name:<{width}}  {finding.found}\n"
+    if finding.fine:
+        return line
+    what = f" (needed for {finding.needed_for})" if finding.needed_for else ""
+    return f"{line}  {'':<{width}}  → {finding.remedy}{what}\n"
 
 
 def examine(context: Context) -> Iterator[Finding]:

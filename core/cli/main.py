@@ -12,13 +12,14 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
 from core import paths
-from core.cli.context import Context, Target
+from core.cli.context import Context, Target, let_reader_go
 from core.errors import ExitCode, TrimtabError
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -40,8 +41,20 @@ COMMANDS: dict[str, tuple[str, str]] = {
 OpenDashboard = Callable[[Context], None]
 
 
+class _ReaderGoneError(Exception):
+    """Who read our output (head, less) has seen enough."""
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are invoked."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _reader_may_go():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _reader_may_go():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -57,6 +70,15 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, help) for name, (_, help) in sorted(COMMANDS.items())])
+
+
+@contextlib.contextmanager
+def _reader_may_go() -> Iterator[None]:
+    """Take a broken pipe out of click's hands: it would make it a failure."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise _ReaderGoneError from error
 
 
 @click.group(cls=LazyGroup, invoke_without_command=True, no_args_is_help=False)
@@ -153,13 +175,9 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
     except TrimtabError as error:
         complain(str(error))
         return error.exit_code
-    except SystemExit as left:
-        # click turns a broken pipe into this.
-        if isinstance(left.__context__, BrokenPipeError):
-            return _reader_gone()
-        raise
-    except BrokenPipeError:
-        return _reader_gone()
+    except _ReaderGoneError:
+        let_reader_go()
+        return ExitCode.DONE
     except OSError as error:
         if error.errno not in (*REFUSED, *FULL):
             return _bug()
@@ -205,12 +223,6 @@ def _among_own_files(error: OSError) -> bool:
     place = Path(os.fsdecode(error.filename))
     own = (paths.data_dir(), paths.config_dir(), paths.cache_dir(), paths.log_dir())
     return any(place in (folder, *folder.parents) or folder in place.parents for folder in own)
-
-
-def _reader_gone() -> int:
-    # The reader (head, less) has seen enough; keep the interpreter from saying so at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return ExitCode.DONE
 
 
 def _bug() -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import click
 
-from core.cli.context import Context, emit, json_option, say
+from core.cli.context import Context, emit, json_option, say, write_text
 from core.errors import ExitCode, UnreachableError, UsageError
 
 
@@ -76,7 +76,7 @@ def show(context: Context, run: str, as_json: bool) -> int:
     if as_json:
         emit(run_document(view))
     else:
-        click.echo(report(view), nl=False)
+        write_text(report(view), None)
     return ExitCode.INCOMPLETE if view.state is RunState.DIED else ExitCode.DONE
 
 

@@ -249,6 +249,34 @@ def test_streams_that_are_closed_or_full(command: str, code: int, said: str) -> 
     assert "bug" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("--from cluster.json show", 0),
+        ("--from cluster.json show --json", 0),
+        ("--from cluster.json verify good.json", 6),
+        ("--from cluster.json verify good.json --json", 6),
+        ("--from cluster.json plan check worse.json", 6),
+        ("doctor", 6),
+        ("doctor --json", 6),
+        ("runs ls --json", 0),
+        ("sandbox down", 0),
+        ("--help", 0),
+        ("doctor --help", 0),
+        ("--version", 0),
+    ],
+)
+def test_a_reader_that_has_gone_changes_no_answer(here: Path, words: str, code: int) -> None:
+    (here / "worse.json").write_text(plan(target("t", 0, [2])))
+    java = f"JAVA_HOME={here}"  # so that the doctor misses something
+    done = shell(
+        f"{{ {java} TRIMTAB {words}; echo $? > code; }} 2> err | true;"
+        f" {java} TRIMTAB {words} >&- 2>> err; echo $? >> code"
+    )
+    assert (done.stdout, done.stderr, (here / "err").read_text()) == ("", "", "")
+    assert (here / "code").read_text().split() == [str(code), str(code)]
+
+
 def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
     document = cluster()
     document["partitions"] = [row("t", partition, 0, 1) for partition in range(2000)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from hypothesis import settings
 
 pytest_plugins = ["sandbox_fixtures"]
@@ -9,3 +11,7 @@ pytest_plugins = ["sandbox_fixtures"]
 # A law is no stopwatch: on a busy machine one example may take long.
 settings.register_profile("trimtab", deadline=None)
 settings.load_profile("trimtab")
+
+# Where tests run in the background (`make test &`, some CI), a shell has Ctrl-C ignored, and
+# every command under test would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)

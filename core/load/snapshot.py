@@ -37,11 +37,11 @@ class Quality(IntEnum):
     """How well a window is covered by samples (reference: Cruise Control's ladder, visible)."""
 
     FULL = 0
-    """At least 90 % of the window is covered."""
+    """At least 90 % of the window is covered, by intervals that lie in it as much."""
     HALF = 1
     """At least half of it."""
     ADJACENT = 2
-    """Filled from its neighbours."""
+    """Filled from the time before: an interval over an outage of the collector."""
     SINGLE = 3
     """Less than half: the first samples, or the last before a gap."""
     NONE = 4

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from core.load.sample import UNIQUE_KEY, Flag
+from core.load.snapshot import Quality
 from core.load.windows import LENGTH
 
 if TYPE_CHECKING:
@@ -181,15 +182,6 @@ def _summed(rate: str) -> list[Column]:
     ]
 
 
-def _coverage() -> list[Column]:
-    """Return how much all these rows cover, and the worst way in which they were measured."""
-    return [
-        F.sum("n").alias("n"),
-        F.sum("covered_ms").alias("covered_ms"),
-        F.max("method_worst").alias("method_worst"),
-    ]
-
-
 def finished(merged: DataFrame) -> DataFrame:
     """Add what readers of windows want: avg and p95 of each rate, last size and leader, quality."""
     added: list[Column] = []
@@ -204,15 +196,36 @@ def finished(merged: DataFrame) -> DataFrame:
         F.col("last.topic").alias("topic"),
         F.coalesce(F.col("last.leader"), F.lit(-1)).alias("leader_last"),
         F.coalesce(F.col("last.size_bytes"), F.lit(-1)).alias("size_last"),
-        quality().alias("quality"),
+        _quality(F.col("n"), F.col("covered_ms"), _inside()).alias("quality"),
     )
 
 
-def quality() -> Column:
-    """Return `core.load.snapshot.Quality` of `n` and `covered_ms` in one window's length."""
-    share = F.col("covered_ms") / (WINDOW_SECONDS * 1000.0)
+def _inside() -> Column:
+    """Return how much of a window's covered time lies in the window itself."""
+    start = F.unix_millis("window_start")
+    return F.aggregate(
+        "samples",
+        F.lit(0).cast("long"),
+        lambda sum, s: sum + F.least(s["dt_ms"].cast("long"), s["at"] - start),
+    )
+
+
+def _quality(n: Column, covered_ms: Column, inside_ms: Column) -> Column:
+    """Return `core.load.snapshot.Quality` of one window's length.
+
+    An interval that began long before (the collector was away) tells of the time before too.
+    """
+    length = WINDOW_SECONDS * 1000.0
+
+    def at_least(share: float) -> Column:
+        return (inside_ms >= share * length) & (inside_ms >= share * covered_ms)
+
     return (
-        F.when(F.col("n") == 0, 4).when(share >= 0.9, 0).when(share >= 0.5, 1).otherwise(3)
+        F.when(n == 0, Quality.NONE.value)
+        .when(at_least(0.9), Quality.FULL.value)
+        .when(at_least(0.5), Quality.HALF.value)
+        .when(covered_ms >= 0.9 * length, Quality.ADJACENT.value)
+        .otherwise(Quality.SINGLE.value)
     ).cast("byte")
 
 
@@ -235,8 +248,9 @@ def trailing(rows: DataFrame, newest: datetime) -> DataFrame:
         ]
     return each.groupBy(*KEY).agg(
         *measured,
-        F.count(F.lit(1)).alias("n"),
-        F.sum(dt).alias("covered_ms"),
+        _quality(
+            F.count(F.lit(1)), F.sum(dt), F.sum(F.least(dt, F.col("s.at") - F.lit(since)))
+        ).alias("quality"),
         F.max("method_worst").alias("method_worst"),
     )
 
@@ -248,7 +262,8 @@ def roll(rows: DataFrame) -> DataFrame:
         measured += [*_summed(rate), F.collect_list(_average(rate)).alias(f"{rate}_means")]
     return rows.groupBy(*KEY).agg(
         *measured,
-        *_coverage(),
+        F.lit(None).cast("byte").alias("quality"),
+        F.max("method_worst").alias("method_worst"),
     )
 
 
@@ -260,12 +275,13 @@ def merge_rolls(rolls: DataFrame) -> DataFrame:
         measured += [*_summed(rate), means.alias(f"{rate}_means")]
     return rolls.groupBy(*KEY, "horizon").agg(
         *measured,
-        *_coverage(),
+        F.max("quality").alias("quality"),
+        F.max("method_worst").alias("method_worst"),
     )
 
 
 def statistics(rolls: DataFrame) -> DataFrame:
-    """Return avg, p95 and max of each rate, and the quality of the 5 minutes."""
+    """Return avg, p95 and max of each rate; quality is of the 5 minutes alone."""
     out: list[Column] = []
     for rate in MEASURES:
         out += [
@@ -273,7 +289,7 @@ def statistics(rolls: DataFrame) -> DataFrame:
             _percentile(F.col(f"{rate}_means"), 0.95).alias(f"{rate}_p95"),
             F.col(f"{rate}_max").alias(f"{rate}_max"),
         ]
-    return rolls.select(*KEY, "horizon", *out, quality().alias("quality"), "method_worst")
+    return rolls.select(*KEY, "horizon", *out, "quality", "method_worst")
 
 
 def placement(rows: DataFrame, newest: datetime) -> DataFrame:

@@ -59,6 +59,10 @@ class MoveHistory:
     why: str = ""
     submitted_at: datetime | None = None
     ended_at: datetime | None = None
+    tries: int = 0
+    """How often it has been submitted."""
+    put_off: str = ""
+    """Why the cluster did not take it, in its own words, though it may take it yet."""
     cancel_sent: bool = False
     leader: int | None = None
     """Who led it when it was submitted or ended."""
@@ -112,6 +116,8 @@ class History:
     stopped: str = ""
     """Why no further batch is to start; "" while all is well."""
     waiting: str = ""
+    crashed: str = ""
+    """On which error of its own the process ended, in one sentence."""
     ended: Outcome | None = None
     ended_why: str = ""
     ended_at: datetime | None = None
@@ -199,7 +205,7 @@ class History:
             case Kind.CREATED:
                 raise ValueError("a journal has only one created record")
             case Kind.STARTED:
-                self.process = Process(p["pid"], p["pid_started"])
+                self.process, self.crashed = Process(p["pid"], p["pid_started"]), ""
             case Kind.PREFLIGHT:
                 self._preflight(p)
             case Kind.THROTTLE_INTENT:
@@ -215,11 +221,13 @@ class History:
                     self.rates_due.pop((broker, Side(side)), None)
             case Kind.SUBMITTING:
                 for index in p["moves"]:
-                    self.moves[index].phase = Phase.SUBMITTING
-                    self.moves[index].submitted_at = record.at
+                    m = self.moves[index]
+                    m.phase, m.submitted_at, m.tries = Phase.SUBMITTING, record.at, m.tries + 1
             case Kind.SUBMITTED:
                 for index in p["moves"]:
                     self.moves[index].phase = Phase.SUBMITTED
+                for text, why in p.get("again", {}).items():
+                    self.moves[int(text)].put_off = why
             case Kind.MOVED:
                 self._moved(record.at, p)
             case Kind.PAIRS_REMOVED:
@@ -240,6 +248,8 @@ class History:
                     self.moves[index].cancel_sent = True
             case Kind.WAITING:
                 self.waiting = p["why"]
+            case Kind.CRASHED:
+                self.crashed = p["why"]
             case Kind.ENDED:
                 self.ended, self.ended_at = Outcome(p["outcome"]), record.at
                 self.ended_why = p["why"]

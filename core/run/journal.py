@@ -74,6 +74,7 @@ class Kind(Enum):
     REORDERING = "reordering"
     REORDERED = "reordered"
     WAITING = "waiting"
+    CRASHED = "crashed"
     ENDED = "ended"
 
 

@@ -117,7 +117,7 @@ def _left_behind(history: History, state: RunState) -> Leftovers | None:
 def _state(history: History, living: bool) -> RunState:
     if history.ended is not None:
         return RunState(history.ended.value)
-    if not living:
+    if not living or history.crashed:
         return RunState.DIED
     if history.cancel_requested:
         return RunState.CANCELLING
@@ -127,6 +127,8 @@ def _state(history: History, living: bool) -> RunState:
 
 
 def _why(history: History, state: RunState) -> str:
+    if state is RunState.DIED and history.crashed:
+        return history.crashed
     if state is RunState.DIED:
         return f"its process (pid {history.process.pid if history.process else '?'}) has died"
     if history.ended in (Outcome.FAILED, Outcome.INCOMPLETE):

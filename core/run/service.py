@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from core import paths
-from core.clock import SystemClock
 from core.cluster.connect import Address, connect
 from core.errors import ExitCode, TrimtabError, UsageError
 from core.plan.plan import Plan
@@ -74,7 +73,8 @@ def start_run(
     """
     lock = take_lock(cluster_id)
     try:
-        journal = create_journal(address, cluster_id, plan, options, estimate, at=datetime.now(UTC))
+        at = _now(address)
+        journal = create_journal(address, cluster_id, plan, options, estimate, at=at)
         path = journal.path
         journal.close()
         _spawn(path, lock)
@@ -95,7 +95,8 @@ def create_journal(
 ) -> Journal:
     """Make the journal of a new run, with everything that was asked, and name the run.
 
-    The name is the month, day and time of its start in UTC; a second one in a second gets -2.
+    `at` is by the cluster's clock. The name is its month, day and time in UTC; a second one in a
+    second gets -2.
     """
     stem = at.astimezone(UTC).strftime("%m%d-%H%M%S")
     for attempt in range(1, 100):
@@ -294,18 +295,26 @@ def serve(path: Path) -> int:
             )
             patience = SIMULATED_PATIENCE_SECONDS if address.simulated else math.inf
             Runner(journal, connection.client, connection.clock, patience_seconds=patience).run()
-        except TrimtabError as error:
-            logging.error("%s", error)
-            if any(record.kind is Kind.PREFLIGHT for record in journal.records()):
-                raise
-            journal.write(
-                SystemClock().now(), Kind.ENDED, {"outcome": "failed", "why": error.title}
-            )
-            return error.exit_code
+        except Exception as error:
+            records = journal.records()
+            at = max(record.at for record in records)  # the clock's own may be gone
+            begun = any(record.kind is Kind.PREFLIGHT for record in records)
+            if isinstance(error, TrimtabError) and not begun:
+                logging.error("%s", error)
+                journal.write(at, Kind.ENDED, {"outcome": "failed", "why": error.title})
+                return error.exit_code
+            journal.write(at, Kind.CRASHED, {"why": _in_a_sentence(error, path)})
+            raise
         finally:
             if connection is not None:
                 connection.client.close()
     return ExitCode.DONE
+
+
+def _in_a_sentence(error: Exception, path: Path) -> str:
+    words = error.title if isinstance(error, TrimtabError) else f"{type(error).__name__}: {error}"
+    first = " ".join(words.split())[:200]
+    return f"its process stopped on an error of its own ({first}); its log is {_log_path(path)}"
 
 
 def main(argv: list[str]) -> int:

@@ -53,6 +53,8 @@ def _lines(record: Record, history: History) -> Iterator[tuple[str, Level]]:
             yield f"original order submitted again: {_some(p['moves'], history)}", Level.INFO
         case Kind.WAITING if p["why"]:
             yield p["why"], Level.LOOK
+        case Kind.CRASHED:
+            yield p["why"], Level.ACT
         case Kind.ENDED:
             yield _ended(record, history)
 

@@ -20,3 +20,8 @@ def is_missing(answer: object) -> bool:
 def passes(fault: Fault) -> bool:
     """Return whether the same request is worth making again."""
     return fault.name in _PASSING
+
+
+def is_settled(fault: Fault) -> bool:
+    """Return whether a fault says that there is nothing to do any more."""
+    return fault.name == "NO_REASSIGNMENT_IN_PROGRESS" or is_missing(fault)

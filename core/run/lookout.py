@@ -9,7 +9,7 @@ from core.cluster.client import FOLLOWER_LIST, ClusterClient, ConfigValue, Fault
 from core.cluster.state import ClusterState, PartitionRow, Reassignment, TopicPartition
 from core.plan.plan import Move
 from core.run.faults import is_missing
-from core.run.history import History
+from core.run.history import History, MoveHistory
 from core.run.steps import SETTLE_SECONDS, Observed
 
 DESCRIBE_SECONDS = 1.0
@@ -49,9 +49,10 @@ class Lookout:
             self._described = self._clock.monotonic()
             self.took_seconds = self._described - now
         self._listed = listed
-        moves = _looked_at(history)
+        looked_at = _looked_at(history)
+        moves = [m.move for m in looked_at]
         rows = _rows(moves, self._state)
-        steady = self._steadiness(moves, reassignments, rows)
+        steady = self._steadiness(looked_at, reassignments, rows)
         gone, hidden = self._absent(moves, rows, steady)
         return Observed(
             reassignments=reassignments,
@@ -64,19 +65,19 @@ class Lookout:
 
     def _steadiness(
         self,
-        moves: list[Move],
+        moves: list[MoveHistory],
         reassignments: Mapping[TopicPartition, Reassignment],
         rows: Mapping[TopicPartition, PartitionRow],
     ) -> dict[TopicPartition, float]:
-        """Return for how long each partition has looked exactly like this.
+        """Return for how long each partition has looked exactly like this, submitted so often.
 
         Counted from one description to another: one alone, however old, says nothing of that.
         """
         seen = self._described
         steady: dict[TopicPartition, tuple[object, float]] = {}
-        for tp in (move.tp for move in moves):
-            row = rows.get(tp)
-            shape = (reassignments.get(tp), row and (row.replicas, row.leader))
+        for m in moves:
+            tp, row = m.move.tp, rows.get(m.move.tp)
+            shape = (reassignments.get(tp), row and (row.replicas, row.leader), m.tries)
             known, since = self._steady.get(tp, (None, seen))
             steady[tp] = (shape, since if known == shape else seen)
         self._steady = steady
@@ -130,11 +131,11 @@ class Lookout:
         return answer
 
 
-def _looked_at(history: History) -> list[Move]:
+def _looked_at(history: History) -> list[MoveHistory]:
     """Return the moves in flight, else those of the next batch."""
     queued = history.queued
     wanted = history.in_flight or (history.batch(history.moves[queued[0]].batch) if queued else [])
-    return [history.moves[index].move for index in wanted]
+    return [history.moves[index] for index in wanted]
 
 
 def _rows(moves: list[Move], state: ClusterState) -> dict[TopicPartition, PartitionRow]:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Mapping
 
 from core.clock import Clock
-from core.cluster.client import ClusterClient
-from core.errors import AccessDeniedError, RefusedError, UnreachableError
+from core.cluster.client import ClusterClient, Fault
+from core.cluster.state import TopicPartition
+from core.errors import AccessDeniedError, RefusedError, TrimtabError, UnreachableError
 from core.run.chronicle import Chronicle
 from core.run.endings import GONE
-from core.run.faults import is_missing, passes
+from core.run.faults import is_missing, is_settled, passes
 from core.run.history import History, Outcome, Phase
 from core.run.journal import Journal, JournalError, Kind
 from core.run.lookout import Lookout
@@ -44,8 +46,10 @@ from core.run.throttling import Throttling
 
 LOST_SECONDS = 5.0
 """How long to wait before asking again when the cluster or the journal's disk does not answer."""
-DENIED_SECONDS = 60.0
-"""How long a cluster that says no is asked again: rights that went may come back."""
+DENIED_REMEDY = (
+    "give the run's user its rights back and it goes on (a cancel leaves what it may not put back)"
+)
+
 log = logging.getLogger(__name__)
 
 
@@ -77,7 +81,8 @@ class Runner:
         """Carry the run to its end and return how it ended.
 
         Raises TrimtabError when it could not begin; afterwards it waits for a cluster that does
-        not answer (`patience_seconds`, for ever unless told), and for a disk that takes no more.
+        not answer (`patience_seconds`, for ever unless told), for rights that it lost (until a
+        cancel leaves what cannot be put back), and for a disk that takes no more.
         """
         lost_since: float | None = None
         while self.history.ended is None:
@@ -85,19 +90,8 @@ class Runner:
                 self.advance()
                 lost_since = None
             except (UnreachableError, AccessDeniedError) as error:
-                if not self.history.preflight:
-                    self._chronicle.write(Kind.ENDED, outcome=Outcome.FAILED.value, why=error.title)
-                    break
                 lost_since = lost_since or time.monotonic()
-                denied = isinstance(error, AccessDeniedError)
-                patience = DENIED_SECONDS if denied else self._patience_seconds
-                if time.monotonic() - lost_since >= patience:
-                    why = f"{error.title.rstrip('.')}; throttles may be left"
-                    self._chronicle.write(Kind.ENDED, outcome=Outcome.INCOMPLETE.value, why=why)
-                    break
-                log.warning("waiting: %s", error)
-                self._chronicle.note_waiting(error.title.rstrip("."))
-                self._clock.sleep(LOST_SECONDS)
+                self._cannot_go_on(error, time.monotonic() - lost_since)
             except JournalError as error:
                 if not self.history.preflight:
                     raise
@@ -105,6 +99,21 @@ class Runner:
                 self._clock.sleep(LOST_SECONDS)
         assert self.history.ended is not None
         return self.history.ended
+
+    def _cannot_go_on(self, error: TrimtabError, lost_seconds: float) -> None:
+        """Wait a little for the cluster, or end the run."""
+        why = error.title.rstrip(".")
+        denied = isinstance(error, AccessDeniedError)
+        over = self.history.cancel_requested if denied else lost_seconds >= self._patience_seconds
+        if not self.history.preflight:
+            self._chronicle.write(Kind.ENDED, outcome=Outcome.FAILED.value, why=error.title)
+        elif over:
+            why = f"{why}; throttles may be left"
+            self._chronicle.write(Kind.ENDED, outcome=Outcome.INCOMPLETE.value, why=why)
+        else:
+            log.warning("waiting: %s", error)
+            self._chronicle.note_waiting(f"{why}: {DENIED_REMEDY}" if denied else why)
+            self._clock.sleep(LOST_SECONDS)
 
     def advance(self) -> Step:
         """Look once, carry one step out, and return it."""
@@ -122,7 +131,8 @@ class Runner:
     # -- doing ----------------------------------------------------------------------------------
 
     def _carry_out(self, step: Step, observed: Observed) -> None:
-        if not isinstance(step, Poll | NoteEnded) and step != self._last_step:
+        again = step == self._last_step or self._is_another_try(step)
+        if not isinstance(step, Poll | NoteEnded) and not again:
             self._chronicle.note_waiting("")
         match step:
             case Preflight():
@@ -154,6 +164,9 @@ class Runner:
             case End(outcome, why):
                 self._chronicle.write(Kind.ENDED, outcome=outcome.value, why=why)
 
+    def _is_another_try(self, step: Step) -> bool:
+        return isinstance(step, Submit) and self.history.moves[step.moves[0]].phase.in_flight
+
     def _preflight(self) -> None:
         try:
             found = preflight(self._client, self.history)
@@ -175,15 +188,18 @@ class Runner:
             return
         self._flying_since = self._clock.monotonic()
         taken, endings = [], []
+        again: dict[str, str] = {}
         for i in moves:
             fault = answers.get(self.history.moves[i].move.tp)
             if fault is None:
                 taken.append(i)
             elif is_missing(fault):
                 endings.append(Ending(i, Phase.CANCELLED, GONE))
-            elif not passes(fault):
+            elif passes(fault):
+                again[str(i)] = str(fault)
+            else:
                 endings.append(Ending(i, Phase.FAILED, f"refused: {fault}"))
-        self._chronicle.write(Kind.SUBMITTED, batch=batch, moves=taken)
+        self._chronicle.write(Kind.SUBMITTED, batch=batch, moves=taken, again=again)
         if endings:
             self._note_ended(tuple(endings), "")
 
@@ -202,6 +218,7 @@ class Runner:
         answers = self._client.cancel([self.history.moves[i].move.tp for i in moves])
         sent = [i for i in moves if answers.get(self.history.moves[i].move.tp) is None]
         self._chronicle.write(Kind.CANCEL_SENT, moves=sent)
+        self._ask_again("cancelled", answers)
 
     def _reorder(self, moves: tuple[int, ...]) -> None:
         self._chronicle.write(Kind.REORDERING, moves=list(moves))
@@ -210,6 +227,15 @@ class Runner:
         )
         faults = {str(tp): str(fault) for tp, fault in answers.items() if fault is not None}
         self._chronicle.write(Kind.REORDERED, moves=list(moves), faults=faults)
+        self._ask_again("put back in its order", answers)
+
+    def _ask_again(self, what: str, answers: Mapping[TopicPartition, Fault | None]) -> None:
+        """Say what the cluster did not do, and leave it alone a while: it is asked again."""
+        faults = ((tp, f) for tp, f in answers.items() if f is not None and not is_settled(f))
+        tp, fault = next(faults, (None, None))
+        if tp is not None:
+            self._chronicle.note_waiting(f"{tp} is not {what} yet ({fault}): it is asked again")
+            self._clock.sleep(LOST_SECONDS)
 
     def _poll(self, waiting: str, observed: Observed) -> None:
         self._chronicle.note_waiting(waiting)

@@ -31,6 +31,9 @@ from core.run.steps import (
 )
 from core.units import UNLIMITED
 
+LONGEST_SECONDS = 30.0
+"""The longest time between two tries to submit the same."""
+
 
 def next_step(history: History, observed: Observed) -> Step:
     """Return what to do now. Clean up first, then go on; a request to cancel goes before both."""
@@ -197,13 +200,21 @@ def _never_arrived(m: MoveHistory, observed: Observed) -> bool:
         and tp not in observed.reassignments
         and row is not None
         and row.replicas == m.move.before
-        and observed.steady_seconds.get(tp, 0.0) >= 1.0
+        and observed.steady_seconds.get(tp, 0.0) >= _patience_seconds(m.tries)
     )
+
+
+def _patience_seconds(tries: int) -> float:
+    """Return how long to wait before another try: twice as long each time, up to a limit."""
+    return min(LONGEST_SECONDS, 2.0 ** max(0, tries - 1))
 
 
 def _waits_for(history: History, observed: Observed, flying: list[int]) -> str:
     for index in flying:
-        move = history.moves[index].move
+        m = history.moves[index]
+        move = m.move
+        if m.phase is Phase.SUBMITTING and m.put_off and move.tp not in observed.reassignments:
+            return f"{move.tp} is not taken yet ({m.put_off}): it is asked again"
         down = [b for b in move.adding if b not in observed.alive]
         if down:
             return f"broker {down[0]} is down: {move.tp} waits for it"

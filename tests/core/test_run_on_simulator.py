@@ -684,6 +684,103 @@ def test_a_cluster_that_says_no_ends_the_run_and_nothing_is_left(start: Start, c
     assert throttles(client) == before
 
 
+def _deny(client: SimulatedCluster, until: float) -> Callable[..., Any]:
+    def deny(real: Callable[..., Any], *args: Any) -> Any:
+        if client.elapsed_seconds < until:
+            raise AccessDeniedError("The cluster says no: CLUSTER_AUTHORIZATION_FAILED.")
+        return real(*args)
+
+    return deny
+
+
+@pytest.mark.parametrize("call", ["reassignments", "describe", "alter_configs"])
+def test_a_run_whose_rights_went_waits_for_them(start: Start, call: str) -> None:
+    """Ended, it would leave moves in flight under throttles that nobody puts back."""
+    client = cluster(TWO)
+    before = throttles(client)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run.until(lambda step: isinstance(step, Poll))
+    faulty.replaced[call] = _deny(client, client.elapsed_seconds + 3600)
+    assert run.runner.run() is Outcome.DONE
+    assert client.elapsed_seconds > 3600
+    assert throttles(client) == before
+    (said,) = {event.text for event in run.view().events if "says no" in event.text}
+    assert said == (
+        "The cluster says no: CLUSTER_AUTHORIZATION_FAILED: give the run's user its rights "
+        "back and it goes on (a cancel leaves what it may not put back)"
+    )
+
+
+def test_a_run_whose_rights_went_for_good_ends_when_it_is_cancelled(start: Start) -> None:
+    client = cluster(TWO)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run.until(lambda step: isinstance(step, Poll))
+    denied = _deny(client, 10**9)
+
+    def asked(real: Callable[..., Any], *args: Any) -> Any:
+        if client.elapsed_seconds > 600 and not run.journal.requests():
+            run.cancel()
+        return denied(real, *args)
+
+    faulty.replaced["reassignments"] = asked
+    assert run.runner.run() is Outcome.INCOMPLETE
+    assert client.elapsed_seconds > 600
+    assert "may be left" in run.view().why
+    assert run.view().leftovers
+
+
+# -- answers that ask for another try --------------------------------------------------------------
+
+
+def _refusing(answers: list[Fault]) -> Callable[..., Any]:
+    def refuse(real: Callable[..., Any], partitions: Any) -> Any:
+        return dict.fromkeys(partitions, answers[0]) if answers else real(partitions)
+
+    return refuse
+
+
+def test_a_submission_that_is_put_off_is_said_and_made_again_less_and_less_often(
+    start: Start,
+) -> None:
+    client = cluster({"t": [(1, 2)]})
+    faulty = Faulty(client)
+    answers = [Fault("NOT_CONTROLLER", "not now")]
+    faulty.replaced["alter_reassignments"] = _refusing(answers)
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}), through=faulty)
+    run.until(lambda step: isinstance(step, Poll) and bool(step.waiting))
+    assert run.view().why == "t-0 is not taken yet (NOT_CONTROLLER: not now): it is asked again"
+    assert run.view().state is RunState.WAITING
+    run.until(lambda _: client.elapsed_seconds > 300)
+    assert 6 <= faulty.calls.count("alter_reassignments") <= 16
+    assert [e.text for e in run.view().events].count(run.view().why) == 1
+    answers.clear()
+    assert run.to_the_end(120) is Outcome.DONE
+    assert run.view().moves[0].why == ""
+
+
+@pytest.mark.parametrize("call", ["cancel", "alter_reassignments"])
+def test_a_cancel_that_is_put_off_is_said_and_made_again_at_leisure(
+    start: Start, call: str
+) -> None:
+    client = cluster({"t": [(3, 2, 1)]}, size_bytes=5000 * MB)
+    faulty = Faulty(client)
+    answers = [Fault("REQUEST_TIMED_OUT")]
+    run = start(client, plan_of(client, {("t", 0): (4, 2, 1)}), through=faulty)
+    run.until(lambda step: isinstance(step, Poll))
+    faulty.replaced[call] = _refusing(answers)
+    run.cancel()
+    run.until(lambda _: "REQUEST_TIMED_OUT" in run.runner.history.waiting)
+    since, calls = client.elapsed_seconds, faulty.calls.count(call)
+    run.until(lambda _: client.elapsed_seconds > since + 100)
+    assert "REQUEST_TIMED_OUT" in run.view().why
+    assert faulty.calls.count(call) - calls <= 25
+    answers.clear()
+    assert run.to_the_end(60) is Outcome.CANCELLED
+    assert run.replicas() == {"t-0": (3, 2, 1)}
+
+
 def test_a_run_that_gives_up_says_what_it_left(start: Start) -> None:
     client = cluster(TWO)
     faulty = Faulty(client)

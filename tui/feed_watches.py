@@ -21,16 +21,20 @@ GROUPS_POLL_SECONDS = 30.0
 
 def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped: Flag) -> None:
     """Follow the newest run of this cluster, whoever started it, until `stopped`."""
-    from core.run.runs import list_runs, read_run
+    from core.run.runs import list_runs, read_run, runs_named
 
     last: RunView | None = None
+    newest, known = "", tuple[str, ...]()
     while not stopped.is_set():
         now = state()
         if now is not None:
-            runs = list_runs(now.cluster_id)
-            if runs:
-                newest = max(runs, key=lambda run: run.started_at)
-                view = read_run(now.cluster_id, newest.run)
+            names = runs_named(now.cluster_id, "")
+            if names != known:  # all of them are read only as one comes or goes
+                runs = list_runs(now.cluster_id)
+                newest = runs[0].run if runs else ""
+                known = names if len(runs) == len(names) else ()  # one may not be readable yet
+            if newest:
+                view = read_run(now.cluster_id, newest)
                 if view != last:
                     last = view
                     send(RunSeen(view))

@@ -86,18 +86,6 @@ def unreadable(cluster_id: str) -> tuple[str, ...]:
     return tuple(wrong)
 
 
-def newest_run(cluster_id: str) -> str | None:
-    """Return the run whose journal was written to last; cheap enough to ask each second."""
-    written = {path: path.stat().st_mtime for path in _journals(cluster_id)}
-    for path in written:
-        log = path.with_name(f"{path.name}-wal")
-        if log.exists():
-            written[path] = max(written[path], log.stat().st_mtime)
-    if not written:
-        return None
-    return max(written, key=lambda path: written[path]).name.removesuffix(SUFFIX)
-
-
 def clusters_with_runs() -> tuple[str, ...]:
     """Return the folder names of clusters that have journals here."""
     root = paths.runs_dir("any").parent

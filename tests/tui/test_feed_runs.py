@@ -1,0 +1,77 @@
+"""The feed follows the newest run of its cluster, and reads the others only as one is added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Event as Flag
+from typing import Any
+
+import pytest
+
+from core.cluster.connect import Address
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.simulation.spec import small_spec
+from core.plan.plan import Plan
+from core.run import runs
+from core.run.journal import Kind
+from core.run.service import RunOptions, create_journal
+from tui.feed_events import RunSeen
+from tui.feed_watches import watch_runs
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+class Script(Flag):
+    """A flag that does one thing each time it is waited for, and is set after the last."""
+
+    def __init__(self, *actions: Callable[[], Any]) -> None:
+        super().__init__()
+        self.actions = list(actions)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if self.actions:
+            self.actions.pop(0)()
+        else:
+            self.set()
+        return True
+
+
+def test_the_newest_run_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    state = SimulatedCluster(small_spec({"t": [(1, 2)]}), seed=1).describe()
+    listed: list[str] = []
+    real = runs.list_runs
+    monkeypatch.setattr(
+        runs, "list_runs", lambda cluster: (listed.append(cluster), real(cluster))[1]
+    )
+
+    def begin(at: datetime) -> None:
+        plan, options = Plan(state.cluster_id), RunOptions(1)
+        create_journal(Address("sim:none"), state.cluster_id, plan, options, None, at=at).close()
+
+    def ends() -> None:
+        with runs.Journal.open(runs.journal_path(state.cluster_id, "0101-120100")) as journal:
+            journal.write(NOON, Kind.ENDED, {"outcome": "done", "why": ""})
+
+    seen: list[RunSeen] = []
+    watch_runs(
+        lambda: state,
+        seen.append,  # type: ignore[arg-type]
+        Script(
+            lambda: begin(NOON + timedelta(minutes=1)),
+            lambda: begin(NOON),  # an older one, by its cluster's clock
+            ends,
+            lambda: None,
+            lambda: begin(NOON + timedelta(minutes=2)),
+            lambda: None,
+        ),
+    )
+    told = [(event.run.run, event.run.state.value) for event in seen if event.run]
+    assert told == [
+        ("0101-120100", "starting"),
+        ("0101-120100", "done"),
+        ("0101-120200", "starting"),
+    ]
+    assert len(listed) == 3

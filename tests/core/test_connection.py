@@ -15,16 +15,25 @@ security.protocol = SASL_SSL
 sasl.mechanism=SCRAM-SHA-512
 sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\
     username="ops" password="it's \\\\"secret\\\\"";
-ssl.truststore.location=/etc/kafka/ca.pem
+ssl.truststore.location=ca.pem
 ssl.truststore.type=PEM
 ssl.endpoint.identification.algorithm=
 request.timeout.ms=5000
 """
 
+STORES = {
+    "ca.pem": b"# made today\n-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n",
+    "old.jks": b"\xfe\xed\xfe\xed\x00\x00\x00\x02",
+    "new.jks": b"\x30\x82\x09\x3e",
+    "odd": b"?",
+}
+
 
 def load(tmp_path: Path, text: str) -> ConnectionSettings:
     path = tmp_path / "client.properties"
     path.write_text(text)
+    for name, content in STORES.items():
+        (tmp_path / name).write_bytes(content)
     return ConnectionSettings.load("b1:9092, b2:9092", path)
 
 
@@ -41,7 +50,7 @@ def test_scram_reaches_librdkafka(tmp_path: Path) -> None:
     assert config["sasl.mechanism"] == "SCRAM-SHA-512"
     assert config["sasl.username"] == "ops"
     assert config["sasl.password"] == 'it\'s "secret"'
-    assert config["ssl.ca.location"] == "/etc/kafka/ca.pem"
+    assert config["ssl.ca.location"] == str(tmp_path / "ca.pem")
     assert config["ssl.endpoint.identification.algorithm"] == "none"
 
 
@@ -68,7 +77,7 @@ def test_unknown_keys_are_listed_and_ignored(tmp_path: Path) -> None:
     assert load(tmp_path, SCRAM).ignored == ("request.timeout.ms",)
 
 
-def test_no_secret_is_in_the_repr(tmp_path: Path) -> None:
+def test_no_password_is_in_the_repr(tmp_path: Path) -> None:
     settings = load(tmp_path, SCRAM + "ssl.key.password=hush\nssl.keystore.key=-----KEY\n")
     assert settings.key_password == "hush"
     shown = repr(settings)
@@ -83,7 +92,12 @@ def test_no_secret_is_in_the_repr(tmp_path: Path) -> None:
         ("security.protocol=TLS\n", "security.protocol is TLS"),
         ("security.protocol=SASL_SSL\nsasl.mechanism=GSSAPI\n", "GSSAPI is not supported"),
         ("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n", "no username and password"),
-        ("security.protocol=SSL\nssl.truststore.location=/a.jks\n", "not a PEM file"),
+        ("security.protocol=SSL\nssl.truststore.location=none.pem\n", "none.pem cannot be read"),
+        ("security.protocol=SSL\nssl.truststore.location=odd\n", "odd is not a PEM file"),
+        (
+            "security.protocol=SSL\nssl.truststore.type=PEM\nssl.keystore.location=old.jks\n",
+            "old.jks is a Java key store",
+        ),
     ],
 )
 def test_what_cannot_be_is_one_clear_message(tmp_path: Path, text: str, said: str) -> None:
@@ -92,15 +106,50 @@ def test_what_cannot_be_is_one_clear_message(tmp_path: Path, text: str, said: st
     assert caught.value.next
 
 
+@pytest.mark.parametrize(
+    ("store", "location", "converted_by"),
+    [
+        ("ssl.truststore", "old.jks", "keytool -list -rfc"),
+        ("ssl.truststore", "new.jks", "keytool -list -rfc"),
+        ("ssl.keystore", "old.jks", "keytool -importkeystore"),
+        ("ssl.keystore", "new.jks", "openssl pkcs12"),
+    ],
+)
+def test_a_store_of_java_comes_with_what_converts_it(
+    tmp_path: Path, store: str, location: str, converted_by: str
+) -> None:
+    with pytest.raises(DocumentError) as caught:
+        load(tmp_path, f"security.protocol=SSL\n{store}.location={location}\n")
+    assert f"Convert it: {converted_by}" in caught.value.next
+    assert f"{store}.type=PEM" in caught.value.next
+
+
+def test_a_store_is_found_beside_the_properties_or_where_the_command_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    Path("only-here.pem").write_bytes(STORES["ca.pem"])
+    for location, place in (("ca.pem", tmp_path), ("only-here.pem", tmp_path / "here")):
+        settings = load(tmp_path, f"security.protocol=SSL\nssl.truststore.location={location}\n")
+        assert settings.ca is not None
+        assert settings.ca.location == str(place / location)
+
+
+def test_what_stands_beside_pem_blocks_does_not_matter(tmp_path: Path) -> None:
+    (tmp_path / "ca").write_text("Alias-Name: schlüssel\n" + STORES["ca.pem"].decode())
+    settings = load(tmp_path, "security.protocol=SSL\nssl.truststore.location=ca\n")
+    assert settings.ca is not None
+    assert settings.ca.read().isascii()
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="No such file"):
         ConnectionSettings.load("b:1", tmp_path / "none.properties")
 
 
 def test_a_certificate_that_cannot_be_loaded(tmp_path: Path) -> None:
-    bad = tmp_path / "ca.pem"
-    bad.write_text("not a certificate")
-    settings = load(tmp_path, f"security.protocol=SSL\nssl.truststore.location={bad}\n")
+    settings = load(tmp_path, "security.protocol=SSL\nssl.truststore.location=ca.pem\n")
     with pytest.raises(DocumentError, match="cannot be loaded"):
         settings.kafka_python()
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from core.cluster.kafka.stores import Pem, find_store, load_key_pair, pem
 from core.errors import DocumentError, UsageError
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -20,17 +21,6 @@ CONNECT_SECONDS = 6.0
 
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]]+):(\d{1,5})")
 _JAAS_ENTRY = re.compile(r"""(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;]+)""")
-
-
-@dataclass(frozen=True, slots=True)
-class Pem:
-    """A PEM text, in a file or inline."""
-
-    location: str | None = None
-    text: str | None = field(default=None, repr=False)
-
-    def read(self) -> str:
-        return self.text if self.text is not None else Path(self.location or "").read_text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +77,15 @@ class ConnectionSettings:
             config["sasl.username"] = self.sasl_username
             config["sasl.password"] = self.sasl_password
         if self.encrypted:
-            for name, pem in (
+            for name, store in (
                 ("ca", self.ca),
                 ("certificate", self.certificate),
                 ("key", self.key),
             ):
-                if pem is not None and pem.location is not None:
-                    config[f"ssl.{name}.location"] = pem.location
-                elif pem is not None:
-                    config[f"ssl.{name}.pem"] = pem.text
+                if store is not None and store.location is not None:
+                    config[f"ssl.{name}.location"] = store.location
+                elif store is not None:
+                    config[f"ssl.{name}.pem"] = store.text
             if self.key_password is not None:
                 config["ssl.key.password"] = self.key_password
             config["ssl.endpoint.identification.algorithm"] = (
@@ -118,15 +108,19 @@ class ConnectionSettings:
             config["sasl_plain_username"] = self.sasl_username
             config["sasl_plain_password"] = self.sasl_password
         if self.encrypted:
-            config["ssl_context"] = self._ssl_context()
+            config["ssl_context"] = self.ssl_context()
         return config
 
-    def _ssl_context(self) -> ssl.SSLContext:
+    def ssl_context(self) -> ssl.SSLContext:
+        """Return what a TLS connection trusts and shows.
+
+        Raises DocumentError when a certificate cannot be loaded.
+        """
         try:
             context = ssl.create_default_context(cadata=self.ca.read() if self.ca else None)
             context.check_hostname = self.check_hostname
             if self.certificate is not None and self.key is not None:
-                _load_key_pair(context, self.certificate, self.key, self.key_password)
+                load_key_pair(context, self.certificate, self.key, self.key_password)
         except (OSError, ssl.SSLError, ValueError) as error:
             raise DocumentError(
                 f"A certificate or key cannot be loaded: {error}.",
@@ -214,18 +208,17 @@ def _from_properties(servers: str, entries: dict[str, str], path: Path) -> Conne
             )
     else:
         take("sasl.mechanism")
+    stores: dict[str, str | None] = {}
     for store in ("ssl.truststore", "ssl.keystore"):
-        kind = (take(f"{store}.type") or "").upper()
-        location = left.get(f"{store}.location")
-        if protocol.endswith("SSL") and location and (kind or _store_kind(location)) != "PEM":
-            raise DocumentError(
-                f"{path}: {store}.location is not a PEM file.",
-                next=f"Convert it to PEM and set {store}.type=PEM.",
-            )
-    ca = _pem(take("ssl.truststore.location"), take("ssl.truststore.certificates"))
-    keystore = take("ssl.keystore.location")
-    certificate = _pem(keystore, take("ssl.keystore.certificate.chain"))
-    key = _pem(keystore, take("ssl.keystore.key"))
+        take(f"{store}.type")
+        location = take(f"{store}.location")
+        if location and protocol.endswith("SSL"):
+            location = find_store(store, location, path)
+        stores[store] = location
+    ca = pem(stores["ssl.truststore"], take("ssl.truststore.certificates"))
+    keystore = stores["ssl.keystore"]
+    certificate = pem(keystore, take("ssl.keystore.certificate.chain"))
+    key = pem(keystore, take("ssl.keystore.key"))
     key_password = take("ssl.key.password")
     identification = left.pop("ssl.endpoint.identification.algorithm", "https")
     left.pop("bootstrap.servers", None)
@@ -244,33 +237,5 @@ def _from_properties(servers: str, entries: dict[str, str], path: Path) -> Conne
     )
 
 
-def _pem(location: str | None, text: str | None) -> Pem | None:
-    return Pem(location, None if location else text) if location or text else None
-
-
-def _store_kind(location: str) -> str:
-    return "PEM" if location.lower().endswith((".pem", ".crt", ".cer", ".key")) else "JKS"
-
-
 def _unquote(value: str) -> str:
     return re.sub(r"\\(.)", r"\1", value[1:-1]) if value[:1] in ("'", '"') else value
-
-
-def _load_key_pair(
-    context: ssl.SSLContext, certificate: Pem, key: Pem, password: str | None
-) -> None:
-    """Load a client certificate; Python reads key pairs from files only, so inline ones pass by
-    a private temporary folder."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="trimtab-") as folder:
-        places = []
-        for name, pem in (("certificate", certificate), ("key", key)):
-            if pem.location is not None:
-                places.append(Path(pem.location))
-                continue
-            place = Path(folder) / name
-            place.touch(mode=0o600)
-            place.write_text(pem.read())
-            places.append(place)
-        context.load_cert_chain(places[0], places[1], password)

@@ -12,6 +12,9 @@ from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 
 _PROBE_SECONDS = 1.0
 _LOGIN_SECONDS = 2.0
+# OpenSSL's codes (x509_vfy.h): host name, IP address that do not match; too early, too late.
+_WRONG_NAME = (62, 64)
+_WRONG_TIME = (9, 10)
 
 
 def denied(title: str) -> AccessDeniedError:
@@ -76,10 +79,7 @@ def _look(settings: ConnectionSettings, detail: str) -> tuple[str, str]:
     # Before HTTP: a web server that wants TLS says so in plain HTTP.
     if _speaks_tls(place):
         if settings.encrypted:
-            return (
-                f"{server} speaks TLS, but no connection comes about.",
-                "Check the trust store (ssl.truststore.location) and the host name.",
-            )
+            return _why_no_tls(server, place, settings)
         return (
             f"{server} is a TLS listener, and this connection is plain text.",
             "Set security.protocol=SSL or SASL_SSL in a file for --command-config.",
@@ -94,6 +94,55 @@ def _look(settings: ConnectionSettings, detail: str) -> tuple[str, str]:
     return (
         f"{server} does not answer as a Kafka broker.",
         "Check that it is a broker's port; one that wants SASL needs --command-config.",
+    )
+
+
+def _why_no_tls(
+    server: str, place: tuple[str, int], settings: ConnectionSettings
+) -> tuple[str, str]:
+    """Return why a TLS connection with these settings fails, from trying one."""
+    try:
+        with (
+            socket.create_connection(place, timeout=_PROBE_SECONDS) as connection,
+            settings.ssl_context().wrap_socket(connection, server_hostname=place[0]) as wrapped,
+        ):
+            # With TLS 1.3 a server refuses a client once that side of the handshake is over.
+            wrapped.recv(1)
+    except ssl.SSLCertVerificationError as error:
+        return _about_certificate(server, place[0], error.verify_code)
+    except ssl.SSLError as error:
+        if "CERTIFICATE" in str(error).upper():
+            if settings.certificate is None:
+                return (
+                    f"{server} wants a client certificate.",
+                    "Set ssl.keystore.location to a PEM file with key and certificate.",
+                )
+            return (
+                f"{server} refuses this client certificate.",
+                "Have its authority trusted there, or set another ssl.keystore.location.",
+            )
+    except OSError:
+        pass  # what it says of the connection was asked for above
+    return (
+        f"{server} speaks TLS, but no connection comes about.",
+        "Check the brokers' advertised listeners: their names must be in their certificates.",
+    )
+
+
+def _about_certificate(server: str, host: str, code: int) -> tuple[str, str]:
+    if code in _WRONG_NAME:
+        return (
+            f"The certificate of {server} is not for {host}.",
+            "Use a name that is in it, or set ssl.endpoint.identification.algorithm= to nothing.",
+        )
+    if code in _WRONG_TIME:
+        return (
+            f"The certificate of {server} is not valid today.",
+            "Renew it, or look at this machine's clock.",
+        )
+    return (
+        f"The certificate of {server} is of no authority that this connection trusts.",
+        "Set ssl.truststore.location to a PEM file with the authority's certificate.",
     )
 
 

@@ -1,0 +1,268 @@
+"""TLS on a real broker: client properties as an operator has them, and each refusal told apart."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from core.cli.main import run
+from core.cluster.kafka import wire
+from core.cluster.sandbox import layout
+from core.cluster.sandbox.sandbox import Sandbox
+from core.errors import ExitCode
+
+NAME = f"tls-{os.getpid()}"
+PASSWORD = "changeit"
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+LISTENERS = ("TLS", "LOGIN", "MUTUAL")
+
+
+def keytool(*words: str) -> None:
+    subprocess.run(["keytool", *words], check=True, capture_output=True)
+
+
+def openssl(*words: str) -> None:
+    subprocess.run(["openssl", *words], check=True, capture_output=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker with listeners PLAINTEXT and LISTENERS, and what clients have to know it by."""
+
+    ports: dict[str, int]
+    folder: Path
+
+    def at(self, listener: str, host: str = layout.HOST) -> str:
+        return f"{host}:{self.ports[listener]}"
+
+    @property
+    def authority(self) -> Path:
+        return self.folder / "ca.pem"
+
+    @property
+    def client(self) -> Path:
+        """A client's key and certificate, in one PEM file."""
+        return self.folder / "client.pem"
+
+
+def make_stores(folder: Path) -> None:
+    """Make the broker's key store as keytool does, a PEM of its certificate, and a client's key."""
+    store = ("-keystore", str(folder / "broker.p12"), "-storepass", PASSWORD)
+    keytool(
+        *("-genkeypair", "-alias", "broker", "-keyalg", "EC", "-validity", "2", *store),
+        *("-dname", "CN=broker", "-ext", f"san=ip:{layout.HOST}", "-storetype", "PKCS12"),
+    )
+    openssl(
+        *("pkcs12", "-in", str(folder / "broker.p12"), "-nokeys", "-passin", f"pass:{PASSWORD}"),
+        *("-out", str(folder / "ca.pem")),
+    )
+    for name in ("client", "stranger"):
+        openssl(
+            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
+            *("-days", "2", "-subj", f"/CN={name}", "-keyout", str(folder / f"{name}.key")),
+            *("-out", str(folder / f"{name}.crt")),
+        )
+        both = ((folder / f"{name}.{kind}").read_text() for kind in ("key", "crt"))
+        (folder / f"{name}.pem").write_text("".join(both))
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    folder = tmp_path_factory.mktemp("tls")
+    make_stores(folder)
+    # Chosen here, as the broker must know all its listeners before it is first started.
+    given = layout.free_ports(2 + len(LISTENERS))
+    ports = dict(zip(("PLAINTEXT", *LISTENERS), given[1:], strict=True))
+    listeners = ",".join(f"{name}://{layout.HOST}:{port}" for name, port in ports.items())
+    overrides = {
+        "listeners": listeners,
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
+        "TLS:SSL,LOGIN:SASL_SSL,MUTUAL:SSL",
+        "ssl.keystore.location": str(folder / "broker.p12"),
+        "ssl.keystore.password": PASSWORD,
+        "ssl.keystore.type": "PKCS12",
+        "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.login.plain.sasl.jaas.config": f'{LOGIN} required user_ann="right";',
+        "listener.name.mutual.ssl.client.auth": "required",
+        "listener.name.mutual.ssl.truststore.type": "PEM",
+        "listener.name.mutual.ssl.truststore.location": str(folder / "client.crt"),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layout, "free_ports", lambda count: given[:count])
+        # The controller comes first.
+        sandbox = Sandbox.up(NAME, (1,), overrides=overrides)
+    yield Broker(ports, folder)
+    sandbox.down()
+
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """Run a command with these client properties; returns exit code, stdout and stderr."""
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
+
+    def call(bootstrap: str, properties: str, *words: str) -> tuple[int, str, str]:
+        path = tmp_path / "client.properties"
+        path.write_text(properties)
+        capsys.readouterr()
+        code = run(lambda _: None, ["-b", bootstrap, "--command-config", str(path), *words])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return call
+
+
+def tls(broker: Broker, more: str = "") -> str:
+    return (
+        "security.protocol=SSL\n"
+        f"ssl.truststore.type=PEM\nssl.truststore.location={broker.authority}\n{more}"
+    )
+
+
+def login(broker: Broker, password: str) -> str:
+    return tls(broker).replace("=SSL", "=SASL_SSL") + (
+        f'sasl.mechanism=PLAIN\nsasl.jaas.config={LOGIN} required \\\n  username="ann" '
+        f'password="{password}";\n'
+    )
+
+
+def mutual(broker: Broker) -> str:
+    return tls(broker, f"ssl.keystore.type=PEM\nssl.keystore.location={broker.client}\n")
+
+
+def inline(broker: Broker) -> str:
+    """The same with the certificate in the properties, as KIP-651 has it."""
+    pem = "".join(
+        re.findall(r"-----BEGIN.*?-----END CERTIFICATE-----\n", broker.authority.read_text(), re.S)
+    )
+    one_line = pem.replace("\n", "\\n")
+    return f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.certificates={one_line}"
+
+
+@pytest.mark.parametrize(
+    ("listener", "properties"),
+    [
+        ("TLS", tls),
+        ("TLS", inline),
+        ("LOGIN", lambda broker: login(broker, "right")),
+        ("MUTUAL", mutual),
+    ],
+    ids=["SSL", "inline PEM", "SASL_SSL", "client certificate"],
+)
+def test_both_libraries_come_through(
+    broker: Broker, command: Command, listener: str, properties: Callable[[Broker], str]
+) -> None:
+    code, out, err = command(broker.at(listener), properties(broker), "show", "--json")
+    assert code == ExitCode.DONE, err
+    assert [found["id"] for found in json.loads(out)["brokers"]] == [1]
+    _, out, _ = command(broker.at(listener), properties(broker), "doctor", "--json")
+    found = {finding["name"]: finding["fine"] for finding in json.loads(out)["findings"]}
+    assert found["cluster"]
+    assert found["right to see log dirs"]
+
+
+def test_without_a_host_name_to_check_any_name_does(broker: Broker, command: Command) -> None:
+    more = "ssl.endpoint.identification.algorithm=\n"
+    code, _, err = command(broker.at("TLS", "localhost"), tls(broker, more), "show", "--json")
+    assert code == ExitCode.DONE, err
+
+
+REFUSALS = {
+    "another CA": (
+        lambda b: (b.at("TLS"), tls(b).replace("ca.pem", "stranger.crt")),
+        "is of no authority that this connection trusts",
+        "ssl.truststore.location",
+    ),
+    "no CA": (
+        lambda b: (b.at("TLS"), "security.protocol=SSL\n"),
+        "is of no authority that this connection trusts",
+        "ssl.truststore.location",
+    ),
+    "another host name": (
+        lambda b: (b.at("TLS", "localhost"), tls(b)),
+        "is not for localhost",
+        "ssl.endpoint.identification.algorithm",
+    ),
+    "plain text at TLS": (
+        lambda b: (b.at("TLS"), "security.protocol=PLAINTEXT\n"),
+        "is a TLS listener, and this connection is plain text",
+        "security.protocol=SSL",
+    ),
+    "TLS at plain text": (
+        lambda b: (b.at("PLAINTEXT"), tls(b)),
+        "does not speak TLS, and this connection wants to",
+        "security.protocol=PLAINTEXT",
+    ),
+    "no client certificate": (
+        lambda b: (b.at("MUTUAL"), tls(b)),
+        "wants a client certificate",
+        "ssl.keystore.location",
+    ),
+    "a client it does not know": (
+        lambda b: (b.at("MUTUAL"), mutual(b).replace("client.pem", "stranger.pem")),
+        "refuses this client certificate",
+        "ssl.keystore.location",
+    ),
+    "a wrong password": (
+        lambda b: (b.at("LOGIN"), login(b, "wrong")),
+        "refuses this user name or password",
+        "--command-config",
+    ),
+}
+
+
+# kafka-python leaves the socket of a refused connection to the garbage collector.
+@pytest.mark.filterwarnings("ignore:unclosed <(ssl.SSLSocket|socket.socket):ResourceWarning")
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_refusal_is_one_sentence_and_what_to_do(
+    broker: Broker, command: Command, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "CONNECT_SECONDS", 0.5)  # it answers at once, but for ever no
+    asked, said, advice = REFUSALS[case]
+    code, out, err = command(*asked(broker), "show", "--json")
+    assert (code, out) == (ExitCode.UNREACHABLE, ""), err
+    first, *rest = err.splitlines()
+    assert said in first
+    assert advice in "\n".join(rest)
+    assert len(rest) == 1
+    gc.collect()
+
+
+def test_a_key_store_of_java_is_refused_with_the_line_that_converts_it(
+    broker: Broker, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "client.truststore.jks"
+    keytool(
+        *("-importcert", "-noprompt", "-alias", "ca", "-file", str(broker.authority)),
+        *("-keystore", str(store), "-storepass", PASSWORD),
+    )
+    asked = (
+        "security.protocol=SSL\n"
+        f"ssl.truststore.location={store}\nssl.truststore.password={PASSWORD}\n"
+    )
+    code, _, err = command(broker.at("TLS"), asked, "show")
+    assert code == ExitCode.USAGE
+    first, advice = err.splitlines()
+    assert "is a Java key store" in first
+    converts = re.search(r"Convert it: (keytool .*) > (\S+); then", advice)
+    assert converts is not None, advice
+    monkeypatch.chdir(tmp_path)
+    words = [*shlex.split(converts[1]), "-storepass", PASSWORD]
+    Path(converts[2]).write_bytes(subprocess.run(words, check=True, capture_output=True).stdout)
+    properties = f"security.protocol=SSL\nssl.truststore.location={converts[2]}\n"
+    code, _, err = command(broker.at("TLS"), properties + "ssl.truststore.type=PEM\n", "show")
+    assert code == ExitCode.DONE, err

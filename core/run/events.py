@@ -108,6 +108,8 @@ def of_record(record: Record, history: History) -> Iterator[Event]:
             yield _event(record, history, "restored", rates=list(p["rates"]))
         case Kind.WAITING if p["why"]:
             yield _event(record, history, "waiting", why=p["why"])
+        case Kind.POSTPONED:
+            yield _event(record, history, "waiting", why=p["why"])
         case Kind.THROTTLE_FAILED:
             yield _event(record, history, "waiting", why=f"{p['why']}; what was set is taken back")
         case Kind.REQUEST:

@@ -97,6 +97,8 @@ class History:
     created_at: datetime
     moves: list[MoveHistory]
     batch_size: int
+    postponed: list[int] = field(default_factory=list)
+    """Moves that wait in batches of their own, after all others."""
     min_insync: dict[str, int] = field(default_factory=dict)
     process: Process | None = None
     preflight: bool = False
@@ -181,12 +183,20 @@ class History:
 
     @property
     def batches(self) -> int:
+        return self._planned_batches - (-len(self.postponed) // self.batch_size)
+
+    @property
+    def _planned_batches(self) -> int:
         return -(-len(self.moves) // self.batch_size)
 
     def batch(self, number: int) -> list[int]:
         """Return the indices of batch `number`'s moves, counted from 0."""
+        late = (number - self._planned_batches) * self.batch_size
+        if late >= 0:
+            return self.postponed[late : late + self.batch_size]
         start = number * self.batch_size
-        return list(range(start, min(start + self.batch_size, len(self.moves))))
+        planned = range(start, min(start + self.batch_size, len(self.moves)))
+        return [index for index in planned if self.moves[index].batch == number]
 
     @property
     def in_flight(self) -> list[int]:
@@ -195,6 +205,13 @@ class History:
     @property
     def queued(self) -> list[int]:
         return [i for i, m in enumerate(self.moves) if m.phase is Phase.QUEUED]
+
+    @property
+    def next_batch(self) -> list[int]:
+        """Return the queued moves of the first batch that has any."""
+        queued = self.queued
+        first = min((self.moves[i].batch for i in queued), default=0)
+        return [i for i in queued if self.moves[i].batch == first]
 
     # -- folding --------------------------------------------------------------------------------
 
@@ -219,6 +236,11 @@ class History:
             case Kind.RATE_SET:
                 for broker, side in p["rates"]:
                     self.rates_due.pop((broker, Side(side)), None)
+            case Kind.POSTPONED:
+                for index in p["moves"]:
+                    place = len(self.postponed) // self.batch_size
+                    self.moves[index].batch = self._planned_batches + place
+                    self.postponed.append(index)
             case Kind.SUBMITTING:
                 for index in p["moves"]:
                     m = self.moves[index]

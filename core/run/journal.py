@@ -61,6 +61,7 @@ class Kind(Enum):
     THROTTLE_FAILED = "throttle_failed"
     RATE_INTENT = "rate_intent"
     RATE_SET = "rate_set"
+    POSTPONED = "postponed"
     SUBMITTING = "submitting"
     SUBMITTED = "submitted"
     MOVED = "moved"
@@ -177,7 +178,8 @@ class Journal:
 
     def write(self, at: datetime, kind: Kind, payload: Mapping[str, Any]) -> Record:
         """Append a record; it is on disk when this returns."""
-        return Record(self._insert("records", at, kind.value, payload), at, kind, payload)
+        seq = self._insert("records", at, kind.value, payload)
+        return Record(seq, parse_time(format_time(at)), kind, payload)  # as it is read again
 
     def ask(self, at: datetime, kind: str, payload: Mapping[str, Any]) -> int:
         """Add a request, from any process; returns its number."""

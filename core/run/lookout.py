@@ -133,9 +133,7 @@ class Lookout:
 
 def _looked_at(history: History) -> list[MoveHistory]:
     """Return the moves in flight, else those of the next batch."""
-    queued = history.queued
-    wanted = history.in_flight or (history.batch(history.moves[queued[0]].batch) if queued else [])
-    return [history.moves[index] for index in wanted]
+    return [history.moves[index] for index in history.in_flight or history.next_batch]
 
 
 def _rows(moves: list[Move], state: ClusterState) -> dict[TopicPartition, PartitionRow]:

@@ -33,6 +33,7 @@ from core.run.steps import (
     NoteEnded,
     Observed,
     Poll,
+    Postpone,
     Preflight,
     RemovePairs,
     Reorder,
@@ -147,6 +148,8 @@ class Runner:
             case SetRates(batch, rates):
                 self._throttling.set_rates(batch, rates)
                 self._sample(observed)
+            case Postpone(moves, why):
+                self._chronicle.write(Kind.POSTPONED, moves=list(moves), why=why)
             case Submit(moves):
                 self._submit(moves)
             case NoteEnded(endings, stop):

@@ -6,7 +6,6 @@ where the two say it is. Nothing here talks to a cluster (docs/runs.md tells the
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 from core.cluster.state import PartitionRow, TopicPartition
@@ -22,6 +21,7 @@ from core.run.steps import (
     NoteEnded,
     Observed,
     Poll,
+    Postpone,
     Preflight,
     Reorder,
     SetRates,
@@ -129,61 +129,81 @@ def _go_on(history: History, observed: Observed) -> Step | None:
         return Submit(tuple(again))
     if flying:
         return Poll(_waits_for(history, observed, flying))
-    queued = history.queued
-    if not queued:
+    moves = tuple(history.next_batch)
+    if not moves:
         return None
-    reason = _not_now(history, observed, queued)
+    reason = _not_now(history, observed)
     if reason:
         return Poll(reason)
-    spoiled = tuple(_spoiled(history, observed, queued))
+    return _sort_out(history, observed, moves) or _throttle(history, moves) or Submit(moves)
+
+
+def _sort_out(history: History, observed: Observed, moves: tuple[int, ...]) -> Step | None:
+    """Return what is to be done about moves of a batch that cannot be submitted now, or None."""
+    spoiled = tuple(_spoiled(history, observed, moves))
     if spoiled:
         return NoteEnded(spoiled)
-    doubtful = _doubtful(history, observed, queued)
+    doubtful = _doubtful(history, observed, moves)
     if doubtful:
         return Poll(doubtful)
-    batch = history.moves[queued[0]].batch
-    moves = tuple(i for i in history.batch(batch) if history.moves[i].phase is Phase.QUEUED)
+    held = dict(_held_up(history, observed, moves))
+    if not held:
+        return None
+    why = next(iter(held.values()))
+    first = tuple(index for index in held if index not in history.postponed)
+    if first and len(held) < len(history.queued):
+        return Postpone(first, held[first[0]])
+    return Poll(why)
+
+
+def _throttle(history: History, moves: tuple[int, ...]) -> Step | None:
+    batch = history.moves[moves[0]].batch
     throttle = history.throttles.get(batch)
-    if throttle is None:
-        copying = any(history.moves[i].move.moves_data for i in moves)
-        if history.rate_bytes_per_s == UNLIMITED or not copying:
-            return Submit(moves)
-        return IntendThrottles(batch)
-    return Submit(moves) if throttle.set else SetThrottles(batch)
+    if throttle is not None:
+        return None if throttle.set else SetThrottles(batch)
+    copying = any(history.moves[i].move.moves_data for i in moves)
+    return IntendThrottles(batch) if copying and history.rate_bytes_per_s != UNLIMITED else None
 
 
-def _spoiled(history: History, observed: Observed, queued: list[int]) -> Iterator[Ending]:
-    """Yield queued moves that must not be submitted: never override a move in flight."""
-    for index in _next_batch(history, queued):
+def _spoiled(history: History, observed: Observed, moves: tuple[int, ...]) -> Iterator[Ending]:
+    """Yield queued moves that must not be submitted any more."""
+    for index in moves:
         m = history.moves[index]
         row = observed.rows.get(m.move.tp)
-        if row is None:
-            if m.move.tp in observed.gone:
-                yield Ending(index, Phase.CANCELLED, GONE)
-        elif m.move.tp in observed.reassignments:
-            yield Ending(index, Phase.FAILED, "is being moved by somebody else", row.leader)
-        elif _is_off(m, row) and observed.is_settled(m.move.tp):
+        if row is None and m.move.tp in observed.gone:
+            yield Ending(index, Phase.CANCELLED, GONE)
+        elif row is not None and _is_off(m, row, observed) and observed.is_settled(m.move.tp):
             yield Ending(index, Phase.FAILED, OFF, row.leader)
 
 
-def _doubtful(history: History, observed: Observed, queued: list[int]) -> str:
+def _doubtful(history: History, observed: Observed, moves: tuple[int, ...]) -> str:
     """Return which queued move looks wrong, though that is not sure yet, or ""."""
-    for index in _next_batch(history, queued):
+    for index in moves:
         m = history.moves[index]
-        row = observed.rows.get(m.move.tp)
-        if row is None:
-            return _unseen(observed, m.move.tp)
-        if _is_off(m, row):
-            return f"{m.move.tp} {OFF}: looked at again"
+        tp, row = m.move.tp, observed.rows.get(m.move.tp)
+        if row is None and tp not in observed.hidden:
+            return _unseen(observed, tp)
+        if _is_off(m, row, observed):
+            return f"{tp} {OFF}: looked at again"
     return ""
 
 
-def _next_batch(history: History, queued: list[int]) -> Iterator[int]:
-    batch = history.moves[queued[0]].batch
-    return itertools.takewhile(lambda index: history.moves[index].batch == batch, queued)
+def _held_up(
+    history: History, observed: Observed, moves: tuple[int, ...]
+) -> Iterator[tuple[int, str]]:
+    """Yield queued moves that have to wait, and for what: a move in flight is not overridden."""
+    for index in moves:
+        tp = history.moves[index].move.tp
+        if tp in observed.reassignments:
+            yield index, f"{tp} is being moved by somebody else: waited for, never overridden"
+        elif tp in observed.hidden:
+            yield index, observed.hidden[tp]
 
 
-def _is_off(m: MoveHistory, row: PartitionRow) -> bool:
+def _is_off(m: MoveHistory, row: PartitionRow | None, observed: Observed) -> bool:
+    """Return whether a partition at rest has replicas that the plan does not know."""
+    if row is None or m.move.tp in observed.reassignments:
+        return False
     return row.replicas not in (m.move.before, m.move.after)
 
 
@@ -230,9 +250,9 @@ def _waits_for(history: History, observed: Observed, flying: list[int]) -> str:
     return ""
 
 
-def _not_now(history: History, observed: Observed, queued: list[int]) -> str:
+def _not_now(history: History, observed: Observed) -> str:
     """Return why no new batch should start now, or ""."""
-    for index in queued:
+    for index in history.queued:
         down = [b for b in history.moves[index].move.adding if b not in observed.alive]
         if down:
             return f"broker {down[0]} is down: no further batch starts"

@@ -79,6 +79,14 @@ class SetRates:
 
 
 @dataclass(frozen=True, slots=True)
+class Postpone:
+    """Put queued moves off to batches after all others; each is put off once only."""
+
+    moves: tuple[int, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Submit:
     moves: tuple[int, ...]
 
@@ -134,6 +142,7 @@ Step = (
     | SetThrottles
     | IntendRates
     | SetRates
+    | Postpone
     | Submit
     | NoteEnded
     | RemovePairs

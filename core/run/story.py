@@ -38,6 +38,8 @@ def _lines(record: Record, history: History) -> Iterator[tuple[str, Level]]:
             yield f"throttles set and read back on brokers that have returned: {back}", Level.INFO
         case Kind.THROTTLE_FAILED:
             yield f"{p['why']}; what was set is taken back", Level.ACT
+        case Kind.POSTPONED:
+            yield f"put off until the others are done: {_some(p['moves'], history)}", Level.LOOK
         case Kind.SUBMITTED if p["moves"]:
             batch = f"batch {p['batch'] + 1} of {history.batches}"
             yield f"{batch} submitted: {_partitions(p['moves'])}", Level.INFO

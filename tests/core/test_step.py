@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,19 +15,23 @@ from core.cluster.state import PartitionRow, Reassignment, TopicPartition
 from core.plan.plan import Move
 from core.run.endings import CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE, GONE
 from core.run.history import BatchThrottle, History, MoveHistory, Outcome, Phase
+from core.run.journal import Kind, Record
 from core.run.step import next_step
 from core.run.steps import (
     Cancel,
     End,
     Ending,
+    IntendRates,
     IntendThrottles,
     NoteEnded,
     Observed,
     Poll,
+    Postpone,
     Preflight,
     RemovePairs,
     Reorder,
     RestoreRates,
+    SetRates,
     SetThrottles,
     Step,
     Submit,
@@ -213,10 +218,33 @@ def test_what_becomes_of_a_queued_move_that_looks_wrong(seen: Observed, expected
     assert next_step(history(MOVE), seen) == expected
 
 
-def test_a_move_of_somebody_else_is_never_overridden() -> None:
-    seen = observed((5, 2, 1, 3), listed=Reassignment((5, 2, 1, 3), (5,), (3,)))
-    step = next_step(history(MOVE, throttles={0: BatchThrottle((), (), set=True)}), seen)
-    assert step == NoteEnded((Ending(0, Phase.FAILED, "is being moved by somebody else", 5),))
+THEIRS = Reassignment((5, 2, 1, 3), (5,), (3,))
+WAITS = "foo-1 is being moved by somebody else: waited for, never overridden"
+
+
+def test_a_move_of_somebody_else_is_waited_for_and_never_overridden() -> None:
+    past = history(MOVE, throttles={0: BatchThrottle((), (), set=True)})
+    assert next_step(past, observed((5, 2, 1, 3), listed=THEIRS, steady=9)) == Poll(WAITS)
+    assert next_step(past, observed((3, 2, 1))) == Submit((0,))
+    past.cancel_requested = True
+    step = next_step(past, observed((5, 2, 1, 3), listed=THEIRS))
+    assert step == NoteEnded((Ending(0, Phase.CANCELLED, "not started"),))
+
+
+def test_a_move_of_somebody_else_holds_up_no_other_partition() -> None:
+    other = move("foo", 2, (3, 2, 1), (0, 2, 1))
+    past = history(MOVE, other)
+    seen = observed((5, 2, 1, 3), listed=THEIRS)
+    rows = {**seen.rows, other.tp: PartitionRow("foo", 2, 3, (3, 2, 1), (3, 2, 1))}
+    seen = replace(seen, rows=rows)
+    assert next_step(past, seen) == Postpone((0,), WAITS)
+    past.apply(
+        Record(1, NOON, Kind.POSTPONED, {"moves": [0], "why": WAITS}),
+    )
+    assert (past.moves[0].batch, past.batches, past.batch(0), past.batch(1)) == (1, 2, [1], [0])
+    assert next_step(past, seen) == IntendThrottles(0)
+    past.moves[1].phase = Phase.DONE
+    assert next_step(past, seen) == Poll(WAITS)
 
 
 def test_no_batch_starts_while_a_partition_is_under_min_insync() -> None:
@@ -370,6 +398,21 @@ def test_how_it_ends(phases: tuple[Phase, ...], past: dict[str, Any], outcome: O
     step = next_step(run, observed((0, 2, 1)))
     assert isinstance(step, End)
     assert step.outcome is outcome
+
+
+def test_a_broker_that_returned_gets_its_rate_first_intended_then_set() -> None:
+    past = history(MOVE, phase=Phase.SUBMITTED, throttles={0: BatchThrottle((), (), set=True)})
+    past.rates = {(b, Side.LEADER): rate(b, Side.LEADER) for b in (0, 2, 3)}
+    past.rates[0, Side.FOLLOWER] = rate(0, Side.FOLLOWER)
+    down = observed((0, 2, 1, 3), (3, 2), listed=LISTED, alive=frozenset((0, 2, 3)))
+    assert next_step(past, down) == Poll()
+    assert next_step(past, FLYING) == IntendRates(0, (1,))
+    intent = rate(1, Side.LEADER).to_json()
+    past.apply(Record(1, NOON, Kind.RATE_INTENT, {"batch": 0, "rates": [intent]}))
+    assert next_step(past, FLYING) == SetRates(0, ((1, Side.LEADER),))
+    assert next_step(past, down) == Poll(), "it is down again"
+    past.apply(Record(2, NOON, Kind.RATE_SET, {"batch": 0, "rates": [[1, "leader"]]}))
+    assert next_step(past, FLYING) == Poll()
 
 
 @pytest.mark.parametrize(

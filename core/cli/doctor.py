@@ -150,7 +150,11 @@ def clock() -> Finding:
 
 def data_folder(folder: Path) -> Finding:
     """Journals must be written before a cluster is changed, so their folder must be sound."""
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not existing.is_dir():
+        return Finding(
+            "data folder", f"{existing} is not a folder", "Set TRIMTAB_HOME elsewhere.", "runs"
+        )
     if not os.access(existing, os.W_OK):
         return Finding(
             "data folder", f"{folder} cannot be written", "Set TRIMTAB_HOME elsewhere.", "runs"

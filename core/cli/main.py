@@ -179,7 +179,7 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
         let_reader_go()
         return ExitCode.DONE
     except OSError as error:
-        if error.errno not in (*REFUSED, *FULL):
+        if error.errno not in (*REFUSED, *FULL) and not _own_folder_missing(error):
             return _bug()
         complain(_about_place(error))
         return ExitCode.FAILED
@@ -217,12 +217,27 @@ def _about_place(error: OSError) -> str:
     return f"Cannot use {error.filename}: {error.strerror}.\n{advice}"
 
 
-def _among_own_files(error: OSError) -> bool:
+def _among_own_files(error: OSError) -> Path | None:
+    """Return which of our own folders it is about."""
     if not isinstance(error.filename, str | bytes):
-        return False
+        return None
     place = Path(os.fsdecode(error.filename))
-    own = (paths.data_dir(), paths.config_dir(), paths.cache_dir(), paths.log_dir())
-    return any(place in (folder, *folder.parents) or folder in place.parents for folder in own)
+    for folder in (paths.data_dir(), paths.config_dir(), paths.cache_dir(), paths.log_dir()):
+        if place in (folder, *folder.parents) or folder in place.parents:
+            return folder
+    return None
+
+
+def _own_folder_missing(error: OSError) -> bool:
+    """Return whether one of our own folders is not there and cannot be made."""
+    folder = _among_own_files(error)
+    if folder is None:
+        return False
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return True
+    return False
 
 
 def _bug() -> int:

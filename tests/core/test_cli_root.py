@@ -139,6 +139,27 @@ def test_what_a_file_system_refuses_is_a_sentence_and_no_bug(
     assert "bug" not in said
 
 
+@pytest.mark.parametrize("what", ["dangling link", "file"])
+def test_a_home_that_cannot_be_made_is_no_bug(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    what: str,
+) -> None:
+    place = tmp_path / "place"
+    if what == "file":
+        place.write_text("")
+    else:
+        place.symlink_to(tmp_path / "nowhere" / "there")
+    monkeypatch.setenv("TRIMTAB_HOME", str(place))
+    assert cli.run(never, ["demo", "--brokers", "3", "--partitions", "100"]) == ExitCode.FAILED
+    said = capsys.readouterr().err
+    assert said.startswith(f"trimtab: Cannot use {place}")
+    assert "another folder in TRIMTAB_HOME" in said
+    assert cli.run(never, ["doctor"]) == ExitCode.NO
+    assert f"{place} is not a folder" in capsys.readouterr().out
+
+
 def test_a_full_disk_that_names_no_file_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert fails_with(OSError(errno.ENOSPC, "No space left on device")) == ExitCode.FAILED
     assert capsys.readouterr().err.startswith("trimtab: Cannot go on: No space left on device.\n")

@@ -17,7 +17,8 @@ from core.cluster.client import ClusterClient, OffsetAt
 from core.cluster.state import UNKNOWN, ClusterState, Int64, TopicPartition
 from core.errors import TrimtabError
 from core.load.brokers import state_loads
-from core.load.interval import Interval, Memory, Reading, measure
+from core.load.interval import Interval, measure
+from core.load.reading import Memory, Reading
 from core.load.snapshot import Float64, LoadSnapshot, Quality, Source
 from core.paths import safe_name
 
@@ -107,22 +108,25 @@ class Collector:
         start = client.offsets(keys, OffsetAt.EARLIEST)
         silent = {answer.broker for answer in answers if answer.error is not None}
         silent |= {broker.id for broker in state.brokers if not broker.alive}
+        committed, unattended = self._groups(state)
         return Reading(
             state=with_logs(state, answers),
             at=wall + timedelta(seconds=asked / 2),
             monotonic=began + asked / 2,
             end=_offsets(keys, end),
             start=_offsets(keys, start),
-            committed=self._committed(state),
+            committed=committed,
             silent=frozenset(silent),
+            unattended=unattended,
         )
 
-    def _committed(self, state: ClusterState) -> Mapping[str, Int64] | None:
+    def _groups(self, state: ClusterState) -> tuple[Mapping[str, Int64] | None, frozenset[str]]:
+        """Return what groups have committed, and which of them have no members."""
         try:
             groups = self._client.groups()
         except TrimtabError:
             # Without the right to list groups, what consumers read stays unknown.
-            return None
+            return None, frozenset()
         out: dict[str, Int64] = {}
         for group in groups:
             offsets = np.full(state.partition_count, UNKNOWN, np.int64)
@@ -130,7 +134,7 @@ class Collector:
                 if (row := state.find(tp)) is not None:
                     offsets[row] = offset
             out[group.id] = offsets
-        return out
+        return out, frozenset(group.id for group in groups if not group.members)
 
 
 def _offsets(keys: Sequence[TopicPartition], found: Mapping[TopicPartition, int]) -> Int64:

@@ -39,6 +39,8 @@ class Flag(IntFlag):
     """The wall clock jumped by more than 2 s."""
     PARTIAL_POLL = 64
     """The broker did not say what its log dirs hold."""
+    GROUP_JUMPED = 128
+    """A group without members went forward by more than it can have read: its offsets were set."""
 
 
 @dataclass(frozen=True, slots=True)

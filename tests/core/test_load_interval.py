@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.state import Broker, ClusterState, PartitionRow, Topic
-from core.load.interval import Interval, Reading, measure
+from core.load.interval import Interval, measure
+from core.load.reading import Reading
 from core.load.sample import Flag, Method
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -29,6 +30,7 @@ def reading(
     committed: dict[str, int] | None = None,
     wall: float | None = None,
     silent: frozenset[int] = frozenset(),
+    unattended: frozenset[str] = frozenset(),
     extra_topic: bool = False,
 ) -> Reading:
     """Return a reading of partition t-0 on brokers 1 and 2; the follower has the same size."""
@@ -60,6 +62,7 @@ def reading(
         start=column(start),
         committed={group: column(offset) for group, offset in (committed or {}).items()},
         silent=silent,
+        unattended=unattended,
     )
 
 
@@ -162,6 +165,41 @@ def test_what_groups_read_comes_from_their_commits(
         assert np.isnan(interval.out_bytes).all()
     else:
         assert interval.out_bytes.tolist() == [out_bytes]
+
+
+def test_offsets_that_were_set_forward_are_a_reason_and_not_bytes_out() -> None:
+    alone = frozenset({"g"})
+    first = reading(committed={"g": 10, "h": 90}, unattended=alone)
+    interval = after(first, reading(10.0, end=120, committed={"g": 120, "h": 95}, unattended=alone))
+    assert interval.partition_flags.tolist() == [Flag.GROUP_JUMPED]
+    assert interval.out_bytes.tolist() == [50.0]
+    again = measure(reading(20.0, end=140, committed={"g": 140}, unattended=alone), interval.memory)
+    assert again.partition_flags.tolist() == [0]
+    assert again.out_bytes.tolist() == [200.0]
+    only = after(
+        reading(committed={"g": 10}), reading(10.0, committed={"g": 100}, unattended=alone)
+    )
+    assert np.isnan(only.out_bytes).all()
+
+
+def test_a_group_with_members_reads_as_fast_as_it_likes() -> None:
+    interval = after(reading(committed={"g": 10}), reading(10.0, committed={"g": 100}))
+    assert interval.partition_flags.tolist() == [0]
+    assert interval.out_bytes.tolist() == [900.0]
+
+
+def test_a_reader_without_members_that_commits_now_and_then_is_no_jump() -> None:
+    alone = frozenset({"g"})
+    memory = measure(reading(committed={"g": 100}, unattended=alone), None).memory
+    for poll in range(1, 7):
+        committed = 160 if poll == 6 else 100
+        interval = measure(
+            reading(10.0 * poll, end=100 + 10 * poll, committed={"g": committed}, unattended=alone),
+            memory,
+        )
+        memory = interval.memory
+        assert interval.partition_flags.tolist() == [0]
+    assert interval.out_bytes.tolist() == [600.0]
 
 
 def test_groups_that_cannot_be_read_leave_reading_unknown() -> None:

@@ -1,0 +1,93 @@
+"""What consumer groups read in an interval, from what they committed; pure.
+
+Only the commits are seen. A group that goes back is left out, and so is one that jumps forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from core.cluster.state import UNKNOWN, Bool, Int64
+from core.load.reading import Memory, Reading
+from core.load.sample import Method
+from core.load.snapshot import Float64
+
+CATCH_UP = 2
+"""A group without members is taken for one that reads at up to so many times the inward rate."""
+
+
+def outward(
+    reading: Reading,
+    before: Memory,
+    per_message: Float64,
+    delta_known: Bool,
+) -> tuple[Float64, npt.NDArray[np.int8], Bool]:
+    """Return consumed bytes, method, and where a group's offsets were set and not read.
+
+    A partition that no group reads carries 0 with method NONE: nobody is known to read it. Where
+    a group went back or jumped, that group is left out; where nothing else is known, the value
+    is NaN.
+    """
+    count = len(reading.end)
+    jumped = np.zeros(count, np.bool_)
+    if reading.committed is None:
+        return np.full(count, np.nan), np.zeros(count, np.int8), jumped
+    consumed, counted = np.zeros(count), np.zeros(count, np.bool_)
+    readers = np.zeros(count, np.bool_)
+    for group, offsets in reading.committed.items():
+        earlier = before.committed.get(group)
+        readers |= offsets >= 0
+        if earlier is None:
+            continue
+        usable = (offsets >= 0) & (earlier >= 0) & (offsets >= earlier)
+        if group in reading.unattended or group in before.unattended:
+            # Kafka refuses to reset a group that has members. Readers that assign themselves
+            # their partitions have none either: what they commit is as much as came meanwhile.
+            came = reading.end - before.moved.get(group, before.end)
+            far = usable & (offsets - earlier > CATCH_UP * np.maximum(came, 0))
+            jumped |= far
+            usable &= ~far
+        consumed[usable] += (offsets - earlier)[usable]
+        counted |= usable
+    value = np.where(consumed > 0, consumed * per_message, 0.0)
+    value[readers & ~counted] = np.nan
+    value[~delta_known] = np.nan
+    method = np.where(counted & ~np.isnan(value), int(Method.BYTES_PER_MESSAGE), 0).astype(np.int8)
+    return value, method, jumped & delta_known
+
+
+def moved(reading: Reading, before: Memory | None) -> Mapping[str, Int64]:
+    """Return by group each partition's end offset when the group's commit last changed."""
+    out: dict[str, Int64] = {}
+    for group, offsets in (reading.committed or {}).items():
+        if before is None or group not in before.moved or group not in before.committed:
+            out[group] = reading.end
+        else:
+            same = (offsets == before.committed[group]) | (reading.end < 0)
+            out[group] = np.where(same, before.moved[group], reading.end)
+    return out
+
+
+def committed(reading: Reading, before: Memory, newest: Bool) -> Mapping[str, Int64]:
+    """Return the commits to measure the next interval against.
+
+    They are as old as each partition's last known end offset, because its time counts from there;
+    where groups could not be read they are not known.
+    """
+    out: dict[str, Int64] = {}
+    for group, offsets in (reading.committed or {}).items():
+        earlier = before.committed.get(group)
+        out[group] = np.where(newest, offsets, UNKNOWN if earlier is None else earlier)
+    return out
+
+
+def group_lag(reading: Reading) -> Int64:
+    """Return how far the slowest group is behind, -1 where no group has committed."""
+    lag = np.full(len(reading.end), UNKNOWN, np.int64)
+    for offsets in (reading.committed or {}).values():
+        usable = (offsets >= 0) & (reading.end >= 0)
+        lag[usable] = np.maximum(lag[usable], np.maximum(0, (reading.end - offsets)[usable]))
+    return lag

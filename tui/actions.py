@@ -179,7 +179,13 @@ ACTIONS: tuple[Action, ...] = (
     Action("back", "back", ("escape",), "Back to the newest run.", (MOVES,)),
     # -- load
     Action(
-        "left", "broker", ("h", "left"), "The broker, or partition, before.", (LOAD,), footer=10
+        "left",
+        "broker",
+        ("h", "left"),
+        "The broker, or partition, before.",
+        (LOAD,),
+        footer=10,
+        footer_key="h l",
     ),
     Action("right", "next", ("l", "right"), "The broker, or partition, after.", (LOAD,)),
     Action("up", "up", ("k", "up"), "One row up.", (LOAD,)),

@@ -9,9 +9,11 @@ import asyncio
 import os
 import re
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from core.cluster.simulation.cluster import SimulatedCluster
+    from core.load.snapshot import LoadSnapshot
     from core.run.view import RunView
 
 SEED = 7
@@ -30,6 +33,7 @@ MOVES, LEAST_BYTES = 8, 2_000_000_000
 RUN_RATE, FOREIGN_RATE = 100_000_000, 5_000_000
 SLOW_MOVE, SLOW_BROKER = 3, 5
 RUN_SECONDS = 90.0
+HISTORY = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class Shot:
     writable: bool = False
     run: bool = False
     """Whether a run is in progress."""
+    history: bool = False
+    """Whether windows of the hours before were published."""
 
 
 SHOTS = (
@@ -55,12 +61,18 @@ SHOTS = (
     Shot("drag-80x24", (80, 24), ("enter", "space", "h", "h"), writable=True),
     Shot("plan-120x40", (120, 40), ("a", "j", "a", "j", "a", "2"), writable=True),
     Shot("moves-120x40", (120, 40), ("3",), writable=True, run=True),
+    Shot("load-120x40", (120, 40), ("4", "s", *"llllll"), history=True),
     Shot("help-120x40", (120, 40), ("question_mark",)),
 )
 
 
 async def render(shot: Shot) -> str:
     """Return one picture as SVG."""
+    with tempfile.TemporaryDirectory(prefix="trimtab-pictures-") as root:
+        return await _render(shot, Path(root))
+
+
+async def _render(shot: Shot, root: Path) -> str:
     from core.cluster.broker_logs import with_logs
     from core.cluster.document import read_groups
     from core.cluster.simulation.cluster import SimulatedCluster
@@ -84,11 +96,14 @@ async def render(shot: Shot) -> str:
     }
     known: Float64 = np.array([rates[state.tp(i)] for i in range(state.partition_count)])
     load = Load(known, known * 1.4, known / 1000, Source.SIMULATED, state.fetched_at)
+    snapshot = published_hours(cluster, root) if shot.history else None
     app = TrimtabApp(
-        Session("prod-eu", writable=shot.writable), theme=shot.theme, monotonic=lambda: NOW
+        Session("prod-eu", writable=shot.writable, snapshots=str(root)),
+        theme=shot.theme,
+        monotonic=lambda: NOW,
     )
     picture = PictureSeen(
-        state, load, None, Freshness(NOW, 1.0), Freshness(NOW - AGE_SECONDS, 60.0)
+        state, load, snapshot, Freshness(NOW, 1.0), Freshness(NOW - AGE_SECONDS, 60.0)
     )
     async with app.run_test(size=shot.size) as pilot:
         app.post_message(Seen(picture))
@@ -103,6 +118,20 @@ async def render(shot: Shot) -> str:
             await pilot.press(key)
             await rested(pilot)
         return placed(app.export_screenshot(title="trimtab"))
+
+
+def published_hours(cluster: SimulatedCluster, root: Path) -> LoadSnapshot:
+    """Publish the hours before and a snapshot, as the simulator's process does; return that."""
+    from core.load.published import write_snapshot
+    from core.load.simulated_load import Picture, snapshot_of, window_of, window_starts
+    from core.load.windows import write_window
+
+    picture = Picture.of(cluster)
+    snapshot = snapshot_of(cluster, picture, 1)
+    write_snapshot(root, snapshot)
+    for start in window_starts(cluster.now - HISTORY, cluster.now):
+        write_window(root, snapshot.cluster_id, window_of(cluster, picture, start))
+    return snapshot
 
 
 async def rested(pilot: Pilot[int], seconds: float = 60.0) -> None:
@@ -133,8 +162,6 @@ def run_in_progress(cluster: SimulatedCluster) -> RunView:
     It takes the smallest replicas of broker 7 to its rack, in two batches, while somebody else's
     quota holds one destination back.
     """
-    import tempfile
-
     from core.cluster.broker_logs import with_logs
     from core.cluster.client import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
     from core.cluster.connect import Address

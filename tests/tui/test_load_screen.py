@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -105,13 +104,8 @@ def published(root: Path) -> None:
 
 
 @pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
-    """A session whose snapshots are real files; the screen reads up to the snapshot's time."""
-    from core.load import locate
-
-    read = locate.history
-    until = a_snapshot().window_end + timedelta(minutes=1)
-    monkeypatch.setattr(locate, "history", lambda *a, **k: read(*a, **(k | {"until": until})))
+def session(tmp_path: Path) -> Session:
+    """A session whose snapshots are real files, of a day that is long past."""
     published(tmp_path)
     session = a_session()
     session.snapshots = str(tmp_path)
@@ -170,7 +164,7 @@ def test_counts_of_samples_are_told_with_reasons() -> None:
 def test_brokers_and_their_hottest_partitions_can_be_chosen() -> None:
     choices = broker_choices(a_snapshot(), {1: "a"})
     assert [choice.of for choice in choices] == [1, 2, 3, 4, 5, 6]
-    assert "rack a" in choices[0].note
+    assert choices[0].notes == ("2 leaders", "3 replicas", "rack a")
     hottest = hottest_partitions(STATE, LOAD, 1)
     assert [choice.name for choice in hottest] == ["orders-0", "orders-1", "clicks-0"]
 
@@ -220,6 +214,17 @@ def test_the_page_never_exceeds_its_room(size: tuple[int, int], other: dict[str,
 )
 def test_what_is_missing_is_said(other: dict[str, object], words: str) -> None:
     assert words in drawn(load_lines(a_view(**other), 120, 38))
+
+
+@pytest.mark.parametrize(
+    ("width", "words"),
+    [(65, "2 leaders"), (75, "2 leaders  3 replicas"), (100, "2 leaders  3 replicas  rack a")],
+)
+def test_a_note_is_shown_whole_or_not_at_all(width: int, words: str) -> None:
+    view = a_view(choices=broker_choices(a_snapshot(), {1: "a"}), cursor=0)
+    row = next(line for line in map(text_of, load_lines(view, width, 24)) if "▸ broker 1" in line)
+    row = row.partition("│")[0]
+    assert row.rstrip().endswith(f"GB  {words}")
 
 
 # -- the screen ----------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -86,8 +86,7 @@ class LoadScreen(DashboardScreen):
 
     def footer_words(self) -> Mapping[str, str]:
         return {
-            "left": "broker before" if self._broker is None else "before",
-            "right": "",
+            "left": "broker" if self._broker is None else "partition",
             "enter": "partitions" if self._broker is None else "brokers",
             "metric": f"metric: {self._metric.value}",
             "horizon": f"over {self._hours} h",
@@ -115,7 +114,8 @@ class LoadScreen(DashboardScreen):
         key = (of, snapshot.snapshot_id)
         if self._asked != key:
             self._asked = key
-            until = max(datetime.now(UTC), snapshot.window_end) + timedelta(minutes=1)
+            # By the snapshot's time, not this machine's: an old one has its chart too.
+            until = max(snapshot.published_at, snapshot.window_end) + timedelta(minutes=1)
             cluster_id, place = snapshot.cluster_id, session.snapshots
 
             def work() -> None:
@@ -202,8 +202,11 @@ def broker_choices(snapshot: LoadSnapshot, racks: Mapping[int, str | None]) -> t
             in_bytes_per_s=known(b.leader_in_bytes_per_s),
             out_bytes_per_s=known(b.out_bytes_per_s),
             size_bytes=known(b.size_bytes),
-            note=f"{b.leaders} leaders, {b.replicas} replicas"
-            + (f", rack {rack}" if (rack := racks.get(b.broker)) else ""),
+            notes=(
+                f"{b.leaders:,} leaders",
+                f"{b.replicas:,} replicas",
+                *((f"rack {rack}",) if (rack := racks.get(b.broker)) else ()),
+            ),
         )
         for b in snapshot.brokers
     )
@@ -220,7 +223,7 @@ def hottest_partitions(state: ClusterState, load: Load, broker: int) -> tuple[Ch
             in_bytes_per_s=float(load.in_bytes_per_s[row]),
             out_bytes_per_s=float(load.out_bytes_per_s[row]),
             size_bytes=float(size) if (size := state.partition_size_bytes[row]) >= 0 else np.nan,
-            note="replicas " + " ".join(str(b) for b in state.replicas(row)),
+            notes=("replicas " + " ".join(str(b) for b in state.replicas(row)),),
         )
         for row in led[np.argsort(-total, kind="stable")][:HOTTEST].tolist()
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -73,7 +74,8 @@ class Choice:
     in_bytes_per_s: float
     out_bytes_per_s: float
     size_bytes: float
-    note: str = ""
+    notes: tuple[str, ...] = ()
+    """What else is known, most important first; what does not fit whole is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,7 @@ def _said(text: str, width: int, height: int) -> Lines:
 def _choices(view: LoadView, width: int, height: int) -> Lines:
     lines = []
     room = min(max(len(choice.name) for choice in view.choices), 28) + 2
+    notes = _fitting(view.choices, width - 2 - room - 2 * 15 - 9)
     for i in window(len(view.choices), height, view.cursor):
         choice = view.choices[i]
         chosen = i == view.cursor
@@ -236,7 +239,7 @@ def _choices(view: LoadView, width: int, height: int) -> Lines:
                 *_pair("in", choice.in_bytes_per_s),
                 *_pair("out", choice.out_bytes_per_s),
                 plain(right(known_words(choice.size_bytes, format_bytes), 9)),
-                dim(f"  {choice.note}"),
+                dim("".join(f"  {left(n, w)}" for n, w in zip(choice.notes, notes, strict=False))),
             ),
             width,
         )
@@ -244,6 +247,17 @@ def _choices(view: LoadView, width: int, height: int) -> Lines:
             highlighted(line, width, ChoiceHit(i)) if chosen else hitting(line, ChoiceHit(i))
         )
     return tuple(lines)
+
+
+def _fitting(choices: Sequence[Choice], width: int) -> tuple[int, ...]:
+    """Return how wide each note's column is; those that do not fit whole in all rows are none."""
+    widths: list[int] = []
+    for column in zip_longest(*(choice.notes for choice in choices), fillvalue=""):
+        widest = max(len(note) for note in column)
+        if sum(widths) + 2 * len(widths) + 2 + widest > width:
+            break
+        widths.append(widest)
+    return tuple(widths)
 
 
 def _pair(name: str, rate: float) -> tuple[Span, Span]:

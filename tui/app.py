@@ -254,7 +254,7 @@ class TrimtabApp(App[int]):
                 here = action in actions_of(screen.place)
                 await self.run_action(action.call or action.id, screen if here else self)
 
-        self.push_screen(CommandScreen(offered, self.user_keys, self.palette), perform)
+        self.push_screen(CommandScreen(offered, self.user_keys, self.palette, self.glyphs), perform)
 
     def action_copy(self) -> None:
         """Copy what the screen offers; over ssh and tmux too, as far as the terminal allows."""

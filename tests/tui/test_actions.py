@@ -23,8 +23,9 @@ from tui.actions import (
 )
 from tui.app import SCREEN_CLASSES, TrimtabApp
 from tui.screens.commands import found
+from tui.screens.help import HELP_AT, help_rows
 from tui.session import Session
-from tui.theming import load_palettes
+from tui.theming import ASCII, load_palettes
 from tui.widgets.footer import footer_row
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
@@ -95,6 +96,21 @@ async def test_help_lists_the_places_keys_and_says_what_needs_write(size: tuple[
         assert "quit" in text(pilot)
         await press(pilot, "escape")
         assert the_map(pilot)
+
+
+@pytest.mark.parametrize("place", SCREENS)
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_help_is_never_cut_off(place: str, width: int) -> None:
+    rows = help_rows(place, False, "start with --write", {}, width, load_palettes()["dark"], ASCII)
+    said = " ".join("".join(row.chars)[HELP_AT:].strip() for row in rows)
+    for action in (*actions_of(place), *actions_of(GLOBAL)):
+        assert action.help in " ".join(said.split())
+
+
+async def test_the_palette_says_where_it_cuts() -> None:
+    async with map_of((60, 24), ascii_only=True) as pilot:
+        await press(pilot, "colon", "e", "n", "t", "e", "r")
+        assert "Zoom in: the partitions of a topic~  enter" in text(pilot)
 
 
 async def test_the_palette_finds_by_name_by_key_and_by_what_it_does() -> None:

@@ -18,6 +18,7 @@ from pictures import (
     footer,
     pressed,
 )
+from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Button, Input
 
@@ -98,6 +99,31 @@ async def test_cancel_starts_nothing(keys: tuple[str, ...], started: list[tuple[
         assert type(pilot.app.screen).__name__ == "PlanScreen"
     assert started == []
     assert len(session.plan) == 3
+
+
+async def test_what_is_typed_at_first_is_the_name(started: list[tuple[Any, ...]]) -> None:
+    """The dialog says "Type prod-eu to apply": it may not fall on Cancel's deaf ears."""
+    async with dashboard(a_session(), "plan") as pilot:
+        await pressed(pilot, "A")
+        assert pilot.app.focused is pilot.app.screen.query_one("#cancel")
+        await pressed(pilot, *"prod-e")
+        assert button(pilot).disabled
+        await pressed(pilot, "u")
+        assert pilot.app.screen.query_one("#name", Input).value == "prod-eu"
+        assert not button(pilot).disabled
+        await pressed(pilot, "enter")
+        assert started == []
+        await pressed(pilot, "enter")
+        assert len(started) == 1
+
+
+async def test_a_pasted_name_is_the_name_too(started: list[tuple[Any, ...]]) -> None:
+    async with dashboard(a_session(), "plan") as pilot:
+        await pressed(pilot, "A")
+        pilot.app.screen.query_one("#cancel").post_message(events.Paste("prod-eu\n"))
+        await rested(pilot)
+        assert not button(pilot).disabled
+        assert started == []
 
 
 async def test_the_mouse_hits_the_button_it_points_at(started: list[tuple[Any, ...]]) -> None:

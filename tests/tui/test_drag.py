@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from clusters import cluster, load_of, tp
 from maps import (
@@ -20,15 +22,17 @@ from maps import (
     text,
     the_map,
 )
-from pictures import a_run
+from pictures import a_run, at
 from textual.pilot import Pilot
 
 from core.cluster.document import DocumentGroup
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
-from core.run.view import RunState
+from core.run.view import RunEvent, RunState
 from tui.feed_events import GroupsSeen, RunSeen
 from tui.screens.map_hands import MapCanvas
+from tui.widgets.map_scene import SIDE
+from tui.widgets.side_panel import rate_lines
 
 GB = 10**9
 
@@ -324,3 +328,39 @@ async def test_a_wide_map_shows_plan_and_run_beside_it() -> None:
         assert "nothing planned" in shown
         assert "1 of 4 done" in shown
         assert "orders-1 done" in lines(pilot)[-4] + lines(pilot)[-3]
+
+
+async def test_rates_are_in_their_own_units_and_never_says_whose_inflow_it_is_below() -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, "4")
+        screen = the_map(pilot)
+        assert screen.scene is not None
+        assert screen.scene.preview.rates is not None
+        quickest = screen.scene.preview.rates[-1]
+        limit = quickest.limit
+        assert limit is not None
+        rates = (replace(quickest, rate_bytes_per_s=500_000, seconds=None, never="below"), quickest)
+        preview = replace(screen.scene.preview, rates=rates)
+        words = [
+            "".join(word.text for word in line) for line, _ in rate_lines(preview, screen.brush)
+        ]
+        assert words[1].split() == ["500", "kB/s", "never", f"b{limit.broker}", "inflow"]
+        assert max(map(len, words)) <= SIDE - 2
+
+
+async def test_of_a_long_log_dir_the_end_is_shown() -> None:
+    state, load = picture()
+    paths = tuple(f"/a/very/long/way/to/the/{n}/log/dirs/of/kafka-{n}" for n in range(9))
+    state = replace(state, log_dir_paths=paths, log_dir=state.log_dir * 0 + 7)
+    async with map_of(picture=(state, load)) as pilot:
+        await press(pilot, "enter", "enter")
+        assert "…ong/way/to/the/7/log/dirs/of/kafka-7 " in text(pilot)
+
+
+async def test_what_does_not_fit_beside_the_map_is_cut_with_a_mark() -> None:
+    events = (RunEvent(at(2, 31), "moved", "orders-1 done: " + "very " * 40),)
+    async with map_of((200, 60), picture=picture()) as pilot:
+        await tell(pilot, RunSeen(a_run(RunState.RUNNING, events=events)))
+        await press(pilot, "1")
+        assert any("very" in line and line.endswith("…") for line in lines(pilot))

@@ -158,6 +158,16 @@ def test_the_headline_says_where_the_run_stands(
     assert all(word in text for word in words), text
 
 
+def test_a_run_that_waits_says_no_time_left() -> None:
+    """It waits for a broker, and nobody knows how long that takes."""
+
+    def head(state: RunState) -> str:
+        return text_of(headline(a_run(state, why="b9 is down"), 120))
+
+    assert "left" in head(RunState.RUNNING)
+    assert "left" not in head(RunState.WAITING)
+
+
 def test_the_overall_bar_shows_moved_begun_and_queued() -> None:
     spans = overall(a_run(), 102)[1:]
     assert [len(span.text) for span in spans] == [32, 43, 25]

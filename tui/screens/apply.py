@@ -131,7 +131,7 @@ class ApplyDialog(Dialog[str | None]):
             yield VerticalScroll(id="allow", can_focus=False)
             yield Label("", id="problem", markup=False)
             yield Label(f"Type {name} to apply:", classes="dim", markup=False)
-            yield Input(compact=True, id="name")
+            yield Input(compact=True, select_on_focus=False, id="name")
             with Horizontal(classes="buttons"):
                 yield Button("Cancel", id="cancel", compact=True)
                 yield Button("Apply", id="apply", compact=True, disabled=True)
@@ -202,6 +202,23 @@ class ApplyDialog(Dialog[str | None]):
         button = self.query_one("#apply", Button)
         if not button.disabled:
             button.focus()
+
+    def on_key(self, event: events.Key) -> None:
+        """Cancel has the focus at first, but what is typed is the name."""
+        if isinstance(self.focused, Button) and event.is_printable and event.character:
+            self._type(event.character)
+            event.stop()
+
+    def on_paste(self, event: events.Paste) -> None:
+        if isinstance(self.focused, Button):
+            self._type(event.text.strip())
+            event.stop()
+
+    def _type(self, text: str) -> None:
+        field = self.query_one("#name", Input)
+        field.focus()
+        field.value += text
+        field.cursor_position = len(field.value)
 
     # -- leaving ---------------------------------------------------------------------------------
 

@@ -9,10 +9,11 @@ from textual.app import ComposeResult
 from textual.screen import ModalScreen
 
 from tui.actions import Action, keys_of, written
-from tui.theming import Palette
+from tui.theming import Glyphs, Palette
 from tui.widgets.canvas import Canvas, Row
 
-WIDTH = 64
+WIDTH = 92
+HELP_AT = 17
 SHOWN = 10
 
 
@@ -52,12 +53,17 @@ class CommandScreen(ModalScreen[Action | None]):
     """
 
     def __init__(
-        self, actions: Sequence[Action], keys: Mapping[str, str], palette: Palette
+        self,
+        actions: Sequence[Action],
+        keys: Mapping[str, str],
+        palette: Palette,
+        glyphs: Glyphs,
     ) -> None:
         super().__init__()
         self._actions = actions
         self._keys = keys
         self._palette = palette
+        self._glyphs = glyphs
         self._typed = ""
         self._at = 0
 
@@ -106,9 +112,12 @@ class CommandScreen(ModalScreen[Action | None]):
             on = "cursor" if n == self._at else "panel"
             row = Row(width, palette.style("text", on))
             row.put(3, action.name, palette.style("bright" if n == self._at else "text", on))
-            row.put(17, action.help, palette.style("dim", on))
-            row.fill(width - 9, width, palette.style("text", on))
             key = written(keys_of(action, self._keys)[0])
+            room = width - HELP_AT - len(key) - 3
+            help = action.help
+            if len(help) > room:
+                help = help[: max(0, room - 1)] + self._glyphs.ellipsis
+            row.put(HELP_AT, help, palette.style("dim", on))
             row.put_right(width - 1, key, palette.style("yours", on))
             rows.append(row)
         while len(rows) < SHOWN + 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from textual import events
@@ -15,6 +16,7 @@ from tui.widgets.canvas import Canvas, Row
 
 KEYS_WIDTH = 16
 NAME_WIDTH = 14
+HELP_AT = 2 + KEYS_WIDTH + NAME_WIDTH
 
 
 def help_rows(
@@ -46,7 +48,11 @@ def help_rows(
             row.put(2, _keys(action, keys), palette.style("dim" if off else "yours", bold=not off))
             row.put(2 + KEYS_WIDTH, action.name, palette.style("dim" if off else "text"))
             more = f" {glyphs.dot} {because}" if off else ""
-            row.put(2 + KEYS_WIDTH + NAME_WIDTH, action.help + more, palette.style("dim"))
+            for part in textwrap.wrap(action.help + more, max(width - HELP_AT, 1)):
+                row.put(HELP_AT, part, palette.style("dim"))
+                row = Row(width, palette.style())
+                rows.append(row)
+            rows.pop()
     return rows
 
 

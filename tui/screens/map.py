@@ -14,6 +14,7 @@ from textual.widget import Widget
 
 from core.load.heat import Metric
 from core.load.verdicts import Verdict, Weight, verdicts
+from core.run.view import RunState
 from tui.actions import CARRY, MAP, actions_of, bindings_of, keys_of
 from tui.carry import Carry
 from tui.map_moves import (
@@ -114,7 +115,9 @@ class MapScreen(CursorKeys, PlanKeys):
         self.ahead.work_out_soon()
 
     def _all_verdicts(self, session: Session, model: Model) -> tuple[Verdict, ...]:
-        left = session.run.left_seconds if session.run and not session.run.state.ended else None
+        run = session.run
+        going = run is not None and run.state is RunState.RUNNING
+        left = run.left_seconds if run is not None and going else None
         key = (model.state, model.load, round(left) if left is not None else None)
         if key != self._verdict_key:
             self._verdict_key = key

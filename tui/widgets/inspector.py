@@ -162,8 +162,11 @@ def partition_lines(model: Model, row: int, glyphs: Glyphs) -> list[Sentence]:
     return lines
 
 
-def replica_details(model: Model, row: int) -> list[Sentence]:
-    """Return one line a replica: broker, rack, log dir, size, lag. For the last zoom."""
+def replica_details(model: Model, row: int, width: int, glyphs: Glyphs) -> list[Sentence]:
+    """Return one line a replica: broker, rack, size, lag, log dir. For the last zoom.
+
+    Of a long path the end is shown: that is where log dirs differ.
+    """
     state = model.state
     at = state.replica_slice(row)
     held = roles(state, row)
@@ -176,16 +179,17 @@ def replica_details(model: Model, row: int) -> list[Sentence]:
         path = state.log_dir_paths[place] if place >= 0 else "log dir ?"
         size, lag = int(state.size_bytes[replica]), int(state.lag[replica])
         role = held[broker]
-        lines.append(
-            (
-                Word(f"b{broker:<5}", "bright", True),
-                Word(f"{role.value:<12}", "act" if role is Role.OUT_OF_SYNC else "text"),
-                Word(f"rack {(known.rack if known else None) or '?':<8}", "dim"),
-                Word(f"{format_bytes(size if size >= 0 else None):>8}  "),
-                Word(f"lag {lag if lag >= 0 else '?'}  ", "dim"),
-                Word(path, "dim"),
-            )
+        words = (
+            Word(f"b{broker:<5}", "bright", True),
+            Word(f"{role.value:<12}", "act" if role is Role.OUT_OF_SYNC else "text"),
+            Word(f"rack {(known.rack if known else None) or '?':<8}", "dim"),
+            Word(f"{format_bytes(size if size >= 0 else None):>8}  "),
+            Word(f"lag {lag if lag >= 0 else '?'}  ", "dim"),
         )
+        room = max(0, width - sum(len(word.text) for word in words))
+        if len(path) > room:
+            path = (glyphs.ellipsis + path[len(path) - room + 1 :])[:room]
+        lines.append((*words, Word(path, "dim")))
     return lines
 
 

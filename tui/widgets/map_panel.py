@@ -37,15 +37,16 @@ def draw_panel(scene: Scene, rows: Sequence[Row], brush: Brush, y: int) -> int:
 def panel_lines(scene: Scene, brush: Brush, *, short: bool) -> tuple[str, list[Sentence]]:
     """Return the panel's title and lines: the carry where there is no side panel, else the cell."""
     model, glyphs = scene.model, brush.glyphs
+    room = scene.layout.main - 3
     if scene.carry is not None and not scene.layout.side:
         return _carry_lines(scene, brush)
     if scene.model.partition_row is not None and not scene.layout.side:
         row = scene.model.partition_row
         lines = partition_lines(model, row, glyphs)
         if model.view.detail:
-            lines = [lines[0], *replica_details(model, row)]
+            lines = [lines[0], *replica_details(model, row, room, glyphs)]
     elif scene.model.partition_row is not None:
-        lines = replica_details(model, scene.model.partition_row)
+        lines = replica_details(model, scene.model.partition_row, room, glyphs)
     else:
         lines = cell_lines(model, glyphs, short=short)
     tip = suggestion_line(scene.suggestion, scene.suggestion_estimate, glyphs, short=short)

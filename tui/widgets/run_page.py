@@ -94,7 +94,9 @@ def headline(run: RunView, width: int) -> Line:
         if run.state is not RunState.RUNNING:
             facts.append((Span(run.state.value, Tone.LOOK, bold=True),))
         facts.append((plain(count),))
-        facts.append((bright(f"{format_duration(run.left_seconds)} left"), *_left_range(run)))
+        if run.state is not RunState.WAITING:
+            # What waits for a broker has no end that could be told.
+            facts.append((bright(f"{format_duration(run.left_seconds)} left"), *_left_range(run)))
         if run.stuck:
             facts.append((Span(f"▲ {run.stuck} stuck", Tone.LOOK, bold=True),))
         facts.append((plain(amount),))

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from core.cluster.state import ClusterState, TopicPartition
-from core.load.scale import scale_of
 from core.plan.findings import Severity
-from core.units import format_bytes, format_duration
+from core.units import format_bytes, format_duration, format_rate
 from tui.carry import Carry
 from tui.map_view import Model
 from tui.widgets.canvas import Row
@@ -41,7 +40,7 @@ def carry_words(model: Model, carry: Carry, brush: Brush) -> list[Sentence]:
     """Return what is carried, from where to where, and whether it may be dropped there."""
     source = carry.sources[carry.primary]
     lines: list[Sentence] = [(Word("carrying ", "dim"), Word(carry.words, "bright", True))]
-    words = [Word(f"from {source} to {carry.target}")]
+    words = [Word(f"from {source} to {carry.target}" if carry.moved else f"from {source}")]
     racks = {broker.id: broker.rack for broker in model.state.brokers}
     one, other = racks.get(source), racks.get(carry.target)
     finding = carry.finding if carry.moved else None
@@ -75,28 +74,26 @@ def rate_lines(preview: Preview, brush: Brush) -> list[tuple[Sentence, bool]]:
     if not preview.rates:
         text = "no data to move" if preview.plan.moves else "nothing planned"
         return [((Word(text, "dim"),), False)]
-    scale = scale_of(float(min(rate.rate_bytes_per_s for rate in preview.rates)))
-    if scale.prefix not in ("k", "M"):
-        scale = scale_of(1e6)
     lines: list[tuple[Sentence, bool]] = [
-        ((Word(f"{scale.prefix + 'B/s':>8} {'time':>9}   slowest", "dim"),), False)
+        ((Word(f"{'a side':>9}{'time':>9}  slowest", "dim"),), False)
     ]
     for rate in preview.rates:
         chosen = rate.rate_bytes_per_s == preview.rate_bytes_per_s
-        amount = f"{rate.rate_bytes_per_s / scale.divisor:>8.0f} "
+        amount = f"{format_rate(rate.rate_bytes_per_s):>9}"
         limit = "" if rate.limit is None else f"b{rate.limit.broker} {_side(rate)}"
         if rate.never is not None:
+            why = "" if rate.limit is None else f"  b{rate.limit.broker} inflow"
             words: Sentence = (
                 Word(amount, "text"),
-                Word(f"{'never':>9}", "act"),
-                Word(f"   {limit} {brush.glyphs.act} inflow", "act"),
+                Word(f"{'never':>9}", "act", True),
+                Word(why, "act"),
             )
         else:
             time = "?" if rate.seconds is None else format_duration(rate.seconds)
             words = (
                 Word(amount, "yours" if chosen else "text", chosen),
                 Word(f"{time:>9}", "bright" if chosen else "text", chosen),
-                Word(f"   {limit}"),
+                Word(f"  {limit}"),
             )
         lines.append((words, chosen))
     return lines
@@ -129,7 +126,10 @@ class Panel:
             if marked and x == self.start:
                 # The mark stands in the margin that the amount is padded with.
                 x, text = x + 1, text[1:]
-            x = row.put(x, text, self.brush.style(word.role, on, bold=word.bold))
+            style = self.brush.style(word.role, on, bold=word.bold)
+            if x + len(text) > row.width:
+                text = text[: max(0, row.width - x - 1)] + self.brush.glyphs.ellipsis
+            x = row.put(x, text, style)
         self.y += 1
 
     def title(self, text: str, more: str = "") -> None:

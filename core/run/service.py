@@ -6,7 +6,6 @@ the one lock of its cluster on this machine. Nothing depends on whoever started 
 
 from __future__ import annotations
 
-import fcntl
 import getpass
 import logging
 import math
@@ -29,7 +28,8 @@ from core.plan.plan import Plan
 from core.process import Process
 from core.run import logout
 from core.run.journal import SUFFIX, Journal, JournalError, Kind, journal_path
-from core.run.runs import list_runs, read_run
+from core.run.lock import BusyError, take_lock
+from core.run.runs import read_run
 from core.run.view import RunState
 
 START_SECONDS = 20.0
@@ -50,12 +50,6 @@ class RunOptions:
     override_rates: bool = False
     """Set our rate even over a lower one of somebody else's."""
     batch_size: int = BATCH_SIZE
-
-
-class BusyError(TrimtabError):
-    """Another run works on this cluster, started on this machine."""
-
-    exit_code = ExitCode.REFUSED
 
 
 def start_run(
@@ -188,35 +182,6 @@ def _who() -> str:
 
 
 # -- the process -----------------------------------------------------------------------------------
-
-
-def take_lock(cluster_id: str) -> int:
-    """Return a file descriptor that holds this cluster's lock; raises BusyError when it is held.
-
-    It goes with the process that holds it: a run that died does not hold it any more.
-    """
-    folder = paths.runs_dir(cluster_id)
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise JournalError(
-            f"A run's journal cannot be made in {folder}: {error.strerror}.",
-            detail="No run starts without its journal.",
-            next="Free or mount that disk writable, or set TRIMTAB_HOME to another place.",
-        ) from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        running = [run.run for run in list_runs(cluster_id) if not run.state.ended]
-        who = f"Run {running[0]}" if running else "A run"
-        raise BusyError(
-            f"{who} is in progress on this cluster.",
-            next="Wait for its end, or follow it: `trimtab runs attach "
-            f"{running[0] if running else 'ID'}`.",
-        ) from error
-    return handle
 
 
 def _log_path(path: Path) -> Path:

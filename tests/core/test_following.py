@@ -19,6 +19,7 @@ from core.process import Process
 from core.run import service
 from core.run.events import follow
 from core.run.journal import Journal, Kind
+from core.run.lock import take_lock
 from core.run.runs import read_run
 from core.run.service import RunOptions, create_journal
 from core.run.view import RunState
@@ -118,7 +119,7 @@ def test_a_process_that_does_not_come_up_in_time_is_told_not_to_begin(
         journal.write(NOON, created.kind, dict(created.payload) | {"run": slow.stem})
     (log := service._log_path(slow)).parent.mkdir(parents=True)
     log.touch()
-    lock = service.take_lock(CLUSTER)
+    lock = take_lock(CLUSTER)
     monkeypatch.setattr(service, "START_SECONDS", 0.1)
     try:
         with pytest.raises(TrimtabError, match="did not come up"):

@@ -1,0 +1,46 @@
+"""The one lock of a cluster on this machine: one run at a time works on it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from core import paths
+from core.errors import ExitCode, TrimtabError
+from core.run.journal import JournalError
+from core.run.runs import list_runs
+
+
+class BusyError(TrimtabError):
+    """Another run works on this cluster, started on this machine."""
+
+    exit_code = ExitCode.REFUSED
+
+
+def take_lock(cluster_id: str) -> int:
+    """Return a file descriptor that holds this cluster's lock; raises BusyError when it is held.
+
+    It goes with the process that holds it: a run that died does not hold it any more.
+    """
+    folder = paths.runs_dir(cluster_id)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise JournalError(
+            f"A run's journal cannot be made in {folder}: {error.strerror}.",
+            detail="No run starts without its journal.",
+            next="Free or mount that disk writable, or set TRIMTAB_HOME to another place.",
+        ) from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        running = [run.run for run in list_runs(cluster_id) if not run.state.ended]
+        who = f"Run {running[0]}" if running else "A run"
+        raise BusyError(
+            f"{who} is in progress on this cluster.",
+            next="Wait for its end, or follow it: `trimtab runs attach "
+            f"{running[0] if running else 'ID'}`.",
+        ) from error
+    return handle

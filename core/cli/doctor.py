@@ -206,8 +206,12 @@ def rights(
         except TrimtabError as error:
             yield Finding(name, error.title, "Allow DESCRIBE on the cluster.", loss)
             continue
-        errors = [log.error for log in answer if log.error] if isinstance(answer, tuple) else []
-        if errors:
-            yield Finding(name, errors[0], "Allow DESCRIBE on the cluster.", loss)
+        logs = answer if isinstance(answer, tuple) else ()
+        failed = [log for log in logs if log.error]
+        if failed and "AUTHORIZATION" in failed[0].error:
+            yield Finding(name, failed[0].error, "Allow DESCRIBE on the cluster.", loss)
+        elif failed:
+            found = f"broker {failed[0].broker} does not say: {failed[0].error}"
+            yield Finding(name, found, "Look whether that broker is well.", loss)
         else:
             yield Finding(name, "yes")

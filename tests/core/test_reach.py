@@ -66,6 +66,21 @@ def test_nothing_listens() -> None:
     assert told(f"127.0.0.1:{port}") == f"Nothing listens on 127.0.0.1:{port}."
 
 
+def test_of_several_servers_one_that_is_there_is_told_of() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with web_server() as address:
+        said = told(f"127.0.0.1:{port},{address}")
+    assert said == f"{address} is an HTTP server, not a Kafka broker."
+
+
+def test_of_several_servers_none_is_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    said = told(f"127.0.0.1:{port},127.0.0.1:{port}")
+    assert said == f"Nothing listens on 127.0.0.1:{port}, nor does any other server named answer."
+
+
 def test_no_such_host() -> None:
     assert "no host named" in told("no-such-host.invalid:9092")
 

@@ -24,7 +24,7 @@ def denied(title: str) -> AccessDeniedError:
 
 
 def unreachable(settings: ConnectionSettings | None, detail: str) -> TrimtabError:
-    """Return the error for a cluster that does not answer; looks at the first server itself.
+    """Return the error for a cluster that does not answer; looks at the servers itself.
 
     `detail` is what went wrong on a connection that stood before. A server that closes the
     connection because of a wrong password is told apart.
@@ -58,19 +58,16 @@ def _refuses_login(settings: ConnectionSettings) -> bool:
 
 
 def _look(settings: ConnectionSettings, detail: str) -> tuple[str, str]:
-    server = settings.bootstrap.split(",")[0]
-    host, _, port = server.rpartition(":")
-    place = (host.strip("[]"), int(port))
-    again = "Check host and port, and that the brokers run."
-    try:
-        with socket.create_connection(place, timeout=_PROBE_SECONDS):
-            pass
-    except socket.gaierror:
-        return f"There is no host named {place[0]}.", "Check the name after -b."
-    except ConnectionRefusedError:
-        return f"Nothing listens on {server}.", again
-    except OSError as error:
-        return f"{server} does not answer: {error.strerror or error}.", again
+    absent: list[tuple[str, str]] = []
+    for server in settings.bootstrap.split(","):
+        why = _why_absent(server)
+        if why is None:
+            break
+        absent.append(why)
+    else:
+        others = ", nor does any other server named answer." if len(absent) > 1 else "."
+        return f"{absent[0][0]}{others}", absent[0][1]
+    place = _place(server)
     if detail:
         return (
             f"{server} is there, but the cluster does not answer: {detail}.",
@@ -95,6 +92,25 @@ def _look(settings: ConnectionSettings, detail: str) -> tuple[str, str]:
         f"{server} does not answer as a Kafka broker.",
         "Check that it is a broker's port; one that wants SASL needs --command-config.",
     )
+
+
+def _place(server: str) -> tuple[str, int]:
+    host, _, port = server.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _why_absent(server: str) -> tuple[str, str] | None:
+    """Return why nobody is there and what to do, without the full stop; None when one is."""
+    again = "Check host and port, and that the brokers run."
+    try:
+        with socket.create_connection(_place(server), timeout=_PROBE_SECONDS):
+            return None
+    except socket.gaierror:
+        return f"There is no host named {_place(server)[0]}", "Check the name after -b."
+    except ConnectionRefusedError:
+        return f"Nothing listens on {server}", again
+    except OSError as error:
+        return f"{server} does not answer: {error.strerror or error}", again
 
 
 def _why_no_tls(

@@ -97,6 +97,9 @@ def type_filter(words: str, key: str, character: str | None) -> tuple[str, bool]
             return words, False
         case "escape":
             return "", False
+        case _ if key.startswith("alt+"):
+            # Esc and another key, which a slow line delivered in one piece.
+            return "", False
         case "backspace":
             return words[:-1], True
         case _ if character is not None and character.isprintable():

@@ -28,10 +28,14 @@ from textual.pilot import Pilot
 from core.cluster.document import DocumentGroup
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
+from core.plan.impact import impact
+from core.plan.plan import Plan
 from core.run.view import RunEvent, RunState
 from tui.feed_events import GroupsSeen, RunSeen
+from tui.map_view import MapView, build_model
 from tui.screens.map_hands import MapCanvas
 from tui.widgets.map_scene import SIDE
+from tui.widgets.preview import changes
 from tui.widgets.side_panel import rate_lines
 
 GB = 10**9
@@ -364,3 +368,13 @@ async def test_what_does_not_fit_beside_the_map_is_cut_with_a_mark() -> None:
         await tell(pilot, RunSeen(a_run(RunState.RUNNING, events=events)))
         await press(pilot, "1")
         assert any("very" in line and line.endswith("…") for line in lines(pilot))
+
+
+def test_amber_means_far_above_the_mean_and_nothing_else() -> None:
+    """Broker 1 carries all and gives; broker 4 takes: only the first is one to look at."""
+    state, load = picture()
+    model = build_model(state, load, MapView())
+    effect = impact(state, load, Plan().with_move(state, tp("t-0"), 1, 4))
+    hot = {change.name: change.hot for change in changes(model, effect, [1, 4])}
+    assert hot["b1 in"]
+    assert not hot["b4 in"]

@@ -29,6 +29,7 @@ from core.errors import UnreachableError
 from core.load.heat import Metric
 from core.load.snapshot import Load
 from tui.feed_events import ClusterLost
+from tui.map_moves import type_filter
 from tui.map_view import Zoom, matches
 from tui.screens.map_hands import MapCanvas
 from tui.session import Freshness
@@ -332,3 +333,21 @@ async def test_one_unit_holds_for_cells_and_row_totals_and_stands_in_the_head() 
         assert "in kB/s" in text(pilot)
         assert big.replace("[", " ").replace("]", " ").split()[1:5] == ["big", "2", "1289", "889"]
         assert tiny.split()[:4] == ["tiny", "1", "·", "·"]
+
+
+@pytest.mark.parametrize(
+    ("key", "character", "typed"),
+    [
+        ("x", "x", ("clix", True)),
+        ("backspace", None, ("cl", True)),
+        ("enter", None, ("cli", False)),
+        ("escape", None, ("", False)),
+        # Esc and s in one piece, as a slow line delivers them.
+        ("alt+s", "s", ("", False)),
+        ("f1", None, None),
+    ],
+)
+def test_what_a_key_does_to_the_filter(
+    key: str, character: str | None, typed: tuple[str, bool] | None
+) -> None:
+    assert type_filter("cli", key, character) == typed

@@ -13,16 +13,12 @@ from textual import events
 from textual.widget import Widget
 
 from core.load.heat import Metric
-from core.load.verdicts import Verdict, Weight, verdicts
-from core.run.view import RunState
 from tui.actions import CARRY, MAP, actions_of, bindings_of, keys_of
 from tui.carry import Carry
 from tui.map_moves import (
     at_column,
     at_row,
-    at_verdict,
     inward,
-    next_trouble,
     outward,
     scrolled,
     type_filter,
@@ -31,6 +27,7 @@ from tui.map_view import MapView, Model, Zoom, build_model
 from tui.screens.cursor import CursorKeys
 from tui.screens.map_ahead import Ahead, WorkedOut
 from tui.screens.map_hands import Hands, MapCanvas
+from tui.screens.map_troubles import Troubles
 from tui.screens.plan_keys import PlanKeys
 from tui.session import Session
 from tui.widgets.inspector import cell_lines, cell_title
@@ -54,9 +51,7 @@ class MapScreen(CursorKeys, PlanKeys):
         self.places = Places()
         self.hands = Hands(self)
         self.ahead = Ahead(self)
-        self._verdicts: tuple[Verdict, ...] = ()
-        self._verdict_key: object = None
-        self._trouble: str | None = None
+        self.troubles = Troubles(self)
         self._filter: str | None = None
 
     def compose_body(self) -> Iterable[Widget]:
@@ -99,8 +94,8 @@ class MapScreen(CursorKeys, PlanKeys):
             layout=layout,
             columns=columns_of(model, layout),
             top=self.top,
-            verdicts=self._all_verdicts(session, model),
-            selected_verdict=self._trouble,
+            verdicts=self.troubles.of(session, model),
+            selected_verdict=self.troubles.selected,
             suggestion=self.ahead.suggestion,
             suggestion_estimate=self.ahead.suggestion_estimate,
             preview=self.ahead.preview,
@@ -113,19 +108,6 @@ class MapScreen(CursorKeys, PlanKeys):
         rows, self.places = draw_map(self.scene, self.brush)
         canvas.put_rows(rows)
         self.ahead.work_out_soon()
-
-    def _all_verdicts(self, session: Session, model: Model) -> tuple[Verdict, ...]:
-        run = session.run
-        going = run is not None and run.state is RunState.RUNNING
-        left = run.left_seconds if run is not None and going else None
-        key = (model.state, model.load, round(left) if left is not None else None)
-        if key != self._verdict_key:
-            self._verdict_key = key
-            self._verdicts = verdicts(model.state, model.load, model.totals, left)
-        if session.problem is None:
-            return self._verdicts
-        lost = Verdict("lost", Weight.ACT, session.problem.title, session.problem.title)
-        return (lost, *self._verdicts)
 
     def footer_words(self) -> Mapping[str, str]:
         shown = self.model.view.metric if self.model else Metric.IN
@@ -156,7 +138,7 @@ class MapScreen(CursorKeys, PlanKeys):
 
     def _look(self, view: MapView) -> None:
         self.view = view
-        self._trouble = None
+        self.troubles.selected = None
         self.show(self.session)
 
     def to_row(self, index: int) -> None:
@@ -222,26 +204,10 @@ class MapScreen(CursorKeys, PlanKeys):
     # -- troubles --------------------------------------------------------------------------------
 
     def action_next_trouble(self) -> None:
-        self._next_trouble(1)
+        self.troubles.go_on(1)
 
     def action_previous_trouble(self) -> None:
-        self._next_trouble(-1)
-
-    def _next_trouble(self, step: int) -> None:
-        found = next_trouble(self._verdicts, self._trouble, step)
-        if found is None:
-            self.say("Nothing is wrong here.", "fine")
-        else:
-            self.go_to(found)
-
-    def go_to(self, verdict: Verdict) -> None:
-        """Show where a verdict comes from."""
-        if verdict.id == "moving":
-            self.trimtab.action_show_screen("moves")
-        elif self.session.state is not None and self.session.load is not None:
-            self.view = at_verdict(self.view, self.session.state, self.session.load, verdict)
-            self._trouble = verdict.id
-            self.show(self.session)
+        self.troubles.go_on(-1)
 
     # -- carrying --------------------------------------------------------------------------------
 

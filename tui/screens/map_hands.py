@@ -147,7 +147,7 @@ class Hands:
         if y == 0:
             for placed in places.verdicts:
                 if placed.start <= x < placed.end:
-                    screen.go_to(placed.verdict)
+                    screen.troubles.go_to(placed.verdict)
             return False
         index = screen.top + y - places.rows_at
         if not 0 <= y - places.rows_at < places.rows or index >= len(model.rows):

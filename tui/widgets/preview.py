@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from core.cluster.state import ClusterState, TopicPartition
+from core.load.heat import ABOVE
 from core.load.scale import scale_of
 from core.load.snapshot import Float64
 from core.plan.plan import Plan
@@ -42,6 +43,8 @@ class Change:
     before: str
     after: str
     better: bool | None
+    hot: bool = False
+    """Whether it is far above the mean before: that is what amber means everywhere."""
 
 
 def changes(model: Model, effect: Impact, brokers: Sequence[int]) -> list[Change]:
@@ -58,9 +61,8 @@ def changes(model: Model, effect: Impact, brokers: Sequence[int]) -> list[Change
             if math.isnan(a) or math.isnan(b) or scale.text(a) == scale.text(b):
                 continue
             better = None if fair <= 0 else abs(b - fair) < abs(a - fair)
-            found.append(
-                Change(f"b{broker} {title}", scale.text(a, "0"), scale.text(b, "0"), better)
-            )
+            words = scale.text(a, "0"), scale.text(b, "0")
+            found.append(Change(f"b{broker} {title}", *words, better, a >= fair * ABOVE[0] > 0))
 
     def mean(values: Float64) -> float:
         return float(np.nanmean(values)) if not np.isnan(values).all() else -1.0
@@ -74,9 +76,9 @@ def changes(model: Model, effect: Impact, brokers: Sequence[int]) -> list[Change
         column("replicas", one, other, -1.0)
     skew_before, skew_after = _skew(before.in_bytes_per_s), _skew(after.in_bytes_per_s)
     if not math.isnan(skew_before):
-        found.append(
-            Change("skew", f"{skew_before:.1f}×", f"{skew_after:.1f}×", skew_after < skew_before)
-        )
+        words = f"{skew_before:.1f}×", f"{skew_after:.1f}×"
+        better = skew_after < skew_before
+        found.append(Change("skew", *words, better, skew_before >= ABOVE[0]))
     return found
 
 
@@ -98,7 +100,7 @@ def change_words(change: Change, brush: Brush) -> Sentence:
     times = brush.glyphs.times
     return (
         Word(f"{change.name:<9}"),
-        Word(f"{change.before.replace('×', times):>8}", "look" if change.better else "text", True),
+        Word(f"{change.before.replace('×', times):>8}", "look" if change.hot else "text", True),
         Word(f" {brush.glyphs.arrow} ", "dim"),
         Word(f"{change.after.replace('×', times):>7}", role, True),
     )

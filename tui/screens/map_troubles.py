@@ -1,0 +1,56 @@
+"""The troubles in the map's first line: which there are, which one is looked at, going to one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.load.verdicts import Verdict, Weight, verdicts
+from core.run.view import RunState
+from tui.map_moves import at_verdict, next_trouble
+from tui.map_view import Model
+from tui.session import Session
+
+if TYPE_CHECKING:
+    from tui.screens.map import MapScreen
+
+
+class Troubles:
+    """Hold what is wrong; `selected` is the id of the one that the user went to."""
+
+    def __init__(self, screen: MapScreen) -> None:
+        self._screen = screen
+        self.selected: str | None = None
+        self._known: tuple[Verdict, ...] = ()
+        self._key: object = None
+
+    def of(self, session: Session, model: Model) -> tuple[Verdict, ...]:
+        """Return all verdicts, worst first; worked out anew when what they come from changed."""
+        run = session.run
+        going = run is not None and run.state is RunState.RUNNING
+        left = run.left_seconds if run is not None and going else None
+        key = (model.state, model.load, round(left) if left is not None else None)
+        if key != self._key:
+            self._key = key
+            self._known = verdicts(model.state, model.load, model.totals, left)
+        if session.problem is None:
+            return self._known
+        lost = Verdict("lost", Weight.ACT, session.problem.title, session.problem.title)
+        return (lost, *self._known)
+
+    def go_on(self, step: int) -> None:
+        """Go to the trouble after, or before, the one that is looked at."""
+        found = next_trouble(self._known, self.selected, step)
+        if found is None:
+            self._screen.say("Nothing is wrong here.", "fine")
+        else:
+            self.go_to(found)
+
+    def go_to(self, verdict: Verdict) -> None:
+        """Show where a verdict comes from."""
+        screen, session = self._screen, self._screen.session
+        if verdict.id == "moving":
+            screen.trimtab.action_show_screen("moves")
+        elif session.state is not None and session.load is not None:
+            screen.view = at_verdict(screen.view, session.state, session.load, verdict)
+            self.selected = verdict.id
+            screen.show(session)

@@ -82,6 +82,8 @@ class Admin:
                     if names is None or name in names
                 }
             )
+        if any(isinstance(a, Fault) and "TIMED_OUT" in a.name for a in answers.values()):
+            self.close()  # it may not know a broker that came up after it was opened
         self._raise_if_nothing(answers.values())
         return answers
 

@@ -145,6 +145,12 @@ class Cluster:
         assert row is not None
         return state.replicas(row)
 
+    def in_sync(self, tp: TopicPartition) -> tuple[int, ...]:
+        state = self.client.describe()
+        index = state.find(tp)
+        assert index is not None
+        return state.row(index).isr
+
     def clean(self) -> None:
         delete_topics(self.settings, self.topics)
         brokers = [Resource.broker(b) for b in self.sandbox.broker_ids] + [EVERY_BROKER]
@@ -270,6 +276,61 @@ def test_a_run_whose_process_died_says_what_it_left(cluster: Cluster) -> None:
     listed = cluster.trimtab("throttles", "ls")
     assert f"set by run {run}, whose process has died" in listed.stdout
     cluster.client.cancel([TopicPartition("run-e", 0)])
+
+
+def test_a_broker_that_was_down_is_limited_from_its_return_on(cluster: Cluster) -> None:
+    cluster.topic("run-g", [(1, 2, 3)], 40)
+    before = cluster.throttles()
+    moving = TopicPartition("run-g", 0)
+    cluster.sandbox.kill(2)
+    try:
+        eventually(lambda: 2 not in cluster.in_sync(moving))
+        plan = cluster.plan({("run-g", 0): (1, 2, 4)})
+        applied = cluster.trimtab(
+            "apply", plan, "--throttle", "1MB/s", "--yes", "--json", "--detach", "--allow",
+            "out-of-sync,rack-spread",
+        )  # fmt: skip
+        assert applied.returncode == ExitCode.DONE, applied.stderr
+        run = json.loads(applied.stdout)["run"]
+        eventually(lambda: moving in cluster.client.reassignments())
+    finally:
+        cluster.sandbox.start(2)
+
+    def limited() -> bool:
+        configs = cluster.throttles().get(Resource.broker(2), {})
+        return LEADER_RATE in configs and configs[LEADER_RATE].value == "1000000"
+
+    eventually(limited)
+    assert moving in cluster.client.reassignments(), "while data still flows"
+    assert cluster.trimtab("runs", "cancel", run, "--yes").returncode == ExitCode.DONE
+    assert cluster.trimtab("runs", "attach", run).returncode == ExitCode.INCOMPLETE
+    assert cluster.replicas("run-g", 0) == (1, 2, 3)
+    assert cluster.throttles() == before
+
+
+@pytest.mark.parametrize("all_of_them", [True, False])
+def test_a_topic_that_is_deleted_under_a_run_is_told_from_one_that_is_there(
+    cluster: Cluster, all_of_them: bool
+) -> None:
+    cluster.topic("run-h", [(1, 2)], 40)
+    cluster.topic("run-i", [(1, 2)], 4)
+    before = cluster.throttles()
+    targets = {("run-h", 0): (1, 4)} | ({} if all_of_them else {("run-i", 0): (1, 4)})
+    plan = cluster.plan(targets)
+    applied = cluster.trimtab("apply", plan, "--throttle", "1MB/s", "--yes", "--json", "--detach")
+    assert applied.returncode == ExitCode.DONE, applied.stderr
+    run = json.loads(applied.stdout)["run"]
+    eventually(lambda: TopicPartition("run-h", 0) in cluster.client.reassignments())
+    delete_topics(cluster.settings, ["run-h"])
+    cluster.topics.remove("run-h")
+    ended = cluster.trimtab("runs", "attach", run)
+    assert ended.returncode == (ExitCode.INCOMPLETE if all_of_them else ExitCode.DONE)
+    shown = cluster.show(run)
+    assert shown["moves"][0]["why"] == "its topic was deleted"
+    if all_of_them:
+        assert shown["why"] == "nothing was left to move: every topic was deleted"
+    del before[Resource.topic("run-h")]
+    assert cluster.throttles() == before
 
 
 def test_two_runs_at_once_are_refused(cluster: Cluster) -> None:

@@ -43,7 +43,7 @@ def carry_to_broker_3(terminal: Terminal, topic: str) -> None:
 def apply(terminal: Terminal, *, steps_slower: int) -> None:
     """Apply at so many steps below the fastest rate: Cancel has the focus, the name is typed."""
     terminal.send("2")
-    terminal.wait_for("1 move")
+    terminal.wait_for("slowest")  # the throttle table is there
     terminal.send("TG" + "k" * steps_slower + "A")
     terminal.wait_for("Type e2e to apply")
     terminal.send("\t")

@@ -1,8 +1,9 @@
 """The job: batches of samples into partials, partials into windows, windows into a snapshot.
 
-Exactly once: a batch that is run again (a crash before Spark's commit) overwrites its partials,
-and a window file names the batches that it holds, so nothing is merged twice. What was complete
-and not merged is merged at the start, so nothing hangs on Spark running it again.
+Exactly once: a batch that is run again (a crash before Spark's commit) overwrites its partials
+unless they were complete, and a window file names the batches that it holds, so nothing is merged
+twice. What was complete and not merged is merged at the start, so nothing hangs on Spark running
+it again.
 """
 
 from __future__ import annotations
@@ -10,22 +11,24 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
 from pyspark.errors import StreamingQueryException
 
 from core import files
 from core.clock import Clock
 from core.errors import TrimtabError
-from core.load import layout, spool
+from core.load import columns, layout, spool
 from core.load.manifest import Manifest
 from core.load.published import claim_epoch
 from core.load.snapshot import Counts
-from core.pipeline import windows
+from core.pipeline import checkpoint, windows
 from core.pipeline.ledger import Batch, Ledger
 from core.pipeline.publish import Publisher
 from core.pipeline.source import read_spool
@@ -66,26 +69,21 @@ class Job:
         self._clock = clock
         self._tell = tell
         self._ledger = Ledger(root, cluster_id)
+        self._checkpoint = layout.checkpoint(root, cluster_id)
         self._publisher = Publisher(spark, root, cluster_id, claim_epoch(root, cluster_id))
         self._trouble: TrimtabError | None = None
         self._tidied: set[str] = set()
         self._processed = 0
+        self._ending = False
+        self._refused = False
 
     def process(self, rows: DataFrame, number: int) -> None:
         """Take one batch from samples to snapshot; for the same number again the same comes out."""
-        key = f"{self._query_id()}-{number:08d}"
+        key = f"{checkpoint.query_id(self._checkpoint)}-{number:08d}"
         batch = self._ledger.begin(key, self._clock.now())
-        judged = windows.judged(
-            rows,
-            cluster_id=self._cluster_id,
-            now=batch.began_at,
-            newest=self._ledger.newest_before(key),
-        ).persist()
-        try:
-            batch = self._take_in(judged, batch)
-        finally:
-            judged.unpersist()
-        self._ledger.complete(batch)
+        if not batch.complete:
+            batch = self._taken_in(rows, batch)
+            self._ledger.complete(batch)
         self._publisher.merge(batch)
         newest = self._ledger.newest()
         manifest = None
@@ -94,6 +92,18 @@ class Job:
         self._processed += 1
         self._tell(Published(batch, manifest))
         self._tidy(key, newest)
+
+    def _taken_in(self, rows: DataFrame, batch: Batch) -> Batch:
+        judged = windows.judged(
+            rows,
+            cluster_id=self._cluster_id,
+            now=batch.began_at,
+            newest=self._ledger.newest_before(batch.key),
+        ).persist()
+        try:
+            return self._take_in(judged, batch)
+        finally:
+            judged.unpersist()
 
     def _take_in(self, judged: DataFrame, batch: Batch) -> Batch:
         """Write partials, placement and quarantine of a batch; return what was in it."""
@@ -111,9 +121,7 @@ class Job:
             self._publisher.write_partial(batch.key, rows)
             accepted = rows.count()
             newest = max((_moment(line.newest) for line in counted), default=None)
-            before = self._ledger.newest_before(batch.key)
-            if newest is not None and (before is None or newest >= before):
-                self._publisher.place(windows.placement(rows, newest).toArrow())
+            self._place(rows, counted)
         finally:
             rows.unpersist()
         self._quarantine(judged, batch.key, quarantined)
@@ -131,6 +139,19 @@ class Job:
             polls=tuple(sorted(polls - seen)),
             files=tuple(sorted({line.file for line in lines})),
         )
+
+    def _place(self, rows: DataFrame, counted: list[Any]) -> None:
+        """Remember who held what in the newest poll of each window of a batch."""
+        seen: dict[int, int] = {}
+        for line in counted:
+            seen[line.window_start] = max(seen.get(line.window_start, 0), line.newest)
+        if not seen:
+            return
+        table = windows.placement(rows, sorted(seen.values())).toArrow()
+        at = columns.to_numpy(table["at"])
+        for start, newest in sorted(seen.items()):
+            mine = columns.numbers(np.flatnonzero(at == newest), pa.int64())
+            self._publisher.place(_moment(start), _moment(newest), table.take(mine))
 
     def _quarantine(self, judged: DataFrame, key: str, reasons: dict[str, int]) -> None:
         folder = layout.quarantine(self._root, self._cluster_id) / "rows" / f"b={key}"
@@ -151,7 +172,15 @@ class Job:
         return replace(counts, quarantined={**counts.quarantined, **segments})
 
     def _tidy(self, key: str, newest: datetime | None) -> None:
-        for batch in self._ledger.settled(key):
+        self._done_with(self._ledger.settled(key))
+        self._ledger.forget(self._clock.now())
+        spool.retire(self._root, self._cluster_id)
+        if newest is not None:
+            self._publisher.retire(newest)
+
+    def _done_with(self, batches: Iterable[Batch]) -> None:
+        """Archive the segments and drop the partials of batches that Spark has committed."""
+        for batch in batches:
             if batch.key in self._tidied:
                 continue
             self._tidied.add(batch.key)
@@ -159,10 +188,23 @@ class Job:
                 if path.exists():
                     spool.archive(self._root, self._cluster_id, path)
             self._publisher.drop_partial(batch.key)
-        self._ledger.forget(self._clock.now())
-        spool.retire(self._root, self._cluster_id)
-        if newest is not None:
-            self._publisher.retire(newest)
+
+    def _outgrown(self) -> bool:
+        return checkpoint.outgrown(self._checkpoint)
+
+    def _begin_anew(self) -> None:
+        """Take away a checkpoint that has grown out; the next query counts its batches from 0.
+
+        What complete batches had read is archived first and is not read again. Of a batch that
+        was not complete nothing is in a window: its segments are read as if for the first time.
+        """
+        self._merge_the_rest()
+        self._done_with(self._ledger.others(""))
+        for key in self._publisher.partials():
+            self._publisher.drop_partial(key)
+        checkpoint.take_away(self._checkpoint)
+        # Ids of snapshots go up, as the epoch comes before the batch in them.
+        self._publisher.take_over(claim_epoch(self._root, self._cluster_id))
 
     def _merge_the_rest(self) -> None:
         """Merge complete batches that a crash kept from it; without its checkpoint Spark cannot."""
@@ -170,10 +212,6 @@ class Job:
             batch = self._ledger.complete_batch(key)
             if batch is not None:
                 self._publisher.merge(batch)
-
-    def _query_id(self) -> str:
-        path = layout.checkpoint(self._root, self._cluster_id) / "metadata"
-        return str(json.loads(path.read_text(encoding="utf-8"))["id"])[:8]
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -194,32 +232,40 @@ class Job:
         """
 
         def until_told() -> None:
-            if first_seconds is not None:
+            if first_seconds is not None and keep_on():
                 self._follow(first_seconds, lambda: keep_on() and self._processed < FIRST_BATCHES)
-            self._follow(trigger_seconds, keep_on)
+            while keep_on():
+                self._follow(trigger_seconds, lambda: keep_on() and not self._outgrown())
 
         self._guarded(until_told)
 
     def _follow(self, trigger_seconds: float, keep_on: Callable[[], bool]) -> None:
-        if not keep_on():
-            return
+        self._ending = self._refused = False
         query = self._start(trigger_seconds)
         try:
             while keep_on() and not query.awaitTermination(QUIET_SECONDS):
                 pass
         finally:
+            # The batch at work ends; one that would begin is refused and begins in the next query.
+            self._ending = True
             deadline = time.monotonic() + STOP_SECONDS
             while query.isActive and query.status["isTriggerActive"]:
                 if time.monotonic() > deadline:
                     break
-                query.awaitTermination(0.05)
+                try:
+                    query.awaitTermination(0.05)
+                except StreamingQueryException:
+                    if not self._refused:
+                        raise
             query.stop()
 
     def _start(self, trigger_seconds: float | None) -> Any:
+        if self._outgrown():
+            self._begin_anew()
         spool.admit_all(self._root, self._cluster_id)
         stream = read_spool(self._spark, self._root, self._cluster_id)
         writer = stream.writeStream.foreachBatch(self._safely).option(
-            "checkpointLocation", str(layout.checkpoint(self._root, self._cluster_id))
+            "checkpointLocation", str(self._checkpoint)
         )
         if trigger_seconds is None:
             return writer.trigger(availableNow=True).start()
@@ -228,6 +274,9 @@ class Job:
         ).start()
 
     def _safely(self, rows: DataFrame, number: int) -> None:
+        if self._ending:
+            self._refused = True
+            raise InterruptedError("the query ends before this batch")
         try:
             self.process(rows, number)
         except TrimtabError as error:

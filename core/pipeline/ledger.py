@@ -84,11 +84,12 @@ class Ledger:
             self._batches[batch.key] = batch
 
     def begin(self, key: str, now: datetime) -> Batch:
-        """Return the batch as it was first begun; note it when it is new."""
+        """Return the batch as it is known, complete perhaps; note it when it is new."""
         known = self._batches.get(key)
-        batch = Batch(key, known.began_at if known else now)
-        if known is None:
-            self._write(batch)
+        if known is not None:
+            return known
+        batch = Batch(key, now)
+        self._write(batch)
         return batch
 
     def complete(self, batch: Batch) -> None:

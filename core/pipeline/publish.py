@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 from core import files
 from core.load import columns, layout
-from core.load.brokers import broker_loads
 from core.load.manifest import Manifest
 from core.load.published import write_snapshot
 from core.load.snapshot import (
@@ -32,6 +29,7 @@ from core.load.snapshot import (
 )
 from core.load.windows import LENGTH, floor, notes_of, window_files, write_brokers, write_rows
 from core.pipeline import windows
+from core.pipeline.placement import Placement, Placements
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,18 +50,15 @@ class Publisher:
         self._root = root
         self._cluster_id = cluster_id
         self._epoch = writer_epoch
-        self._placement: Any = None
-        path = self._placement_file
-        if path.exists():
-            self._placement = pq.ParquetFile(path).read()
+        self._placements = Placements(root, cluster_id)
         self._closed: dict[str, tuple[tuple[Path, ...], DataFrame]] = {}
-
-    @property
-    def _placement_file(self) -> Path:
-        return layout.partials(self._root, self._cluster_id) / "placement.parquet"
 
     def partial_folder(self, key: str) -> Path:
         return layout.partials(self._root, self._cluster_id) / f"b={key}"
+
+    def take_over(self, writer_epoch: int) -> None:
+        """Publish under a new epoch from now on."""
+        self._epoch = writer_epoch
 
     def partials(self) -> list[str]:
         """Return the keys of the batches whose partials are kept, sorted."""
@@ -74,11 +69,13 @@ class Publisher:
         """Write a batch's partials; the same batch run again overwrites them."""
         folder = self.partial_folder(key)
         windows.partial(rows).coalesce(1).write.mode("overwrite").parquet(str(folder))
+        for path in folder.iterdir():
+            files.sync_file(path)
+        files.sync_folder(folder)
 
-    def place(self, table: Any) -> None:
-        """Remember who holds what."""
-        self._placement = table
-        files.write_whole(self._placement_file, lambda aside: pq.write_table(table, aside))
+    def place(self, start: datetime, at: datetime, table: Any) -> None:
+        """Remember who held what at `at`, in the window of `start`."""
+        self._placements.put(start, at, table)
 
     # -- windows ---------------------------------------------------------------------------------
 
@@ -101,7 +98,7 @@ class Publisher:
             part = table.take(columns.numbers(mine, pa.int64()))
             notes = {"batches": ",".join([*sorted(merged[start]), batch.key])}
             # Rows last: their notes say that the batch is in, and the brokers' totals are by then.
-            write_brokers(self._root, self._cluster_id, start, self._window_brokers(part))
+            write_brokers(self._root, self._cluster_id, start, self._window_brokers(start, part))
             write_rows(self._root, self._cluster_id, start, part, notes)
 
     def _file(self, start: datetime) -> Path:
@@ -113,13 +110,16 @@ class Publisher:
             return frozenset()
         return frozenset(notes_of(path).get("batches", "").split(",")) - {""}
 
-    def _window_brokers(self, table: Any) -> tuple[BrokerLoad, ...]:
-        """Return the brokers' totals in a window, with replicas where they are now."""
-        at = self._rows_of(table)
+    def _window_brokers(self, start: datetime, table: Any) -> tuple[BrokerLoad, ...]:
+        """Return the brokers' totals in a window, with replicas where its last poll saw them."""
+        placement = self._placements.of(start)
+        if placement is None:
+            return ()
+        at = placement.rows_of(table)
         here = at >= 0
-        return self._brokers(
+        return placement.brokers(
             *(
-                self._laid(columns.to_numpy(table[f"{rate}_avg"])[here], at[here])
+                placement.laid(columns.to_numpy(table[f"{rate}_avg"])[here], at[here])
                 for rate in ("in_bytes_per_s", "out_bytes_per_s")
             )
         )
@@ -128,14 +128,17 @@ class Publisher:
 
     def publish(
         self, batch_number: int, newest: datetime, now: datetime, counts: Counts
-    ) -> Manifest:
-        """Publish what the windows say up to `newest`.
+    ) -> Manifest | None:
+        """Publish what the windows say up to `newest`; None while nobody is known to hold anything.
 
         Raises RefusedError when another writer has taken over.
         """
-        snapshot = self._snapshot(
-            f"{self._epoch:06d}-{batch_number:08d}", newest, now, self._statistics(newest), counts
-        )
+        placement = self._placements.newest
+        if placement is None:
+            return None
+        snapshot_id = f"{self._epoch:06d}-{batch_number:08d}"
+        table = self._statistics(newest)
+        snapshot = self._snapshot(placement, snapshot_id, newest, now, table, counts)
         return write_snapshot(self._root, snapshot, writer_epoch=self._epoch)
 
     def _statistics(self, newest: datetime) -> Any:
@@ -182,17 +185,23 @@ class Publisher:
             f"{rate}_sum double, {rate}_ms bigint, {rate}_max double" for rate in windows.MEASURES
         )
         return (
-            "topic_id string, partition int, n bigint, covered_ms bigint, method_worst tinyint, "
+            "topic_id string, partition int, method_worst tinyint, "
             f"samples array<struct<at: bigint, dt_ms: int, {sample}>>, {measured}"
         )
 
     def _snapshot(
-        self, snapshot_id: str, newest: datetime, now: datetime, table: Any, counts: Counts
+        self,
+        placement: Placement,
+        snapshot_id: str,
+        newest: datetime,
+        now: datetime,
+        table: Any,
+        counts: Counts,
     ) -> LoadSnapshot:
-        count = len(self._placement)
-        topic_of, topics = columns.to_codes(self._placement["topic"].dictionary_encode())
+        count = len(placement)
+        topic_of, topics = columns.to_codes(placement.table["topic"].dictionary_encode())
         horizon_of, horizons = columns.to_codes(table["horizon"].dictionary_encode())
-        at = self._rows_of(table)
+        at = placement.rows_of(table)
         rates: dict[tuple[str, str, str], Float64] = {}
         growth = np.full(count, np.nan)
         quality = np.full(count, int(Quality.NONE), np.int8)
@@ -203,17 +212,17 @@ class Publisher:
             for rate in RATES:
                 for statistic in STATISTICS:
                     column = columns.to_numpy(table[f"{rate}_{statistic}"])
-                    rates[horizon, rate, statistic] = self._laid(column[here], at[here])
+                    rates[horizon, rate, statistic] = placement.laid(column[here], at[here])
             if horizon == "5m":
                 quality[at[here]] = columns.to_numpy(table["quality"])[here]
                 method[at[here]] = columns.to_numpy(table["method_worst"])[here]
             if horizon == "1h":
-                growth = self._laid(
+                growth = placement.laid(
                     columns.to_numpy(table["growth_bytes_per_s_avg"])[here], at[here]
                 )
-        start, sizes = columns.to_lists(self._placement["sizes"])
-        _, replicas = columns.to_lists(self._placement["replicas"])
-        leader = columns.to_numpy(self._placement["leader"])
+        start, sizes = columns.to_lists(placement.table["sizes"])
+        _, replicas = columns.to_lists(placement.table["replicas"])
+        leader = columns.to_numpy(placement.table["leader"])
         led = replicas == np.repeat(leader, np.diff(start))
         size = np.full(count, -1, np.int64)
         of = np.repeat(np.arange(count), np.diff(start))
@@ -228,47 +237,18 @@ class Publisher:
             window_end=newest,
             topics=topics,
             topic_of=topic_of,
-            partition=columns.to_numpy(self._placement["partition"]),
+            partition=columns.to_numpy(placement.table["partition"]),
             rates=rates,
             size_bytes=size,
             growth_bytes_per_s=growth,
             quality=quality,
             method=method,
-            brokers=self._brokers(
+            brokers=placement.brokers(
                 rates["5m", "in_bytes_per_s", "avg"], rates["5m", "out_bytes_per_s", "avg"]
             ),
             counts=counts,
             leader=leader,
         )
-
-    def _brokers(self, inward: Float64, outward: Float64) -> tuple[BrokerLoad, ...]:
-        start, sizes = columns.to_lists(self._placement["sizes"])
-        _, replicas = columns.to_lists(self._placement["replicas"])
-        return broker_loads(
-            leader=columns.to_numpy(self._placement["leader"]),
-            replica_start=start,
-            replica_broker=replicas,
-            replica_size=sizes,
-            in_bytes_per_s=inward,
-            out_bytes_per_s=outward,
-        )
-
-    def _laid(self, column: Float64, at: Any) -> Float64:
-        out = np.full(len(self._placement), np.nan)
-        out[at] = column
-        return out
-
-    def _rows_of(self, table: Any) -> Any:
-        """Return for each row its row in the placement, -1 for what nobody holds any more."""
-        ids = pc.unique(self._placement["topic_id"])
-        mine = _keys(self._placement, ids)
-        order = np.argsort(mine, kind="stable")
-        wanted = _keys(table, ids)
-        if len(order) == 0:
-            return np.full(len(wanted), -1, np.int64)
-        found = np.minimum(np.searchsorted(mine[order], wanted), len(order) - 1)
-        rows = order[found]
-        return np.where(mine[rows] == wanted, rows, -1)
 
     # -- housekeeping ----------------------------------------------------------------------------
 
@@ -277,16 +257,12 @@ class Publisher:
         shutil.rmtree(self.partial_folder(key), ignore_errors=True)
 
     def retire(self, newest: datetime) -> None:
-        """Delete windows older than 8 days."""
+        """Delete windows older than 8 days, and placements of those that no longer change."""
+        self._placements.retire(floor(newest - windows.TOO_LATE_AFTER))
         oldest = f"date={(newest - KEPT):%Y-%m-%d}"
         for folder in layout.windows(self._root, self._cluster_id).glob("date=*"):
             if folder.name < oldest:
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _keys(table: Any, ids: Any) -> Any:
-    topic = columns.to_numpy(pc.index_in(table["topic_id"], value_set=ids)).astype(np.int64)
-    return np.where(topic < 0, -1, (topic << 32) | columns.to_numpy(table["partition"]))
 
 
 def _strings(paths: Sequence[Path]) -> list[str]:

@@ -154,6 +154,9 @@ def _settings(folder: Path, cores: int, heap: str) -> dict[str, str]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.streaming.metricsEnabled": "false",
+        # A job may be a day old: what its checkpoint keeps of batches done is kept short.
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.sql.streaming.fileSource.log.cleanupDelay": "60s",
         "spark.sql.debug.maxToStringFields": "200",
         "spark.cleaner.referenceTracking.cleanCheckpoints": "false",
     }

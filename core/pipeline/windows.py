@@ -292,15 +292,18 @@ def statistics(rolls: DataFrame) -> DataFrame:
     return rolls.select(*KEY, "horizon", *out, "quality", "method_worst")
 
 
-def placement(rows: DataFrame, newest: datetime) -> DataFrame:
-    """Return who holds what in the newest poll: leader, replicas and their sizes by broker."""
+def placement(rows: DataFrame, moments: Sequence[int]) -> DataFrame:
+    """Return who held what in some polls: leader, replicas and their sizes by broker.
+
+    `moments` and the column `at` are microseconds since the epoch.
+    """
+    at = F.unix_micros("ts")
     replica = F.struct(
         F.col("broker_id").alias("broker"), F.coalesce("size_bytes", F.lit(-1)).alias("size")
     )
-    micros = round(newest.timestamp() * 1_000_000)
     held = (
-        rows.where(F.unix_micros("ts") == F.lit(micros))
-        .groupBy(*KEY)
+        rows.where(at.isin(list(moments)))
+        .groupBy(*KEY, at.alias("at"))
         .agg(
             F.max("topic").alias("topic"),
             F.coalesce(F.max(F.when(F.col("is_leader"), F.col("broker_id"))), F.lit(-1)).alias(
@@ -311,6 +314,7 @@ def placement(rows: DataFrame, newest: datetime) -> DataFrame:
     )
     return held.select(
         *KEY,
+        "at",
         "topic",
         "leader",
         F.col("held.broker").alias("replicas"),

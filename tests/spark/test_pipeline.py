@@ -36,7 +36,7 @@ from core.errors import RefusedError
 from core.load import layout, locate
 from core.load.published import claim_epoch, read_snapshot
 from core.load.snapshot import Counts, LoadSnapshot, Quality, Source
-from core.pipeline import publish
+from core.pipeline import checkpoint, publish
 from core.pipeline.job import Job, Published
 
 if TYPE_CHECKING:
@@ -154,6 +154,37 @@ def test_brokers_and_history_come_with_the_snapshot(
     assert of_partition.rates["in_bytes_per_s", "avg"].tolist() == [500.0, 500.0]
     of_broker = locate.history(CLUSTER, str(tmp_path), of=1, until=NOW)
     assert of_broker.rates["in_bytes_per_s", "avg"].tolist() == [500.0, 500.0]
+
+
+def test_a_windows_brokers_are_those_that_held_it_however_late_it_is_counted(
+    spark: SparkSession, tmp_path: Path, clock: StillClock
+) -> None:
+    then, now = [row(poll) for poll in range(20)], [row(poll, broker_id=2) for poll in (60, 61)]
+    feed(tmp_path, "a", [*then, *now])
+    run(spark, tmp_path, clock)
+    feed(tmp_path, "b", [row(poll, poll_id=1000 + poll) for poll in (20, 21)])
+    run(spark, tmp_path, clock)
+    for broker, start in ((1, START), (2, START + timedelta(minutes=10))):
+        found = locate.history(CLUSTER, str(tmp_path), of=broker, until=NOW)
+        assert found.starts.tolist() == [start.timestamp()]
+        assert found.rates["in_bytes_per_s", "avg"].tolist() == [500.0]
+    assert [b.broker for b in newest(tmp_path).brokers] == [2]
+
+
+def test_an_average_over_an_outage_does_not_pass_for_five_minutes(
+    spark: SparkSession, tmp_path: Path, clock: StillClock
+) -> None:
+    back = 360  # an hour of no polls
+    rows = [row(0), row(1), row(back, dt_ms=10_000 * (back - 1))]
+    feed(tmp_path, "a", [*rows, *(row(poll) for poll in range(back + 1, back + 13))])
+    run(spark, tmp_path, clock)
+    assert newest(tmp_path).quality.tolist() == [Quality.ADJACENT]
+    assert [r["quality"] for r in window_rows(tmp_path)] == [Quality.SINGLE, Quality.ADJACENT]
+    feed(tmp_path, "b", [row(poll) for poll in range(back + 13, back + 32)])
+    run(spark, tmp_path, clock)
+    assert newest(tmp_path).quality.tolist() == [Quality.FULL]
+    found = [Quality.SINGLE, Quality.ADJACENT, Quality.SINGLE]
+    assert [r["quality"] for r in window_rows(tmp_path)] == found
 
 
 def test_bad_rows_are_quarantined_by_reason_and_the_rest_goes_on(
@@ -287,6 +318,50 @@ def test_a_lost_checkpoint_doubles_nothing(
     run(spark, tmp_path, clock)
     assert messages(tmp_path) == 300
     assert newest(tmp_path).counts.duplicate == 3
+
+
+def test_a_checkpoint_does_not_grow_for_ever(
+    spark: SparkSession, tmp_path: Path, clock: StillClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit, polls = 1500, 24
+    monkeypatch.setattr(checkpoint, "LIMIT_BYTES", limit)
+    lists = layout.checkpoint(tmp_path, CLUSTER) / "sources" / "0"
+    told: list[Published] = []
+    largest: list[int] = []
+
+    def fed_on(published: Published) -> None:
+        told.append(published)
+        largest.append(max(path.stat().st_size for path in lists.glob("[0-9]*")))
+        if len(told) < polls:
+            feed(tmp_path, f"p{len(told):03d}", [row(len(told))])
+
+    feed(tmp_path, "p000", [row(0)])
+    Job(spark, tmp_path, CLUSTER, clock, fed_on).run(1.0, lambda: len(told) < polls)
+
+    assert len({published.batch.key.split("-")[0] for published in told}) > 1
+    # Without a bound the last list would name all 24; each name takes about 250 bytes.
+    assert max(largest) < 2.5 * limit
+    ids = [published.manifest.snapshot_id for published in told if published.manifest]
+    assert ids == sorted(set(ids))
+    assert len(ids) == polls
+    counts = newest(tmp_path).counts
+    assert (counts.read, counts.accepted, counts.duplicate) == (polls, polls, 0)
+    assert messages(tmp_path) == 100 * (polls - 1)
+
+
+def test_a_checkpoint_may_go_while_a_batch_is_half_done(
+    spark: SparkSession, tmp_path: Path, clock: StillClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed(tmp_path, "a", [row(0), row(1)])
+    run(spark, tmp_path, clock)
+    feed(tmp_path, "b", [row(2)])
+    killed_after("write_partial", tmp_path)
+    monkeypatch.setattr(checkpoint, "LIMIT_BYTES", 1)
+    run(spark, tmp_path, clock)
+    counts = newest(tmp_path).counts
+    assert (counts.read, counts.accepted, counts.duplicate) == (3, 3, 0)
+    assert messages(tmp_path) == 200
+    assert len(list(layout.partials(tmp_path, CLUSTER).glob("b=*"))) == 1
 
 
 def test_a_writer_that_was_taken_over_from_stops_before_it_publishes(

@@ -1,0 +1,114 @@
+"""Who held what: the newest poll's placement of each window that may still change.
+
+A window's broker totals are counted with the placement that its own last poll saw, however late
+it is merged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from core import files
+from core.load import columns, layout
+from core.load.brokers import broker_loads
+from core.load.snapshot import BrokerLoad, Float64
+
+_NAME = "placement-%Y%m%dT%H%M.parquet"
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """One poll's replicas and their sizes by partition, as `core.pipeline.windows.placement`."""
+
+    table: Any
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def rows_of(self, table: Any) -> Any:
+        """Return for each row of `table` its row here, -1 for what nobody holds."""
+        ids = pc.unique(self.table["topic_id"])
+        mine = _keys(self.table, ids)
+        order = np.argsort(mine, kind="stable")
+        wanted = _keys(table, ids)
+        if len(order) == 0:
+            return np.full(len(wanted), -1, np.int64)
+        found = np.minimum(np.searchsorted(mine[order], wanted), len(order) - 1)
+        rows = order[found]
+        return np.where(mine[rows] == wanted, rows, -1)
+
+    def laid(self, column: Float64, at: Any) -> Float64:
+        """Return `column` in the order of rows here, NaN where `at` names none."""
+        out = np.full(len(self), np.nan)
+        out[at] = column
+        return out
+
+    def brokers(self, inward: Float64, outward: Float64) -> tuple[BrokerLoad, ...]:
+        """Return the brokers' totals, given each partition's rates in the order of rows here."""
+        start, sizes = columns.to_lists(self.table["sizes"])
+        _, replicas = columns.to_lists(self.table["replicas"])
+        return broker_loads(
+            leader=columns.to_numpy(self.table["leader"]),
+            replica_start=start,
+            replica_broker=replicas,
+            replica_size=sizes,
+            in_bytes_per_s=inward,
+            out_bytes_per_s=outward,
+        )
+
+
+class Placements:
+    """The placements of one cluster on disk, one a window; `newest` is None before the first."""
+
+    def __init__(self, root: Path, cluster_id: str) -> None:
+        self._folder = layout.partials(root, cluster_id)
+        kept = self._kept()
+        self._newest_path = kept[-1] if kept else None
+        self.newest = _read(kept[-1]) if kept else None
+
+    def put(self, start: datetime, at: datetime, table: Any) -> None:
+        """Keep what was seen at `at` in the window of `start`, unless a later poll is kept."""
+        path = self._path(start)
+        if path.exists() and _seen_at(path) > at:
+            return
+        marked = table.replace_schema_metadata({"at": at.isoformat()})
+        files.write_whole(path, lambda aside: pq.write_table(marked, aside))
+        if self._newest_path is None or path.name >= self._newest_path.name:
+            self._newest_path, self.newest = path, Placement(marked)
+
+    def of(self, start: datetime) -> Placement | None:
+        """Return the placement of a window; the newest for one that is no longer kept."""
+        path = self._path(start)
+        return self.newest if path == self._newest_path or not path.exists() else _read(path)
+
+    def retire(self, oldest: datetime) -> None:
+        """Delete those of windows before `oldest`, but for the newest."""
+        for path in self._kept():
+            if path.name < self._path(oldest).name and path != self._newest_path:
+                path.unlink(missing_ok=True)
+
+    def _path(self, start: datetime) -> Path:
+        return self._folder / start.astimezone(UTC).strftime(_NAME)
+
+    def _kept(self) -> list[Path]:
+        return sorted(self._folder.glob("placement-*.parquet"))
+
+
+def _read(path: Path) -> Placement:
+    return Placement(pq.ParquetFile(path).read())
+
+
+def _seen_at(path: Path) -> datetime:
+    return datetime.fromisoformat(pq.ParquetFile(path).schema_arrow.metadata[b"at"].decode())
+
+
+def _keys(table: Any, ids: Any) -> Any:
+    topic = columns.to_numpy(pc.index_in(table["topic_id"], value_set=ids)).astype(np.int64)
+    return np.where(topic < 0, -1, (topic << 32) | columns.to_numpy(table["partition"]))

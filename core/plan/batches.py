@@ -1,0 +1,317 @@
+"""Batches: which moves of a plan are submitted together, in which order, and when the next may be.
+
+Pure. Small batches in a good order end early where it helps; the next is let in before the one
+before has wholly ended, so that no broker idles, and what is huge holds nobody up (docs/runs.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from core.cluster.quota import SLOT_SECONDS, SLOTS
+from core.cluster.state import Broker, ClusterState
+from core.load.snapshot import Load
+from core.plan import relief
+from core.plan.copying import BrokerSide, Copy, Copying, Side, copying, side_loads
+from core.plan.plan import Plan
+from core.plan.replication import PARTITION_FETCH_BYTES, PARTITIONS_A_FETCH
+from core.units import UNLIMITED
+
+MOST_MOVES = 200
+LEAST_SECONDS = 30.0
+"""What the busiest broker copies in a batch, at least: shorter ones cost more than they bring."""
+PARTS = 20
+"""Into about how many batches a long run is cut."""
+LINK_BYTES_PER_S = 100e6
+"""What a broker is taken to copy where nothing limits it."""
+QUIET_SECONDS = 4.0
+"""So long after its first byte a destination may have got this many seconds of its rate."""
+WINDOW_SECONDS = SLOTS * SLOT_SECONDS
+"""How long a batch flies alone at least: one quota window."""
+BACKGROUND_SHARE = 0.3
+"""Of a rate for what is produced to a batch's partitions meanwhile: all of it, and none ends."""
+FREE_SHARE = 0.45
+"""Of a destination's free disk for one batch; two are in flight at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """Indices of a plan's moves, batch by batch; `long` ones take longer than their batch."""
+
+    batches: tuple[tuple[int, ...], ...]
+    long: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A move that is in flight or about to be, as far as the next batch's start concerns it.
+
+    `extra_bytes` is what each of its `destinations` will hold of it.
+    """
+
+    batch: int
+    long: bool = False
+    destinations: tuple[int, ...] = ()
+    extra_bytes: int = 0
+
+
+def batch_moves(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    *,
+    rate_bytes_per_s: int,
+    most_moves: int = MOST_MOVES,
+    most_extra_bytes: int | None = None,
+) -> Batches:
+    """Return every move of `plan` in exactly one batch.
+
+    Moves without data come first. Then, most relief of the worst broker for a byte first, each
+    batch takes what all broker sides copy in about the same time. `most_extra_bytes` bounds what
+    a destination gets in one batch (a larger move goes there alone), as its free disk does.
+    """
+    if most_moves < 1 or (rate_bytes_per_s < 1 and rate_bytes_per_s != UNLIMITED):
+        raise ValueError("batches need at least one move each, and a rate")
+    costs = _costs(state, load, plan)
+    rate = LINK_BYTES_PER_S if rate_bytes_per_s == UNLIMITED else float(rate_bytes_per_s)
+    quick = [i for i, move in enumerate(plan) if not move.moves_data]
+    ordered = [
+        i
+        for i in relief.order(state, load, plan, [cost.total_bytes for cost in costs])
+        if plan.moves[i].moves_data
+    ]
+    sides: defaultdict[BrokerSide, float] = defaultdict(float)
+    for cost in costs:
+        for side, size in cost.sides.items():
+            sides[side] += size
+    whole_seconds = max(sides.values(), default=0.0) / rate
+    parts = max(1.0, min(PARTS, whole_seconds / LEAST_SECONDS), len(ordered) / most_moves)
+    packing = _Packing(
+        costs,
+        rate,
+        max(whole_seconds / parts, 1.0),
+        most_moves,
+        _rooms(state.brokers, most_extra_bytes),
+        unlimited=rate_bytes_per_s == UNLIMITED,
+    )
+    first = [tuple(quick[at : at + most_moves]) for at in range(0, len(quick), most_moves)]
+    return Batches((*first, *packing.pack(ordered, math.ceil(parts))), packing.long)
+
+
+def may_start(
+    batch: Sequence[Flight],
+    flying: Collection[Flight],
+    since_submission_seconds: float,
+    *,
+    most_moves: int = MOST_MOVES,
+    most_extra_bytes: int | None = None,
+) -> bool:
+    """Return whether the next batch may be submitted while `flying` is not done yet.
+
+    At most one earlier batch may still be in flight, long moves not counted; it must have been
+    for a quota window; and together they stay within twice `most_moves`, and no destination
+    holds more than `most_extra_bytes`.
+    """
+    if not flying:
+        return True
+    if since_submission_seconds < WINDOW_SECONDS:
+        return False
+    if len({flight.batch for flight in flying if not flight.long}) > 1:
+        return False
+    if len(flying) + len(batch) > 2 * most_moves:
+        return False
+    if most_extra_bytes is None:
+        return True
+    held = _arriving(flying)
+    comes = _arriving(batch)
+    return all(
+        held.get(b, 0) == 0 or held[b] + size <= most_extra_bytes for b, size in comes.items()
+    )
+
+
+def _arriving(flights: Iterable[Flight]) -> dict[int, int]:
+    found: defaultdict[int, int] = defaultdict(int)
+    for flight in flights:
+        for broker in flight.destinations:
+            found[broker] += flight.extra_bytes
+    return found
+
+
+# -- what a move costs ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """What one move makes brokers copy."""
+
+    copies: tuple[Copy, ...] = ()
+    size_bytes: float = 0.0
+    sides: Mapping[BrokerSide, float] = field(default_factory=dict)
+    background: Mapping[BrokerSide, float] = field(default_factory=dict)
+    """Ordinary replication of the partition in each side's quota, bytes/s."""
+
+    @property
+    def total_bytes(self) -> float:
+        return self.size_bytes * len(self.copies)
+
+    @property
+    def busiest_bytes(self) -> float:
+        return max(self.sides.values(), default=0.0)
+
+
+def _costs(state: ClusterState, load: Load, plan: Plan) -> list[_Cost]:
+    """Return each move's cost; one whose size is not known counts as the mean of the others."""
+    what = copying(state, load, plan)
+    unknown = set(what.sizes_unknown)
+    known = [copy.size_bytes for copy in what.copies if copy.tp not in unknown]
+    usual = sum(known) / len(known) if known else 0.0
+    by_partition: defaultdict[tuple[str, int], list[Copy]] = defaultdict(list)
+    for copy in what.copies:
+        by_partition[copy.tp].append(copy)
+    costs = []
+    for move in plan:
+        copies = tuple(by_partition[move.tp])
+        if move.tp in unknown:
+            copies = tuple(replace(copy, size_bytes=usual) for copy in copies)
+        loads = side_loads(Copying(copies, {}))
+        costs.append(
+            _Cost(
+                copies,
+                max((copy.size_bytes for copy in copies), default=0.0),
+                {side: load.bytes for side, load in loads.items()},
+                {side: load.background for side, load in loads.items()},
+            )
+        )
+    return costs
+
+
+def _rooms(brokers: Iterable[Broker], most_extra_bytes: int | None) -> dict[int, float]:
+    """Return what each broker may get in one batch; infinity where its free disk is not known.
+
+    Log dirs on one file system show the same space, which counts once.
+    """
+    most = math.inf if most_extra_bytes is None else float(most_extra_bytes)
+    rooms = {}
+    for broker in brokers:
+        free = {(d.total_bytes, d.usable_bytes) for d in broker.log_dirs}
+        usable = [u for _, u in free]
+        known = sum(u for u in usable if u is not None)
+        rooms[broker.id] = most if not free or None in usable else min(most, known * FREE_SHARE)
+    return rooms
+
+
+# -- packing ----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Batch:
+    moves: list[int] = field(default_factory=list)
+    sides: defaultdict[BrokerSide, float] = field(default_factory=lambda: defaultdict(float))
+    background: defaultdict[BrokerSide, float] = field(default_factory=lambda: defaultdict(float))
+    fetch: defaultdict[tuple[int, int], float] = field(default_factory=lambda: defaultdict(float))
+    """What the first fetches of a destination from each of its leaders bring."""
+
+
+class _Packing:
+    """Takes moves in order into batches whose broker sides all end at about the same time."""
+
+    def __init__(
+        self,
+        costs: Sequence[_Cost],
+        rate: float,
+        seconds: float,
+        most_moves: int,
+        rooms: dict[int, float],
+        *,
+        unlimited: bool,
+    ) -> None:
+        self._costs, self._rate, self._most_moves, self._rooms = costs, rate, most_moves, rooms
+        self._budget = rate * seconds
+        self._most_background = math.inf if unlimited else rate * BACKGROUND_SHARE
+        self._unlimited = unlimited
+        self._came: defaultdict[int, float] = defaultdict(float)
+        self.long = frozenset(i for i, c in enumerate(costs) if c.busiest_bytes > self._budget)
+
+    def pack(self, ordered: Sequence[int], expected: int) -> list[tuple[int, ...]]:
+        """Return batches of all of `ordered`; about `expected` of them are needed at least.
+
+        Long moves start when only twice their own time is left, though it be not their turn.
+        """
+        latest = {
+            i: max(0, expected - 2 * math.ceil(self._costs[i].busiest_bytes / self._budget))
+            for i in ordered
+            if i in self.long
+        }
+        left = list(ordered)
+        batches: list[tuple[int, ...]] = []
+        while left:
+            batch = _Batch()
+            self._take(batch, left[0])
+            due = sorted(
+                (i for i in left if latest.get(i, math.inf) <= len(batches)),
+                key=lambda i: (-self._costs[i].busiest_bytes, i),
+            )
+            for i in due:
+                if i != left[0] and self._fits(batch, i, urgent=True):
+                    self._take(batch, i)
+            started = set(batch.moves)
+            kept: list[int] = []
+            for i in left:
+                if i not in started and self._fits(batch, i):
+                    self._take(batch, i)
+                elif i not in started:
+                    kept.append(i)
+            left = kept
+            for i in batch.moves:
+                for copy in self._costs[i].copies:
+                    self._came[copy.destination] += self._costs[i].size_bytes
+            batches.append(tuple(batch.moves))
+        return batches
+
+    def _take(self, batch: _Batch, index: int) -> None:
+        cost = self._costs[index]
+        batch.moves.append(index)
+        for side, size in cost.sides.items():
+            batch.sides[side] += size
+            batch.background[side] += cost.background[side]
+        for copy in cost.copies:
+            batch.fetch[copy.destination, copy.leader] += min(
+                cost.size_bytes, PARTITION_FETCH_BYTES
+            )
+
+    def _fits(self, batch: _Batch, index: int, *, urgent: bool = False) -> bool:
+        if len(batch.moves) >= self._most_moves:
+            return False
+        cost = self._costs[index]
+        for side, size in cost.sides.items():
+            used = batch.sides.get(side, 0.0)
+            if not used:
+                continue
+            if used + size > self._budget and not urgent:
+                return False
+            if side.side is Side.FOLLOWER and used + size > self._rooms.get(side.broker, math.inf):
+                return False
+            background = cost.background[side]
+            if background and batch.background[side] + background > self._most_background:
+                return False
+        return all(self._starts_quietly(batch, cost, copy) for copy in cost.copies)
+
+    def _starts_quietly(self, batch: _Batch, cost: _Cost, copy: Copy) -> bool:
+        """Return whether a destination's first fetches bring no more than a second's rate.
+
+        They come at once, from each leader up to 1 MiB a partition and 10 MiB in all; a destination
+        that has had its first seconds' worth is held by its quota.
+        """
+        broker = copy.destination
+        if self._unlimited or self._came[broker] >= QUIET_SECONDS * self._rate:
+            return True
+        most = float(PARTITIONS_A_FETCH * PARTITION_FETCH_BYTES)
+        fetch = {at: size for at, size in batch.fetch.items() if at[0] == broker}
+        if not fetch:
+            return True
+        flow = (broker, copy.leader)
+        fetch[flow] = fetch.get(flow, 0.0) + min(cost.size_bytes, PARTITION_FETCH_BYTES)
+        return sum(min(size, most) for size in fetch.values()) <= self._rate

@@ -1,0 +1,151 @@
+"""In which order moves help most: what the plan takes off the worst broker, for the bytes it costs.
+
+Pure. A broker's pressure is what it receives, sends and stores, each beside the mean of all
+brokers (beside capacities where all are configured); the highest of them is the worst.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from core.cluster.state import Broker, ClusterState
+from core.load.snapshot import Float64, Load
+from core.plan.impact import leader_after, totals
+from core.plan.plan import Move, Plan
+
+RECEIVED, SENT, STORED = range(3)
+LEAST = 1e-9
+"""What a move must take off a broker's pressure to count as a relief."""
+
+Effect = Mapping[tuple[int, int], float]
+"""What a move changes, by row of `ClusterState.brokers` and what is pressed there."""
+
+
+def order(state: ClusterState, load: Load, plan: Plan, copied_bytes: Sequence[float]) -> list[int]:
+    """Return the indices of all moves: again and again what relieves the broker that is worst.
+
+    Of its moves the one that takes most off it for each byte copied; moves that relieve nobody
+    come last, the smallest first. `copied_bytes` has one entry a move.
+    """
+    now, unit = pressures(state, load)
+    relieving, effects = _relieving(state, load, plan, now, unit, copied_bytes)
+    now = now.copy()
+    waiting = np.zeros(len(now), np.bool_)
+    waiting[list(relieving)] = True
+    taken = [False] * len(plan)
+    found: list[int] = []
+    while waiting.any():
+        row = int(np.argmax(np.where(waiting, now.max(axis=1), -np.inf)))
+        queue = relieving[row]
+        while queue and taken[queue[0][1]]:
+            heapq.heappop(queue)
+        if not queue:
+            waiting[row] = False
+            continue
+        index = heapq.heappop(queue)[1]
+        taken[index] = True
+        found.append(index)
+        for at, change in effects[index].items():
+            now[at] += change
+    rest = [index for index in range(len(plan)) if not taken[index]]
+    return found + sorted(rest, key=lambda index: (copied_bytes[index], index))
+
+
+def worst(state: ClusterState, load: Load, plan: Plan) -> tuple[int, frozenset[int]] | None:
+    """Return the worst broker that the plan relieves, and the indices of the moves that do so."""
+    pressure, unit = pressures(state, load)
+    relieving, _ = _relieving(state, load, plan, pressure, unit, [1.0] * len(plan))
+    if not relieving:
+        return None
+    row = max(relieving, key=lambda at: (float(pressure[at].max()), -at))
+    return int(state.broker_ids[row]), frozenset(i for _, i in relieving[row])
+
+
+def pressures(state: ClusterState, load: Load) -> tuple[Float64, Float64]:
+    """Return each broker's pressures, shape [B, 3], 1 is the mean; and what one byte adds there.
+
+    What is not known of all brokers presses nobody.
+    """
+    now = totals(state, load)
+    stored = np.zeros(len(state.brokers))
+    at = np.searchsorted(state.broker_ids, state.replica_broker)
+    np.add.at(stored, at, np.maximum(state.size_bytes, 0))
+    columns = (now.in_bytes_per_s, now.out_bytes_per_s, stored)
+    pressure, unit = np.zeros((2, len(state.brokers), 3))
+    for what, values in enumerate(columns):
+        part = np.nan_to_num(values) / _capacities(state.brokers, what)
+        mean = float(part.mean()) if len(part) else 0.0
+        if mean > 0:
+            pressure[:, what] = part / mean
+            unit[:, what] = 1 / (_capacities(state.brokers, what) * mean)
+    return pressure, unit
+
+
+def _capacities(brokers: Sequence[Broker], what: int) -> Float64:
+    """Return each broker's capacity, all 1 where one is not known."""
+    known: list[float | None]
+    if what == STORED:
+        known = [float(sum(d.total_bytes or 0 for d in b.log_dirs)) or None for b in brokers]
+    elif what == RECEIVED:
+        known = [b.in_capacity_bytes_per_s for b in brokers]
+    else:
+        known = [b.out_capacity_bytes_per_s for b in brokers]
+    if None in known:
+        return np.ones(len(brokers))
+    return np.array(known, np.float64)
+
+
+def _relieving(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    pressure: Float64,
+    unit: Float64,
+    copied_bytes: Sequence[float],
+) -> tuple[dict[int, list[tuple[float, int]]], list[Effect]]:
+    """Return for each broker row its moves, most relief for a byte first, and all moves' effects.
+
+    Relief from what presses a broker most counts most.
+    """
+    at = {int(broker): row for row, broker in enumerate(state.broker_ids)}
+    relieving: defaultdict[int, list[tuple[float, int]]] = defaultdict(list)
+    effects: list[Effect] = []
+    for index, move in enumerate(plan):
+        effect: defaultdict[tuple[int, int], float] = defaultdict(float)
+        for broker, what, change in _changes(state, load, move):
+            if broker in at:
+                effect[at[broker], what] += change * float(unit[at[broker], what])
+        effects.append(effect)
+        felt: defaultdict[int, float] = defaultdict(float)
+        for (row, what), change in effect.items():
+            felt[row] += change * float(pressure[row, what])
+        for row, change in felt.items():
+            if change < -LEAST:
+                relieving[row].append((change / max(copied_bytes[index], 1.0), index))
+    for queue in relieving.values():
+        heapq.heapify(queue)
+    return relieving, effects
+
+
+def _changes(state: ClusterState, load: Load, move: Move) -> Iterator[tuple[int, int, float]]:
+    """Yield (broker, what, by how much) that a move changes; all replicas receive what comes in."""
+    row = state.find(move.tp)
+    if row is None:
+        return
+    produced = float(np.nan_to_num(load.in_bytes_per_s[row]))
+    consumed = float(np.nan_to_num(load.out_bytes_per_s[row]))
+    size = float(max(int(state.partition_size_bytes[row]), 0))
+    leader = int(state.leader[row])
+    for sign, brokers, led in (
+        (-1, state.replicas(row), leader),
+        (1, move.after, leader_after(move, leader)),
+    ):
+        for broker in brokers:
+            yield broker, STORED, sign * size
+            if broker == led:
+                yield broker, RECEIVED, sign * produced
+                yield broker, SENT, sign * (consumed + produced * (len(brokers) - 1))

@@ -1,0 +1,324 @@
+"""Which moves go together, in which order, and when the next batch may start."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import pytest
+from clusters import MB, cluster, load_of, tp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.cluster.state import ClusterState
+from core.load.snapshot import Load
+from core.plan import relief
+from core.plan.batches import WINDOW_SECONDS, Batches, Flight, batch_moves, may_start
+from core.plan.copying import copying, side_loads
+from core.plan.plan import Move, Plan
+from core.plan.replication import Conditions, end_seconds
+from core.units import UNLIMITED
+
+BROKERS = (1, 2, 3, 4, 5)
+
+
+def plan_of(state: ClusterState, targets: dict[str, Sequence[int]]) -> Plan:
+    plan = Plan()
+    for name, after in targets.items():
+        plan = plan.with_target(state, tp(name), tuple(after))
+    return plan
+
+
+def names(plan: Plan, batches: Batches) -> list[list[str]]:
+    return [[str(plan.moves[i].tp) for i in batch] for batch in batches.batches]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[ClusterState, Load, Plan]:
+    """Return a random cluster, what is produced to it, and a plan of moves of every sort."""
+    count = draw(st.integers(1, 40))
+    rng = random.Random(draw(st.integers(0, 10_000)))
+    replicas = {f"t-{i}": rng.sample(BROKERS, rng.randint(1, 3)) for i in range(count)}
+    sizes = {name: rng.choice((0, 1, 5, 40, 600, 9_000)) * MB for name in replicas}
+    unknown = rng.sample(sorted(replicas), rng.randint(0, count // 4))
+    state = cluster(
+        replicas,
+        brokers=BROKERS,
+        size_bytes={name: size for name, size in sizes.items() if name not in unknown},
+        disk_bytes=draw(st.sampled_from([None, (10**12, 10**11), (10**12, 10**10)])),
+    )
+    load = load_of(state, {name: rng.choice((0.0, 0.3, 2.0)) * MB for name in replicas})
+    targets = {
+        name: rng.choice(
+            (rng.sample(BROKERS, len(held)), held[::-1], held[:1], rng.sample(BROKERS, 4))
+        )
+        for name, held in replicas.items()
+    }
+    return state, load, plan_of(state, targets)
+
+
+RATES = st.sampled_from([300_000, 2 * MB, 10 * MB, 200 * MB, UNLIMITED])
+
+
+@given(case=cases(), rate=RATES, most=st.integers(1, 12))
+def test_every_move_is_in_exactly_one_batch_of_bounded_count(case, rate, most):
+    state, load, plan = case
+
+    batches = batch_moves(state, load, plan, rate_bytes_per_s=rate, most_moves=most)
+
+    assert sorted(i for batch in batches.batches for i in batch) == list(range(len(plan)))
+    assert all(0 < len(batch) <= most for batch in batches.batches)
+    again = batch_moves(state, load, plan, rate_bytes_per_s=rate, most_moves=most)
+    assert again == batches
+
+
+@given(case=cases(), rate=RATES)
+def test_what_moves_no_data_goes_first_and_by_itself(case, rate):
+    state, load, plan = case
+
+    batches = batch_moves(state, load, plan, rate_bytes_per_s=rate).batches
+
+    copies = [{plan.moves[i].moves_data for i in batch} for batch in batches]
+    assert all(len(kinds) == 1 for kinds in copies)
+    assert copies == sorted(copies, key=lambda kinds: True in kinds)
+
+
+def arriving(state: ClusterState, plan: Plan, batch: Iterable[int]) -> dict[int, list[int]]:
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for i in batch:
+        row = state.find(plan.moves[i].tp)
+        for broker in plan.moves[i].adding:
+            found[broker].append(max(0, int(state.partition_size_bytes[row])))
+    return found
+
+
+@given(case=cases(), rate=RATES, extra=st.sampled_from([1, 50 * MB, 3_000 * MB]))
+def test_no_broker_gets_more_in_a_batch_than_it_may_hold_unless_it_is_one_partition(
+    case, rate, extra
+):
+    state, load, plan = case
+
+    batches = batch_moves(state, load, plan, rate_bytes_per_s=rate, most_extra_bytes=extra)
+
+    for batch in batches.batches:
+        for sizes in arriving(state, plan, batch).values():
+            some = [size for size in sizes if size]
+            assert sum(some) <= extra or len(some) == 1
+
+
+@given(case=cases(), rate=st.sampled_from([300_000, 2 * MB, 10 * MB]))
+def test_the_first_fetches_of_a_destination_bring_no_more_than_a_second_of_its_rate(case, rate):
+    state, load, plan = case
+    known = {copy.tp for copy in copying(state, load, plan).copies}
+    unknown = set(copying(state, load, plan).sizes_unknown)
+
+    batches = batch_moves(state, load, plan, rate_bytes_per_s=rate)
+
+    seen: set[int] = set()
+    for batch in batches.batches:
+        first: defaultdict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for i in batch:
+            move = plan.moves[i]
+            row = state.find(move.tp)
+            if move.tp in known - unknown:
+                for broker in set(move.adding) - seen:
+                    size = min(int(state.partition_size_bytes[row]), 2**20)
+                    first[broker][int(state.leader[row])].append(size)
+        for flows in first.values():
+            at_once = sum(min(sum(sizes), 10 * 2**20) for sizes in flows.values())
+            partitions = sum(map(len, flows.values()))
+            assert at_once <= rate or partitions == 1
+        seen |= {broker for i in batch for broker in plan.moves[i].adding}
+
+
+def test_at_a_small_rate_a_destination_begins_with_as_many_partitions_as_mebibytes_a_second():
+    state = cluster({f"t-{i}": [1] for i in range(20)}, brokers=(1, 2), size_bytes=20 * MB)
+    plan = plan_of(state, {f"t-{i}": [2] for i in range(20)})
+
+    batches = batch_moves(state, load_of(state), plan, rate_bytes_per_s=5 * MB)
+
+    assert len(batches.batches[0]) == 4
+    assert len(batches.batches) < 10
+
+
+def skewed(moves: int = 60, produced: float = 2.0) -> tuple[ClusterState, Load, Plan]:
+    """Return a cluster where broker 1 is far too hot, and a plan that spreads what it leads.
+
+    The other half of the plan evens out disks elsewhere; in its order the two are mixed.
+    """
+    rng = random.Random(3)
+    replicas, sizes, rates, targets = {}, {}, {}, {}
+    for i in range(moves):
+        name = f"t-{i}"
+        if i % 2:
+            replicas[name], targets[name] = [1, 2], [3 + i // 2 % 3, 2]
+            sizes[name], rates[name] = rng.choice((20, 60)) * MB, produced * MB
+        else:
+            replicas[name], targets[name] = [2, 4], [2, 3 + i // 2 % 3]
+            sizes[name], rates[name] = rng.choice((60, 200)) * MB, 0.005 * produced * MB
+    state = cluster(replicas, brokers=BROKERS, size_bytes=sizes)
+    return state, load_of(state, rates), plan_of(state, targets)
+
+
+def relieved_seconds(
+    state: ClusterState, load: Load, plan: Plan, batches: Iterable[Sequence[int]], rate: int
+) -> tuple[float, float]:
+    """Return when the worst broker has nine tenths of its relief, and when all is done.
+
+    One batch at a time.
+    """
+    worst = relief.worst(state, load, plan)
+    assert worst is not None
+    rates = load.in_bytes_per_s
+    helps = {i: float(rates[state.find(plan.moves[i].tp)]) for i in worst[1]}
+    now, left = 0.0, sum(helps.values())
+    relieved = math.inf
+    for batch in batches:
+        what = copying(state, load, Plan.of(plan.moves[i] for i in batch))
+        if what.copies:
+            quotas = Conditions(float(rate), float(rate))
+            now += max(end_seconds(what.copies, what.idle_seconds, quotas))
+        left -= sum(helps.get(i, 0.0) for i in batch)
+        if left < 0.1 * sum(helps.values()):
+            relieved = min(relieved, now)
+    return relieved, now
+
+
+def test_the_worst_broker_is_relieved_much_earlier_than_in_the_order_of_the_plan():
+    state, load, plan = skewed(produced=0.2)
+    rate = 40 * MB
+    ours = batch_moves(state, load, plan, rate_bytes_per_s=rate).batches
+    size = -(-len(plan) // len(ours))
+    in_order = [range(at, min(at + size, len(plan))) for at in range(0, len(plan), size)]
+
+    soon, whole = relieved_seconds(state, load, plan, ours, rate)
+    late, as_planned = relieved_seconds(state, load, plan, in_order, rate)
+    at_once = relieved_seconds(state, load, plan, [range(len(plan))], rate)[0]
+
+    assert relief.worst(state, load, plan)[0] == 1
+    assert soon < 0.6 * late
+    assert soon < 0.6 * at_once
+    assert whole < 1.1 * as_planned
+
+
+def test_a_plan_that_would_never_end_at_once_ends_in_batches_of_less_inflow():
+    state, load, plan = skewed()
+    assert math.isinf(relieved_seconds(state, load, plan, [range(len(plan))], 80 * MB)[1])
+
+    ours = batch_moves(state, load, plan, rate_bytes_per_s=80 * MB).batches
+
+    assert math.isfinite(relieved_seconds(state, load, plan, ours, 80 * MB)[1])
+
+
+def test_the_least_bytes_that_help_the_worst_broker_come_first():
+    state = cluster(
+        {"t-0": [1], "t-1": [1], "t-2": [2], "t-3": [3]},
+        size_bytes={"t-0": 900 * MB, "t-1": 100 * MB, "t-2": 10 * MB, "t-3": 10 * MB},
+    )
+    load = load_of(state, {"t-0": 5.0 * MB, "t-1": 4.0 * MB, "t-2": MB, "t-3": MB})
+    plan = plan_of(state, {"t-0": [2], "t-1": [3], "t-2": [3]})
+
+    batches = batch_moves(state, load, plan, rate_bytes_per_s=100 * MB, most_moves=1)
+
+    assert names(plan, batches)[0] == ["t-1"]
+
+
+def test_batches_spread_over_sources_and_destinations():
+    replicas = {f"t-{i}": [1 if i < 20 else 2] for i in range(40)}
+    state = cluster(replicas, brokers=(1, 2, 3, 4), size_bytes=100 * MB)
+    plan = plan_of(state, {name: [3 if held == [1] else 4] for name, held in replicas.items()})
+
+    batches = batch_moves(state, load_of(state), plan, rate_bytes_per_s=20 * MB).batches
+
+    assert len(batches) > 2
+    for batch in batches[1:-1]:
+        leaders = [plan.moves[i].before[0] for i in batch]
+        assert leaders.count(1) == leaders.count(2)
+
+
+def test_a_huge_partition_is_long_begins_in_time_and_takes_no_batch_with_it():
+    sizes = {f"t-{i}": 100 * MB for i in range(40)} | {"t-40": 6_000 * MB}
+    replicas = {name: [1] for name in sizes} | {"t-40": [2]}
+    state = cluster(replicas, brokers=(1, 2, 3, 4), size_bytes=sizes)
+    plan = plan_of(state, {name: [3] for name in sizes} | {"t-40": [4]})
+
+    batches = batch_moves(state, load_of(state), plan, rate_bytes_per_s=20 * MB)
+
+    huge = next(i for i, move in enumerate(plan) if move.tp == tp("t-40"))
+    assert batches.long == {huge}
+    assert huge in batches.batches[0]
+    assert all(len(batch) > 1 for batch in batches.batches)
+
+
+def test_many_batches_together_take_little_more_than_the_busiest_broker_needs():
+    rng = random.Random(1)
+    brokers = range(1, 41)
+    replicas = {f"t-{i}": rng.sample(brokers, 2) for i in range(1500)}
+    state = cluster(replicas, brokers=brokers, size_bytes=200 * MB)
+    plan = Plan.of(
+        Move(tp(name), tuple(held), tuple(rng.sample(brokers, 2)))
+        for name, held in replicas.items()
+    )
+
+    batches = batch_moves(state, load_of(state), plan, rate_bytes_per_s=50 * MB, most_moves=100)
+
+    def busiest(moves: Iterable[int]) -> float:
+        part = copying(state, load_of(state), Plan.of(plan.moves[i] for i in moves))
+        return max((load.bytes for load in side_loads(part).values()), default=0.0)
+
+    assert sum(map(busiest, batches.batches)) < 1.35 * busiest(range(len(plan)))
+
+
+SHORT, LONG = Flight(1), Flight(0, long=True)
+TO_3 = Flight(2, destinations=(3,), extra_bytes=60)
+
+
+@pytest.mark.parametrize(
+    ("batch", "flying", "since", "extra", "expected"),
+    [
+        ([TO_3], [], 0.0, 10, True),
+        ([TO_3], [SHORT], WINDOW_SECONDS - 1, None, False),
+        ([TO_3], [SHORT], WINDOW_SECONDS, None, True),
+        ([TO_3], [SHORT, Flight(0)], 100.0, None, False),
+        ([TO_3], [SHORT, LONG, LONG], 100.0, None, True),
+        ([TO_3], [LONG], WINDOW_SECONDS, None, True),
+        ([TO_3], [Flight(1, destinations=(3,), extra_bytes=50)], 100.0, 100, False),
+        ([TO_3], [Flight(1, destinations=(3,), extra_bytes=40)], 100.0, 100, True),
+        ([TO_3], [Flight(1, destinations=(4,), extra_bytes=50)], 100.0, 100, True),
+        ([TO_3], [Flight(1, destinations=(4,), extra_bytes=50)], 100.0, 10, True),
+        ([TO_3] * 3, [LONG] * 18, 100.0, None, False),
+    ],
+    ids=[
+        "nothing in flight",
+        "the one before has only begun",
+        "the one before has flown for a window",
+        "two are in flight already",
+        "long ones do not count",
+        "only long ones are left",
+        "too much extra disk at the destination",
+        "room enough at the destination",
+        "extra disk of another destination",
+        "larger than what is allowed, alone at its destination",
+        "too many at once",
+    ],
+)
+def test_when_the_next_batch_may_start(batch, flying, since, extra, expected):
+    assert may_start(batch, flying, since, most_moves=10, most_extra_bytes=extra) is expected
+
+
+@pytest.mark.parametrize(("rate", "most"), [(0, 10), (-2, 10), (5, 0)])
+def test_a_rate_or_a_size_of_nothing_is_refused(rate, most):
+    state = cluster({"t-0": [1]}, brokers=(1, 2), size_bytes=MB)
+    with pytest.raises(ValueError):
+        batch_moves(state, load_of(state), Plan(), rate_bytes_per_s=rate, most_moves=most)
+
+
+def test_partitions_that_are_gone_and_ones_of_unknown_size_are_in_batches_too():
+    state = cluster({"t-0": [1], "t-1": [1]}, brokers=(1, 2))
+    moves = [Move(tp(f"t-{i}"), (1,), (2,)) for i in range(3)]
+
+    batches = batch_moves(state, Load.unknown(state), Plan.of(moves), rate_bytes_per_s=MB)
+
+    assert sorted(i for batch in batches.batches for i in batch) == [0, 1, 2]

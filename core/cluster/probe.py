@@ -1,0 +1,251 @@
+"""A small producer that feels what a cluster's own producers feel: how long acks=all takes.
+
+It writes to a topic of its own, made for it and deleted afterwards, one partition led by each
+broker with one follower. Whatever fails here stops the measuring only: `trouble` says why.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from core.clock import Clock
+
+if TYPE_CHECKING:
+    from core.cluster.connect import Address
+    from core.cluster.kafka.connection import ConnectionSettings
+
+TOPIC_PREFIX = "__trimtab_probe-"
+WINDOW_SECONDS = 4.0
+KEPT_WINDOWS = 30
+MESSAGES_PER_S = 25
+"""To each broker: a hundred messages a window, so that its p99 is one of them."""
+MESSAGE_BYTES = 100
+TIMEOUT_SECONDS = 5.0
+"""What a message that is not taken is counted as having waited."""
+REPLICAS = 2
+"""The leader, and a follower whose fetches a move's copies may delay."""
+START_SECONDS = 20.0
+CLOSE_SECONDS = 10.0
+_CONFIGS = {
+    "retention.ms": "60000",
+    "retention.bytes": "1048576",
+    "segment.bytes": "1048576",
+    "min.insync.replicas": "1",
+    "cleanup.policy": "delete",
+}
+"""Nothing written here is ever read: it holds some megabytes for some minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How long messages to one broker waited for all their acks; those not taken are `failed`."""
+
+    begun_at: datetime
+    messages: int
+    failed: int
+    p50_ms: float
+    p99_ms: float
+
+
+def open_probe(
+    address: Address, name: str, brokers: Sequence[int], clock: Clock
+) -> ProduceProbe | None:
+    """Return a probe that has begun to measure; None for a simulator, which has no producers."""
+    if address.simulated:
+        return None
+    from core.cluster.kafka.connection import ConnectionSettings
+
+    settings = ConnectionSettings.load(address.bootstrap, address.command_config)
+    probe = ProduceProbe(settings, name, brokers, clock)
+    probe.start()
+    return probe
+
+
+class ProduceProbe:
+    """Measures in a thread of its own; nothing here blocks, raises, or outlives `close`.
+
+    `places` are the replicas of each broker's partition, leader first, once they are known.
+    """
+
+    def __init__(
+        self, settings: ConnectionSettings, name: str, brokers: Sequence[int], clock: Clock
+    ) -> None:
+        self.topic = f"{TOPIC_PREFIX}{name}"
+        self.trouble = ""
+        self.places: Mapping[int, tuple[int, ...]] = {}
+        self._settings, self._brokers, self._clock = settings, tuple(sorted(brokers)), clock
+        self._windows: dict[int, deque[Window]] = {}
+        self._waited_ms: dict[int, list[float]] = {}
+        self._failed: dict[int, int] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="probe", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def windows(self) -> dict[int, tuple[Window, ...]]:
+        """Return each broker's windows, oldest first."""
+        return {broker: tuple(windows) for broker, windows in list(self._windows.items())}
+
+    def close(self) -> None:
+        """Stop, and delete the topic. A cluster that does not answer is not waited for."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(CLOSE_SECONDS + TIMEOUT_SECONDS)
+
+    # -- in its thread --------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        from confluent_kafka import KafkaException
+
+        from core.cluster.kafka.admin import quiet_admin
+
+        try:
+            admin = quiet_admin(self._settings)
+            try:
+                self._create(admin)
+                self._measure()
+            except KafkaException as error:
+                self._say(error)
+            self._delete(admin)
+        except KafkaException as error:
+            self._say(error)
+
+    def _say(self, error: Exception) -> None:
+        """Keep the first trouble: what follows comes of it."""
+        reason = error.args[0].str() if error.args and hasattr(error.args[0], "str") else str(error)
+        self.trouble = self.trouble or f"produce latency is not measured: {reason}"
+
+    def _create(self, admin: Any) -> None:
+        """Make the topic; one of that name is ours, from before this process."""
+        from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka.admin import NewTopic
+
+        ring = [*self._brokers, *self._brokers]
+        copies = min(REPLICAS, len(self._brokers))
+        layout = [ring[at : at + copies] for at in range(len(self._brokers))]
+        topic = NewTopic(self.topic, len(layout), replica_assignment=layout, config=dict(_CONFIGS))
+        future = admin.create_topics([topic], request_timeout=START_SECONDS)[self.topic]
+        try:
+            future.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+    def _delete(self, admin: Any) -> None:
+        from confluent_kafka import KafkaError, KafkaException
+
+        future = admin.delete_topics([self.topic], request_timeout=CLOSE_SECONDS)[self.topic]
+        try:
+            future.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+
+    def _measure(self) -> None:
+        from confluent_kafka import Producer
+
+        config = self._settings.confluent()
+        logger = config.pop("logger")
+        producer = Producer(
+            {
+                **config,
+                "acks": "all",
+                "linger.ms": 0,
+                "message.timeout.ms": int(TIMEOUT_SECONDS * 1000),  # so its queue never fills
+                "socket.nagle.disable": True,
+            },
+            logger=logger,
+        )
+        partitions = self._placed(producer)
+        if not partitions:
+            return
+        self._produce(producer, partitions)
+        producer.purge()
+        producer.flush(1)
+
+    def _placed(self, producer: Any) -> dict[int, int]:
+        """Return each broker's partition once all are led; none when it takes too long."""
+        deadline = time.monotonic() + START_SECONDS
+        while not self._stop.is_set() and time.monotonic() < deadline:
+            topic = producer.list_topics(self.topic, timeout=5).topics[self.topic]
+            found = topic.partitions
+            if topic.error is None and found and all(p.leader >= 0 for p in found.values()):
+                self.places = {p.replicas[0]: tuple(p.replicas) for p in found.values()}
+                return {p.replicas[0]: number for number, p in found.items()}
+            self._stop.wait(0.1)
+        if not self._stop.is_set():
+            self.trouble = f"produce latency is not measured: {self.topic} has no leaders"
+        return {}
+
+    def _produce(self, producer: Any, partitions: Mapping[int, int]) -> None:
+        """Send to one broker after the other, evenly, and close a window every few seconds.
+
+        The first window, in which connections are made, does not count.
+        """
+        payload = bytes(MESSAGE_BYTES)
+        heard = {broker: self._hearer(broker) for broker in partitions}
+        pause = 1 / (MESSAGES_PER_S * len(partitions))
+        began, sent = time.monotonic(), 0
+        begun_at, ends, first = self._clock.now(), began + WINDOW_SECONDS, True
+        order = sorted(partitions)
+        while not self._stop.is_set() and not self.trouble:
+            now = time.monotonic()
+            if now >= ends:
+                if not first:
+                    self._close_windows(order, begun_at)
+                self._waited_ms, self._failed = {}, {}
+                begun_at, ends, first = self._clock.now(), now + WINDOW_SECONDS, False
+            if now - began > (sent + len(order) * MESSAGES_PER_S) * pause:
+                began, sent = now, 0  # the machine slept: what was missed stays missed
+            while sent * pause <= now - began:
+                broker = order[sent % len(order)]
+                producer.produce(
+                    self.topic, payload, partition=partitions[broker], on_delivery=heard[broker]
+                )
+                sent += 1
+            producer.poll(min(max(sent * pause - (time.monotonic() - began), 0.0), 0.1))
+
+    def _hearer(self, broker: int) -> Callable[[Any, Any], None]:
+        from confluent_kafka import KafkaError
+
+        denied = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
+
+        def heard(error: Any, message: Any) -> None:
+            if error is None:
+                waited = message.latency()
+            elif error.code() in denied:
+                self._say(Exception(error))
+                return
+            else:
+                self._failed[broker] = self._failed.get(broker, 0) + 1
+                waited = TIMEOUT_SECONDS
+            if waited is not None:
+                self._waited_ms.setdefault(broker, []).append(waited * 1000)
+
+        return heard
+
+    def _close_windows(self, brokers: Sequence[int], begun_at: datetime) -> None:
+        for broker in brokers:
+            waited = sorted(self._waited_ms.get(broker, ()))
+            if waited:
+                window = Window(
+                    begun_at,
+                    len(waited),
+                    self._failed.get(broker, 0),
+                    quantile(waited, 0.50),
+                    quantile(waited, 0.99),
+                )
+                self._windows.setdefault(broker, deque(maxlen=KEPT_WINDOWS)).append(window)
+
+
+def quantile(ordered: Sequence[float], part: float) -> float:
+    """Return the value that `part` of these do not exceed (nearest rank)."""
+    return ordered[math.ceil(part * len(ordered)) - 1]

@@ -1,0 +1,189 @@
+"""How the brokers fare beside a run: what producers wait, who falls out of step, what is to spare.
+
+Pure. What is not known is None, and never taken for calm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from itertools import pairwise
+from statistics import median
+
+import numpy as np
+
+from core.cluster.probe import Window
+from core.cluster.state import ClusterState
+from core.load.brokers import state_loads
+from core.load.snapshot import Load
+from core.run.throttle import Side
+from core.units import format_rate
+
+LATE, CALM = 1.3, 1.15
+"""Times what producers waited before the run: reason to slow down, no reason not to go faster."""
+WINDOWS = 3
+"""So many windows in a row must be late: single ones are on any cluster now and then."""
+LEAST_MS = 2.0
+"""What producers wait at least, as far as ratios go: below it everything is noise."""
+GROWTH_SECONDS = 2.0
+"""For how long a log is watched before its growth is believed."""
+CREDIT_SECONDS = 11.5
+"""How much of its rate a leader lets pass before it limits anything."""
+
+
+class Strain(Enum):
+    """How one broker's side fares."""
+
+    CALM = "calm"
+    LATE = "late"
+    OUT_OF_STEP = "out of step"
+    BETWEEN = "between"
+    """Neither: later than before, but not enough to act upon."""
+    WATCHED = "watched"
+    """No window has ended yet since its rate was last changed."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class SideSeen:
+    """What is known of one broker and side.
+
+    `windows` are the probe's, oldest first; `out_of_step` says which follower has left the ISR
+    there, "" none. `flow_bytes_per_s` is what the run's copies get there, `inflow_bytes_per_s`
+    what counts in the quota besides; `spare_bytes_per_s` is what capacity leaves.
+    """
+
+    latency_before_ms: float | None = None
+    windows: tuple[Window, ...] = ()
+    out_of_step: str = ""
+    flow_bytes_per_s: float = 0.0
+    inflow_bytes_per_s: float = 0.0
+    spare_bytes_per_s: float | None = None
+
+    @property
+    def latency_ratio(self) -> float | None:
+        """Return what producers wait now beside what they waited before; None is unknown."""
+        ratios = self.ratios(self.windows)
+        return median(ratios[-WINDOWS:]) if ratios else None
+
+    def ratios(self, windows: Iterable[Window]) -> list[float]:
+        if self.latency_before_ms is None:
+            return []
+        before = max(self.latency_before_ms, LEAST_MS)
+        return [max(window.p99_ms, LEAST_MS) / before for window in windows]
+
+
+def strain(seen: SideSeen, since: datetime) -> Strain:
+    """Return how a side fares whose rate was last changed at `since`.
+
+    Late are several windows in a row that began after that: what came before is another rate's.
+    """
+    if seen.out_of_step:
+        return Strain.OUT_OF_STEP
+    if seen.latency_before_ms is None:
+        return Strain.UNKNOWN
+    own = seen.ratios(window for window in seen.windows if window.begun_at >= since)
+    if not own:
+        return Strain.WATCHED
+    if len(own) >= WINDOWS and min(own[-WINDOWS:]) > LATE:
+        return Strain.LATE
+    ratio = seen.latency_ratio
+    return Strain.CALM if ratio is not None and max(ratio, own[-1]) <= CALM else Strain.BETWEEN
+
+
+def before_ms(windows: Sequence[Window]) -> float | None:
+    """Return what producers waited before a run: the median window's p99, of two at least."""
+    return median(window.p99_ms for window in windows) if len(windows) > 1 else None
+
+
+def spare(state: ClusterState, load: Load) -> dict[tuple[int, Side], float]:
+    """Return what capacity leaves each broker's sides; those without a known one are left out."""
+    found: dict[tuple[int, Side], float] = {}
+    carried = state_loads(state, load.in_bytes_per_s, load.out_bytes_per_s)
+    known = state.broker_by_id
+    for one in carried:
+        broker = known.get(one.broker)
+        if broker is None or np.isnan(load.in_bytes_per_s).all():
+            continue
+        if broker.out_capacity_bytes_per_s is not None and one.out_bytes_per_s is not None:
+            left = broker.out_capacity_bytes_per_s - one.out_bytes_per_s
+            found[one.broker, Side.LEADER] = max(0.0, left)
+        if broker.in_capacity_bytes_per_s is not None:
+            comes = (one.leader_in_bytes_per_s or 0.0) + (one.follower_in_bytes_per_s or 0.0)
+            found[one.broker, Side.FOLLOWER] = max(0.0, broker.in_capacity_bytes_per_s - comes)
+    return found
+
+
+# -- what comes in meanwhile -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """One moving partition in a broker's quota: what is produced, and who fetches it there."""
+
+    in_bytes_per_s: float
+    in_sync_followers: int
+    adding: int
+
+
+def growth_bytes_per_s(sizes: Sequence[tuple[datetime, int]]) -> float | None:
+    """Return how fast a leader's log grows, from its sizes over some seconds; None if unknown.
+
+    Times in which retention made it smaller are left out.
+    """
+    grown = seconds = 0.0
+    for (began, before), (ended, after) in pairwise(sizes):
+        if after >= before and ended > began:
+            grown += after - before
+            seconds += (ended - began).total_seconds()
+    return grown / seconds if seconds >= GROWTH_SECONDS else None
+
+
+def inflow_bytes_per_s(side: Side, growing: Iterable[Growing]) -> float:
+    """Return what counts in a broker's quota besides the copies, as long as the moves last.
+
+    A leader's: what in-sync followers and new replicas fetch of what is produced meanwhile; a
+    follower's: what its own new replicas do.
+    """
+    return sum(
+        one.in_bytes_per_s * (one.in_sync_followers + one.adding if side is Side.LEADER else 1)
+        for one in growing
+    )
+
+
+def never(
+    broker: int, side: Side, rate_bytes_per_s: int, growing: Sequence[Growing], left_bytes: float
+) -> str:
+    """Return why the copies of a broker's side never end at a rate, "" when they do.
+
+    A quota below what comes in never catches up, unless a leader's first window covers the rest.
+    """
+    inflow = inflow_bytes_per_s(side, growing)
+    credit = CREDIT_SECONDS * rate_bytes_per_s if side is Side.LEADER else 0.0
+    if inflow <= 0 or rate_bytes_per_s > inflow or left_bytes <= credit:
+        return ""
+    what = "sends" if side is Side.LEADER else "receives"
+    return (
+        f"b{broker} {what} {format_rate(inflow)} of what is produced meanwhile: "
+        f"at {format_rate(rate_bytes_per_s)} its copies never catch up"
+    )
+
+
+def latency_of(
+    windows: Mapping[int, Sequence[Window]],
+    places: Mapping[int, Sequence[int]],
+    key: tuple[int, Side],
+) -> tuple[Window, ...]:
+    """Return the probe's windows that tell of a broker's side.
+
+    What `places` says is led by a broker tells of its sending; what it follows, of its receiving.
+    Where it follows nothing, what it leads tells of both.
+    """
+    broker, side = key
+    if side is Side.FOLLOWER:
+        for leader, replicas in places.items():
+            if leader != broker and broker in replicas:
+                return tuple(windows.get(leader, ()))
+    return tuple(windows.get(broker, ()))

@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from waiting import eventually
 
+from core.clock import SystemClock
 from core.cluster.client import ClusterClient, Resource
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.probe import ProduceProbe
 from core.cluster.sandbox.layout import HOST, free_ports
 from core.cluster.sandbox.sandbox import Sandbox
 from core.errors import AccessDeniedError
@@ -101,3 +104,12 @@ def test_log_dirs_that_may_not_be_seen_are_an_error(tmp_path: Path, address: str
     assert logs.error is not None
     assert "CLUSTER_AUTHORIZATION_FAILED" in logs.error
     client.close()
+
+
+def test_a_probe_that_may_not_make_its_topic_says_so(tmp_path: Path, address: str) -> None:
+    probe = ProduceProbe(settings(tmp_path, address, "guest", "right"), "a", [1], SystemClock())
+    probe.start()
+    eventually(lambda: bool(probe.trouble))
+    probe.close()
+    assert probe.trouble == "produce latency is not measured: Authorization failed."
+    assert probe.windows() == {}

@@ -1,0 +1,79 @@
+"""The probe feels what producers feel on real brokers, and leaves nothing."""
+
+from __future__ import annotations
+
+import pytest
+from waiting import eventually
+
+from core.clock import SystemClock
+from core.cluster import probe as probing
+from core.cluster.connect import Address, connect
+from core.cluster.probe import TOPIC_PREFIX, ProduceProbe, open_probe
+from core.cluster.sandbox.sandbox import Sandbox
+
+
+@pytest.fixture(autouse=True)
+def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "WINDOW_SECONDS", 0.5)
+
+
+def started(sandbox: Sandbox, name: str, brokers: tuple[int, ...]) -> ProduceProbe:
+    probe = open_probe(Address(sandbox.bootstrap), name, brokers, SystemClock())
+    assert probe is not None
+    return probe
+
+
+def probe_topics(sandbox: Sandbox) -> list[str]:
+    connection = connect(Address(sandbox.bootstrap))
+    try:
+        state = connection.client.describe()
+    finally:
+        connection.client.close()
+    return [topic.name for topic in state.topics if topic.name.startswith(TOPIC_PREFIX)]
+
+
+def test_each_broker_is_measured_and_nothing_is_left(sandbox: Sandbox) -> None:
+    probe = started(sandbox, "a", (1, 2, 3))
+    try:
+        eventually(lambda: {b for b, w in probe.windows().items() if len(w) > 1} == {1, 2, 3})
+        found = probe.windows()
+        assert dict(probe.places) == {1: (1, 2), 2: (2, 3), 3: (3, 1)}
+        assert probe_topics(sandbox) == [f"{TOPIC_PREFIX}a"]
+    finally:
+        probe.close()
+    assert not probe.trouble
+    for windows in found.values():
+        for window in windows:
+            assert window.messages > 0
+            assert 0 < window.p50_ms <= window.p99_ms
+    eventually(lambda: not probe_topics(sandbox))
+
+
+def test_a_probe_goes_on_with_the_topic_that_a_dead_process_has_left(sandbox: Sandbox) -> None:
+    dead = started(sandbox, "b", (1, 2))
+    eventually(lambda: bool(dead.places))
+    probe = started(sandbox, "b", (1, 2))
+    try:
+        eventually(lambda: set(probe.windows()) == {1, 2})
+        assert not probe.trouble
+    finally:
+        probe.close()
+        dead.close()
+    eventually(lambda: not probe_topics(sandbox))
+
+
+def test_a_cluster_that_does_not_answer_is_said_and_raises_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probing, "START_SECONDS", 1.0)
+    monkeypatch.setattr(probing, "CLOSE_SECONDS", 1.0)
+    probe = open_probe(Address("127.0.0.1:1"), "c", (1, 2), SystemClock())
+    assert probe is not None
+    eventually(lambda: bool(probe.trouble))
+    probe.close()
+    assert probe.trouble.startswith("produce latency is not measured: ")
+    assert probe.windows() == {}
+
+
+def test_a_simulator_has_no_producers_to_feel_like() -> None:
+    assert open_probe(Address("sim:/nowhere"), "d", (1, 2), SystemClock()) is None

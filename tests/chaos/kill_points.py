@@ -1,0 +1,96 @@
+"""Where a run can be killed, or asked for something, one case after another on the simulator.
+
+`points` are those of a run that nothing befalls; `judged` plays one case and says what is wrong.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from chaos.dying import Ask, Doom, Lives, Stuck, Watch, Where, begin
+from chaos.world import BATCH, RATE, complaints, found, shared_cluster, sixty_moves, unlimited
+from core.run.history import Outcome
+from core.run.service import RunOptions
+
+HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What befalls one run: a doom for each life but the last, and what is asked of it."""
+
+    dooms: tuple[Doom, ...] = ()
+    asks: tuple[Ask, ...] = ()
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, (*self.asks, *self.dooms))) or "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a case ended and whatever was wrong; `kinds` names the records that its dooms hit."""
+
+    case: Case
+    outcome: Outcome | None
+    wrong: tuple[str, ...]
+    records: int
+    calls: int
+    looks: int
+
+
+def judged(case: Case, ends: Sequence[Outcome] = (Outcome.DONE,)) -> Verdict:
+    """Play one case; whatever is not as it has to be is in `wrong`."""
+    cluster = shared_cluster()
+    plan, before = sixty_moves(cluster), found(cluster)
+    fast: list[str] = []
+    clock = Watch(cluster, HOUR, lambda: fast.extend(unlimited(cluster, plan, RATE)))
+    options = RunOptions(RATE, batch_size=BATCH)
+    lives = Lives(begin(cluster, plan, options), cluster, clock, case.asks)
+    try:
+        history = lives.through(case.dooms)
+        wrong = [*fast[:1], *complaints(cluster, before, history)]
+        if history.ended not in ends:
+            wrong.insert(0, f"it ended as {history.ended}: {history.ended_why}")
+    except Stuck:
+        history = lives.history()
+        wrong = [f"it does not end; it waits for {history.waiting!r}"]
+    first = lives.fates[0]
+    return Verdict(case, history.ended, tuple(wrong), first.records, first.calls, lives.looks)
+
+
+def every_death(quiet: Verdict, where: Where) -> Iterator[Case]:
+    """Yield a death at each record or call of a run that nothing befell."""
+    count = quiet.records if where.counts_records else quiet.calls
+    for at in range(1, count + 1):
+        yield Case((Doom(where, at),))
+
+
+def deaths_again(quiet: Verdict, seed: int, count: int) -> Iterator[Case]:
+    """Yield deaths whose next life dies too, early, and the one after that."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        first = Doom(rng.choice((Where.BEFORE, Where.AFTER)), rng.randint(1, quiet.records))
+        again = [
+            Doom(rng.choice((Where.BEFORE, Where.AFTER, Where.EFFECT)), rng.randint(1, 5))
+            for _ in range(rng.randint(1, 3))
+        ]
+        yield Case((first, *again))
+
+
+def every_cancel(quiet: Verdict) -> Iterator[Case]:
+    """Yield a cancel at each look of a run at its cluster."""
+    for look in range(1, quiet.looks + 1):
+        yield Case(asks=(Ask(look, "cancel"),))
+
+
+def cancelled_and_killed(quiet: Verdict, seed: int, count: int) -> Iterator[Case]:
+    """Yield cancels with deaths at any place before, during and after them."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        dooms = tuple(
+            Doom(rng.choice((Where.BEFORE, Where.AFTER)), rng.randint(1, quiet.records // 2))
+            for _ in range(rng.randint(1, 3))
+        )
+        yield Case(dooms, (Ask(rng.randint(1, quiet.looks), "cancel"),))

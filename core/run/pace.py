@@ -24,7 +24,9 @@ FLOOR_BYTES_PER_S = 1
 CALM_STEP, CAREFUL_STEP = 0.10, 0.05
 """By which part an adaptive rate rises: before there was any trouble, and afterwards."""
 CAREFUL_SECONDS = 12.0
-"""How long an adaptive rate is watched after trouble: one quota window."""
+"""How long an adaptive rate is watched after trouble before it rises: one quota window."""
+TROUBLED_SECONDS = 120.0
+"""How long trouble is remembered."""
 LATE_STEP, ISR_STEP = 0.7, 0.5
 """What is left of a rate when clients wait longer, and when a follower falls out of step."""
 USED_SHARE = 0.7
@@ -175,12 +177,11 @@ def _adapted(
         return most, _above(bounds, key, seen, most)
     if rate < least:
         return least, f"{_name(key)} gets {format_rate(least)} at least"
-    found = strain(seen, held.changed_at)
-    watched = held.troubled_at is None or _passed(held.changed_at, now, CAREFUL_SECONDS)
+    found, trouble = strain(seen, held.changed_at), held.troubled_at
+    careful = trouble is not None and not _passed(trouble, now, TROUBLED_SECONDS)
+    watched = _passed(held.changed_at, now, CAREFUL_SECONDS)
     match found:
-        case Strain.OUT_OF_STEP if held.troubled_at is None or _passed(
-            held.troubled_at, now, CAREFUL_SECONDS
-        ):
+        case Strain.OUT_OF_STEP if trouble is None or _passed(trouble, now, CAREFUL_SECONDS):
             return max(
                 least, round(rate * ISR_STEP)
             ), f"{_name(key)} slows down: {seen.out_of_step}"
@@ -189,11 +190,9 @@ def _adapted(
             why = f"{_name(key)} slows down: producers wait {ratio} times as long as before"
             return max(least, round(rate * LATE_STEP)), why
         case Strain.CALM | Strain.UNKNOWN if (
-            watched and seen.flow_bytes_per_s + seen.inflow_bytes_per_s >= USED_SHARE * rate
-        ):
-            step = CALM_STEP if held.troubled_at is None else CAREFUL_STEP
-            if found is Strain.UNKNOWN and not _passed(held.changed_at, now, CAREFUL_SECONDS):
-                return rate, ""
+            watched or not (careful or found is Strain.UNKNOWN)
+        ) and seen.flow_bytes_per_s + seen.inflow_bytes_per_s >= USED_SHARE * rate:
+            step = CAREFUL_STEP if careful else CALM_STEP
             why = f"{_name(key)} may {_does(key[1])} more: " + (
                 "producers wait no longer than before"
                 if found is Strain.CALM
@@ -206,7 +205,7 @@ def _adapted(
 
 def _ceiling(bounds: Bounds, seen: SideSeen) -> int:
     """Return the most that a side may get; while nothing tells how it fares, the least."""
-    blind = seen.latency_before_ms is None
+    blind = seen.before is None
     if seen.spare_bytes_per_s is None:
         return bounds.least_bytes_per_s if blind else bounds.most_bytes_per_s
     share = BLIND_SHARE if blind else SPARE_SHARE

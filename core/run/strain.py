@@ -23,8 +23,11 @@ from core.units import format_rate
 
 LATE, CALM = 1.3, 1.15
 """Times what producers waited before the run: reason to slow down, no reason not to go faster."""
+MUCH_TOO_LATE = 2.0
+USUALLY_LATE = 1.1
+"""The median is later, too, when brokers have too much to do; p99 alone jumps on any cluster."""
 WINDOWS = 3
-"""So many windows in a row must be late: single ones are on any cluster now and then."""
+"""So many windows in a row must be late."""
 LEAST_MS = 2.0
 """What producers wait at least, as far as ratios go: below it everything is noise."""
 GROWTH_SECONDS = 2.0
@@ -47,6 +50,14 @@ class Strain(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Before:
+    """What producers waited before a run began."""
+
+    p50_ms: float
+    p99_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class SideSeen:
     """What is known of one broker and side.
 
@@ -55,7 +66,7 @@ class SideSeen:
     what counts in the quota besides; `spare_bytes_per_s` is what capacity leaves.
     """
 
-    latency_before_ms: float | None = None
+    before: Before | None = None
     windows: tuple[Window, ...] = ()
     out_of_step: str = ""
     flow_bytes_per_s: float = 0.0
@@ -65,14 +76,9 @@ class SideSeen:
     @property
     def latency_ratio(self) -> float | None:
         """Return what producers wait now beside what they waited before; None is unknown."""
-        ratios = self.ratios(self.windows)
-        return median(ratios[-WINDOWS:]) if ratios else None
-
-    def ratios(self, windows: Iterable[Window]) -> list[float]:
-        if self.latency_before_ms is None:
-            return []
-        before = max(self.latency_before_ms, LEAST_MS)
-        return [max(window.p99_ms, LEAST_MS) / before for window in windows]
+        if self.before is None or not self.windows:
+            return None
+        return median(_ratio(w.p99_ms, self.before.p99_ms) for w in self.windows[-WINDOWS:])
 
 
 def strain(seen: SideSeen, since: datetime) -> Strain:
@@ -82,20 +88,30 @@ def strain(seen: SideSeen, since: datetime) -> Strain:
     """
     if seen.out_of_step:
         return Strain.OUT_OF_STEP
-    if seen.latency_before_ms is None:
+    before, calm_so_far = seen.before, seen.latency_ratio
+    if before is None:
         return Strain.UNKNOWN
-    own = seen.ratios(window for window in seen.windows if window.begun_at >= since)
-    if not own:
+    own = [window for window in seen.windows if window.begun_at >= since][-WINDOWS:]
+    if not own or calm_so_far is None:
         return Strain.WATCHED
-    if len(own) >= WINDOWS and min(own[-WINDOWS:]) > LATE:
+    least = min(_ratio(window.p99_ms, before.p99_ms) for window in own)
+    usual = median(_ratio(window.p50_ms, before.p50_ms) for window in own)
+    late = (least > LATE and usual > USUALLY_LATE) or least > MUCH_TOO_LATE
+    if late and len(own) == WINDOWS:
         return Strain.LATE
-    ratio = seen.latency_ratio
-    return Strain.CALM if ratio is not None and max(ratio, own[-1]) <= CALM else Strain.BETWEEN
+    newest = _ratio(own[-1].p99_ms, before.p99_ms)
+    return Strain.CALM if calm_so_far <= CALM and newest <= LATE else Strain.BETWEEN
 
 
-def before_ms(windows: Sequence[Window]) -> float | None:
-    """Return what producers waited before a run: the median window's p99, of two at least."""
-    return median(window.p99_ms for window in windows) if len(windows) > 1 else None
+def _ratio(now_ms: float, before_ms: float) -> float:
+    return max(now_ms, LEAST_MS) / max(before_ms, LEAST_MS)
+
+
+def before(windows: Sequence[Window]) -> Before | None:
+    """Return what producers waited before a run: the median window, of two at least."""
+    if len(windows) < 2:
+        return None
+    return Before(median(w.p50_ms for w in windows), median(w.p99_ms for w in windows))
 
 
 def spare(state: ClusterState, load: Load) -> dict[tuple[int, Side], float]:

@@ -16,9 +16,10 @@ from core.cluster.probe import Window
 from core.cluster.state import Broker
 from core.run.pace import FLOOR_BYTES_PER_S, Bounds, Pace, RateChange, next_rates
 from core.run.strain import (
+    Before,
     Growing,
     SideSeen,
-    before_ms,
+    before,
     growth_bytes_per_s,
     inflow_bytes_per_s,
     latency_of,
@@ -183,17 +184,23 @@ def adaptive(rate: int = 20 * MB) -> Pace:
     return Pace(rate, BOUNDS).changed([(SENDS, rate)], NOON)
 
 
-def windows(*p99_ms: float, until: float = 60, seconds: float = 4) -> tuple[Window, ...]:
-    """Return the probe's windows, the last one ending `until` seconds after noon."""
+def windows(
+    *p99_ms: float, until: float = 60, seconds: float = 4, usual: float | None = None
+) -> tuple[Window, ...]:
+    """Return the probe's windows, the last one ending `until` seconds after noon.
+
+    Their p50 is a third of p99, or a third of `usual`.
+    """
     first = until - seconds * len(p99_ms)
     return tuple(
-        Window(after(first + i * seconds), 100, 0, p99 / 3, p99) for i, p99 in enumerate(p99_ms)
+        Window(after(first + i * seconds), 100, 0, (usual or p99) / 3, p99)
+        for i, p99 in enumerate(p99_ms)
     )
 
 
 def calm(now: float = 60, flow: float = 20 * MB, **known: object) -> SideSeen:
     seen = SideSeen(
-        latency_before_ms=10,
+        before=Before(10 / 3, 10),
         windows=windows(10, 11, 9, 10, until=now),
         flow_bytes_per_s=flow,
     )
@@ -208,12 +215,14 @@ def calm(now: float = 60, flow: float = 20 * MB, **known: object) -> SideSeen:
         (calm(flow=5 * MB, inflow_bytes_per_s=10 * MB), 22),
         (calm(windows=windows(10, 40, 10, 10)), 22),
         (calm(windows=windows(10, 10, 10, 40)), None),
+        (calm(windows=windows(15, 15, 15, usual=10)), None),
+        (calm(windows=windows(21, 30, 25, usual=10)), 14),
         (calm(windows=windows(40, 40, 10)), None),
         (calm(windows=windows(14, 15, 30)), 14),
         (calm(windows=windows(12, 12, 12)), None),
         (calm(windows=windows(40, 40, until=8)), None),
         (calm(windows=()), None),
-        (calm(latency_before_ms=0.2, windows=windows(0.5, 0.6, 0.9)), 22),
+        (calm(before=Before(0.1, 0.2), windows=windows(0.5, 0.6, 0.9)), 22),
         (calm(spare_bytes_per_s=26 * MB), 20.8),
         (calm(spare_bytes_per_s=20 * MB), 16),
         (calm(spare_bytes_per_s=0.0), 2),
@@ -230,6 +239,8 @@ def calm(now: float = 60, flow: float = 20 * MB, **known: object) -> SideSeen:
         "what in-sync followers fetch uses the quota up, too",
         "one late window among calm ones",
         "the newest window is late: watched",
+        "only the latest messages are late: they are now and then",
+        "only the latest messages are late, but much and for long",
         "late once, calm again",
         "three late windows in a row",
         "a little late: neither faster nor slower",
@@ -313,8 +324,8 @@ def test_a_resumed_adaptive_run_climbs_to_its_least_first():
 
 
 def test_what_producers_waited_before_is_the_median_of_two_windows_at_least():
-    assert before_ms(windows(10)) is None
-    assert before_ms(windows(10, 50, 12)) == 12
+    assert before(windows(10)) is None
+    assert before(windows(12, 60, 15)) == Before(5, 15)
 
 
 def test_a_broker_that_follows_is_told_by_what_it_follows():

@@ -1,0 +1,122 @@
+"""An adaptive pace on a simulated cluster whose producers feel what its brokers copy."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from datetime import timedelta
+from statistics import median
+
+import pytest
+from run_help import MB, cluster, set_config
+
+from core.cluster.client import Resource
+from core.cluster.probe import WINDOW_SECONDS, Window
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.state import TopicPartition
+from core.plan.throttle_lists import joined
+from core.run.pace import Bounds, Pace, next_rates
+from core.run.strain import SideSeen, before
+from core.run.throttle import Side
+
+WEAK, STRONG = 1, 3
+FLOWS = {WEAK: 2, STRONG: 4}
+FEELS_BYTES_PER_S = {WEAK: 30 * MB, STRONG: 400 * MB}
+"""At which rate of copies the producers of a broker wait twice as long."""
+BEFORE_MS = 10.0
+BOUNDS = Bounds(4 * MB, 60 * MB)
+
+
+class Loop:
+    """Two copies side by side, from a weak broker and from a strong one, under an adaptive pace."""
+
+    def __init__(self, noise: float, seed: int = 5) -> None:
+        layout = {"weak": [(WEAK,)] * 12, "strong": [(STRONG,)] * 12}
+        self.client: SimulatedCluster = cluster(layout, size_bytes=400 * MB)
+        self.noise, self.rng = noise, random.Random(seed)
+        self.windows: dict[int, list[Window]] = {WEAK: [], STRONG: []}
+        self.rates: dict[int, list[tuple[float, int]]] = {WEAK: [], STRONG: []}
+        self.whys: list[str] = []
+        self.came: dict[int, list[float]] = defaultdict(lambda: [0.0])
+        self.client.advance(20)
+        for _ in range(4):
+            for broker in FLOWS:
+                self._window(broker, 0.0)
+        self.before = {b: before(self.windows[b]) for b in FLOWS}
+
+    def _window(self, broker: int, bytes_per_s: float) -> None:
+        felt = 1 + (bytes_per_s / FEELS_BYTES_PER_S[broker]) ** 2
+        p99 = BEFORE_MS * felt * self.rng.lognormvariate(0, self.noise)
+        p50 = BEFORE_MS / 3 * felt * self.rng.lognormvariate(0, self.noise / 3)
+        began = self.client.clock.now() - timedelta(seconds=WINDOW_SECONDS)
+        self.windows[broker].append(Window(began, 100, 0, p50, p99))
+
+    def run(self) -> float:
+        """Copy to the end; return how long it took."""
+        pace = Pace(BOUNDS.most_bytes_per_s, BOUNDS)
+        keys = [(b, Side.LEADER) for b in FLOWS] + [(d, Side.FOLLOWER) for d in FLOWS.values()]
+        pace = self._apply(pace, dict.fromkeys(keys, pace.first_bytes_per_s))
+        targets = {}
+        for topic, (source, destination) in zip(("weak", "strong"), FLOWS.items(), strict=True):
+            pairs = [f"{i}:{b}" for i in range(12) for b in (source, destination)]
+            resource = Resource.topic(topic)
+            set_config(self.client, resource, Side.LEADER.list_config, joined(pairs))
+            follower = joined(pair for pair in pairs if pair.endswith(f":{destination}"))
+            set_config(self.client, resource, Side.FOLLOWER.list_config, follower)
+            targets |= {TopicPartition(topic, i): (destination,) for i in range(12)}
+        began = self.client.elapsed_seconds
+        self.client.alter_reassignments(targets)
+        second = 0
+        while self.client.reassignments():
+            second += 1
+            assert second < 3000
+            self.client.advance(1)
+            for source, destination in FLOWS.items():
+                (logs,) = self.client.log_dirs([destination])
+                self.came[source].append(sum(log.size_bytes for log in logs.replicas))
+            if second % WINDOW_SECONDS == 0:
+                for source, came in self.came.items():
+                    gained = came[-1] - came[max(0, len(came) - 1 - int(WINDOW_SECONDS))]
+                    self._window(source, gained / WINDOW_SECONDS)
+            change = next_rates(pace, self._seen(), self.client.clock.now())
+            if change is not None:
+                self.whys.append(change.why)
+                pace = self._apply(pace, dict(change.rates))
+        return self.client.elapsed_seconds - began
+
+    def _seen(self) -> dict[tuple[int, Side], SideSeen]:
+        found = {}
+        for source, destination in FLOWS.items():
+            came = self.came[source]
+            flow = (came[-1] - came[max(0, len(came) - 13)]) / min(12, len(came) - 1)
+            for key in ((source, Side.LEADER), (destination, Side.FOLLOWER)):
+                windows = tuple(self.windows[source][-30:])
+                found[key] = SideSeen(self.before[source], windows, flow_bytes_per_s=flow)
+        return found
+
+    def _apply(self, pace: Pace, rates: dict[tuple[int, Side], int]) -> Pace:
+        for (broker, side), rate in rates.items():
+            set_config(self.client, Resource.broker(broker), side.rate_config, str(rate))
+            if broker in FLOWS:
+                self.rates[broker].append((self.client.elapsed_seconds, rate))
+        return pace.changed(rates.items(), self.client.clock.now())
+
+    def waited(self, broker: int) -> list[float]:
+        """Return what producers waited, window by window, beside what they waited before."""
+        return [w.p99_ms / BEFORE_MS for w in self.windows[broker][4:]]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1, 0.3])
+def test_a_strong_broker_gets_much_more_and_the_producers_of_a_weak_one_wait_little(noise):
+    loop = Loop(noise)
+
+    seconds = loop.run()
+
+    waited = sorted(loop.waited(WEAK))
+    by_chance = math.exp(1.28 * noise)  # what nine of ten windows stay below without any copies
+    assert median(waited) < 1.5
+    assert waited[int(len(waited) * 0.9)] < 1.6 * by_chance
+    assert max(rate for _, rate in loop.rates[STRONG]) == BOUNDS.most_bytes_per_s
+    assert max(rate for _, rate in loop.rates[WEAK]) < BOUNDS.most_bytes_per_s / 2
+    assert seconds < 0.4 * 12 * 400 * MB / BOUNDS.least_bytes_per_s

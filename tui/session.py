@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from core.errors import TrimtabError
     from core.load.snapshot import Load, LoadSnapshot
     from core.run.view import RunView
+    from tui.study import Study
 
 DEFAULT_RATE_BYTES_PER_S = 50_000_000
 KEPT_TROUBLES = 5
@@ -111,6 +112,8 @@ class Session:
     rate_bytes_per_s: int = DEFAULT_RATE_BYTES_PER_S
     """The throttle that a plan would be applied with; see `choose_rate` and `propose_rate`."""
     rate_chosen: bool = False
+    rate_steps: tuple[int, ...] = ()
+    """Steps through the rate table that were asked for before there was one."""
     run: RunView | None = None
     groups: tuple[DocumentGroup, ...] = ()
     """Consumer groups with their lag, as far as they may be read."""
@@ -152,9 +155,19 @@ class Session:
         if rate_bytes_per_s is not None and not self.rate_chosen:
             self.rate_bytes_per_s = rate_bytes_per_s
 
+    def take_study(self, study: Study) -> None:
+        """Take the rate that a study proposes, then the steps that waited for its table."""
+        self.propose_rate(study.default_rate_bytes_per_s)
+        if self.rate_steps and study.table:
+            at = study.row_of(self.rate_bytes_per_s)
+            for step in self.rate_steps:
+                at = min(max(at + step, 0), len(study.table) - 1)
+            self.choose_rate(study.table[at].rate_bytes_per_s)
+        self.rate_steps = ()
+
     def clear_plan(self) -> None:
         """Start an empty plan, after one was handed to a run."""
-        self.rate_chosen = False
+        self.rate_chosen, self.rate_steps = False, ()
         cluster_id = self.state.cluster_id if self.state else None
         self.history = self.history.edited(replace(Plan(), cluster_id=cluster_id))
 

@@ -66,13 +66,21 @@ def a_session(plan: Plan | None = None, *, writable: bool = True) -> Session:
 
 @asynccontextmanager
 async def dashboard(
-    session: Session, screen: str, size: tuple[int, int] = (120, 40), *, ascii_only: bool = False
+    session: Session,
+    screen: str,
+    size: tuple[int, int] = (120, 40),
+    *,
+    ascii_only: bool = False,
+    wait: bool = True,
 ) -> AsyncIterator[Pilot[int]]:
-    """Open the dashboard on a session that nothing feeds, with one screen in front."""
+    """Open the dashboard on a session that nothing feeds, with one screen in front.
+
+    Without `wait` its workers may still be at work.
+    """
     app = TrimtabApp(session, monotonic=lambda: 0.0, ascii_only=ascii_only)
     async with app.run_test(size=size) as pilot:
         app.action_show_screen(screen)
-        await rested(pilot)
+        await (rested(pilot) if wait else pilot.pause())
         yield pilot
 
 

@@ -90,6 +90,18 @@ async def test_the_chosen_rate_is_applied_and_the_next_plan_gets_a_proposal_agai
     assert not session.rate_chosen
 
 
+async def test_the_rate_that_was_shown_is_applied_whatever_is_proposed_meanwhile(
+    started: list[tuple[Any, ...]],
+) -> None:
+    session = a_session()
+    async with dashboard(session, "plan") as pilot:
+        await pressed(pilot, "A", *"prod-eu")
+        session.propose_rate(5 * MB)
+        await pressed(pilot, "enter", "enter")
+    [(_, _, _, options, estimate)] = started
+    assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == PROPOSED
+
+
 @pytest.mark.parametrize("keys", [("enter",), ("escape",), ("tab", *"prod-eu", "tab", "enter")])
 async def test_cancel_starts_nothing(keys: tuple[str, ...], started: list[tuple[Any, ...]]) -> None:
     session = a_session()

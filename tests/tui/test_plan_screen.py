@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,11 +25,16 @@ from pictures import (
     pressed,
     spot,
 )
+from textual.widgets import Button, Static
 
 from core.plan.estimate import Estimate
 from core.plan.findings import Finding, Severity, finding
 from core.plan.impact import impact
 from core.plan.plan import Move, Plan
+from core.units import format_rate
+from tui.screens import apply as apply_module
+from tui.screens import plan as plan_module
+from tui.screens.apply import ApplyDialog
 from tui.screenshots import rested
 from tui.study import Study, crowded, in_flight, is_refused, study
 from tui.widgets.impact_table import impact_lines, impact_sentence, skew
@@ -243,6 +250,54 @@ async def test_a_rate_is_chosen_with_the_keys_and_kept_in_the_session() -> None:
         assert session.rate_bytes_per_s == PROPOSED // 2
         await pressed(pilot, "T", "j", "x")
         assert session.rate_bytes_per_s == PROPOSED // 2
+
+
+@pytest.fixture
+def estimating(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Hold every study back until this is set."""
+    go_on = threading.Event()
+
+    def held(*arguments: Any) -> Study:
+        go_on.wait(60)
+        return study(*arguments)
+
+    for module in (plan_module, apply_module):
+        monkeypatch.setattr(module, "study", held)
+    return go_on
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_keys_typed_before_the_rates_are_known_act_when_they_come(
+    size: tuple[int, int], estimating: threading.Event
+) -> None:
+    session = a_session()
+    async with dashboard(session, "plan", size, wait=False) as pilot:
+        await pilot.press("T", "G", "k")
+        await pilot.pause()
+        assert "estimating; your choice is taken then" in body(pilot)
+        estimating.set()
+        await rested(pilot)
+        known = [row.rate_bytes_per_s for row in a_study(session.rate_bytes_per_s).table]
+        assert session.rate_bytes_per_s == known[-2]
+        assert session.rate_chosen
+
+
+async def test_apply_shows_the_rate_that_was_wished_for_before_it_can_be_pressed(
+    estimating: threading.Event,
+) -> None:
+    session = a_session()
+    async with dashboard(session, "plan", wait=False) as pilot:
+        await pilot.press("T", "G", "k", "A", *"prod-eu")
+        await pilot.pause()
+        dialog = pilot.app.screen
+        assert isinstance(dialog, ApplyDialog)
+        assert dialog.query_one("#apply", Button).disabled
+        estimating.set()
+        await rested(pilot)
+        wished = a_study(session.rate_bytes_per_s).table[-2].rate_bytes_per_s
+        summary = str(dialog.query_one("#summary", Static).render())
+        assert f"{format_rate(wished)} a side" in summary
+        assert not dialog.query_one("#apply", Button).disabled
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -121,6 +121,8 @@ class ApplyDialog(Dialog[str | None]):
         super().__init__()
         self._session = session
         self._study: Study | None = None
+        self._rate = session.rate_bytes_per_s
+        """What is applied: the rate that the summary shows, whatever is proposed meanwhile."""
         self._starting = False
 
     def compose(self) -> ComposeResult:
@@ -142,7 +144,7 @@ class ApplyDialog(Dialog[str | None]):
         state, load = session.state, session.load
         assert state is not None
         assert load is not None
-        plan, rate = session.plan, session.rate_bytes_per_s
+        plan, rate = session.plan, self._rate
 
         def work() -> None:
             self.post_message(self.Studied(study(state, load, plan, rate)))
@@ -152,9 +154,10 @@ class ApplyDialog(Dialog[str | None]):
 
     async def on_apply_dialog_studied(self, message: Studied) -> None:
         self._study = message.study
-        self._session.propose_rate(message.study.default_rate_bytes_per_s)
+        self._session.take_study(message.study)
+        self._rate = self._session.rate_bytes_per_s
         unsafe: dict[str, Finding] = {}
-        for finding in message.study.findings_at(self._session.rate_bytes_per_s):
+        for finding in message.study.findings_at(self._rate):
             if finding.severity is Severity.UNSAFE:
                 unsafe.setdefault(finding.id, finding)
         await self.query_one("#allow").mount_all([Allow(finding) for finding in unsafe.values()])
@@ -168,7 +171,7 @@ class ApplyDialog(Dialog[str | None]):
             self._session.state,
             self._session.plan,
             self._study,
-            self._session.rate_bytes_per_s,
+            self._rate,
             min(78, int(self.size.width * 0.96)) - 6,
         )
         app = cast("TrimtabApp", self.app)
@@ -185,9 +188,8 @@ class ApplyDialog(Dialog[str | None]):
 
     def _enable(self) -> None:
         typed = self.query_one("#name", Input).value == self._session.cluster_name
-        rate = self._session.rate_bytes_per_s
         clear = self._study is not None and not is_refused(
-            self._study.findings_at(rate), self._allowed
+            self._study.findings_at(self._rate), self._allowed
         )
         self.query_one("#apply", Button).disabled = not (typed and clear) or self._starting
 
@@ -241,11 +243,11 @@ class ApplyDialog(Dialog[str | None]):
         self._enable()
         address, cluster_id, plan = session.address, session.state.cluster_id, session.plan
         options = RunOptions(
-            rate_bytes_per_s=session.rate_bytes_per_s,
+            rate_bytes_per_s=self._rate,
             cluster_name=session.cluster_name,
             allow=self._allowed,
         )
-        estimate = found.estimate(session.rate_bytes_per_s)
+        estimate = found.estimate(self._rate)
         document = None if estimate is None else to_json(estimate)
 
         def work() -> None:

@@ -64,6 +64,7 @@ class PlanScreen(CursorKeys, PlanKeys):
             session.rate_bytes_per_s,
             self._cursor,
             self._on_throttle,
+            wished=bool(session.rate_steps),
         )
         lines = plan_lines(view, page.size.width, page.size.height)
         page.show(lines, self.palette, self.glyphs)
@@ -101,7 +102,7 @@ class PlanScreen(CursorKeys, PlanKeys):
     def on_plan_screen_studied(self, message: Studied) -> None:
         if message.study.plan.moves == self.session.plan.moves:
             self._study = message.study
-            self.session.propose_rate(message.study.default_rate_bytes_per_s)
+            self.session.take_study(message.study)
             self.show(self.session)
 
     # -- moving about ----------------------------------------------------------------------------
@@ -112,7 +113,10 @@ class PlanScreen(CursorKeys, PlanKeys):
             self.show(self.session)
 
     def step(self, rows: int) -> None:
-        if self._on_throttle and self._study is not None:
+        if self._on_throttle and self._study is None:
+            self.session.rate_steps += (rows,)
+            self.show(self.session)
+        elif self._on_throttle and self._study is not None:
             at = self._study.row_of(self.session.rate_bytes_per_s)
             self._choose(min(max(at + rows, 0), len(self._study.table) - 1))
         elif len(self.session.plan):

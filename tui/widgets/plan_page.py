@@ -41,6 +41,13 @@ class PlanView:
     rate_bytes_per_s: int
     cursor: int
     on_throttle: bool
+    wished: bool = False
+    """Whether keys wait for the table to choose a rate from."""
+
+    @property
+    def estimating(self) -> Line:
+        """Return what stands where the table will be."""
+        return (dim("  estimating" + ("; your choice is taken then" if self.wished else "")),)
 
 
 def plan_lines(view: PlanView, width: int, height: int) -> Lines:
@@ -128,7 +135,7 @@ def _main(view: PlanView, width: int, height: int) -> Lines:
 def _panel(view: PlanView, width: int, height: int) -> Lines:
     lines: list[Line] = [rule("throttle", width)]
     if view.study is None:
-        return (*lines, (dim("  estimating"),))
+        return (*lines, view.estimating)
     lines += _throttle(view, view.study, width, 11)
     reasons = _reasons(view, view.study, width, 4)
     lines += [BLANK, *reasons] if reasons else []
@@ -141,7 +148,7 @@ def _stacked(view: PlanView, width: int, height: int) -> Lines:
     head: list[Line] = [title_line(view, width), diff_header(width)]
     below: list[Line] = []
     if view.study is None:
-        below.append((dim("  estimating"),))
+        below.append(view.estimating)
     else:
         checks = _checks(view, width, 3)
         below += [rule("checks", width), *checks, rule("throttle", width)]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from chaos.dying import Ask, Doom, Lives, Stuck, Watch, Where, begin
 from chaos.world import BATCH, RATE, complaints, found, shared_cluster, sixty_moves, unlimited
+
 from core.run.history import Outcome
 from core.run.service import RunOptions
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from core.cli.confirm import confirm
 from core.cli.context import Context, emit_line, json_option, say
 from core.errors import UsageError
 
@@ -90,7 +90,7 @@ def apply(
     if (leaving := look()).ends_runs:
         say(f"This machine ends your processes at logout, this run too: first {leaving.remedy}")
     if not yes:
-        _confirm(name)
+        confirm(name, "apply", "Applying", "nothing was changed")
     run = start_run(
         address,
         state.cluster_id,
@@ -146,15 +146,3 @@ def _intent(plan: Plan, estimate: Estimate, name: str) -> str:
         return f"{what}; how long is not known. {estimate.note}"
     low, high = (format_duration(seconds) for seconds in estimate.range_seconds)
     return f"{what}: about {format_duration(estimate.seconds)} ({low} to {high})."
-
-
-def _confirm(name: str) -> None:
-    """Return when the cluster's name was typed; raises otherwise."""
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "Applying asks for the cluster's name, and there is no terminal.",
-            next="Say --yes to apply without being asked.",
-        )
-    typed = click.prompt(f"Type {name} to apply", default="", show_default=False, err=True)
-    if typed.strip() != name:
-        raise UsageError("That is not its name; nothing was changed.")

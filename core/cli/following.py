@@ -11,7 +11,7 @@ import click
 from core.cli.context import emit_line, say
 from core.errors import ExitCode
 from core.run.events import follow
-from core.run.report import headline, left_lines
+from core.run.report import brings_back, headline, left_lines
 from core.run.view import RunState, RunView
 from core.units import format_bytes, format_duration, format_rate
 
@@ -81,6 +81,8 @@ def _with_bar(cluster_id: str, run: str) -> int:
     say(headline(last) + (f"\n{last.why}" if last.why else ""))
     if last.leftovers is not None:
         say("\n".join(left_lines(last.leftovers)))
+    if last.state is RunState.DIED:
+        say(brings_back(run))
     return EXITS[last.state]
 
 

@@ -1,14 +1,21 @@
-"""`trimtab runs`: list, show, attach to and cancel runs, of this machine."""
+"""`trimtab runs`: list, show and attach to the runs of this machine; `asking` asks them."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
+from core.cli.asking import COMMANDS
+from core.cli.confirm import confirm
 from core.cli.context import Context, emit, json_option, say, write_text
-from core.errors import ExitCode, UnreachableError, UsageError
+from core.cli.which import clusters, require_writable, which_run
+from core.errors import ExitCode
+
+if TYPE_CHECKING:
+    from core.run.runs import Reading
 
 
 @click.group()
@@ -26,9 +33,9 @@ def ls(context: Context, as_json: bool) -> None:
     from core.run.runs import list_runs, unreadable
     from core.units import format_bytes, format_rate, format_time
 
-    clusters = _clusters(context)
-    found = [run for cluster_id in clusters for run in list_runs(cluster_id)]
-    for wrong in (wrong for cluster_id in clusters for wrong in unreadable(cluster_id)):
+    named = clusters(context)
+    found = [run for cluster_id in named for run in list_runs(cluster_id)]
+    for wrong in (wrong for cluster_id in named for wrong in unreadable(cluster_id)):
         say(wrong)
     found.sort(key=lambda run: run.started_at, reverse=True)
     if as_json:
@@ -65,7 +72,7 @@ def show(context: Context, run: str, as_json: bool) -> int:
     from core.run.runs import read_run
     from core.run.view import RunState
 
-    cluster_id, name = _find(context, run)
+    cluster_id, name = which_run(context, run)
     view = read_run(cluster_id, name)
     if view.leftovers and context.target.address is not None:
         with context.connected() as connection:
@@ -82,76 +89,41 @@ def show(context: Context, run: str, as_json: bool) -> int:
 
 @runs.command("attach")
 @click.argument("run")
+@click.option("--yes", is_flag=True, help="Bring a run back whose process died, without asking.")
 @json_option
 @click.pass_obj
-def attach(context: Context, run: str, as_json: bool) -> int:
-    """Follow a run to its end and exit as it ends; Ctrl-C lets go of it."""
-    from core.cli.following import follow_run
+def attach(context: Context, run: str, yes: bool, as_json: bool) -> int:
+    """Follow a run to its end and exit as it ends; Ctrl-C lets go of it.
 
-    return follow_run(*_find(context, run), as_json=as_json)
-
-
-@runs.command("cancel")
-@click.argument("run")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@json_option
-@click.pass_obj
-def cancel(context: Context, run: str, yes: bool, as_json: bool) -> int:
-    """Cancel a run and follow it: what is in flight goes back, in its original order.
-
-    Partitions that are done stay where they are.
+    A run whose process has died is brought back first: it goes on where its journal says. With
+    -b its brokers are looked for there.
     """
     from core.cli.following import follow_run
-    from core.run.runs import read_run
-    from core.run.service import request
+    from core.run.runs import read_journal
     from core.run.view import RunState
 
-    context.require_writable()
-    cluster_id, name = _find(context, run)
-    view = read_run(cluster_id, name)
-    if not yes and not view.state.ended:
-        _confirm(view.cluster_name)
-    request(cluster_id, name, "cancel")
-    code = follow_run(cluster_id, name, as_json=as_json)
-    cancelled = read_run(cluster_id, name).state is RunState.CANCELLED
-    return ExitCode.DONE if cancelled else code
+    cluster_id, name = which_run(context, run)
+    look = read_journal(cluster_id, name)
+    if look.view.state is RunState.DIED:
+        _bring_back(context, look, yes=yes)
+    return follow_run(cluster_id, name, as_json=as_json)
 
 
-def _confirm(name: str) -> None:
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "Cancelling asks for the cluster's name, and there is no terminal.",
-            next="Say --yes to cancel without being asked.",
-        )
-    typed = click.prompt(f"Type {name} to cancel", default="", show_default=False, err=True)
-    if typed.strip() != name:
-        raise UsageError("That is not its name; the run goes on.")
+def _bring_back(context: Context, look: Reading, *, yes: bool) -> None:
+    """Bring a dead run back, if that is wanted; what it left is told by whoever follows it."""
+    from core.run.report import headline
+    from core.run.service import recover
+
+    history = look.history
+    if not yes and not sys.stdin.isatty():
+        return
+    require_writable(context, history)
+    if not yes:
+        say(f"{headline(look.view)}\n{look.view.why}")
+        verb = "bring it back"
+        confirm(history.cluster_name, verb, "Bringing it back", "it stays as it is")
+    recover(history.cluster_id, history.run, address=context.target.address)
 
 
-def _clusters(context: Context) -> tuple[str, ...]:
-    """Return the cluster that was named, asked for its id; else all that have runs here."""
-    from core.run.runs import clusters_with_runs
-
-    if context.target.address is None:
-        return clusters_with_runs()
-    with context.connected() as connection:
-        return (connection.client.describe().cluster_id,)
-
-
-def _find(context: Context, run: str) -> tuple[str, str]:
-    """Return (cluster id, run id) of the one run that `run` names, in full or in part."""
-    from core.run.runs import clusters_with_runs, find_run, runs_named
-
-    if not run.strip():
-        raise UsageError("Which run?", next="`trimtab runs ls` lists them.")
-    everywhere = [(c, r) for c in clusters_with_runs() for r in runs_named(c, run)]
-    if len(everywhere) == 1:
-        return everywhere[0]
-    if len(everywhere) > 1 and context.target.address is None:
-        names = ", ".join(f"{r} on {c[:8]}" for c, r in everywhere[:5])
-        raise UsageError(f"Several runs match {run!r}: {names}.", next="Say more of its name.")
-    try:
-        cluster_id = _clusters(context)[0] if everywhere else ""
-    except UnreachableError as error:
-        raise UsageError(f"Several runs match {run!r}.", next="Say its whole name.") from error
-    return cluster_id, find_run(cluster_id, run)
+for command in COMMANDS:
+    runs.add_command(command)

@@ -33,6 +33,8 @@ _NETWORK: Final = frozenset(
         *("fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "beegfs", "gpfs", "9p"),
     )
 )
+_UNUSABLE: Final = ("unable to open", "readonly", "is full", "is locked", "disk I/O")
+"""What SQLite says of the disk, not of the file."""
 _SCHEMA: Final = f"""
 PRAGMA application_id = {_APPLICATION_ID};
 PRAGMA user_version = {FORMAT};
@@ -164,6 +166,11 @@ class Journal:
             answer = self._database.execute("PRAGMA quick_check(1)").fetchone()[0]
         if answer != "ok":
             raise _damaged(self.path, str(answer))
+
+    def prove_writable(self) -> None:
+        """Raise JournalError unless the disk takes a write (of what stands there already)."""
+        with self._writable():
+            self._database.execute(f"PRAGMA user_version = {FORMAT}")
 
     def close(self) -> None:
         self._database.close()
@@ -302,6 +309,11 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, ValueError, UsageError) as error:
+        if any(words in str(error) for words in _UNUSABLE):
+            raise JournalError(
+                f"The journal {path} cannot be read: {error}.",
+                next="Make its disk writable again, with room; the journal itself may be whole.",
+            ) from error
         raise _damaged(path, str(error)) from error
 
 

@@ -7,7 +7,7 @@ from core.plan.throttle_lists import entries
 from core.run import throttle
 from core.run.faults import is_missing
 from core.run.throttle import Side
-from core.run.view import Leftovers, MoveState, RunView
+from core.run.view import Leftovers, MoveState, RunState, RunView
 from core.units import format_bytes, format_duration, format_rate, format_time
 
 _SHOWN = 40
@@ -57,7 +57,14 @@ def report(view: RunView) -> str:
     lines += ["", *(f"  {e.at:%H:%M:%S}  {e.text}" for e in view.events[-_SHOWN:])]
     if view.leftovers is not None:
         lines += ["", *left_lines(view.leftovers)]
+    if view.state is RunState.DIED:
+        lines += ["", brings_back(view.run)]
     return "\n".join(lines) + "\n"
+
+
+def brings_back(run: str) -> str:
+    """Return what to do about a run whose process has died."""
+    return f"Bring it back, to go on where it was: trimtab runs attach {run} --yes"
 
 
 def left_lines(left: Leftovers) -> list[str]:

@@ -1,55 +1,42 @@
-"""The run's own process: how it is started, asked for something, and what it does.
+"""The run's own process: how it is started, brought back when it has died, and what it does.
 
-`python -P -m core.run.service JOURNAL`: a fresh interpreter, away from the terminal, that holds
-the one lock of its cluster on this machine. Nothing depends on whoever started it.
+`python -P -m core.run.service JOURNAL LOCK`: a fresh interpreter, away from the terminal, that
+holds the one lock of its cluster on this machine. Nothing depends on whoever started it. One that
+was brought back is nothing special: it reads the same journal and goes on.
 """
 
 from __future__ import annotations
 
-import getpass
 import logging
 import math
 import os
 import signal
-import socket
-import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from core import paths
 from core.cluster.connect import Address, connect
-from core.errors import ExitCode, TrimtabError, UsageError
+from core.errors import ExitCode, RefusedError, TrimtabError, UnreachableError, UsageError
 from core.plan.plan import Plan
 from core.process import Process
-from core.run import logout
-from core.run.journal import SUFFIX, Journal, JournalError, Kind, journal_path
+from core.run.creation import RunOptions, address_to_json, create_journal
+from core.run.history import History
+from core.run.journal import SUFFIX, Journal, Kind, Record, journal_path
 from core.run.lock import BusyError, take_lock
-from core.run.runs import read_run
+from core.run.requests import request
+from core.run.runs import read_journal
+from core.run.spawning import await_start, log_path, log_size, spawn
 from core.run.view import RunState
 
-START_SECONDS = 20.0
-BATCH_SIZE = 200
-"""KRaft caps one operation at 10,000 records; a few hundred partitions stay far below."""
-REQUESTS = ("cancel",)
+__all__ = ["RunOptions", "create_journal", "recover", "request", "serve", "start_run"]
+
+GOING_SECONDS = 2.0
+"""How long a process that has just died, or another that is being started, may hold the lock."""
 SIMULATED_PATIENCE_SECONDS = 3.0
 """A simulator that is gone never comes back; real clusters are waited for."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """How a plan is to be carried out; `allow` are the ids of checks that may speak against it."""
-
-    rate_bytes_per_s: int
-    cluster_name: str | None = None
-    allow: frozenset[str] = frozenset()
-    override_rates: bool = False
-    """Set our rate even over a lower one of somebody else's."""
-    batch_size: int = BATCH_SIZE
 
 
 def start_run(
@@ -71,96 +58,11 @@ def start_run(
         journal = create_journal(address, cluster_id, plan, options, estimate, at=at)
         path = journal.path
         journal.close()
-        _spawn(path, lock)
+        spawn(path, lock)
     finally:
         os.close(lock)
-    _await_start(path, cluster_id)
+    await_start(path, cluster_id)
     return path.name.removesuffix(SUFFIX)
-
-
-def create_journal(
-    address: Address,
-    cluster_id: str,
-    plan: Plan,
-    options: RunOptions,
-    estimate: Mapping[str, Any] | None,
-    *,
-    at: datetime,
-) -> Journal:
-    """Make the journal of a new run, with everything that was asked, and name the run.
-
-    `at` is by the cluster's clock. The name is its month, day and time in UTC; a second one in a
-    second gets -2.
-    """
-    stem = at.astimezone(UTC).strftime("%m%d-%H%M%S")
-    for attempt in range(1, 100):
-        run = stem if attempt == 1 else f"{stem}-{attempt}"
-        try:
-            journal = Journal.create(journal_path(cluster_id, run))
-        except FileExistsError:
-            continue
-        config = address.command_config
-        journal.write(
-            at,
-            Kind.CREATED,
-            {
-                "run": run,
-                "cluster_id": cluster_id,
-                "cluster_name": options.cluster_name or cluster_id[:8],
-                "address": {
-                    "bootstrap": address.bootstrap,
-                    "command_config": str(config.absolute()) if config else None,
-                },
-                "moves": [
-                    {
-                        "topic": move.tp.topic,
-                        "partition": move.tp.partition,
-                        "before": list(move.before),
-                        "after": list(move.after),
-                        "topic_id": move.topic_id,
-                    }
-                    for move in plan
-                ],
-                "notes": list(plan.notes),
-                "options": {
-                    "rate_bytes_per_s": options.rate_bytes_per_s,
-                    "allow": sorted(options.allow),
-                    "override_rates": options.override_rates,
-                    "batch_size": options.batch_size,
-                },
-                "estimate": estimate,
-                "who": _who(),
-                "host": socket.gethostname(),
-            },
-        )
-        return journal
-    raise JournalError(f"There are too many runs named {stem}.", next="Try again in a second.")
-
-
-# -- asking it for something ---------------------------------------------------------------------
-
-
-def request(cluster_id: str, run: str, kind: str) -> None:
-    """Ask a run for something; it takes the request up within a second.
-
-    Raises UsageError for a run that has ended, JournalError when its journal cannot be written.
-    """
-    if kind not in REQUESTS:
-        raise UsageError(f"A run cannot be asked to {kind}.", next=f"Known: {', '.join(REQUESTS)}.")
-    view = read_run(cluster_id, run)
-    if view.state is RunState.DIED:
-        raise UsageError(
-            f"The process of run {run} has died; nobody is there to {kind} it.",
-            next=f"`trimtab runs show {run}` lists what it left.",
-        )
-    if view.state.ended:
-        raise UsageError(f"Run {run} has ended: {view.state.value}.", next="Nothing was changed.")
-    with Journal.open(journal_path(cluster_id, run)) as journal:
-        _ask(journal, kind)
-
-
-def _ask(journal: Journal, kind: str) -> None:
-    journal.ask(datetime.now(UTC), kind, {"who": _who(), "host": socket.gethostname()})
 
 
 def _now(address: Address) -> datetime:
@@ -174,81 +76,103 @@ def _now(address: Address) -> datetime:
         connection.client.close()
 
 
-def _who() -> str:
+# -- bringing it back ------------------------------------------------------------------------------
+
+
+def recover(cluster_id: str, run: str, *, address: Address | None = None) -> None:
+    """Bring a run back whose process has died: another one goes on from its journal.
+
+    `address` is where its brokers are now, if not where they were. Does nothing for a run that
+    lives. Raises UsageError for one that has ended, BusyError while another works on the
+    cluster, RefusedError when the address leads to another cluster, UnreachableError when it
+    leads nowhere, JournalError when the journal cannot be trusted or written.
+    """
+    path = journal_path(cluster_id, run)
+    _refuse_ended(read_journal(cluster_id, run).history)
+    lock = _lock_of_dead(cluster_id, run)
+    if lock is None:
+        return
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())
+        with Journal.open(path) as journal:
+            journal.check()
+            journal.prove_writable()
+            records = journal.records()
+        history = History.fold(records)
+        _refuse_ended(history)
+        _refuse_other(address or address_of(records), history)
+        since = log_size(path)
+        spawn(path, lock, address)
+    finally:
+        os.close(lock)
+    await_start(path, cluster_id, after=records[-1].seq, log_from=since)
+
+
+def _lock_of_dead(cluster_id: str, run: str) -> int | None:
+    """Return the cluster's lock, or None when the run lives (again)."""
+    deadline = time.monotonic() + GOING_SECONDS
+    while read_journal(cluster_id, run).view.state is RunState.DIED:
+        try:
+            return take_lock(cluster_id)
+        except BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+    return None
+
+
+def address_of(records: Iterable[Record]) -> Address:
+    """Return where a run's cluster was last reached, by its journal."""
+    told = [
+        record.payload["address"]
+        for record in records
+        if record.kind in (Kind.CREATED, Kind.STARTED) and record.payload.get("address")
+    ]
+    config = told[-1]["command_config"]
+    return Address(told[-1]["bootstrap"], Path(config) if config else None)
+
+
+def _refuse_ended(history: History) -> None:
+    if history.ended is not None:
+        how = f"Run {history.run} has ended ({history.ended.value})"
+        raise UsageError(f"{how}: there is nothing to bring back.", next="Nothing was changed.")
+
+
+def _refuse_other(address: Address, history: History) -> None:
+    """Raise unless this is the cluster that the run works on."""
+    try:
+        connection = connect(address)
+        try:
+            found = connection.client.describe().cluster_id
+        finally:
+            connection.client.close()
+    except UnreachableError as error:
+        raise UnreachableError(
+            error.title,
+            detail=f"Run {history.run} stays as it is until its cluster answers.",
+            next="If its brokers have other addresses now, say -b HOST:PORT.",
+        ) from error
+    if found != history.cluster_id:
+        raise RefusedError(
+            f"{address.bootstrap} is cluster {found}; run {history.run} works on "
+            f"{history.cluster_id}.",
+            next="Say -b HOST:PORT of that one; nothing was changed.",
+        )
 
 
 # -- the process -----------------------------------------------------------------------------------
 
 
-def _log_path(path: Path) -> Path:
-    return paths.log_dir() / f"run-{path.parent.name}-{path.name.removesuffix(SUFFIX)}.log"
+def serve(path: Path, elsewhere: Address | None = None) -> int:
+    """Carry a run to its end in this process; returns its exit code. The lock is held already.
 
-
-def _spawn(path: Path, lock: int) -> None:
-    """Start the process and return once it stands on its own (it forks before any import)."""
-    where = _log_path(path)
-    where.parent.mkdir(parents=True, exist_ok=True)
-    package_root = str(Path(__file__).resolve().parents[2])
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH")))),
-        "OPENBLAS_NUM_THREADS": "1",  # so that the process is single-threaded when it forks
-    }
-    module = ("-P", "-m", "core.run.service")
-    with where.open("ab") as output:
-        subprocess.run(
-            [*logout.look().prefix(), sys.executable, *module, str(path), str(lock)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            pass_fds=(lock,),
-            env=environment,
-            cwd="/",
-            start_new_session=True,
-            check=False,
-        )
-
-
-def _await_start(path: Path, cluster_id: str) -> None:
-    """Return when the process has written its first record; raise when it has died instead."""
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        with Journal.open(path) as journal:
-            if journal.records(after=1):
-                return
-        try:
-            os.close(take_lock(cluster_id))
-        except BusyError:
-            time.sleep(0.02)
-        else:
-            with Journal.open(path) as journal:
-                if journal.records(after=1):
-                    return
-            break
-    else:
-        with Journal.open(path) as journal:  # slow, not dead: it is told not to begin any more
-            _ask(journal, "cancel")
-    tail = _log_path(path).read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    raise TrimtabError(
-        "The run's process did not come up; nothing was changed.",
-        detail=tail[-1] if tail else "",
-        next=f"Its log is {_log_path(path)}.",
-    )
-
-
-def serve(path: Path) -> int:
-    """Carry a run to its end in this process; returns its exit code. The lock is held already."""
+    `elsewhere` is where its cluster is now, if not where the journal says.
+    """
     from core.run.runner import Runner
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     with Journal.open(path) as journal:
         journal.check()
-        created = journal.records()[0].payload["address"]
-        config = created["command_config"]
-        address = Address(created["bootstrap"], Path(config) if config else None)
+        address = elsewhere or address_of(journal.records())
         connection = None
         try:
             connection = connect(address)
@@ -256,7 +180,8 @@ def serve(path: Path) -> int:
             journal.write(
                 connection.clock.now(),
                 Kind.STARTED,
-                {"pid": ours.pid, "pid_started": ours.started},
+                {"pid": ours.pid, "pid_started": ours.started}
+                | ({"address": address_to_json(elsewhere)} if elsewhere else {}),
             )
             patience = SIMULATED_PATIENCE_SECONDS if address.simulated else math.inf
             Runner(journal, connection.client, connection.clock, patience_seconds=patience).run()
@@ -279,17 +204,21 @@ def serve(path: Path) -> int:
 def _in_a_sentence(error: Exception, path: Path) -> str:
     words = error.title if isinstance(error, TrimtabError) else f"{type(error).__name__}: {error}"
     first = " ".join(words.split())[:200]
-    return f"its process stopped on an error of its own ({first}); its log is {_log_path(path)}"
+    return f"its process stopped on an error of its own ({first}); its log is {log_path(path)}"
 
 
 def main(argv: list[str]) -> int:
-    """Detach, then serve: `JOURNAL LOCK`, where LOCK is the inherited descriptor of the lock."""
+    """Detach, then serve: `JOURNAL LOCK [BOOTSTRAP CONFIG]`, LOCK being its open descriptor."""
     if os.fork():
         os._exit(0)  # whoever started us need not wait for us, and no zombie is left
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    elsewhere = argv[2:]
+    address = (
+        Address(elsewhere[0], Path(elsewhere[1]) if elsewhere[1] else None) if elsewhere else None
+    )
     try:
-        return serve(Path(argv[0]))
+        return serve(Path(argv[0]), address)
     except Exception:
         logging.exception("the run's process ends on an error that it did not expect")
         return ExitCode.FAILED

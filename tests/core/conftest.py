@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_help import here, simulated
 from run_help import Run, Start
+
+__all__ = ["here", "simulated", "start"]
 
 
 @pytest.fixture

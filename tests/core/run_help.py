@@ -23,11 +23,11 @@ from core.cluster.simulation.spec import small_spec
 from core.cluster.state import TopicPartition
 from core.errors import UnreachableError
 from core.plan.plan import Move, Plan
+from core.run.creation import RunOptions, create_journal
 from core.run.history import Outcome
 from core.run.journal import Journal
 from core.run.progress import run_view
 from core.run.runner import Runner
-from core.run.service import RunOptions, create_journal
 from core.run.steps import Step
 from core.run.view import RunView
 

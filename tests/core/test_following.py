@@ -16,12 +16,12 @@ from core.cluster.connect import Address
 from core.errors import ExitCode, TrimtabError
 from core.plan.plan import Plan
 from core.process import Process
-from core.run import service
+from core.run import spawning
+from core.run.creation import RunOptions, create_journal
 from core.run.events import follow
 from core.run.journal import Journal, Kind
 from core.run.lock import take_lock
 from core.run.runs import read_run
-from core.run.service import RunOptions, create_journal
 from core.run.view import RunState
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -117,13 +117,13 @@ def test_a_process_that_does_not_come_up_in_time_is_told_not_to_begin(
     slow = path.with_name("0101-120001.run")
     with Journal.create(slow) as journal:
         journal.write(NOON, created.kind, dict(created.payload) | {"run": slow.stem})
-    (log := service._log_path(slow)).parent.mkdir(parents=True)
+    (log := spawning.log_path(slow)).parent.mkdir(parents=True)
     log.touch()
     lock = take_lock(CLUSTER)
-    monkeypatch.setattr(service, "START_SECONDS", 0.1)
+    monkeypatch.setattr(spawning, "START_SECONDS", 0.1)
     try:
         with pytest.raises(TrimtabError, match="did not come up"):
-            service._await_start(slow, CLUSTER)
+            spawning.await_start(slow, CLUSTER)
     finally:
         os.close(lock)
     with Journal.open(slow) as journal:

@@ -44,8 +44,8 @@ def test_a_run_is_created_by_the_clock_that_it_lives_by(
     client = connected.client
     client.clock.sleep(1000)
     journals: list[Path] = []
-    monkeypatch.setattr(service, "_spawn", lambda path, lock: journals.append(path))
-    monkeypatch.setattr(service, "_await_start", lambda path, cluster_id: None)
+    monkeypatch.setattr(service, "spawn", lambda path, lock: journals.append(path))
+    monkeypatch.setattr(service, "await_start", lambda path, cluster_id: None)
     plan = plan_of(client, {("t", 0): (1, 3)})
     start_run(SOMEWHERE, client.describe().cluster_id, plan, RunOptions(5 * MB), None)
     with Journal.open(journals[0]) as journal:

@@ -1,0 +1,225 @@
+"""`trimtab runs cancel | rollback | pause | resume | throttle | skip | retry | retarget`.
+
+Each writes one request to the run's journal; the run's process takes it up, now or when it is
+brought back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from core.cli.confirm import confirm
+from core.cli.context import Context, emit, json_option, say
+from core.cli.which import require_writable, which_run
+from core.errors import ExitCode, UsageError
+
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+run_argument = click.argument("run")
+partitions_argument = click.argument("partitions", nargs=-1, metavar="TOPIC-PARTITION …")
+
+
+@click.command()
+@run_argument
+@click.option(
+    "--move",
+    "moves",
+    multiple=True,
+    metavar="TOPIC-PARTITION",
+    help="Only this one; may be said again. The run goes on with the others.",
+)
+@yes_option
+@json_option
+@click.pass_obj
+def cancel(context: Context, run: str, moves: tuple[str, ...], yes: bool, as_json: bool) -> int:
+    """Cancel a run and follow it: what is in flight goes back, in its original order.
+
+    Partitions that are done stay where they are.
+    """
+    cluster_id, name = which_run(context, run)
+    if moves:
+        only = {"moves": _indices(cluster_id, name, moves)}
+        _sure(context, cluster_id, name, "cancel", "Cancelling", yes)
+        return _ask(context, cluster_id, name, "cancel", only, as_json=as_json)
+    return _ask_and_follow(context, cluster_id, name, "cancel", "Cancelling", yes, as_json)
+
+
+@click.command()
+@run_argument
+@yes_option
+@json_option
+@click.pass_obj
+def rollback(context: Context, run: str, yes: bool, as_json: bool) -> int:
+    """Undo a run and follow it: what is in flight is cancelled, what is done moves back."""
+    cluster_id, name = which_run(context, run)
+    return _ask_and_follow(context, cluster_id, name, "rollback", "Rolling back", yes, as_json)
+
+
+@click.command()
+@run_argument
+@click.option("--floor", is_flag=True, help="Hold what is in flight too, at 1 byte a second.")
+@json_option
+@click.pass_obj
+def pause(context: Context, run: str, floor: bool, as_json: bool) -> int:
+    """Start nothing more; what is in flight goes on to its end, or waits with --floor.
+
+    Nothing is cancelled: what has been copied stays.
+    """
+    return _ask(context, *which_run(context, run), "pause", {"floor": floor}, as_json=as_json)
+
+
+@click.command()
+@run_argument
+@json_option
+@click.pass_obj
+def resume(context: Context, run: str, as_json: bool) -> int:
+    """Let a paused run go on."""
+    return _ask(context, *which_run(context, run), "resume", {}, as_json=as_json)
+
+
+@click.command()
+@run_argument
+@click.argument("rate")
+@click.option("--allow", metavar="ID", help="`never`: also a rate at which it does not end.")
+@json_option
+@click.pass_obj
+def throttle(context: Context, run: str, rate: str, allow: str | None, as_json: bool) -> int:
+    """Slow a run down or speed it up: RATE is 50MB/s, or auto:LEAST-MOST to adapt it."""
+    from core.cli.rate import parse_throttle
+    from core.plan.check import parse_allow
+    from core.run.pace import Bounds
+
+    asked = parse_throttle(rate)
+    if asked == "auto":
+        raise UsageError("auto needs bounds here.", next="Say them: auto:5MB/s-50MB/s.")
+    payload: dict[str, Any] = {"rate_bytes_per_s": asked}
+    if isinstance(asked, Bounds):
+        payload = {"auto": asked.to_json()}
+    cluster_id, name = which_run(context, run)
+    allowed = parse_allow(allow)
+    return _ask(context, cluster_id, name, "throttle", payload, allow=allowed, as_json=as_json)
+
+
+@click.command()
+@run_argument
+@partitions_argument
+@json_option
+@click.pass_obj
+def skip(context: Context, run: str, partitions: tuple[str, ...], as_json: bool) -> int:
+    """Leave partitions out that have not begun to move."""
+    return _ask_of(context, run, "skip", partitions, as_json)
+
+
+@click.command()
+@run_argument
+@partitions_argument
+@json_option
+@click.pass_obj
+def retry(context: Context, run: str, partitions: tuple[str, ...], as_json: bool) -> int:
+    """Try partitions again that failed, were cancelled or were skipped; they go last."""
+    return _ask_of(context, run, "retry", partitions, as_json)
+
+
+@click.command()
+@run_argument
+@click.argument("partition", metavar="TOPIC-PARTITION")
+@click.argument("brokers")
+@yes_option
+@json_option
+@click.pass_obj
+def retarget(
+    context: Context, run: str, partition: str, brokers: str, yes: bool, as_json: bool
+) -> int:
+    """Move a partition to other BROKERS (like 4,2,7) than planned.
+
+    What has been copied of it is thrown away: its move is cancelled, then begun anew.
+    """
+    try:
+        after = [int(word) for word in brokers.split(",")]
+    except ValueError as error:
+        raise UsageError(
+            f"Not brokers: {brokers!r}.", next="Write their ids like 4,2,7, preferred one first."
+        ) from error
+    cluster_id, name = which_run(context, run)
+    (index,) = _indices(cluster_id, name, (partition,))
+    _sure(context, cluster_id, name, "retarget", "Retargeting", yes)
+    payload = {"move": index, "after": after}
+    return _ask(context, cluster_id, name, "retarget", payload, as_json=as_json)
+
+
+COMMANDS = (cancel, rollback, pause, resume, throttle, skip, retry, retarget)
+
+
+def _ask_of(
+    context: Context, run: str, kind: str, partitions: tuple[str, ...], as_json: bool
+) -> int:
+    cluster_id, name = which_run(context, run)
+    moves = _indices(cluster_id, name, partitions)
+    return _ask(context, cluster_id, name, kind, {"moves": moves}, as_json=as_json)
+
+
+def _indices(cluster_id: str, run: str, partitions: tuple[str, ...]) -> list[int]:
+    from core.run.requests import find_moves
+    from core.run.runs import read_journal
+
+    return find_moves(read_journal(cluster_id, run).history, partitions)
+
+
+def _ask(
+    context: Context,
+    cluster_id: str,
+    run: str,
+    kind: str,
+    payload: Mapping[str, Any],
+    *,
+    as_json: bool,
+    allow: frozenset[str] = frozenset(),
+) -> int:
+    from core.run.requests import request
+    from core.run.runs import read_journal
+
+    require_writable(context, read_journal(cluster_id, run).history)
+    asked = request(cluster_id, run, kind, payload, allow=allow)
+    if as_json:
+        emit(asked.to_json())
+    if asked.waits:
+        say(_waits(run, kind))
+        return ExitCode.INCOMPLETE
+    if not as_json:
+        say(f"Asked run {run} to {kind}. Follow it: trimtab runs attach {run}")
+    return ExitCode.DONE
+
+
+def _ask_and_follow(
+    context: Context, cluster_id: str, run: str, kind: str, doing: str, yes: bool, as_json: bool
+) -> int:
+    from core.cli.following import follow_run
+    from core.run.requests import request
+    from core.run.runs import read_run
+    from core.run.view import RunState
+
+    _sure(context, cluster_id, run, kind, doing, yes)
+    asked = request(cluster_id, run, kind)
+    if asked.waits:
+        say(_waits(run, kind))
+    code = follow_run(cluster_id, run, as_json=as_json)
+    wanted = read_run(cluster_id, run).state is RunState.CANCELLED
+    return ExitCode.DONE if wanted else code
+
+
+def _sure(context: Context, cluster_id: str, run: str, verb: str, doing: str, yes: bool) -> None:
+    from core.run.runs import read_journal
+
+    history = read_journal(cluster_id, run).history
+    require_writable(context, history)
+    if not yes and history.ended is None:
+        confirm(history.cluster_name, verb, doing, "the run goes on as before")
+
+
+def _waits(run: str, kind: str) -> str:
+    return (
+        f"The process of run {run} has died: the {kind} waits in its journal.\n"
+        f"It is taken up as the run is brought back: trimtab runs attach {run} --yes"
+    )

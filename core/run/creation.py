@@ -1,0 +1,119 @@
+"""What a run is created with: its options, and the first record of its journal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from core.cluster.connect import Address
+from core.plan.plan import Plan
+from core.run.journal import Journal, JournalError, Kind, journal_path
+from core.run.pace import Bounds
+from core.run.who import asker
+from core.units import format_time
+
+BATCH_SIZE = 200
+"""KRaft caps one operation at 10,000 records; a few hundred partitions stay far below."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a plan is to be carried out; `allow` are the ids of checks that may speak against it."""
+
+    rate_bytes_per_s: int
+    cluster_name: str | None = None
+    allow: frozenset[str] = frozenset()
+    override_rates: bool = False
+    """Set our rate even over a lower one of somebody else's."""
+    batch_size: int = BATCH_SIZE
+    batches: tuple[tuple[int, ...], ...] = ()
+    """Which moves go together, as indices of the plan; without, `batch_size` in its order."""
+    long: frozenset[int] = frozenset()
+    """Moves that are known to take longer than their batch."""
+    auto: Bounds | None = None
+    """Adapt the rate between these; `rate_bytes_per_s` is what was expected."""
+    start_at: datetime | None = None
+    retention_ms: int | None = None
+    """Retention of the moving topics while they move; put back afterwards."""
+    elect: bool = False
+    """Elect the preferred leaders of what has moved at the end."""
+
+    def to_json(self) -> dict[str, Any]:
+        document: dict[str, Any] = {
+            "rate_bytes_per_s": self.rate_bytes_per_s,
+            "allow": sorted(self.allow),
+            "override_rates": self.override_rates,
+            "batch_size": self.batch_size,
+        }
+        if self.auto is not None:
+            document["auto"] = self.auto.to_json()
+        if self.start_at is not None:
+            document["at"] = format_time(self.start_at)
+        if self.retention_ms is not None:
+            document["retention"] = {"ms": self.retention_ms}
+        if self.elect:
+            document["elect"] = True
+        return document
+
+
+def create_journal(
+    address: Address,
+    cluster_id: str,
+    plan: Plan,
+    options: RunOptions,
+    estimate: Mapping[str, Any] | None,
+    *,
+    at: datetime,
+) -> Journal:
+    """Make the journal of a new run, with everything that was asked, and name the run.
+
+    `at` is by the cluster's clock. The name is its month, day and time in UTC; a second one in a
+    second gets -2.
+    """
+    stem = at.astimezone(UTC).strftime("%m%d-%H%M%S")
+    for attempt in range(1, 100):
+        run = stem if attempt == 1 else f"{stem}-{attempt}"
+        try:
+            journal = Journal.create(journal_path(cluster_id, run))
+        except FileExistsError:
+            continue
+        created = {
+            "run": run,
+            "cluster_id": cluster_id,
+            "cluster_name": options.cluster_name or cluster_id[:8],
+            "address": address_to_json(address),
+            "moves": _moves(plan, options),
+            "notes": list(plan.notes),
+            "options": options.to_json(),
+            "estimate": estimate,
+            **asker(),
+        }
+        journal.write(at, Kind.CREATED, created)
+        return journal
+    raise JournalError(f"There are too many runs named {stem}.", next="Try again in a second.")
+
+
+def address_to_json(address: Address) -> dict[str, str | None]:
+    config = address.command_config
+    return {
+        "bootstrap": address.bootstrap,
+        "command_config": str(config.absolute()) if config else None,
+    }
+
+
+def _moves(plan: Plan, options: RunOptions) -> list[dict[str, Any]]:
+    batch_of = {index: number for number, batch in enumerate(options.batches) for index in batch}
+    return [
+        {
+            "topic": move.tp.topic,
+            "partition": move.tp.partition,
+            "before": list(move.before),
+            "after": list(move.after),
+            "topic_id": move.topic_id,
+        }
+        | ({"batch": batch_of[index]} if index in batch_of else {})
+        | ({"long": True} if index in options.long else {})
+        for index, move in enumerate(plan)
+    ]

@@ -1,0 +1,104 @@
+"""The command line on a simulated cluster, in this process, with run processes of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from core import paths
+from core.cli.main import run as command_line
+from core.cluster.connect import Address, connect
+from core.cluster.observe import observe
+from core.cluster.state import ClusterState, TopicPartition
+from core.load.simulated import start_simulator
+from core.plan.plan import Plan
+from core.plan.reassignment import dump
+
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
+SPEED = 30.0
+
+
+class Here:
+    """The command line on one simulated cluster, in this process; runs are processes."""
+
+    def __init__(
+        self, address: Address, snapshots: Path, home: Path, capture: pytest.CaptureFixture[str]
+    ) -> None:
+        self.address, self.snapshots, self.home, self._capture = address, snapshots, home, capture
+        self.client = connect(address).client
+
+    def __call__(self, *arguments: str | Path) -> tuple[int, str, str]:
+        """Return exit code, stdout and stderr of one command."""
+        self._capture.readouterr()
+        argv = ["-b", self.address.bootstrap, "--snapshots", str(self.snapshots)]
+        argv += map(str, arguments)
+        code = command_line(lambda context: None, argv)
+        captured = self._capture.readouterr()
+        return code, captured.out, captured.err
+
+    def state(self) -> ClusterState:
+        return self.client.describe()
+
+    def plan(self, *, moves: int = 2, skip: int = 0) -> Path:
+        """Write a plan that moves the last replica of some partitions, smallest first."""
+        state = observe(self.client)
+        order = state.partition_size_bytes.argsort(kind="stable")
+        plan = Plan(state.cluster_id)
+        racks = {broker.id: broker.rack for broker in state.brokers}
+        for row in (state.row(int(index)) for index in order[skip:]):
+            if len(plan) == moves:
+                break
+            last = row.replicas[-1]
+            free = [b for b, r in racks.items() if r == racks[last] and b not in row.replicas]
+            if len(row.isr) == len(row.replicas) and free:
+                plan = plan.with_move(state, row.tp, last, free[0])
+        path = self.home / f"plan-{skip}.json"
+        path.write_text(dump(plan))
+        return path
+
+    def replicas(self, plan: Path) -> list[tuple[list[int], list[int]]]:
+        """Return (now, planned) of a plan's partitions."""
+        state = self.state()
+        found = []
+        for entry in json.loads(plan.read_text())["partitions"]:
+            row = state.find(TopicPartition(entry["topic"], entry["partition"]))
+            assert row is not None
+            found.append((list(state.replicas(row)), entry["replicas"]))
+        return found
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Address, Path]]:
+    """Return a simulator's address, and where it publishes its load."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRIMTAB_HOME", str(tmp_path_factory.mktemp("simulated")))
+        simulator = start_simulator(seed=3, brokers=6, partitions=900, speed=SPEED)
+        yield simulator.address, paths.load_root()
+        simulator.stop()
+
+
+@pytest.fixture
+def here(
+    simulated: tuple[Address, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> Iterator[Here]:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    here = Here(*simulated, tmp_path, capfd)
+    yield here
+    here.client.close()
+
+
+def validate(schema: str, document: Any) -> None:
+    loaded = json.loads((SCHEMAS / f"{schema}.json").read_text())
+    jsonschema.validate(document, loaded, jsonschema.Draft202012Validator)
+
+
+FAST = ("--throttle", "2GB/s", "--yes", "--allow", "disk")
+SLOW = ("--throttle", "1MB/s", "--yes", "--allow", "disk,never", "--detach", "--json")

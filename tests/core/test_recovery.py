@@ -1,0 +1,295 @@
+"""A run whose process has died is brought back: the same journal, another process, one end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_help import SLOW, Here, validate
+from run_help import Faulty, Start, cluster, plan_of, throttles
+from waiting import eventually
+
+from core import paths
+from core.cli import confirm as confirming
+from core.cluster.connect import Address, Connection
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.errors import ExitCode, RefusedError, TrimtabError, UnreachableError, UsageError
+from core.run import service, spawning
+from core.run.journal import Journal, JournalError, Kind
+from core.run.lock import BusyError, take_lock
+from core.run.runs import read_journal
+from core.run.service import recover
+from core.run.steps import Poll
+
+# -- with processes of their own -------------------------------------------------------------------
+
+
+def killed(here: Here, plan: Path) -> str:
+    """Start a run and kill its process while its moves are in flight; return its id."""
+    run = str(json.loads(here("apply", plan, *SLOW)[1])["run"])
+    eventually(lambda: bool(here.client.reassignments()))
+    os.kill(read(here, run)["pid"], signal.SIGKILL)
+    eventually(lambda: read(here, run)["state"] == "died")
+    return run
+
+
+def read(here: Here, run: str) -> dict[str, Any]:
+    document = json.loads(here("runs", "show", run, "--json")[1])
+    assert isinstance(document, dict)
+    return document
+
+
+def test_a_dead_run_is_shown_with_what_brings_it_back_and_attach_does(here: Here) -> None:
+    plan = here.plan(skip=50)
+    before = here.replicas(plan)
+    run = killed(here, plan)
+    code, out, _ = here("runs", "show", run)
+    assert code == ExitCode.INCOMPLETE
+    assert f"trimtab runs attach {run} --yes" in out
+    code, out, err = here("runs", "attach", run, "--json")
+    assert code == ExitCode.INCOMPLETE, "nothing is done without a word, where nobody can be asked"
+    assert json.loads(out.splitlines()[-1])["left"]
+    assert here.client.reassignments()
+    # Requests wait for it meanwhile.
+    code, out, err = here("runs", "pause", run, "--json")
+    assert code == ExitCode.INCOMPLETE
+    validate("runs-request", json.loads(out))
+    assert json.loads(out)["waits"]
+    assert "waits in its journal" in err
+    code, _, err = here("runs", "cancel", run, "--yes")
+    assert code == ExitCode.INCOMPLETE
+    assert f"trimtab runs attach {run} --yes" in err
+    code, _, err = here("runs", "attach", run, "--yes", "--json")
+    assert code == ExitCode.INCOMPLETE, err
+    document = read(here, run)
+    assert document["state"] == "cancelled"
+    assert here.replicas(plan) == before
+    assert "No throttle is set." in here("throttles", "ls")[2]
+    journal = paths.runs_dir(here.state().cluster_id) / f"{run}.run"
+    with Journal.open(journal) as opened:
+        kinds = [record.kind for record in opened.records()]
+    assert kinds.count(Kind.STARTED) == 2
+    code, _, err = here("runs", "attach", run, "--yes")
+    assert code == ExitCode.INCOMPLETE, "it has ended: it is told how, and nothing is brought back"
+
+
+def test_on_a_terminal_it_is_asked_for_the_name_first(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = killed(here, here.plan(skip=60))
+    monkeypatch.setattr(confirming.sys.stdin, "isatty", lambda: True)
+    asked: list[str] = []
+    answers = iter(["wrong", read(here, run)["cluster_name"]])
+
+    def prompt(text: str, **_: Any) -> str:
+        asked.append(text)
+        return next(answers)
+
+    monkeypatch.setattr(confirming.click, "prompt", prompt)
+    code, _, err = here("runs", "attach", run)
+    assert code == ExitCode.USAGE
+    assert "it stays as it is" in err
+    assert read(here, run)["state"] == "died"
+    here("runs", "cancel", run, "--yes")
+    here("runs", "attach", run)
+    assert read(here, run)["state"] == "cancelled"
+    assert len(asked) == 2
+    assert "bring it back" in asked[0]
+
+
+# -- in this process -------------------------------------------------------------------------------
+
+MOVED = Address("sim:moved")
+
+
+class Dead:
+    """A run that died with a move in flight, and where `connect` leads."""
+
+    def __init__(self, run: Any, client: SimulatedCluster) -> None:
+        self.run, self.client = run, client
+        self.cluster_id = client.describe().cluster_id
+        self.name = run.path.stem
+        self.reached: list[Address] = []
+        self.spawned: list[Address | None] = []
+
+    def recover(self, address: Address | None = None) -> None:
+        recover(self.cluster_id, self.name, address=address)
+
+
+@pytest.fixture
+def dead(start: Start, monkeypatch: pytest.MonkeyPatch) -> Dead:
+    client = cluster({"t": [(1, 2)]})
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
+    run.until(lambda step: isinstance(step, Poll))
+    dead = Dead(run, client)
+
+    def connect(address: Address) -> Connection:
+        dead.reached.append(address)
+        through: Any = Faulty(client)
+        return Connection(through, client.clock, address)
+
+    def spawn(path: Path, lock: int, address: Address | None = None) -> None:
+        dead.spawned.append(address)
+        assert service.serve(path, address) == ExitCode.DONE
+
+    monkeypatch.setattr(service, "connect", connect)
+    monkeypatch.setattr(service, "spawn", spawn)
+    monkeypatch.setattr(service, "GOING_SECONDS", 0.1)
+    monkeypatch.setattr(SimulatedCluster, "close", lambda self: None)
+    return dead
+
+
+def test_it_goes_on_from_its_journal_to_the_end(dead: Dead) -> None:
+    dead.recover()
+    look = read_journal(dead.cluster_id, dead.name)
+    assert look.view.state.value == "done"
+    assert sum(record.kind is Kind.STARTED for record in look.records) == 2
+    assert sum(record.kind is Kind.SUBMITTED for record in look.records) == 1
+    found = {value.value for answer in throttles(dead.client).values() for value in answer.values()}
+    assert not {value for value in found if value}, "throttles as found"
+    assert {address.bootstrap for address in dead.reached} == {"sim:none"}
+
+
+def test_where_its_brokers_have_moved_it_is_told_and_remembers(dead: Dead) -> None:
+    dead.recover(MOVED)
+    assert {address.bootstrap for address in dead.reached} == {"sim:moved"}
+    records = read_journal(dead.cluster_id, dead.name).records
+    assert service.address_of(records) == MOVED
+
+
+def test_a_run_that_lives_is_left_alone(dead: Dead, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.process.Process.alive", property(lambda _: True))
+    dead.recover()
+    assert not dead.spawned
+
+
+def _ended(dead: Dead) -> None:
+    dead.run.journal.write(dead.client.now, Kind.ENDED, {"outcome": "done", "why": ""})
+
+
+def _newer(dead: Dead) -> None:
+    database = sqlite3.connect(dead.run.path)
+    database.execute("PRAGMA user_version = 99")
+    database.close()
+
+
+def _truncated(dead: Dead) -> None:
+    dead.run.journal._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    dead.run.journal.close()
+    content = dead.run.path.read_bytes()
+    dead.run.path.write_bytes(content[: len(content) // 2])
+
+
+def _busy(dead: Dead) -> None:
+    dead.run.lock = take_lock(dead.cluster_id)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "says"),
+    [
+        (_ended, UsageError, "nothing to bring back"),
+        (_newer, JournalError, "format 99"),
+        (_truncated, JournalError, "is damaged"),
+        (_busy, BusyError, "in progress on this cluster"),
+    ],
+)
+def test_what_is_not_brought_back_is_one_sentence(
+    dead: Dead, spoil: Any, error: type[TrimtabError], says: str
+) -> None:
+    spoil(dead)
+    with pytest.raises(error, match=says) as raised:
+        dead.recover()
+    assert "\n" not in raised.value.title
+    assert not dead.spawned
+    if spoil is _busy:
+        os.close(dead.run.lock)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("attempt to write a readonly database", "cannot be written: attempt to write a readonly"),
+        ("database or disk is full", "disk is full"),
+    ],
+)
+def test_no_run_goes_on_without_its_journal(
+    dead: Dead, monkeypatch: pytest.MonkeyPatch, words: str, says: str
+) -> None:
+    class Full:
+        in_transaction = False
+
+        def __init__(self, real: Any) -> None:
+            self._real = real
+
+        def execute(self, words_: str, *more: Any) -> Any:
+            if words_.startswith("PRAGMA user_version ="):
+                raise sqlite3.OperationalError(words)
+            return self._real.execute(words_, *more)
+
+        def close(self) -> None:
+            self._real.close()
+
+    real = Journal.open
+
+    def opened(path: Path) -> Journal:
+        journal = real(path)
+        full: Any = Full(journal._database)
+        return Journal(path, full)
+
+    monkeypatch.setattr(Journal, "open", opened)
+    with pytest.raises(JournalError, match=says):
+        dead.recover()
+    assert not dead.spawned
+
+
+def test_another_cluster_is_refused(dead: Dead, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = cluster({"u": [(1, 2)]})
+    through: Any = Faulty(other)
+    named = other.describe()
+    through.replaced["describe"] = lambda real: type(named)(
+        **{**{f: getattr(named, f) for f in named.__dataclass_fields__}, "cluster_id": "other"}
+    )
+    monkeypatch.setattr(service, "connect", lambda a: Connection(through, other.clock, a))
+    with pytest.raises(RefusedError, match="is cluster other; run"):
+        dead.recover(MOVED)
+    assert not dead.spawned
+
+
+def test_a_cluster_that_does_not_answer_leaves_it_as_it_is(
+    dead: Dead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody(address: Address) -> Connection:
+        raise UnreachableError("Nothing answers there.")
+
+    monkeypatch.setattr(service, "connect", nobody)
+    with pytest.raises(UnreachableError) as raised:
+        dead.recover()
+    assert "-b HOST:PORT" in raised.value.next
+    assert not dead.spawned
+
+
+def test_a_process_that_does_not_come_up_leaves_the_run_as_it_was(
+    dead: Dead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its log said before belongs to the process that died."""
+    where = spawning.log_path(dead.run.path)
+    where.parent.mkdir(parents=True)
+    where.write_text("an old line\n")
+
+    def fails(path: Path, lock: int, address: Address | None = None) -> None:
+        with where.open("a") as log:
+            log.write("there is no room\n")
+
+    monkeypatch.setattr(service, "spawn", fails)
+    monkeypatch.setattr(service, "take_lock", lambda cluster_id: os.open(os.devnull, os.O_RDONLY))
+    with pytest.raises(TrimtabError, match="did not come up") as raised:
+        dead.recover()
+    assert raised.value.detail == "there is no room"
+    with Journal.open(dead.run.path) as journal:
+        assert not journal.requests(), "it is not cancelled"

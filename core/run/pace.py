@@ -36,25 +36,37 @@ SPARE_SHARE, BLIND_SHARE = 0.8, 0.5
 INFLOW_FACTOR = 1.25
 """How far above what comes in an adaptive rate stays, so that the run ends."""
 
+
 Key = tuple[int, Side]
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Between which rates an adaptive one stays."""
+    """Between which rates an adaptive one stays.
+
+    `spare_bytes_per_s` is what capacity leaves a broker's side, where it is known.
+    """
 
     least_bytes_per_s: int
     most_bytes_per_s: int
+    spare_bytes_per_s: Mapping[Key, float] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, p: Mapping[str, Any]) -> Bounds:
-        return cls(int(p["least_bytes_per_s"]), int(p["most_bytes_per_s"]))
+        spare = {(b, Side(side)): float(rate) for b, side, rate in p.get("spare", ())}
+        return cls(int(p["least_bytes_per_s"]), int(p["most_bytes_per_s"]), spare)
 
-    def to_json(self) -> dict[str, int]:
-        return {
+    def to_json(self) -> dict[str, Any]:
+        document: dict[str, Any] = {
             "least_bytes_per_s": self.least_bytes_per_s,
             "most_bytes_per_s": self.most_bytes_per_s,
         }
+        if self.spare_bytes_per_s:
+            document["spare"] = [
+                [broker, side.value, round(rate)]
+                for (broker, side), rate in self.spare_bytes_per_s.items()
+            ]
+        return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +122,10 @@ class Pace:
             case "resume":
                 return replace(self, floored=False)
             case "throttle" if payload.get("auto"):
-                return replace(self, bounds=Bounds.from_json(payload["auto"]))
+                bounds = Bounds.from_json(payload["auto"])
+                if self.bounds and not bounds.spare_bytes_per_s:
+                    bounds = replace(bounds, spare_bytes_per_s=self.bounds.spare_bytes_per_s)
+                return replace(self, bounds=bounds)
             case "throttle":
                 return replace(self, rate_bytes_per_s=payload["rate_bytes_per_s"], bounds=None)
             case _:
@@ -171,10 +186,10 @@ def _adapted(
 ) -> tuple[int, str]:
     """Return the adaptive rate of one side: a tenth more while all is calm, much less at once."""
     rate = held.rate_bytes_per_s
-    most = _ceiling(bounds, seen)
+    most = _ceiling(bounds, key, seen)
     least = min(most, max(bounds.least_bytes_per_s, round(seen.inflow_bytes_per_s * INFLOW_FACTOR)))
     if rate > most:
-        return most, _above(bounds, key, seen, most)
+        return most, _above(bounds, key, most)
     if rate < least:
         return least, f"{_name(key)} gets {format_rate(least)} at least"
     found, trouble = strain(seen, held.changed_at), held.troubled_at
@@ -196,30 +211,30 @@ def _adapted(
             why = f"{_name(key)} may {_does(key[1])} more: " + (
                 "producers wait no longer than before"
                 if found is Strain.CALM
-                else f"it has {format_rate(seen.spare_bytes_per_s or 0)} to spare"
+                else f"it has {format_rate(bounds.spare_bytes_per_s[key])} to spare"
             )
             return min(most, max(rate + 1, round(rate * (1 + step)))), why
         case _:
             return rate, ""
 
 
-def _ceiling(bounds: Bounds, seen: SideSeen) -> int:
+def _ceiling(bounds: Bounds, key: Key, seen: SideSeen) -> int:
     """Return the most that a side may get; while nothing tells how it fares, the least."""
-    blind = seen.before is None
-    if seen.spare_bytes_per_s is None:
+    blind, spare = seen.before is None, bounds.spare_bytes_per_s.get(key)
+    if spare is None:
         return bounds.least_bytes_per_s if blind else bounds.most_bytes_per_s
-    share = BLIND_SHARE if blind else SPARE_SHARE
-    most = min(bounds.most_bytes_per_s, round(seen.spare_bytes_per_s * share))
+    most = min(bounds.most_bytes_per_s, round(spare * (BLIND_SHARE if blind else SPARE_SHARE)))
     return max(bounds.least_bytes_per_s, most)
 
 
-def _above(bounds: Bounds, key: Key, seen: SideSeen, most: int) -> str:
+def _above(bounds: Bounds, key: Key, most: int) -> str:
     """Return why a side gets no more than this."""
     if most == bounds.most_bytes_per_s:
         return f"{_name(key)} gets {format_rate(most)} at most"
-    if seen.spare_bytes_per_s is None:
+    spare = bounds.spare_bytes_per_s.get(key)
+    if spare is None:
         return f"nothing tells how {_name(key)} fares: it keeps to {format_rate(most)}"
-    return f"{_name(key)} has {format_rate(seen.spare_bytes_per_s)} to spare"
+    return f"{_name(key)} has {format_rate(spare)} to spare"
 
 
 def _passed(since: datetime, now: datetime, seconds: float) -> bool:

@@ -1,23 +1,18 @@
-"""How the brokers fare beside a run: what producers wait, who falls out of step, what is to spare.
+"""How the brokers fare beside a run: what producers wait, who falls out of step, what comes in.
 
 Pure. What is not known is None, and never taken for calm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from itertools import pairwise
 from statistics import median
 
-import numpy as np
-
 from core.cluster.probe import Window
-from core.cluster.state import ClusterState
-from core.load.brokers import state_loads
-from core.load.snapshot import Load
 from core.run.throttle import Side
 from core.units import format_rate
 
@@ -63,7 +58,7 @@ class SideSeen:
 
     `windows` are the probe's, oldest first; `out_of_step` says which follower has left the ISR
     there, "" none. `flow_bytes_per_s` is what the run's copies get there, `inflow_bytes_per_s`
-    what counts in the quota besides; `spare_bytes_per_s` is what capacity leaves.
+    what counts in the quota besides.
     """
 
     before: Before | None = None
@@ -71,7 +66,6 @@ class SideSeen:
     out_of_step: str = ""
     flow_bytes_per_s: float = 0.0
     inflow_bytes_per_s: float = 0.0
-    spare_bytes_per_s: float | None = None
 
     @property
     def latency_ratio(self) -> float | None:
@@ -112,24 +106,6 @@ def before(windows: Sequence[Window]) -> Before | None:
     if len(windows) < 2:
         return None
     return Before(median(w.p50_ms for w in windows), median(w.p99_ms for w in windows))
-
-
-def spare(state: ClusterState, load: Load) -> dict[tuple[int, Side], float]:
-    """Return what capacity leaves each broker's sides; those without a known one are left out."""
-    found: dict[tuple[int, Side], float] = {}
-    carried = state_loads(state, load.in_bytes_per_s, load.out_bytes_per_s)
-    known = state.broker_by_id
-    for one in carried:
-        broker = known.get(one.broker)
-        if broker is None or np.isnan(load.in_bytes_per_s).all():
-            continue
-        if broker.out_capacity_bytes_per_s is not None and one.out_bytes_per_s is not None:
-            left = broker.out_capacity_bytes_per_s - one.out_bytes_per_s
-            found[one.broker, Side.LEADER] = max(0.0, left)
-        if broker.in_capacity_bytes_per_s is not None:
-            comes = (one.leader_in_bytes_per_s or 0.0) + (one.follower_in_bytes_per_s or 0.0)
-            found[one.broker, Side.FOLLOWER] = max(0.0, broker.in_capacity_bytes_per_s - comes)
-    return found
 
 
 # -- what comes in meanwhile -----------------------------------------------------------------
@@ -185,21 +161,3 @@ def never(
         f"b{broker} {what} {format_rate(inflow)} of what is produced meanwhile: "
         f"at {format_rate(rate_bytes_per_s)} its copies never catch up"
     )
-
-
-def latency_of(
-    windows: Mapping[int, Sequence[Window]],
-    places: Mapping[int, Sequence[int]],
-    key: tuple[int, Side],
-) -> tuple[Window, ...]:
-    """Return the probe's windows that tell of a broker's side.
-
-    What `places` says is led by a broker tells of its sending; what it follows, of its receiving.
-    Where it follows nothing, what it leads tells of both.
-    """
-    broker, side = key
-    if side is Side.FOLLOWER:
-        for leader, replicas in places.items():
-            if leader != broker and broker in replicas:
-                return tuple(windows.get(leader, ()))
-    return tuple(windows.get(broker, ()))

@@ -8,12 +8,14 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from clusters import MB, NOON, cluster, load_of
+from clusters import MB, NOON, cluster, load_of, tp
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.cluster.probe import Window
 from core.cluster.state import Broker
+from core.plan.plan import Plan
+from core.run.bounds import spare, usual_bounds
 from core.run.pace import FLOOR_BYTES_PER_S, Bounds, Pace, RateChange, next_rates
 from core.run.strain import (
     Before,
@@ -22,9 +24,7 @@ from core.run.strain import (
     before,
     growth_bytes_per_s,
     inflow_bytes_per_s,
-    latency_of,
     never,
-    spare,
 )
 from core.run.throttle import Side
 
@@ -138,7 +138,11 @@ def test_the_journal_holds_what_a_fold_needs():
         [((r["broker"], Side(r["side"])), r["rate_bytes_per_s"]) for r in payload["rates"]], NOON
     )
     assert {key: side.rate_bytes_per_s for key, side in folded.rates.items()} == change.rates
-    assert Bounds.from_json(BOUNDS.to_json()) == BOUNDS
+    known = replace(BOUNDS, spare_bytes_per_s={SENDS: 7e6})
+    for bounds in (BOUNDS, known):
+        assert Bounds.from_json(bounds.to_json()) == bounds
+    again = Pace(1, known).asked("throttle", {"auto": Bounds(1, 2).to_json()})
+    assert again.bounds == Bounds(1, 2, known.spare_bytes_per_s)
 
 
 @given(
@@ -208,30 +212,30 @@ def calm(now: float = 60, flow: float = 20 * MB, **known: object) -> SideSeen:
 
 
 @pytest.mark.parametrize(
-    ("seen", "expected"),
+    ("seen", "expected", "spare"),
     [
-        (calm(), 22),
-        (calm(flow=5 * MB), None),
-        (calm(flow=5 * MB, inflow_bytes_per_s=10 * MB), 22),
-        (calm(windows=windows(10, 40, 10, 10)), 22),
-        (calm(windows=windows(10, 10, 10, 40)), None),
-        (calm(windows=windows(15, 15, 15, usual=10)), None),
-        (calm(windows=windows(21, 30, 25, usual=10)), 14),
-        (calm(windows=windows(40, 40, 10)), None),
-        (calm(windows=windows(14, 15, 30)), 14),
-        (calm(windows=windows(12, 12, 12)), None),
-        (calm(windows=windows(40, 40, until=8)), None),
-        (calm(windows=()), None),
-        (calm(before=Before(0.1, 0.2), windows=windows(0.5, 0.6, 0.9)), 22),
-        (calm(spare_bytes_per_s=26 * MB), 20.8),
-        (calm(spare_bytes_per_s=20 * MB), 16),
-        (calm(spare_bytes_per_s=0.0), 2),
-        (calm(out_of_step="broker 4 has left the ISR of t-0"), 10),
-        (calm(windows=windows(14, 15, 30), inflow_bytes_per_s=15 * MB), 18.75),
-        (calm(flow=0, inflow_bytes_per_s=20 * MB), 22.5),
-        (SideSeen(flow_bytes_per_s=20 * MB), 2),
-        (SideSeen(flow_bytes_per_s=20 * MB, spare_bytes_per_s=80 * MB), 22),
-        (SideSeen(flow_bytes_per_s=20 * MB, spare_bytes_per_s=40 * MB), None),
+        (calm(), 22, None),
+        (calm(flow=5 * MB), None, None),
+        (calm(flow=5 * MB, inflow_bytes_per_s=10 * MB), 22, None),
+        (calm(windows=windows(10, 40, 10, 10)), 22, None),
+        (calm(windows=windows(10, 10, 10, 40)), None, None),
+        (calm(windows=windows(15, 15, 15, usual=10)), None, None),
+        (calm(windows=windows(21, 30, 25, usual=10)), 14, None),
+        (calm(windows=windows(40, 40, 10)), None, None),
+        (calm(windows=windows(14, 15, 30)), 14, None),
+        (calm(windows=windows(12, 12, 12)), None, None),
+        (calm(windows=windows(40, 40, until=8)), None, None),
+        (calm(windows=()), None, None),
+        (calm(before=Before(0.1, 0.2), windows=windows(0.5, 0.6, 0.9)), 22, None),
+        (calm(), 20.8, 26 * MB),
+        (calm(), 16, 20 * MB),
+        (calm(), 2, 0.0),
+        (calm(out_of_step="broker 4 has left the ISR of t-0"), 10, None),
+        (calm(windows=windows(14, 15, 30), inflow_bytes_per_s=15 * MB), 18.75, None),
+        (calm(flow=0, inflow_bytes_per_s=20 * MB), 22.5, None),
+        (SideSeen(flow_bytes_per_s=20 * MB), 2, None),
+        (SideSeen(flow_bytes_per_s=20 * MB), 22, 80 * MB),
+        (SideSeen(flow_bytes_per_s=20 * MB), None, 40 * MB),
     ],
     ids=[
         "calm: a tenth more",
@@ -258,8 +262,10 @@ def calm(now: float = 60, flow: float = 20 * MB, **known: object) -> SideSeen:
         "no probe: only half of what is to spare",
     ],
 )
-def test_an_adaptive_rate_follows_what_is_seen(seen, expected):
+def test_an_adaptive_rate_follows_what_is_seen(seen, expected, spare):
     pace = adaptive()
+    if spare is not None:
+        pace = replace(pace, bounds=replace(BOUNDS, spare_bytes_per_s={SENDS: spare}))
 
     change = next_rates(pace, {SENDS: seen}, after(60))
 
@@ -328,15 +334,6 @@ def test_what_producers_waited_before_is_the_median_of_two_windows_at_least():
     assert before(windows(12, 60, 15)) == Before(5, 15)
 
 
-def test_a_broker_that_follows_is_told_by_what_it_follows():
-    seen = {1: windows(1), 2: windows(2)}
-    places = {1: (1, 2), 2: (2, 1), 5: (5,)}
-    assert latency_of(seen, places, (1, Side.LEADER))[0].p99_ms == 1
-    assert latency_of(seen, places, (1, Side.FOLLOWER))[0].p99_ms == 2
-    assert latency_of(seen, places, (5, Side.FOLLOWER)) == ()
-    assert latency_of(seen, {}, (2, Side.FOLLOWER))[0].p99_ms == 2
-
-
 def test_spare_is_what_capacity_leaves_and_unknown_without_one():
     state = cluster({"t-0": [1, 2]}, size_bytes=MB)
     capable = Broker(1, in_capacity_bytes_per_s=50e6, out_capacity_bytes_per_s=100e6)
@@ -348,6 +345,18 @@ def test_spare_is_what_capacity_leaves_and_unknown_without_one():
         (2, Side.FOLLOWER): 15e6,
     }
     assert spare(state, load_of(state, {})) == {}
+
+
+def test_bounds_that_nobody_has_said_let_the_busiest_partition_end():
+    state = cluster({"t-0": [1, 2], "t-1": [1]}, brokers=(1, 2, 3), size_bytes=MB)
+    plan = Plan().with_target(state, tp("t-0"), (3, 2)).with_target(state, tp("t-1"), (3,))
+
+    quiet = usual_bounds(state, load_of(state, MB), plan)
+    busy = usual_bounds(state, load_of(state, {"t-0": 20e6, "t-1": 50e6}), plan)
+
+    assert (quiet.least_bytes_per_s, quiet.most_bytes_per_s) == (5 * MB, 200 * MB)
+    assert busy.least_bytes_per_s == 75 * MB
+    assert usual_bounds(state, load_of(state), Plan()).least_bytes_per_s == 5 * MB
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,177 @@
+"""Senses: what a run with an adaptive rate notices of its brokers, side by side.
+
+What copies get and what comes in are told by its samples, who falls out of step by the cluster's
+description, and what producers wait by a probe, where there is one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from core.cluster.probe import Window
+from core.cluster.state import ClusterState, PartitionRow, TopicPartition
+from core.run.strain import (
+    Before,
+    Growing,
+    SideSeen,
+    before,
+    growth_bytes_per_s,
+    inflow_bytes_per_s,
+)
+from core.run.throttle import Side
+
+if TYPE_CHECKING:
+    from core.run.history import History
+
+FLOW_SECONDS = 12.0
+"""Copies under a quota stall and burst: what they get is told by a whole window."""
+KEPT_SIZES = 8
+BEFORE_WINDOWS = 3
+"""So many windows of a probe are awaited before a run begins."""
+
+Key = tuple[int, Side]
+
+
+class Probe(Protocol):
+    """What measures how long producers wait; see core.cluster.probe."""
+
+    @property
+    def trouble(self) -> str: ...
+    @property
+    def places(self) -> Mapping[int, tuple[int, ...]]: ...
+    def windows(self) -> dict[int, tuple[Window, ...]]: ...
+
+
+class Senses:
+    """Keeps the newest of what was seen; nothing of it outlives the process."""
+
+    def __init__(self, probe: Probe | None) -> None:
+        self._probe = probe
+        self._samples: deque[tuple[datetime, dict[int, tuple[int, ...]]]] = deque()
+        self._leaders: dict[int, int] = {}
+        self._sizes: dict[int, deque[tuple[datetime, int]]] = {}
+
+    @property
+    def trouble(self) -> str:
+        """Return why producers' waits are not known, "" while they are or may yet be."""
+        if self._probe is None:
+            return "produce latency is not measured: nobody produces to a simulated cluster"
+        return self._probe.trouble
+
+    @property
+    def ready(self) -> bool:
+        """Return whether what producers wait before the run is known, or never will be."""
+        if self._probe is None or self._probe.trouble:
+            return True
+        windows = self._probe.windows()
+        return bool(windows) and all(len(seen) >= BEFORE_WINDOWS for seen in windows.values())
+
+    def before(self) -> dict[int, Before]:
+        """Return what producers to each broker wait now, which is before the run begins."""
+        windows = self._probe.windows() if self._probe else {}
+        found = {broker: before(seen) for broker, seen in windows.items()}
+        return {broker: wait for broker, wait in found.items() if wait is not None}
+
+    def take_sample(self, at: datetime, sample: Mapping[str, Any]) -> None:
+        """Take one of the journal's samples in (core.run.sampling)."""
+        came = {}
+        for index, size, leader, arrived, _ in sample["moves"]:
+            came[index] = tuple(part or 0 for part in arrived)
+            self._leaders[index] = -1 if leader is None else leader
+            sizes = self._sizes.setdefault(index, deque(maxlen=KEPT_SIZES))
+            if size is not None and (not sizes or sizes[-1][1] != size):
+                sizes.append((at, size))
+        self._samples.append((at, came))
+        while (at - self._samples[0][0]).total_seconds() > FLOW_SECONDS:
+            self._samples.popleft()
+
+    def sides(
+        self,
+        history: History,
+        state: ClusterState,
+        rows: Mapping[TopicPartition, PartitionRow],
+        waited: Mapping[int, Before],
+        keys: Iterable[Key],
+    ) -> dict[Key, SideSeen]:
+        """Return what is known of these sides; `waited` is what `before` once said."""
+        flows, inflows = self._flows(history), self._inflows(history, rows)
+        fallen = out_of_step(state)
+        windows = self._probe.windows() if self._probe else {}
+        places = self._probe.places if self._probe else {}
+        found = {}
+        for key in keys:
+            told_by = teller(places, key)
+            found[key] = SideSeen(
+                before=waited.get(told_by),
+                windows=windows.get(told_by, ()),
+                out_of_step=fallen.get(key, ""),
+                flow_bytes_per_s=flows.get(key, 0.0),
+                inflow_bytes_per_s=inflows.get(key, 0.0),
+            )
+        return found
+
+    def _flows(self, history: History) -> dict[Key, float]:
+        """Return what the copies in flight get, over a quota window."""
+        flows: defaultdict[Key, float] = defaultdict(float)
+        if len(self._samples) < 2:
+            return {}
+        (began, first), (ended, last) = self._samples[0], self._samples[-1]
+        seconds = (ended - began).total_seconds()
+        for index, arrived in last.items():
+            earlier = first.get(index, (0,) * len(arrived))
+            came = [max(0, b - a) / seconds for a, b in zip(earlier, arrived, strict=True)]
+            for broker, rate in zip(history.moves[index].move.adding, came, strict=True):
+                flows[broker, Side.FOLLOWER] += rate
+            flows[self._leaders[index], Side.LEADER] += sum(came)
+        return dict(flows)
+
+    def _inflows(
+        self, history: History, rows: Mapping[TopicPartition, PartitionRow]
+    ) -> dict[Key, float]:
+        """Return what the quotas carry besides the copies of the moves in flight."""
+        growing: defaultdict[Key, list[Growing]] = defaultdict(list)
+        for index in history.in_flight:
+            move = history.moves[index].move
+            row = rows.get(move.tp)
+            produced = growth_bytes_per_s(tuple(self._sizes.get(index, ())))
+            if row is None or not produced:
+                continue
+            in_sync = [b for b in row.isr if b != row.leader and b not in move.adding]
+            one = Growing(produced, len(in_sync), len(move.adding))
+            growing[row.leader, Side.LEADER].append(one)
+            for broker in move.adding:
+                growing[broker, Side.FOLLOWER].append(one)
+        return {key: inflow_bytes_per_s(key[1], moves) for key, moves in growing.items()}
+
+
+def teller(places: Mapping[int, Sequence[int]], key: Key) -> int:
+    """Return whose messages tell of a broker's side: its own, or those that it follows."""
+    broker, side = key
+    if side is Side.FOLLOWER:
+        for leader, replicas in places.items():
+            if leader != broker and broker in replicas:
+                return leader
+    return broker
+
+
+def out_of_step(state: ClusterState) -> dict[Key, str]:
+    """Return which broker's sides have a follower that lives and is out of the ISR, in words.
+
+    New replicas are out of it by nature, and a broker that is down is out of step for its own
+    reasons.
+    """
+    alive = [broker.id for broker in state.brokers if broker.alive]
+    lost = ~state.in_sync & ~state.adding & np.isin(state.replica_broker, alive)
+    found: dict[Key, str] = {}
+    for replica in np.flatnonzero(lost).tolist():
+        row = int(state.partition_of_replica[replica])
+        broker, leader = int(state.replica_broker[replica]), int(state.leader[row])
+        why = f"broker {broker} has left the ISR of {state.tp(row)}"
+        found.setdefault((leader, Side.LEADER), why)
+        found.setdefault((broker, Side.FOLLOWER), why)
+    return found

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from core.run.asked_for import run_requests
 from core.run.history import History, MoveHistory, Outcome, Phase
-from core.run.journal import Record, Sample
+from core.run.journal import Record, Request, Sample
 from core.run.rates import (
     Point,
+    average_of,
     brokers_now,
     least_seconds,
     left_range,
@@ -18,6 +20,7 @@ from core.run.rates import (
     rate_now,
     tracks,
 )
+from core.run.recent import Recent, recent
 from core.run.story import story
 from core.run.stuck import slowed, stuck
 from core.run.view import Leftovers, MoveProgress, MoveState, RunState, RunSummary, RunView
@@ -29,13 +32,20 @@ def run_view(
     *,
     living: bool,
     history: History | None = None,
+    pending: Sequence[Request] = (),
 ) -> RunView:
-    """Return the view of these records; `living` says whether the run's process is there."""
+    """Return the view of these records; `living` says whether the run's process is there.
+
+    `pending` are requests that it has not taken up yet.
+    """
     history = history or History.fold(records)
     tracked = tracks(samples)
+    pace = recent(records, samples, tracked)
     down = frozenset(samples[-1].payload["down"] if samples else ())
     seen_at = max(filter(None, (history.last_at, samples[-1].at if samples else None)))
-    moves = tuple(_move(history, i, m, tracked.get(i), down) for i, m in enumerate(history.moves))
+    moves = tuple(
+        _move(history, i, m, tracked.get(i), down, pace) for i, m in enumerate(history.moves)
+    )
     state = _state(history, living)
     flying = [m for m in moves if m.state in (MoveState.MOVING, MoveState.STUCK)]
     total = sum(m.total_bytes or 0 for m in moves)
@@ -46,9 +56,7 @@ def run_view(
     average = moved / elapsed if elapsed > 0 and moved else None
     now = sum(m.bytes_per_s or 0.0 for m in flying) if flying and samples else None
     estimated = history.estimate.get("seconds") if history.estimate else None
-    left = None if state.ended else left_seconds(elapsed, total, moved)
-    if left is None and not state.ended and estimated is not None:
-        left = max(0.0, estimated - elapsed)
+    left = None if state.ended else _left(pace, elapsed, total, moved, estimated)
     least = least_seconds(history, moves)
     if left is not None:
         left = max(left, least)
@@ -68,7 +76,9 @@ def run_view(
         bytes_per_s=None if state.ended else now,
         average_bytes_per_s=average,
         left_seconds=left,
-        left_range=None if left is None else left_range(total - moved, now, average, least),
+        left_range=None
+        if left is None
+        else left_range(total - moved, pace.bytes_per_s, average, least),
         estimated_seconds=estimated,
         moves=moves,
         brokers=() if state.ended else brokers_now(history, tracked, down),
@@ -76,7 +86,21 @@ def run_view(
         batches=history.batches,
         leftovers=_left_behind(history, state),
         who=f"{history.who} on {history.host}",
+        requests=run_requests(records, pending, history),
     )
+
+
+def _left(
+    pace: Recent, elapsed: float, total: int, moved: int, estimated: float | None
+) -> float | None:
+    """Return the time left at the recent pace; without one as estimated, or at the average."""
+    if pace.bytes_per_s and moved:
+        return (total - moved) / pace.bytes_per_s
+    if pace.bytes_per_s is None and estimated is not None:
+        begun = moved and total
+        return estimated * (total - moved) / total if begun else max(0.0, estimated - elapsed)
+    left = left_seconds(elapsed, total, moved)
+    return max(0.0, estimated - elapsed) if left is None and estimated is not None else left
 
 
 def summary(view: RunView) -> RunSummary:
@@ -142,6 +166,7 @@ def _move(
     m: MoveHistory,
     track: list[Point] | None,
     down: frozenset[int],
+    pace: Recent,
 ) -> MoveProgress:
     newest = track[-1] if track else None
     size = newest.size_bytes if newest and newest.size_bytes is not None else m.size_bytes
@@ -151,6 +176,8 @@ def _move(
     moved = arrived if total is None else min(arrived, total)
     rate: float | None = None
     left: float | None = None
+    between: tuple[float, float] | None = None
+    average = average_of(m, track)
     why = m.why
     match m.phase:
         case Phase.QUEUED:
@@ -169,8 +196,10 @@ def _move(
             reason = stuck(history, m, track, down)
             state = MoveState.STUCK if reason else MoveState.MOVING
             why = reason or slowed(history, m)
-            if rate and total is not None and not reason:
-                left = max(0.0, total - moved) / rate
+            lately = pace.of.get(index) or rate
+            if lately and total is not None and not reason:
+                left = max(0.0, total - moved) / lately
+                between = left_range(total - moved, lately, average)
     return MoveProgress(
         tp=m.move.tp,
         before=m.move.before,
@@ -183,4 +212,7 @@ def _move(
         why=why,
         batch=m.batch + 1,
         done_at=m.ended_at,
+        average_bytes_per_s=average,
+        left_range=between,
+        held=bool(newest and newest.held and m.phase.in_flight),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from core.run.history import History, MoveHistory
+from core.run.history import History, MoveHistory, Phase
 from core.run.journal import Sample
 from core.run.story import side_word
 from core.run.throttle import RateIntent, Side
@@ -28,6 +28,8 @@ class Point:
     arrived: tuple[int | None, ...]
     since: float
     """When its last byte came, as a timestamp."""
+    held: bool = False
+    """Whether a destination could not be asked, so that its bytes are those last known."""
 
     @property
     def bytes(self) -> int:
@@ -35,11 +37,21 @@ class Point:
 
 
 def tracks(samples: Iterable[Sample]) -> dict[int, list[Point]]:
-    """Return the samples of each move, oldest first."""
+    """Return the samples of each move, oldest first.
+
+    What a destination that is down holds is what it was last seen to hold.
+    """
     found: defaultdict[int, list[Point]] = defaultdict(list)
     for sample in samples:
+        held = frozenset(sample.payload.get("held", ()))
         for index, size, leader, arrived, since in sample.payload["moves"]:
-            found[index].append(Point(sample.at, size, leader, tuple(arrived), since))
+            track = found[index]
+            known = track[-1].arrived if track else (None,) * len(arrived)
+            filled = tuple(
+                before if now is None else now for now, before in zip(arrived, known, strict=True)
+            )
+            missed = index in held or filled != tuple(arrived)
+            track.append(Point(sample.at, size, leader, filled, since, missed))
     return found
 
 
@@ -88,11 +100,19 @@ def least_seconds(history: History, moves: Sequence[MoveProgress]) -> float:
     return least
 
 
+def average_of(m: MoveHistory, track: list[Point] | None) -> float | None:
+    """Return bytes/s since the submission."""
+    if not track or m.submitted_at is None:
+        return None
+    seconds = (track[-1].at - m.submitted_at).total_seconds()
+    return track[-1].bytes / seconds if seconds > 0 else None
+
+
 def left_range(
-    left_bytes: float, now: float | None, average: float | None, least: float
+    left_bytes: float, one: float | None, other: float | None, least: float = 0.0
 ) -> tuple[float, float] | None:
-    """Return the time left at the better and at the worse of the two rates, a tenth wider."""
-    rates = [rate for rate in (now, average) if rate]
+    """Return the time left at the better and at the worse of two rates, a tenth wider."""
+    rates = [rate for rate in (one, other) if rate]
     if not rates or left_bytes < 0:
         return None
     low, high = left_bytes / max(rates), left_bytes / min(rates)
@@ -117,6 +137,7 @@ def brokers_now(
 ) -> tuple[BrokerProgress, ...]:
     """Return the brokers and sides of the moves in flight, the busiest first."""
     flows: defaultdict[tuple[int, Side], float] = defaultdict(float)
+    averages = _averages(history, tracks)
     for index in history.in_flight:
         m, track = history.moves[index], tracks.get(index)
         if not track or not m.move.moves_data:
@@ -133,8 +154,43 @@ def brokers_now(
             flows[broker, Side.FOLLOWER] += rate * share
         if newest.leader is not None and newest.leader >= 0:
             flows[newest.leader, Side.LEADER] += rate
-    rows = [_broker(history, *key, rate, down) for key, rate in flows.items()]
+    rows = [
+        replace(_broker(history, *key, rate, down), average_bytes_per_s=averages.get(key))
+        for key, rate in flows.items()
+    ]
     return tuple(sorted(rows, key=lambda row: (-(row.bytes_per_s or 0.0), row.broker, row.side)))
+
+
+def _averages(history: History, tracks: Mapping[int, list[Point]]) -> dict[tuple[int, Side], float]:
+    """Return bytes/s of each broker and side since the first move in which it has that part."""
+    came: defaultdict[tuple[int, Side], float] = defaultdict(float)
+    begun: dict[tuple[int, Side], datetime] = {}
+    newest = max((track[-1].at for track in tracks.values()), default=None)
+    for index, m in enumerate(history.moves):
+        if m.submitted_at is None or not m.move.moves_data:
+            continue
+        track = tracks.get(index)
+        if m.phase is Phase.DONE:
+            arrived: tuple[int | None, ...] = (m.size_bytes,) * len(m.move.adding)
+        else:
+            arrived = track[-1].arrived if track else ()
+        parts = [
+            ((broker, Side.FOLLOWER), size or 0)
+            for broker, size in zip(m.move.adding, arrived, strict=False)
+        ]
+        leader = track[-1].leader if track and m.phase is not Phase.DONE else m.move.before[0]
+        if leader is not None:
+            parts.append(((leader, Side.LEADER), sum(size for _, size in parts)))
+        for key, size in parts:
+            came[key] += size
+            begun[key] = min(begun.get(key, m.submitted_at), m.submitted_at)
+    if newest is None:
+        return {}
+    return {
+        key: came[key] / seconds
+        for key, since in begun.items()
+        if (seconds := (newest - since).total_seconds()) > 0
+    }
 
 
 def _broker(

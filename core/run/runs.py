@@ -46,8 +46,9 @@ def read_journal(cluster_id: str, run: str) -> Reading:
         if not living:
             # It may have ended well since it was read; what a dead process wrote is final.
             history = _fold(path, records := journal.records())
-        samples = journal.samples()
-    return Reading(run_view(records, samples, living=living, history=history), records, history)
+        samples, pending = journal.samples(), journal.requests(history.requests_seen)
+    view = run_view(records, samples, living=living, history=history, pending=pending)
+    return Reading(view, records, history)
 
 
 def _fold(path: Path, records: Iterable[Record]) -> History:

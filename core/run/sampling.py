@@ -29,12 +29,15 @@ class Sampler:
         self._due = self._leaders_due = self._first = 0.0
         self._leader_sizes: dict[TopicPartition, int] = {}
         self._seen: dict[int, tuple[int, float]] = {}
+        self._arrived: dict[int, list[int | None]] = {}
+        """What each move's destinations were last seen to hold, while it is in flight."""
 
     def sample(self, history: History, observed: Observed) -> dict[str, Any] | None:
         """Return a journal sample of the moves in flight, or None when none is due.
 
         `moves`: [index, leader's bytes or null, leader, bytes on each adding replica or null,
-        when any byte last came]; `down`: the brokers that are not alive.
+        when any byte last came]; `down`: the brokers that are not alive; `held`: moves of which
+        some bytes are those last known.
         """
         copying = [i for i in history.in_flight if history.moves[i].move.moves_data]
         now = self._clock.monotonic()
@@ -49,8 +52,10 @@ class Sampler:
         pace = min(STEADY_SECONDS, max(FIRST_SECONDS, (now - self._first) / 20))
         self._due = now + max(pace, DUTY * took)
         moment = self._clock.now().timestamp()
+        held = self._hold(history, copying, sizes)
         return {
-            "moves": [self._entry(history, observed, i, sizes, moment) for i in copying],
+            "moves": [self._entry(history, observed, i, moment) for i in copying],
+            "held": held,
             "down": sorted(self._involved(history, copying) - observed.alive),
         }
 
@@ -78,17 +83,28 @@ class Sampler:
             if not log.future
         }
 
-    def _entry(
+    def _hold(
         self,
         history: History,
-        observed: Observed,
-        index: int,
+        copying: list[int],
         sizes: dict[tuple[int, TopicPartition], int],
-        moment: float,
-    ) -> list[Any]:
+    ) -> list[int]:
+        """Take sizes in; return the moves of which a size is missing that was known before."""
+        held = []
+        last, self._arrived = self._arrived, {}
+        for index in copying:
+            move = history.moves[index].move
+            now = [sizes.get((broker, move.tp)) for broker in move.adding]
+            before = last.get(index, [None] * len(now))
+            self._arrived[index] = [b if a is None else a for a, b in zip(now, before, strict=True)]
+            if self._arrived[index] != now:
+                held.append(index)
+        return held
+
+    def _entry(self, history: History, observed: Observed, index: int, moment: float) -> list[Any]:
         m = history.moves[index]
         row = observed.rows.get(m.move.tp)
-        arrived = [sizes.get((broker, m.move.tp)) for broker in m.move.adding]
+        arrived = self._arrived[index]
         total = sum(size or 0 for size in arrived)
         before, since = self._seen.get(index, (-1, moment))
         if total != before:

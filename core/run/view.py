@@ -77,6 +77,11 @@ class MoveProgress:
     batch: int
     """Counted from 1."""
     done_at: datetime | None = None
+    average_bytes_per_s: float | None = None
+    """Since it was submitted."""
+    left_range: tuple[float, float] | None = None
+    held: bool = False
+    """Whether a destination cannot be asked: its bytes are those last known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,22 @@ class BrokerProgress:
     bytes_per_s: float | None
     limit_bytes_per_s: int | None
     why: str = ""
+    average_bytes_per_s: float | None = None
+    """Since the first move in which it has this part."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """Something that was asked of the run; `taken` once its process has written it down."""
+
+    at: datetime
+    kind: str
+    what: str
+    """In words, what was asked for."""
+    who: str
+    taken: bool
+    refused: str = ""
+    """Why it was not done, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +166,8 @@ class RunView:
     batches: int
     leftovers: Leftovers | None = None
     who: str = ""
+    requests: tuple[RunRequest, ...] = ()
+    """Oldest first."""
 
     @property
     def done(self) -> int:

@@ -12,7 +12,9 @@ from run_help import MB, Start, cluster, plan_of, set_config
 
 from core.cluster.client import FOLLOWER_RATE, Resource
 from core.cluster.state import TopicPartition
-from core.run.journal import Kind, Record, Sample
+from core.run.asked_for import asked_words
+from core.run.history import History
+from core.run.journal import Kind, Record, Request, Sample
 from core.run.progress import run_view, summary
 from core.run.rates import left_seconds
 from core.run.runs import read_run
@@ -111,6 +113,82 @@ def test_rates_now_are_over_a_quota_window_and_average_over_the_whole() -> None:
 def test_before_the_first_byte_the_estimate_says_what_is_left() -> None:
     assert view().left_seconds == 60.0
     assert view(sample(10, 0, 0)).left_seconds == 50.0
+
+
+def entry(second: float, *arrived: int | None, down: tuple[int, ...] = ()) -> Sample:
+    at = NOON + timedelta(seconds=second)
+    entries = [[i, 1000 * MB, 7, [n], at.timestamp()] for i, n in enumerate(arrived)]
+    return Sample(at, {"moves": entries, "down": list(down)})
+
+
+def test_a_destination_that_is_down_holds_what_it_was_last_seen_to_hold() -> None:
+    seen = view(entry(1, 400 * MB, MB), entry(2, None, 2 * MB, down=(12,)))
+    assert [(m.moved_bytes, m.held) for m in seen.moves] == [(400 * MB, True), (2 * MB, False)]
+    back = view(entry(1, 400 * MB, MB), entry(2, None, 2 * MB), entry(3, 410 * MB, 3 * MB))
+    assert (back.moves[0].moved_bytes, back.moves[0].held) == (410 * MB, False)
+
+
+def test_the_time_left_is_told_from_the_pace_while_the_run_was_at_work() -> None:
+    """At 20 MB/s for ten seconds; then an hour in which the process, or the broker, was dead."""
+    begun = [sample(s, 10 * s * MB, 10 * s * MB) for s in range(1, 11)]
+    hour = 3600
+    after = [sample(hour + s, (100 + 10 * s) * MB, (100 + 10 * s) * MB) for s in range(7)]
+    back = Record(9, NOON + timedelta(seconds=hour), Kind.STARTED, {"pid": 1, "pid_started": 1.0})
+    seen = run_view([*records(), back], [*begun, *after], living=True)
+    assert seen.left_seconds == pytest.approx((2000 - 320) / 20)
+    down = [sample(s, 100 * MB, 100 * MB, down=(12,)) for s in range(11, hour, 60)]
+    seen = run_view(records(), [*begun, *down, *after], living=True)
+    assert seen.left_seconds == pytest.approx((2000 - 320) / 20)
+
+
+def test_a_pause_is_no_part_of_the_pace() -> None:
+    def asked(second: int, kind: str) -> Record:
+        at = NOON + timedelta(seconds=second)
+        who = {"seq": 1, "kind": kind, "who": "ann", "host": "here"}
+        return Record(5, at, Kind.REQUEST, who)
+
+    begun = [sample(s, 10 * s * MB, 10 * s * MB) for s in range(1, 11)]
+    held = [sample(s, 100 * MB, 100 * MB) for s in range(11, 100)]
+    seen = run_view([*records(), asked(10, "pause")], [*begun, *held], living=True)
+    assert seen.left_seconds == pytest.approx((2000 - 200) / 20)
+
+
+def test_what_was_asked_is_told_with_what_became_of_it() -> None:
+    who = {"who": "ann", "host": "here"}
+    later = (
+        (Kind.REQUEST, {"seq": 1, "kind": "throttle", "rate_bytes_per_s": 20 * MB, **who}),
+        (Kind.REQUEST, {"seq": 2, "kind": "sing", "refused": "No run can sing.", **who}),
+    )
+    waiting = Request(3, NOON, "cancel", {"moves": [1], **who})
+    seen = run_view(records(*later), (), living=False, pending=(waiting,))
+    assert [(r.what, r.taken, r.refused) for r in seen.requests] == [
+        ("throttle 20 MB/s", True, ""),
+        ("sing", True, "No run can sing."),
+        ("cancel t-1", False, ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "words"),
+    [
+        ("pause", {}, "pause"),
+        ("pause", {"floor": True}, "pause, and hold what is in flight"),
+        ("cancel", {"moves": None}, "cancel the run"),
+        ("cancel", {"moves": [0, 1]}, "cancel t-0, t-1"),
+        ("skip", {"moves": [1]}, "skip t-1"),
+        ("retry", {"moves": [7]}, "retry move 7"),
+        ("retarget", {"move": 0, "after": [3, 1]}, "retarget t-0 to 3,1"),
+        (
+            "throttle",
+            {"auto": {"least_bytes_per_s": MB, "most_bytes_per_s": 9 * MB}},
+            "throttle auto, 1.0 MB/s – 9.0 MB/s",
+        ),
+        ("rollback", {}, "roll back"),
+        ("sing", {}, "sing"),
+    ],
+)
+def test_a_request_in_words(kind: str, payload: dict[str, Any], words: str) -> None:
+    assert asked_words(kind, payload, History.fold(records())) == words
 
 
 def test_a_log_that_grows_may_make_progress_go_backwards() -> None:

@@ -14,7 +14,7 @@ from chaos.dying import Doom, Lives, Stuck, Where, begin
 from chaos.others import EVERY_BROKER, RATES, Others, random_edit
 from chaos.weather import Unsteady, Weather
 
-from core.cluster.client import FOLLOWER_LIST, LEADER_LIST, LEADER_RATE, Resource
+from core.cluster.client import FOLLOWER_LIST, LEADER_LIST, LEADER_RATE
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import small_spec
 from core.cluster.state import TopicPartition
@@ -45,9 +45,7 @@ class Report:
 
 
 def _cluster(rng: Random) -> SimulatedCluster:
-    layout = {
-        topic: [tuple(rng.sample(BROKERS, 3)) for _ in range(PARTITIONS)] for topic in TOPICS
-    }
+    layout = {topic: [tuple(rng.sample(BROKERS, 3)) for _ in range(PARTITIONS)] for topic in TOPICS}
     sizes = {
         TopicPartition(topic, p): int(MB * min(60.0, 5 * rng.lognormvariate(0.0, 0.9)))
         for topic in TOPICS

@@ -1,0 +1,108 @@
+"""Producers with acks=all while brokers die, and a consumer that counts what was acknowledged."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.reach import unreachable
+from core.cluster.state import TopicPartition
+
+EVERY_SECONDS = 0.02
+VALUE_BYTES = 200
+
+
+class Acknowledged:
+    """One producer that writes numbers to partitions by turns, from `start` to `lost`."""
+
+    def __init__(self, bootstrap: str, partitions: Sequence[TopicPartition]) -> None:
+        self._bootstrap, self._partitions = bootstrap, tuple(partitions)
+        self._acked: dict[TopicPartition, set[int]] = defaultdict(set)
+        self.refused = 0
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._produce)
+        self._thread.start()
+
+    @property
+    def count(self) -> int:
+        """Return how many records have been acknowledged so far."""
+        return sum(len(numbers) for numbers in self._acked.values())
+
+    def _produce(self) -> None:
+        from confluent_kafka import Producer
+
+        producer = Producer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "acks": "all",
+                "enable.idempotence": True,
+                "delivery.timeout.ms": 300_000,
+                "linger.ms": 5,
+                "log_level": 0,
+            },
+            error_cb=lambda error: None,
+        )
+        number = 0
+        while not self._ends.is_set():
+            tp = self._partitions[number % len(self._partitions)]
+            value = f"{number}".encode().ljust(VALUE_BYTES)
+            producer.produce(
+                tp.topic, value, partition=tp.partition, on_delivery=self._delivered(tp, number)
+            )
+            number += 1
+            producer.poll(EVERY_SECONDS)
+            time.sleep(EVERY_SECONDS)
+        producer.flush(300)
+
+    def _delivered(self, tp: TopicPartition, number: int) -> Any:
+        def told(error: Any, message: Any) -> None:
+            if error is None:
+                self._acked[tp].add(number)
+            else:
+                self.refused += 1
+
+        return told
+
+    def stop(self) -> None:
+        """Stop producing; returns when every record is acknowledged or refused."""
+        self._ends.set()
+        self._thread.join()
+
+    def lost(self) -> int:
+        """Return how many acknowledged records a consumer does not find any more."""
+        self.stop()
+        return sum(len(self._acked[tp] - self._read(tp)) for tp in self._partitions)
+
+    def _read(self, tp: TopicPartition) -> set[int]:
+        from confluent_kafka import Consumer
+        from confluent_kafka import TopicPartition as At
+
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "group.id": "chaos-count",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "log_level": 0,
+            }
+        )
+        try:
+            low, _ = consumer.get_watermark_offsets(At(*tp), timeout=30)
+            consumer.assign([At(tp.topic, tp.partition, low)])
+            found: set[int] = set()
+            deadline = time.monotonic() + 120
+            while time.monotonic() < deadline:
+                message = consumer.poll(1.0)
+                if message is None:
+                    continue
+                if message.error():
+                    return found  # the end of the partition
+                if len(message.value()) == VALUE_BYTES:
+                    found.add(int(message.value()))
+            raise unreachable(ConnectionSettings(self._bootstrap), f"{tp} was not read to its end.")
+        finally:
+            consumer.close()

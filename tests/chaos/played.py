@@ -1,0 +1,67 @@
+"""What has been played so far, on disk after each case, and the report of it all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Played:
+    """Results by group and name; those of other code than today's are not taken for today's."""
+
+    def __init__(self, report: Path) -> None:
+        self._report = report
+        self._path = report.with_suffix(".played.jsonl")
+        self._results: dict[tuple[str, str], dict[str, Any]] = {}
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        code = _code()
+        lines = self._path.read_text().splitlines() if self._path.exists() else []
+        if lines and json.loads(lines[0]) == {"code": code}:
+            for line in lines[1:]:
+                entry = json.loads(line)
+                self._results[entry.pop("group"), entry.pop("name")] = entry
+        else:
+            self._path.write_text(json.dumps({"code": code}) + "\n")
+
+    def knows(self, group: str, name: str) -> bool:
+        return (group, name) in self._results
+
+    def count(self, group: str) -> int:
+        """Return how many of a group have been played."""
+        return sum(one == group for one, _ in self._results)
+
+    def add(self, group: str, name: str, result: dict[str, Any]) -> None:
+        """Keep one result, which has `outcome` and `wrong`."""
+        self._results[group, name] = result
+        with self._path.open("a") as lines:
+            lines.write(json.dumps({"group": group, "name": name, **result}) + "\n")
+
+    def report(self) -> int:
+        """Write the report; return 1 when anything in it is wrong, else 0."""
+        groups: dict[str, dict[str, Any]] = {}
+        wrong = []
+        for (group, name), result in self._results.items():
+            entry = groups.setdefault(group, {"played": 0, "wrong": 0, "outcomes": {}})
+            entry["played"] += 1
+            entry["wrong"] += bool(result["wrong"])
+            outcomes = entry["outcomes"]
+            outcomes[result["outcome"]] = outcomes.get(result["outcome"], 0) + 1
+            if result["wrong"]:
+                wrong.append({"group": group, "name": name, **result})
+        self._report.write_text(json.dumps({"groups": groups, "wrong": wrong}, indent=2) + "\n")
+        for group, entry in groups.items():
+            print(f"{entry['played']:5} {group}: {entry['wrong']} wrong, {entry['outcomes']}")
+        return 1 if wrong else 0
+
+
+def _code() -> str:
+    """Return a digest of everything that decides how a case ends."""
+    digest = hashlib.sha256()
+    for folder in ("core/run", "core/cluster", "core/plan", "tests/chaos"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

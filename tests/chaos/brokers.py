@@ -91,10 +91,10 @@ class Brokers:
 
     def __init__(self, name: str, home: Path, *, controllers: int = 3) -> None:
         self.home = home
-        os.environ["TRIMTAB_HOME"] = str(home)
         self.sandbox = Sandbox.up(
             name, (1, 2, 3, 4, UNINVOLVED), controllers=controllers, overrides=STATIC, replace=True
         )
+        os.environ["TRIMTAB_HOME"] = str(home)  # of the runs; Kafka's jars are where they are
         self.settings = ConnectionSettings(self.sandbox.bootstrap)
         self.client = KafkaClient(self.settings)
         self._token = home / "struck"

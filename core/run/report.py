@@ -18,6 +18,7 @@ _MARKS = {
     MoveState.DONE: "√",
     MoveState.FAILED: "x",
     MoveState.CANCELLED: "-",
+    MoveState.SKIPPED: "-",
 }
 
 

@@ -15,10 +15,13 @@ from core.cluster.state import TopicPartition
 class RunState(Enum):
     """Where a run stands; the values are what `--json` prints."""
 
+    SCHEDULED = "scheduled"
     STARTING = "starting"
     RUNNING = "running"
+    PAUSED = "paused"
     WAITING = "waiting"
     CANCELLING = "cancelling"
+    ROLLING_BACK = "rolling-back"
     DONE = "done"
     CANCELLED = "cancelled"
     INCOMPLETE = "incomplete"
@@ -49,6 +52,7 @@ class MoveState(Enum):
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    SKIPPED = "skipped"
 
 
 class Level(Enum):
@@ -168,6 +172,8 @@ class RunView:
     who: str = ""
     requests: tuple[RunRequest, ...] = ()
     """Oldest first."""
+    starts_at: datetime | None = None
+    """When it was asked to begin; None for at once."""
 
     @property
     def done(self) -> int:

@@ -36,6 +36,7 @@ _ORDER = (
     MoveState.MOVING,
     MoveState.QUEUED,
     MoveState.CANCELLED,
+    MoveState.SKIPPED,
     MoveState.DONE,
 )
 _LEVELS = {
@@ -145,8 +146,8 @@ def state_of(move: MoveProgress, width: int) -> Span:
             return Span(left(f"√{at} in ISR", width), Tone.FINE)
         case MoveState.FAILED:
             return Span(left(f"✗ {move.why or 'failed'}", width), Tone.ACT, bold=True)
-        case MoveState.CANCELLED:
-            return Span(left(move.why or "cancelled", width), Tone.LOOK)
+        case MoveState.CANCELLED | MoveState.SKIPPED:
+            return Span(left(move.why or move.state.value, width), Tone.LOOK)
 
 
 def broker_lines(brokers: Sequence[BrokerProgress], width: int, height: int) -> Lines:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from core.run.inflow import FLOOR_BYTES_PER_S
 from core.run.strain import SideSeen, Strain, strain
 from core.run.throttle import Side
 from core.units import format_rate
@@ -19,8 +20,6 @@ from core.units import format_rate
 RAMP_PARTS = 10
 RAMP_SECONDS = 1.0
 """A rate is raised by at most a tenth of what is wanted in a second."""
-FLOOR_BYTES_PER_S = 1
-"""A copy on the floor copies nothing; what it has stays, which a cancel would throw away."""
 CALM_STEP, CAREFUL_STEP = 0.10, 0.05
 """By which part an adaptive rate rises: before there was any trouble, and afterwards."""
 CAREFUL_SECONDS = 12.0
@@ -170,7 +169,7 @@ def next_rates(pace: Pace, seen: Mapping[Key, SideSeen], now: datetime) -> RateC
 def _wish(pace: Pace, key: Key, held: SideRate, seen: SideSeen, now: datetime) -> tuple[int, str]:
     """Return the rate that one side should have, and why."""
     if pace.floored:
-        if key[1] is Side.FOLLOWER:
+        if key[1] is Side.FOLLOWER:  # what it has stays, which a cancel would throw away
             return FLOOR_BYTES_PER_S, "paused: copies in flight wait on the floor"
         return held.rate_bytes_per_s, ""
     if pace.bounds is None:

@@ -5,10 +5,11 @@ Times are the journal's own, so a run on a simulated clock reads like any other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from core.run.asked_for import run_requests
 from core.run.history import History, MoveHistory, Outcome, Phase
+from core.run.inflow import never_sides
 from core.run.journal import Record, Request, Sample
 from core.run.rates import (
     Point,
@@ -23,6 +24,7 @@ from core.run.rates import (
 from core.run.recent import Recent, recent
 from core.run.story import story
 from core.run.stuck import slowed, stuck
+from core.run.throttle import Side
 from core.run.view import Leftovers, MoveProgress, MoveState, RunState, RunSummary, RunView
 
 
@@ -41,10 +43,11 @@ def run_view(
     history = history or History.fold(records)
     tracked = tracks(samples)
     pace = recent(records, samples, tracked)
+    never = never_sides(history, tracked)
     down = frozenset(samples[-1].payload["down"] if samples else ())
     seen_at = max(filter(None, (history.last_at, samples[-1].at if samples else None)))
     moves = tuple(
-        _move(history, i, m, tracked.get(i), down, pace) for i, m in enumerate(history.moves)
+        _move(history, i, m, tracked.get(i), down, pace, never) for i, m in enumerate(history.moves)
     )
     state = _state(history, living)
     flying = [m for m in moves if m.state in (MoveState.MOVING, MoveState.STUCK)]
@@ -167,6 +170,7 @@ def _move(
     track: list[Point] | None,
     down: frozenset[int],
     pace: Recent,
+    never: Mapping[tuple[int, Side], str],
 ) -> MoveProgress:
     newest = track[-1] if track else None
     size = newest.size_bytes if newest and newest.size_bytes is not None else m.size_bytes
@@ -193,7 +197,7 @@ def _move(
             state = MoveState.CANCELLED
         case Phase.SUBMITTING | Phase.SUBMITTED:
             rate = rate_now(m, track)
-            reason = stuck(history, m, track, down)
+            reason = stuck(m, track, down, never)
             state = MoveState.STUCK if reason else MoveState.MOVING
             why = reason or slowed(history, m)
             lately = pace.of.get(index) or rate

@@ -17,6 +17,8 @@ from core.run.steps import Observed
 DUTY = 10
 """A call is made again after ten times its duration, so that it never loads a broker."""
 LEADERS_SECONDS = 10.0
+SOON_SECONDS = 2.5
+"""How soon leaders are asked again at first: whether a log outgrows its copy shows at once."""
 FIRST_SECONDS = 0.25
 STEADY_SECONDS = 1.0
 
@@ -69,7 +71,9 @@ class Sampler:
             row = observed.rows.get(tp)
             if row is not None and (row.leader, tp) in sizes:
                 self._leader_sizes[tp] = sizes[row.leader, tp]
-        self._leaders_due = self._clock.monotonic() + LEADERS_SECONDS
+        now = self._clock.monotonic()
+        young = now - self._first < LEADERS_SECONDS
+        self._leaders_due = now + (SOON_SECONDS if young else LEADERS_SECONDS)
 
     def _ask(self, brokers: Iterable[int]) -> dict[tuple[int, TopicPartition], int]:
         wanted = sorted(brokers)

@@ -14,15 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from core.cluster.probe import Window
-from core.cluster.state import ClusterState, PartitionRow, TopicPartition
-from core.run.strain import (
-    Before,
-    Growing,
-    SideSeen,
-    before,
-    growth_bytes_per_s,
-    inflow_bytes_per_s,
-)
+from core.cluster.state import ClusterState
+from core.run.inflow import growing_sides, inflow_bytes_per_s
+from core.run.strain import Before, SideSeen, before
 from core.run.throttle import Side
 
 if TYPE_CHECKING:
@@ -94,12 +88,12 @@ class Senses:
         self,
         history: History,
         state: ClusterState,
-        rows: Mapping[TopicPartition, PartitionRow],
         waited: Mapping[int, Before],
         keys: Iterable[Key],
     ) -> dict[Key, SideSeen]:
         """Return what is known of these sides; `waited` is what `before` once said."""
-        flows, inflows = self._flows(history), self._inflows(history, rows)
+        flows = self._flows(history)
+        growing = growing_sides(history, self._sizes, self._leaders)
         fallen = out_of_step(state)
         windows = self._probe.windows() if self._probe else {}
         places = self._probe.places if self._probe else {}
@@ -111,7 +105,7 @@ class Senses:
                 windows=windows.get(told_by, ()),
                 out_of_step=fallen.get(key, ""),
                 flow_bytes_per_s=flows.get(key, 0.0),
-                inflow_bytes_per_s=inflows.get(key, 0.0),
+                inflow_bytes_per_s=inflow_bytes_per_s(key[1], growing.get(key, ())),
             )
         return found
 
@@ -129,24 +123,6 @@ class Senses:
                 flows[broker, Side.FOLLOWER] += rate
             flows[self._leaders[index], Side.LEADER] += sum(came)
         return dict(flows)
-
-    def _inflows(
-        self, history: History, rows: Mapping[TopicPartition, PartitionRow]
-    ) -> dict[Key, float]:
-        """Return what the quotas carry besides the copies of the moves in flight."""
-        growing: defaultdict[Key, list[Growing]] = defaultdict(list)
-        for index in history.in_flight:
-            move = history.moves[index].move
-            row = rows.get(move.tp)
-            produced = growth_bytes_per_s(tuple(self._sizes.get(index, ())))
-            if row is None or not produced:
-                continue
-            in_sync = [b for b in row.isr if b != row.leader and b not in move.adding]
-            one = Growing(produced, len(in_sync), len(move.adding))
-            growing[row.leader, Side.LEADER].append(one)
-            for broker in move.adding:
-                growing[broker, Side.FOLLOWER].append(one)
-        return {key: inflow_bytes_per_s(key[1], moves) for key, moves in growing.items()}
 
 
 def teller(places: Mapping[int, Sequence[int]], key: Key) -> int:

@@ -1,20 +1,17 @@
-"""How the brokers fare beside a run: what producers wait, who falls out of step, what comes in.
+"""How the brokers fare beside a run: what producers wait, who falls out of step.
 
 Pure. What is not known is None, and never taken for calm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from itertools import pairwise
 from statistics import median
 
 from core.cluster.probe import Window
-from core.run.throttle import Side
-from core.units import format_rate
 
 LATE, CALM = 1.3, 1.15
 """Times what producers waited before the run: reason to slow down, no reason not to go faster."""
@@ -25,10 +22,6 @@ WINDOWS = 3
 """So many windows in a row must be late."""
 LEAST_MS = 2.0
 """What producers wait at least, as far as ratios go: below it everything is noise."""
-GROWTH_SECONDS = 2.0
-"""For how long a log is watched before its growth is believed."""
-CREDIT_SECONDS = 11.5
-"""How much of its rate a leader lets pass before it limits anything."""
 
 
 class Strain(Enum):
@@ -106,58 +99,3 @@ def before(windows: Sequence[Window]) -> Before | None:
     if len(windows) < 2:
         return None
     return Before(median(w.p50_ms for w in windows), median(w.p99_ms for w in windows))
-
-
-# -- what comes in meanwhile -----------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Growing:
-    """One moving partition in a broker's quota: what is produced, and who fetches it there."""
-
-    in_bytes_per_s: float
-    in_sync_followers: int
-    adding: int
-
-
-def growth_bytes_per_s(sizes: Sequence[tuple[datetime, int]]) -> float | None:
-    """Return how fast a leader's log grows, from its sizes over some seconds; None if unknown.
-
-    Times in which retention made it smaller are left out.
-    """
-    grown = seconds = 0.0
-    for (began, before), (ended, after) in pairwise(sizes):
-        if after >= before and ended > began:
-            grown += after - before
-            seconds += (ended - began).total_seconds()
-    return grown / seconds if seconds >= GROWTH_SECONDS else None
-
-
-def inflow_bytes_per_s(side: Side, growing: Iterable[Growing]) -> float:
-    """Return what counts in a broker's quota besides the copies, as long as the moves last.
-
-    A leader's: what in-sync followers and new replicas fetch of what is produced meanwhile; a
-    follower's: what its own new replicas do.
-    """
-    return sum(
-        one.in_bytes_per_s * (one.in_sync_followers + one.adding if side is Side.LEADER else 1)
-        for one in growing
-    )
-
-
-def never(
-    broker: int, side: Side, rate_bytes_per_s: int, growing: Sequence[Growing], left_bytes: float
-) -> str:
-    """Return why the copies of a broker's side never end at a rate, "" when they do.
-
-    A quota below what comes in never catches up, unless a leader's first window covers the rest.
-    """
-    inflow = inflow_bytes_per_s(side, growing)
-    credit = CREDIT_SECONDS * rate_bytes_per_s if side is Side.LEADER else 0.0
-    if inflow <= 0 or rate_bytes_per_s > inflow or left_bytes <= credit:
-        return ""
-    what = "sends" if side is Side.LEADER else "receives"
-    return (
-        f"b{broker} {what} {format_rate(inflow)} of what is produced meanwhile: "
-        f"at {format_rate(rate_bytes_per_s)} its copies never catch up"
-    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from core.run.history import History, MoveHistory
 from core.run.rates import Point, limit_of
 from core.run.throttle import Side
@@ -12,8 +14,16 @@ STUCK_SECONDS = 30.0
 GROWTH_SECONDS = 20.0
 
 
-def stuck(history: History, m: MoveHistory, track: list[Point] | None, down: frozenset[int]) -> str:
-    """Return why a move in flight gets nowhere, in words; "" while it does or may still."""
+def stuck(
+    m: MoveHistory,
+    track: list[Point] | None,
+    down: frozenset[int],
+    never: Mapping[tuple[int, Side], str],
+) -> str:
+    """Return why a move in flight gets nowhere, in words; "" while it does or may still.
+
+    `never` are the sides whose quota is below what comes in (core.run.inflow).
+    """
     gone = [b for b in m.move.adding if b in down]
     if gone:
         return f"b{gone[0]} is down"
@@ -22,6 +32,12 @@ def stuck(history: History, m: MoveHistory, track: list[Point] | None, down: fro
     newest = track[-1]
     idle = newest.at.timestamp() - newest.since
     whole = newest.size_bytes is not None and newest.bytes >= newest.size_bytes * len(m.move.adding)
+    sides = [(b, Side.FOLLOWER) for b in m.move.adding]
+    if newest.leader is not None:
+        sides.insert(0, (newest.leader, Side.LEADER))
+    hopeless = next((never[side] for side in sides if side in never), "")
+    if hopeless and not whole:
+        return hopeless
     if idle >= STUCK_SECONDS and not whole:
         if newest.leader is not None and newest.leader in down:
             return f"b{newest.leader}, its leader, is down"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -16,16 +16,9 @@ from core.cluster.probe import Window
 from core.cluster.state import Broker
 from core.plan.plan import Plan
 from core.run.bounds import spare, usual_bounds
-from core.run.pace import FLOOR_BYTES_PER_S, Bounds, Pace, RateChange, next_rates
-from core.run.strain import (
-    Before,
-    Growing,
-    SideSeen,
-    before,
-    growth_bytes_per_s,
-    inflow_bytes_per_s,
-    never,
-)
+from core.run.inflow import FLOOR_BYTES_PER_S
+from core.run.pace import Bounds, Pace, RateChange, next_rates
+from core.run.strain import Before, SideSeen, before
 from core.run.throttle import Side
 
 SENDS, ALSO_SENDS = (1, Side.LEADER), (2, Side.LEADER)
@@ -357,50 +350,3 @@ def test_bounds_that_nobody_has_said_let_the_busiest_partition_end():
     assert (quiet.least_bytes_per_s, quiet.most_bytes_per_s) == (5 * MB, 200 * MB)
     assert busy.least_bytes_per_s == 75 * MB
     assert usual_bounds(state, load_of(state), Plan()).least_bytes_per_s == 5 * MB
-
-
-@pytest.mark.parametrize(
-    ("sizes", "expected"),
-    [
-        ([(0, 0), (1, 3), (2.5, 7.5)], 3),
-        ([(0, 0), (1, 3)], None),
-        ([(0, 90), (1, 10), (2, 13), (3, 16)], 3),
-        ([(0, 5), (5, 5)], 0),
-        ([], None),
-    ],
-)
-def test_a_log_grows_as_its_leader_says_over_some_seconds(sizes, expected):
-    found = growth_bytes_per_s([(after(at), round(size * MB)) for at, size in sizes])
-    assert found == (None if expected is None else expected * MB)
-
-
-def growing(*produced: float, followers: int = 1, adding: int = 1) -> Sequence[Growing]:
-    return [Growing(w * MB, followers, adding) for w in produced]
-
-
-@pytest.mark.parametrize(
-    ("side", "rate", "moves", "left", "expected"),
-    [
-        # Measured: RF 2, 2 MB/s produced; nothing in 24 s at 1 and at 1.8, ever later at 3.
-        (Side.LEADER, 1.0, growing(2), 100, True),
-        (Side.LEADER, 1.8, growing(2), 100, True),
-        (Side.LEADER, 3.0, growing(2), 100, True),
-        (Side.LEADER, 4.5, growing(2), 100, False),
-        (Side.FOLLOWER, 3.0, growing(2), 100, False),
-        (Side.FOLLOWER, 3.0, growing(2, 1.5), 100, True),
-        (Side.LEADER, 3.0, growing(2), 30, False),
-        (Side.LEADER, 1.0, growing(0), 100, False),
-        (Side.LEADER, 1.0, [], 100, False),
-    ],
-)
-def test_never_is_said_when_a_quota_is_below_what_comes_in(side, rate, moves, left, expected):
-    why = never(1, side, round(rate * MB), moves, left * MB)
-    assert bool(why) is expected
-
-
-def test_never_says_who_and_how_much():
-    why = never(1, Side.LEADER, 3 * MB, growing(2), 100 * MB)
-    assert why == (
-        "b1 sends 4.0 MB/s of what is produced meanwhile: at 3.0 MB/s its copies never catch up"
-    )
-    assert inflow_bytes_per_s(Side.LEADER, growing(2)) == 4 * MB

@@ -53,8 +53,7 @@ def sample(size: float, *arrived: float | None, leader: int = 1) -> dict[str, An
 
 def seen(senses: Senses, **more: Any):
     state = cluster({"t-0": [1, 2, 3]}, adding={"t-0": [3]}, isr={"t-0": [1, 2]}, **more)
-    rows = {row.tp: row for row in state.rows()}
-    return senses.sides(history(NEW), state, rows, {}, [SENDS, RECEIVES])
+    return senses.sides(history(NEW), state, {}, [SENDS, RECEIVES])
 
 
 def test_what_copies_get_is_told_over_a_quota_window():
@@ -112,7 +111,7 @@ def test_the_probe_tells_of_each_side():
     waited = senses.before()
     state = cluster({"t-0": [1, 2]})
 
-    found = senses.sides(history(), state, {}, waited, [SENDS, RECEIVES])
+    found = senses.sides(history(), state, waited, [SENDS, RECEIVES])
 
     assert waited[1] == Before(1, 10)
     assert found[SENDS].before == Before(1, 10)

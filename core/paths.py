@@ -57,6 +57,11 @@ def runs_dir(cluster_id: str) -> Path:
     return data_dir() / "runs" / safe_name(cluster_id)
 
 
+def audit_file() -> Path:
+    """Return the one file that every change of a cluster is written down in."""
+    return data_dir() / "audit.jsonl"
+
+
 def sandbox_dir(name: str) -> Path:
     return data_dir() / "sandbox" / safe_name(name)
 

@@ -24,13 +24,14 @@ from core.errors import ExitCode, TrimtabError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "apply": ("core.cli.apply:apply", "Carry a plan out."),
+    "audit": ("core.cli.audit:audit", "Who changed what, from where; is the record whole?"),
     "collect": ("core.cli.collect:collect", "Poll the cluster and write load samples."),
     "demo": ("core.cli.demo:demo", "The dashboard on a simulated cluster."),
     "doctor": ("core.cli.doctor:doctor", "What is missing here, each with its remedy."),
     "estimate": ("core.cli.estimate:estimate", "How long a plan takes, or how fast it must be."),
     "pipeline": ("core.cli.pipeline:pipeline", "Turn load samples into snapshots, on Spark."),
     "plan": ("core.cli.plan:plan", "Check, show, compare and invert plans."),
-    "runs": ("core.cli.runs:runs", "List, show, attach to and cancel runs."),
+    "runs": ("core.cli.runs:runs", "Runs: list, show, bring back, pause, cancel, …"),
     "sandbox": ("core.cli.sandbox:sandbox", "Real Kafka brokers on this machine."),
     "show": ("core.cli.show:show", "The cluster document, or the heat map as text."),
     "snapshot": ("core.cli.snapshot:snapshot", "List and show what was published."),

@@ -13,6 +13,7 @@ from typing import Any
 
 from core.cluster.state import TopicPartition
 from core.errors import RefusedError, UsageError
+from core.run import audit
 from core.run.history import History, MoveHistory, Phase
 from core.run.journal import Journal, Kind, journal_path
 from core.run.runs import read_journal
@@ -96,6 +97,7 @@ def request(
         ]
         before += [(r.kind, r.payload) for r in journal.requests(history.requests_seen)]
         _CHECKS[kind](history, _standing(before), asked, allow)
+        audit.note(cluster_id, run, "request", kind=kind, **asked)
         seq = journal.ask(datetime.now(UTC), kind, asked | asker())
     return Asked(run, seq, kind, waits=state is RunState.DIED)
 

@@ -7,6 +7,8 @@ was brought back is nothing special: it reads the same journal and goes on.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import math
 import os
@@ -22,6 +24,8 @@ from core.cluster.connect import Address, connect
 from core.errors import ExitCode, RefusedError, TrimtabError, UnreachableError, UsageError
 from core.plan.plan import Plan
 from core.process import Process
+from core.run import audit
+from core.run.audited import audited
 from core.run.creation import RunOptions, address_to_json, create_journal
 from core.run.history import History
 from core.run.journal import SUFFIX, Journal, Kind, Record, journal_path
@@ -35,6 +39,8 @@ __all__ = ["RunOptions", "create_journal", "recover", "request", "serve", "start
 
 GOING_SECONDS = 2.0
 """How long a process that has just died, or another that is being started, may hold the lock."""
+AUDITED_MOVES = 200
+"""Longer plans are in the audit by their hash; the journal has all of them."""
 SIMULATED_PATIENCE_SECONDS = 3.0
 """A simulator that is gone never comes back; real clusters are waited for."""
 
@@ -58,11 +64,34 @@ def start_run(
         journal = create_journal(address, cluster_id, plan, options, estimate, at=at)
         path = journal.path
         journal.close()
+        _note_start(path, cluster_id, plan, options, address)
         spawn(path, lock)
     finally:
         os.close(lock)
     await_start(path, cluster_id)
     return path.name.removesuffix(SUFFIX)
+
+
+def _note_start(
+    path: Path, cluster_id: str, plan: Plan, options: RunOptions, address: Address
+) -> None:
+    """Write into the audit what is asked for; where that cannot be, there is no run."""
+    moves = [[str(move.tp), list(move.before), list(move.after)] for move in plan]
+    digest = hashlib.sha256(json.dumps(moves).encode()).hexdigest()
+    told = {"moves": moves} if len(moves) <= AUDITED_MOVES else {"moves_sha256": digest}
+    try:
+        audit.note(
+            cluster_id,
+            path.name.removesuffix(SUFFIX),
+            "apply",
+            bootstrap=address.bootstrap,
+            count=len(moves),
+            **told,
+            options=options.to_json(),
+        )
+    except audit.AuditError:
+        path.unlink()
+        raise
 
 
 def _now(address: Address) -> datetime:
@@ -99,7 +128,9 @@ def recover(cluster_id: str, run: str, *, address: Address | None = None) -> Non
             records = journal.records()
         history = History.fold(records)
         _refuse_ended(history)
-        _refuse_other(address or address_of(records), history)
+        where = address or address_of(records)
+        _refuse_other(where, history)
+        audit.note(cluster_id, run, "bring back", bootstrap=where.bootstrap)
         since = log_size(path)
         spawn(path, lock, address)
     finally:
@@ -184,7 +215,9 @@ def serve(path: Path, elsewhere: Address | None = None) -> int:
                 | ({"address": address_to_json(elsewhere)} if elsewhere else {}),
             )
             patience = SIMULATED_PATIENCE_SECONDS if address.simulated else math.inf
-            Runner(journal, connection.client, connection.clock, patience_seconds=patience).run()
+            cluster_id = journal.records()[0].payload["cluster_id"]
+            client = audited(connection.client, cluster_id, path.name.removesuffix(SUFFIX))
+            Runner(journal, client, connection.clock, patience_seconds=patience).run()
         except Exception as error:
             records = journal.records()
             at = max(record.at for record in records)  # the clock's own may be gone

@@ -19,7 +19,7 @@ from core.cli import confirm as confirming
 from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode, RefusedError, TrimtabError, UnreachableError, UsageError
-from core.run import service, spawning
+from core.run import audit, service, spawning
 from core.run.journal import Journal, JournalError, Kind
 from core.run.lock import BusyError, take_lock
 from core.run.runs import read_journal
@@ -69,6 +69,11 @@ def test_a_dead_run_is_shown_with_what_brings_it_back_and_attach_does(here: Here
     document = read(here, run)
     assert document["state"] == "cancelled"
     assert here.replicas(plan) == before
+    audited = [line.entry["what"] for line in audit.read() if line.entry is not None]
+    asked = [what for what in audited if what in ("apply", "request", "bring back")]
+    assert asked == ["apply", "request", "request", "bring back"]
+    assert {"configs", "submit", "cancel", "answer"} <= set(audited)
+    assert audit.verify(audit.read()).problem is None
     assert "No throttle is set." in here("throttles", "ls")[2]
     journal = paths.runs_dir(here.state().cluster_id) / f"{run}.run"
     with Journal.open(journal) as opened:

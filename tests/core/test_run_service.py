@@ -12,10 +12,11 @@ from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import UnreachableError
 from core.run import service
+from core.run.audit import AuditError
 from core.run.events import end
 from core.run.journal import Journal, Kind
 from core.run.report import report
-from core.run.runs import read_run
+from core.run.runs import list_runs, read_run
 from core.run.service import RunOptions, start_run
 from core.run.view import RunState
 
@@ -109,3 +110,19 @@ def test_a_run_that_could_not_begin_has_failed(
     view = run.view()
     assert (view.state, view.why) == (RunState.FAILED, "Nothing answers there.")
     assert view.elapsed_seconds == 0
+
+
+def test_no_run_starts_unaudited(
+    connected: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    (tmp_path / "data" / "audit.jsonl").mkdir(parents=True)  # which cannot be written to
+    spawned: list[Path] = []
+    monkeypatch.setattr(service, "spawn", lambda path, lock: spawned.append(path))
+    client = connected.client
+    plan = plan_of(client, {("t", 0): (1, 3)})
+    cluster_id = client.describe().cluster_id
+    with pytest.raises(AuditError):
+        start_run(SOMEWHERE, cluster_id, plan, RunOptions(5 * MB), None)
+    assert not spawned
+    assert not list_runs(cluster_id)

@@ -247,7 +247,7 @@ LIVE = {
     *("apply", "runs attach", "runs cancel", "runs ls", "runs show"),
     *(f"runs {request}" for request in ("pause", "resume", "throttle", "skip", "retry")),
     *("runs retarget", "runs rollback"),
-    *("collect", "doctor", "throttles ls"),
+    *("audit ls", "audit verify", "collect", "doctor", "throttles ls"),
 }
 RATE = ("--throttle", "1MB/s", "--yes", "--allow", "disk,never,out-of-sync,rack-spread", "--json")
 
@@ -311,6 +311,8 @@ def test_of_a_run(at: list[str], tmp_path: Path, capsys: Capture) -> None:
         validate(command, printed(capsys, *at, "runs", words[0], name, *words[1:], "--json"))
     for line in printed(capsys, *at, "runs", "cancel", name, "--yes", "--json").splitlines():
         validate("runs cancel", line, "run-event")
+    assert validate("audit ls", printed(capsys, "audit", "ls", "--json"))
+    assert validate("audit verify", printed(capsys, "audit", "verify", "--json"))["problem"] is None
     assert validate("runs ls", printed(capsys, *at, "runs", "ls", "--json"))
     validate("runs show", printed(capsys, *at, "runs", "show", name, "--json"))
     run(lambda context: None, [*at, "runs", "attach", name, "--json"])

@@ -133,14 +133,14 @@ class Brokers:
 
     def attach(self, run: str, strike: Strike | None = None) -> int:
         """Bring a run's process back if it has died, follow it, and return the exit code."""
-        done = self._trimtab("runs", "attach", run, "--json", strike=strike)
+        done = self._trimtab("runs", "attach", run, "--yes", "--json", strike=strike)
         assert "Traceback" not in done.stderr, done.stderr
         return done.returncode
 
     def bring_back(self, run: str) -> None:
         """Bring a run's process back, and let go of it."""
         following = subprocess.Popen(
-            self._command("runs", "attach", run, "--json"),
+            self._command("runs", "attach", run, "--yes", "--json"),
             env=self._environment(None),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from core.clock import Clock
+from core.run.asked import refusal
 from core.run.history import History
 from core.run.journal import Journal, Kind
 
@@ -28,7 +29,9 @@ class Chronicle:
     def take_requests(self) -> None:
         """Write down what has been asked of the run since it last looked."""
         for request in self.journal.requests(self.history.requests_seen):
-            self.write(Kind.REQUEST, seq=request.seq, kind=request.kind, **request.payload)
+            why = refusal(self.history, request.kind, request.payload)
+            payload = {**request.payload, "seq": request.seq, "kind": request.kind}
+            self.write(Kind.REQUEST, **payload | ({"refused": why} if why else {}))
 
     def sample(self, payload: dict[str, Any]) -> None:
         self.journal.sample(self._clock.now(), payload)

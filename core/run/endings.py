@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.run.history import History, MoveHistory, Phase
+from core.run.moves import Wish
 from core.run.steps import Ending, Observed
 
 CANCELLED_ELSEWHERE = "was cancelled by somebody else"
@@ -25,15 +26,17 @@ def endings(history: History, observed: Observed) -> Iterator[Ending]:
             if ending is not None:
                 yield ending
         elif m.phase is Phase.QUEUED:
-            if history.cancel_requested:
+            if m.wish is Wish.CANCEL:
                 yield Ending(index, Phase.CANCELLED, "not started")
+            elif m.wish is Wish.SKIP:
+                yield Ending(index, Phase.SKIPPED, "skipped, as asked")
             elif history.stopped:
                 yield Ending(index, Phase.CANCELLED, f"not started: {history.stopped}")
 
 
 def _ending(history: History, observed: Observed, index: int, m: MoveHistory) -> Ending | None:
     """Return how a submitted move ended, or None while it goes on or cannot be told yet."""
-    tp, move = m.move.tp, m.move
+    tp, move, cancelled = m.move.tp, m.move, m.wish is Wish.CANCEL
     steady = observed.is_settled(tp)
     listed, row = observed.reassignments.get(tp), observed.rows.get(tp)
     if listed is not None:
@@ -43,16 +46,16 @@ def _ending(history: History, observed: Observed, index: int, m: MoveHistory) ->
         return Ending(index, Phase.CANCELLED, GONE) if tp in observed.gone else None
     if row.replicas == move.after:
         late = [b for b in move.after if b not in row.isr]
-        if late and history.cancel_requested and steady:
+        if late and cancelled and steady:
             why = f"done, but broker {late[0]} is not in its ISR"
             return Ending(index, Phase.DONE, why, row.leader)
         return None if late else Ending(index, Phase.DONE, leader=row.leader)
     if row.replicas == move.before:
-        if history.cancel_requested and (m.cancel_sent or steady):
+        if cancelled and (m.cancel_sent or steady):
             return Ending(index, Phase.CANCELLED, "cancelled, order as before", row.leader)
-        if steady and m.phase is Phase.SUBMITTED and not history.cancel_requested:
+        if steady and m.phase is Phase.SUBMITTED and not cancelled:
             return Ending(index, Phase.FAILED, CANCELLED_ELSEWHERE, row.leader)
         return None
-    if history.cancel_requested and set(row.replicas) == set(move.before):
+    if cancelled and set(row.replicas) == set(move.before):
         return None  # cancelled; its order is still to be put back
     return Ending(index, Phase.FAILED, CHANGED_ELSEWHERE, row.leader) if steady else None

@@ -9,78 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import Enum
 from typing import Any
 
 from core.cluster.state import TopicPartition
 from core.plan.plan import Move, Plan
 from core.process import Process
+from core.run import asked
+from core.run.holdings import Away, BatchThrottle, Holdings, Key
 from core.run.journal import Kind, Record
-from core.run.throttle import ListIntent, RateIntent, Side
+from core.run.moves import MoveHistory, Outcome, Phase, Role
+from core.run.pace import Bounds, Pace
+from core.run.retention import Retention
+from core.run.throttle import Side
+from core.units import parse_time
+
+__all__ = ["BatchThrottle", "History", "MoveHistory", "Outcome", "Phase", "Role"]
 
 
-class Phase(Enum):
-    """How far one move has come. SUBMITTING is intended, the answer not known."""
-
-    QUEUED = "queued"
-    SUBMITTING = "submitting"
-    SUBMITTED = "submitted"
-    DONE = "done"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-    @property
-    def ended(self) -> bool:
-        return self in (Phase.DONE, Phase.FAILED, Phase.CANCELLED)
-
-    @property
-    def in_flight(self) -> bool:
-        return self in (Phase.SUBMITTING, Phase.SUBMITTED)
-
-
-class Outcome(Enum):
-    """How a run ended; the values are what `apply --json` prints."""
-
-    DONE = "done"
-    CANCELLED = "cancelled"
-    INCOMPLETE = "incomplete"
-    FAILED = "failed"
-
-
-@dataclass(slots=True)
-class MoveHistory:
-    """What became of one move so far."""
-
-    move: Move
-    batch: int
-    size_bytes: int | None = None
-    """The leader's size at preflight."""
-    phase: Phase = Phase.QUEUED
-    why: str = ""
-    submitted_at: datetime | None = None
-    ended_at: datetime | None = None
-    tries: int = 0
-    """How often it has been submitted."""
-    put_off: str = ""
-    """Why the cluster did not take it, in its own words, though it may take it yet."""
-    cancel_sent: bool = False
-    leader: int | None = None
-    """Who led it when it was submitted or ended."""
-
-
-@dataclass(slots=True)
-class BatchThrottle:
-    """What one batch's throttles are to be; `set` once they have been read back."""
-
-    lists: tuple[ListIntent, ...]
-    rates: tuple[RateIntent, ...]
-    set: bool = False
-    late: tuple[RateIntent, ...] = ()
-    """Rates of brokers that were down at first."""
-
-
-@dataclass(slots=True)
-class History:
+@dataclass(slots=True, kw_only=True)
+class History(Holdings):
     """Everything the records say, in the shape that decisions and screens need."""
 
     run: str
@@ -97,23 +44,29 @@ class History:
     created_at: datetime
     moves: list[MoveHistory]
     batch_size: int
-    postponed: list[int] = field(default_factory=list)
-    """Moves that wait in batches of their own, after all others."""
+    explicit: bool = False
+    """Its batches were asked for, one by one: the next may begin before the last has ended."""
+    late: set[int] = field(default_factory=set)
+    """Batches after all others, of moves that were put off or are tried again."""
+    postponed: set[int] = field(default_factory=set)
+    """Moves that have been put off."""
+    start_at: datetime | None = None
+    elect: bool = False
+    pace: Pace
+    retention: Retention | None = None
     min_insync: dict[str, int] = field(default_factory=dict)
     process: Process | None = None
     preflight: bool = False
-    throttles: dict[int, BatchThrottle] = field(default_factory=dict)
-    lists: dict[tuple[str, Side], ListIntent] = field(default_factory=dict)
-    """What of the topic lists is ours, and not given back yet."""
-    rates: dict[tuple[int, Side], RateIntent] = field(default_factory=dict)
-    """Rates that we set (or kept), and have not given back yet."""
-    rates_due: dict[tuple[int, Side], RateIntent] = field(default_factory=dict)
-    """Those of `rates` that brokers are to get now that they are back, not read back yet."""
     foreign_before: frozenset[TopicPartition] = frozenset()
     """Moves of others that were in flight before we set the first rate."""
+    paused: bool = False
     cancel_requested: bool = False
+    """All of it is to be taken back; what is asked of single moves is their `wish`."""
     leave_requested: bool = False
     """Cancelled when no move was left: what cannot be given back now is to be left."""
+    rollback_requested: bool = False
+    rolling_back: bool = False
+    """The moves back have been added."""
     requests_seen: int = 0
     stopped: str = ""
     """Why no further batch is to start; "" while all is well."""
@@ -144,33 +97,29 @@ class History:
         if record.kind is not Kind.CREATED:
             raise ValueError(f"the first record is {record.kind.value}, not created")
         p = record.payload
-        size = int(p["options"]["batch_size"])
+        options = p["options"]
+        size, rate = int(options["batch_size"]), options["rate_bytes_per_s"]
+        auto, at, retention = options.get("auto"), options.get("at"), options.get("retention")
         return cls(
             run=p["run"],
             cluster_id=p["cluster_id"],
             cluster_name=p["cluster_name"],
             bootstrap=p["address"]["bootstrap"],
             command_config=p["address"]["command_config"],
-            rate_bytes_per_s=p["options"]["rate_bytes_per_s"],
-            override_rates=p["options"]["override_rates"],
-            allowed=frozenset(p["options"]["allow"]),
+            rate_bytes_per_s=rate,
+            override_rates=options["override_rates"],
+            allowed=frozenset(options["allow"]),
             estimate=p["estimate"],
             who=p["who"],
             host=p["host"],
             created_at=record.at,
-            moves=[
-                MoveHistory(
-                    Move(
-                        TopicPartition(m["topic"], m["partition"]),
-                        tuple(m["before"]),
-                        tuple(m["after"]),
-                        m["topic_id"],
-                    ),
-                    batch=index // size,
-                )
-                for index, m in enumerate(p["moves"])
-            ],
+            moves=[_move(m, index // size) for index, m in enumerate(p["moves"])],
             batch_size=size,
+            explicit=any("batch" in m for m in p["moves"]),
+            start_at=parse_time(at) if at else None,
+            elect=bool(options.get("elect")),
+            pace=Pace(rate, Bounds.from_json(auto) if auto else None),
+            retention=Retention(retention["ms"]) if retention else None,
             last_at=record.at,
             last_seq=record.seq,
         )
@@ -183,20 +132,11 @@ class History:
 
     @property
     def batches(self) -> int:
-        return self._planned_batches - (-len(self.postponed) // self.batch_size)
-
-    @property
-    def _planned_batches(self) -> int:
-        return -(-len(self.moves) // self.batch_size)
+        return max((m.batch for m in self.moves), default=-1) + 1
 
     def batch(self, number: int) -> list[int]:
         """Return the indices of batch `number`'s moves, counted from 0."""
-        late = (number - self._planned_batches) * self.batch_size
-        if late >= 0:
-            return self.postponed[late : late + self.batch_size]
-        start = number * self.batch_size
-        planned = range(start, min(start + self.batch_size, len(self.moves)))
-        return [index for index in planned if self.moves[index].batch == number]
+        return [index for index, m in enumerate(self.moves) if m.batch == number]
 
     @property
     def in_flight(self) -> list[int]:
@@ -226,21 +166,40 @@ class History:
             case Kind.PREFLIGHT:
                 self._preflight(p)
             case Kind.THROTTLE_INTENT:
-                self._intent(p)
+                if not self.throttles:
+                    self.foreign_before = frozenset(TopicPartition(t, n) for t, n in p["foreign"])
+                self.intend_throttles(p)
             case Kind.THROTTLE_SET:
-                self.throttles[p["batch"]].set = True
+                rates = self.throttles_are_set(p["batch"])
+                self._in_force(((r.broker, r.side) for r in rates), record.at)
             case Kind.THROTTLE_FAILED:
                 self.stopped = p["why"]
+                self.throttles_failed(p)
             case Kind.RATE_INTENT:
-                self._late_rates(p)
-            case Kind.RATE_SET:
-                for broker, side in p["rates"]:
-                    self.rates_due.pop((broker, Side(side)), None)
+                self.intend_rates(p)
+            case Kind.RATES_CHANGING:
+                wanted = [(_key(rate), rate["rate_bytes_per_s"]) for rate in p["rates"]]
+                self.change_rates(wanted)
+                self.pace = self.pace.changed(wanted, record.at)
+            case Kind.RATE_SET | Kind.RATES_CHANGED:
+                keys = [(broker, Side(side)) for broker, side in p["rates"]]
+                self.rates_are_set(keys)
+                self._in_force((key for key in keys if key not in self.pace.rates), record.at)
+            case Kind.DISTURBED:
+                self.pace = self.pace.given_back(self.disturb(p))
+            case Kind.PAIRS_TAKING:
+                self.put_pairs(p["lists"], Away.TAKING)
+            case Kind.PAIRS_TAKEN:
+                self.put_pairs(p["lists"], Away.TAKEN)
+            case Kind.PAIRS_PUTTING:
+                self.put_pairs(p["lists"], Away.PUTTING)
+            case Kind.PAIRS_PUT:
+                self.put_pairs(p["lists"], None)
             case Kind.POSTPONED:
-                for index in p["moves"]:
-                    place = len(self.postponed) // self.batch_size
-                    self.moves[index].batch = self._planned_batches + place
-                    self.postponed.append(index)
+                self.place_last(p["moves"])
+                self.postponed |= set(p["moves"])
+            case Kind.MOVES_ADDED:
+                self._add(p)
             case Kind.SUBMITTING:
                 for index in p["moves"]:
                     m = self.moves[index]
@@ -254,20 +213,23 @@ class History:
                 self._moved(record.at, p)
             case Kind.PAIRS_REMOVED:
                 for topic, side, pairs in p["lists"]:
-                    self._give_back(topic, Side(side), pairs)
+                    self.remove_pairs(topic, Side(side), pairs)
             case Kind.RATE_RESTORED:
-                for rate in p["rates"]:
-                    key = rate["broker"], Side(rate["side"])
-                    self.rates.pop(key, None)
-                    self.rates_due.pop(key, None)
+                keys = [_key(rate) for rate in p["rates"]]
+                self.rates_are_restored(keys)
+                self.pace = self.pace.given_back(keys)
             case Kind.REQUEST:
                 self.requests_seen = p["seq"]
-                if p["kind"] == "cancel":
-                    self.cancel_requested = True
-                    self.leave_requested |= self.preflight and not (self.in_flight or self.queued)
+                if not p.get("refused"):
+                    asked.take(self, p["kind"], p)
             case Kind.CANCEL_SENT:
                 for index in p["moves"]:
                     self.moves[index].cancel_sent = True
+            case Kind.ELECTED:
+                for index in p["moves"]:
+                    self.moves[index].elected = True
+                for index in p["again"]:
+                    self.moves[index].elections += 1
             case Kind.WAITING:
                 self.waiting = p["why"]
             case Kind.CRASHED:
@@ -276,12 +238,13 @@ class History:
                 self.ended, self.ended_at = Outcome(p["outcome"]), record.at
                 self.ended_why = p["why"]
             case (
-                Kind.PAIRS_REMOVING
-                | Kind.RATE_RESTORING
-                | Kind.CANCELLING
-                | Kind.REORDERING
-                | Kind.REORDERED
-            ):
+                Kind.RETENTION_LOWERING
+                | Kind.RETENTION_LOWERED
+                | Kind.RETENTION_AWAITED
+                | Kind.RETENTION_RESTORED
+            ) if self.retention is not None:
+                self.retention = self.retention.after(record)
+            case _:
                 pass  # intentions whose outcome the cluster shows; kept for whoever reads the story
         self.last_at, self.last_seq = record.at, record.seq
 
@@ -291,28 +254,37 @@ class History:
         for m, size, leader in zip(self.moves, p["sizes"], p["leaders"], strict=True):
             m.size_bytes, m.leader = size, leader
 
-    def _intent(self, p: Mapping[str, Any]) -> None:
-        if not self.throttles:
-            self.foreign_before = frozenset(TopicPartition(t, n) for t, n in p["foreign"])
-        batch = BatchThrottle(
-            tuple(ListIntent.from_json(entry) for entry in p["lists"]),
-            tuple(RateIntent.from_json(entry) for entry in p["rates"]),
-        )
-        self.throttles[p["batch"]] = batch
-        for intent in batch.lists:
-            known = self.lists.get((intent.topic, intent.side))
-            self.lists[intent.topic, intent.side] = known.joined(intent) if known else intent
-        for rate in batch.rates:
-            self.rates[rate.broker, rate.side] = rate
+    def place_last(self, indices: Iterable[int]) -> None:
+        """Queue moves again, after all others: in the last batch, while it is open, or new ones."""
+        waiting = list(indices)
+        last = self.batches - 1
+        open_ = last in self.late and last not in self.throttles
+        taken = len(self.batch(last)) if open_ else self.batch_size
+        for index in waiting:
+            if taken >= self.batch_size:
+                last, taken = last + 1, 0
+                self.late.add(last)
+            self.moves[index].queue_again(last)
+            taken += 1
 
-    def _late_rates(self, p: Mapping[str, Any]) -> None:
-        late = tuple(RateIntent.from_json(entry) for entry in p["rates"])
-        self.throttles[p["batch"]].late += late
-        for rate in late:
-            key = rate.broker, rate.side
-            self.rates[key] = rate
-            if rate.rate_bytes_per_s is not None:
-                self.rates_due[key] = rate
+    def _in_force(self, keys: Iterable[Key], at: datetime) -> None:
+        """Take in that rates of ours have come into force."""
+        held = ((key, self.rates.get(key)) for key in keys)
+        rates = [(k, r.rate_bytes_per_s) for k, r in held if r and r.rate_bytes_per_s is not None]
+        self.pace = self.pace.changed(rates, at)
+
+    def _add(self, p: Mapping[str, Any]) -> None:
+        for entry in p["moves"]:
+            m = _move(entry, entry["batch"])
+            m.role, m.instead_of = Role(entry["role"]), entry["instead_of"]
+            before = self.moves[entry["instead_of"]]
+            m.size_bytes, m.leader = before.size_bytes, before.leader
+            before.replaced, before.retarget = True, None
+            self.moves.append(m)
+        for index, why in p["refused"]:
+            self.moves[index].retarget, self.moves[index].why = None, why
+        if p["rollback"]:
+            self.rollback_requested, self.rolling_back, self.stopped = False, True, ""
 
     def _moved(self, at: datetime, p: Mapping[str, Any]) -> None:
         for entry in p["moves"]:
@@ -322,12 +294,19 @@ class History:
                 m.leader = entry["leader"]
         self.stopped = self.stopped or p["stop"]
 
-    def _give_back(self, topic: str, side: Side, pairs: list[str]) -> None:
-        intent = self.lists.get((topic, side))
-        if intent is None:
-            return
-        left = intent.without(pairs)
-        if left.pairs:
-            self.lists[topic, side] = left
-        else:
-            del self.lists[topic, side]
+
+def _move(p: Mapping[str, Any], batch: int) -> MoveHistory:
+    return MoveHistory(
+        Move(
+            TopicPartition(p["topic"], p["partition"]),
+            tuple(p["before"]),
+            tuple(p["after"]),
+            p["topic_id"],
+        ),
+        batch=p.get("batch", batch),
+        long=bool(p.get("long")),
+    )
+
+
+def _key(rate: Mapping[str, Any]) -> Key:
+    return rate["broker"], Side(rate["side"])

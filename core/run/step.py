@@ -12,6 +12,7 @@ from core.cluster.state import PartitionRow, TopicPartition
 from core.run.endings import GONE, OFF, STOPPING, endings
 from core.run.giving_back import give_back, involved, still_held
 from core.run.history import History, MoveHistory, Outcome, Phase
+from core.run.moves import Wish
 from core.run.steps import (
     Cancel,
     End,
@@ -60,12 +61,11 @@ def next_step(history: History, observed: Observed) -> Step:
 
 
 def _cancel(history: History, observed: Observed) -> Step | None:
-    if not history.cancel_requested:
-        return None
+    taking_back = [i for i in history.in_flight if history.moves[i].wish is Wish.CANCEL]
     cancel: list[int] = []
     reorder: list[int] = []
     unclean: list[int] = []
-    for index in history.in_flight:
+    for index in taking_back:
         m = history.moves[index]
         listed, row = observed.reassignments.get(m.move.tp), observed.rows.get(m.move.tp)
         again = observed.is_settled(m.move.tp)
@@ -83,7 +83,7 @@ def _cancel(history: History, observed: Observed) -> Step | None:
         return Poll(
             f"{first} cannot be cancelled: too few of its first replicas are in sync; it goes on"
         )
-    return Poll(_waits_for(history, observed, history.in_flight)) if history.in_flight else None
+    return Poll(_waits_for(history, observed, taking_back)) if taking_back else None
 
 
 def _needs_order(m: MoveHistory, row: PartitionRow) -> bool:

@@ -92,6 +92,8 @@ class RateIntent:
     """The value that was in effect, whoever gave it; None for none."""
     source: ConfigSource
     rate_bytes_per_s: int | None
+    perhaps: tuple[int, ...] = ()
+    """Other rates of ours that may be in force, while one is changed."""
 
     @property
     def dynamic(self) -> bool:
@@ -275,7 +277,8 @@ def restore_changes(
         return []
     now = _own(answer.get(intent.side.rate_config), ResourceKind.BROKER)
     as_found = now == (intent.prior if intent.dynamic else None)
-    if now != str(intent.rate_bytes_per_s) and not (unseen and as_found):
+    ours = now in {str(rate) for rate in (intent.rate_bytes_per_s, *intent.perhaps)}
+    if not ours and not (unseen and as_found):
         return []
     resource, name = Resource.broker(intent.broker), intent.side.rate_config
     if intent.dynamic:

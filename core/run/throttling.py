@@ -10,12 +10,12 @@ from contextlib import suppress
 from typing import Any
 
 from core.clock import Clock
-from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
+from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource, ResourceKind
 from core.errors import AccessDeniedError
 from core.plan.plan import Move
 from core.run import throttle
 from core.run.chronicle import Chronicle
-from core.run.faults import is_missing
+from core.run.faults import is_missing, passes
 from core.run.history import BatchThrottle, History, Phase
 from core.run.journal import Kind
 from core.run.steps import Observed
@@ -71,12 +71,20 @@ class Throttling:
 
     def _set_throttles(self, batch: int) -> None:
         intent = self._history.throttles[batch]
-        why = self._refused(intent.lists, intent.rates)
+        why, unknown = self._refused(intent.lists, intent.rates)
         if not why:
             self._chronicle.write(Kind.THROTTLE_SET, batch=batch)
             return
         self._take_back_unseen(intent)
-        self._chronicle.write(Kind.THROTTLE_FAILED, batch=batch, why=why)
+        self._chronicle.write(
+            Kind.THROTTLE_FAILED,
+            batch=batch,
+            why=why,
+            unknown={
+                "topics": sorted(r.name for r in unknown if r.kind is ResourceKind.TOPIC),
+                "brokers": sorted(int(r.name) for r in unknown if r.kind is ResourceKind.BROKER),
+            },
+        )
 
     def intend_rates(self, batch: int, brokers: tuple[int, ...]) -> None:
         """Journal the rates of brokers that are back; one that does not answer is waited for."""
@@ -94,7 +102,7 @@ class Throttling:
 
     def set_rates(self, batch: int, keys: tuple[tuple[int, throttle.Side], ...]) -> None:
         """Set rates that were journalled for brokers that are back; where refused, wait."""
-        why = self._refused((), [self._history.rates_due[key] for key in keys])
+        why, _ = self._refused((), [self._history.rates_due[key] for key in keys])
         if why:
             self._set_later(why)
         else:
@@ -116,19 +124,26 @@ class Throttling:
             override=history.override_rates,
         )
 
-    def _refused(self, lists: Collection[ListIntent], rates: Collection[RateIntent]) -> str:
-        """Set throttles and read them back; return why they are not in force, or ""."""
+    def _refused(
+        self, lists: Collection[ListIntent], rates: Collection[RateIntent]
+    ) -> tuple[str, frozenset[Resource]]:
+        """Set throttles and read them back; return why they are not in force, or "".
+
+        Beside it are those whose answer is missing: they may have them, or may have them yet.
+        """
         for changes in (throttle.list_changes(lists), throttle.rate_changes(rates)):
             faults = self._alter(changes)
             if faults:
-                return _first_fault("setting", faults)
+                unknown = frozenset(r for r, fault in faults.items() if passes(fault))
+                return _first_fault("setting", faults), unknown
         deadline = self._clock.monotonic() + READ_BACK_SECONDS
         while True:
             off = throttle.not_in_force(lists, rates, self._found(lists, rates))
             if not off:
-                return ""
+                return "", frozenset()
             if self._clock.monotonic() >= deadline:
-                return f"throttles were set but do not read back: {', '.join(off)}"
+                why = f"throttles were set but do not read back: {', '.join(off)}"
+                return why, frozenset()
             self._clock.sleep(0.05)
 
     def _take_back_unseen(self, intent: BatchThrottle) -> None:

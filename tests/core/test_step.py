@@ -16,6 +16,8 @@ from core.plan.plan import Move
 from core.run.endings import CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE, GONE
 from core.run.history import BatchThrottle, History, MoveHistory, Outcome, Phase
 from core.run.journal import Kind, Record
+from core.run.moves import Wish
+from core.run.pace import Pace
 from core.run.step import next_step
 from core.run.steps import (
     Cancel,
@@ -43,8 +45,14 @@ TP = TopicPartition("foo", 1)
 ALIVE = frozenset(range(10))
 
 
+def cancel(past: History) -> None:
+    past.cancel_requested = True
+    for m in past.moves:
+        m.wish = Wish.CANCEL
+
+
 def history(*moves: Move, phase: Phase = Phase.QUEUED, **more: Any) -> History:
-    return History(
+    past = History(
         **{
             "run": "r",
             "cluster_id": "c",
@@ -60,10 +68,14 @@ def history(*moves: Move, phase: Phase = Phase.QUEUED, **more: Any) -> History:
             "created_at": NOON,
             "moves": [MoveHistory(m, batch=0, phase=phase) for m in moves],
             "batch_size": 200,
+            "pace": Pace(100),
             "preflight": True,
             **more,
         }
     )
+    if past.cancel_requested:
+        cancel(past)
+    return past
 
 
 def observed(
@@ -226,7 +238,7 @@ def test_a_move_of_somebody_else_is_waited_for_and_never_overridden() -> None:
     past = history(MOVE, throttles={0: BatchThrottle((), (), set=True)})
     assert next_step(past, observed((5, 2, 1, 3), listed=THEIRS, steady=9)) == Poll(WAITS)
     assert next_step(past, observed((3, 2, 1))) == Submit((0,))
-    past.cancel_requested = True
+    cancel(past)
     step = next_step(past, observed((5, 2, 1, 3), listed=THEIRS))
     assert step == NoteEnded((Ending(0, Phase.CANCELLED, "not started"),))
 

@@ -1,0 +1,105 @@
+"""What has been asked of a run, taken into its history: a change of what is wanted, nothing more.
+
+A request that makes no sense any more as it is taken up (the move has ended meanwhile) changes
+nothing; one of a kind that this version does not know is journalled as refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from core.run.moves import MoveHistory, Phase, Wish
+
+if TYPE_CHECKING:
+    from core.run.history import History
+
+KINDS = frozenset(
+    ("cancel", "pause", "resume", "throttle", "skip", "retry", "retarget", "rollback")
+)
+
+
+def refusal(history: History, kind: str, p: Mapping[str, Any]) -> str:
+    """Return why a request cannot be taken up at all, in one sentence, or ""."""
+    if kind not in KINDS:
+        return f"this trimtab does not know what it is to {kind}"
+    try:
+        indices = [p["move"]] if kind == "retarget" else p.get("moves") or []
+        unknown = [i for i in indices if not 0 <= i < len(history.moves)]
+        if kind == "retarget" and not all(broker >= 0 for broker in p["after"]):
+            return "a broker's id is never negative"
+        if kind == "throttle":
+            bounds = p.get("auto")
+            least = bounds["least_bytes_per_s"] if bounds else p["rate_bytes_per_s"]
+            if least < 1 or (bounds and bounds["most_bytes_per_s"] < least):
+                return f"{least} bytes/s is no rate to go on at"
+    except (KeyError, TypeError) as error:
+        return f"the request to {kind} cannot be read ({type(error).__name__}: {error})"
+    return f"there is no move {unknown[0]}" if unknown else ""
+
+
+def take(history: History, kind: str, p: Mapping[str, Any]) -> None:
+    """Change what is wanted of a run and its moves."""
+    history.pace = history.pace.asked(kind, p)
+    match kind:
+        case "cancel" if p.get("moves") is None:
+            history.leave_requested |= history.preflight and not (
+                history.in_flight or history.queued
+            )
+            history.cancel_requested, history.rollback_requested = True, False
+            _take_back(history)
+        case "cancel":
+            for m in _named(history, p["moves"]):
+                _cancel(m)
+        case "pause":
+            history.paused = True
+        case "resume":
+            history.paused = False
+        case "throttle":
+            history.rate_bytes_per_s = history.pace.rate_bytes_per_s
+        case "skip":
+            for m in _named(history, p["moves"]):
+                if m.phase is Phase.QUEUED:
+                    m.wish = Wish.SKIP
+        case "retry":
+            _retry(history, p["moves"])
+        case "retarget":
+            for m in _named(history, [p["move"]]):
+                if m.phase is not Phase.DONE:
+                    _cancel(m)
+                    m.retarget = tuple(p["after"])
+        case "rollback" if not history.rolling_back:
+            history.rollback_requested, history.cancel_requested = True, False
+            history.paused = False
+            history.pace = history.pace.asked("resume", {})
+            _take_back(history)
+        case _:
+            pass
+
+
+def _named(history: History, indices: list[int]) -> Iterator[MoveHistory]:
+    """Yield moves that nothing stands in for yet."""
+    return (m for m in (history.moves[i] for i in indices) if not m.replaced)
+
+
+def _take_back(history: History) -> None:
+    for m in history.moves:
+        _cancel(m)
+        m.retarget = None
+
+
+def _cancel(m: MoveHistory) -> None:
+    if not m.phase.ended:
+        m.wish = Wish.CANCEL
+
+
+def _retry(history: History, indices: list[int]) -> None:
+    again = [
+        i
+        for i in indices
+        if history.moves[i].phase in (Phase.FAILED, Phase.CANCELLED, Phase.SKIPPED)
+        and not history.moves[i].replaced
+    ]
+    if again:
+        history.stopped, history.cancel_requested = "", False
+        history.place_last(again)

@@ -1,0 +1,94 @@
+"""One move of a run: how far it has come, what is asked of it, and how a whole run ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from core.plan.plan import Move
+
+
+class Phase(Enum):
+    """How far one move has come. SUBMITTING is intended, the answer not known."""
+
+    QUEUED = "queued"
+    SUBMITTING = "submitting"
+    SUBMITTED = "submitted"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+
+    @property
+    def ended(self) -> bool:
+        return self in (Phase.DONE, Phase.FAILED, Phase.CANCELLED, Phase.SKIPPED)
+
+    @property
+    def in_flight(self) -> bool:
+        return self in (Phase.SUBMITTING, Phase.SUBMITTED)
+
+
+class Outcome(Enum):
+    """How a run ended; the values are what `apply --json` prints."""
+
+    DONE = "done"
+    CANCELLED = "cancelled"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+
+
+class Role(Enum):
+    """Why a move is in the run: planned, in place of another, or back to where it was."""
+
+    PLAN = "plan"
+    RETARGET = "retarget"
+    ROLLBACK = "rollback"
+
+
+class Wish(Enum):
+    """What is asked of a move that has not ended: to go on, to be taken back, or not to begin."""
+
+    GO_ON = "go on"
+    CANCEL = "cancel"
+    SKIP = "skip"
+
+
+@dataclass(slots=True)
+class MoveHistory:
+    """What became of one move so far."""
+
+    move: Move
+    batch: int
+    long: bool = False
+    """It takes longer than its batch: the next one does not wait for it."""
+    role: Role = Role.PLAN
+    instead_of: int | None = None
+    """The index of the move that this one stands in for, or takes back."""
+    size_bytes: int | None = None
+    """The leader's size at preflight."""
+    phase: Phase = Phase.QUEUED
+    why: str = ""
+    submitted_at: datetime | None = None
+    ended_at: datetime | None = None
+    tries: int = 0
+    """How often it has been submitted."""
+    put_off: str = ""
+    """Why the cluster did not take it, in its own words, though it may take it yet."""
+    wish: Wish = Wish.GO_ON
+    cancel_sent: bool = False
+    retarget: tuple[int, ...] | None = None
+    """Where it is to go instead, once it is taken back."""
+    replaced: bool = False
+    """A later move of this run stands in for it, or takes it back."""
+    elections: int = 0
+    """How often its preferred leader has been elected in vain."""
+    elected: bool = False
+    leader: int | None = None
+    """Who led it when it was submitted or ended."""
+
+    def queue_again(self, batch: int) -> None:
+        """Forget what became of it: it begins anew in another batch."""
+        self.batch, self.phase, self.wish, self.why = batch, Phase.QUEUED, Wish.GO_ON, ""
+        self.submitted_at = self.ended_at = self.retarget = None
+        self.tries, self.put_off, self.cancel_sent = 0, "", False

@@ -1,0 +1,26 @@
+"""What a run's options want to know of the cluster: which moves go together, what is to spare.
+
+Pure; decided where state and load are known, before the run's process is started.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from core.cluster.state import ClusterState
+from core.load.snapshot import Load
+from core.plan.batches import batch_moves
+from core.plan.plan import Plan
+from core.run.bounds import with_spare
+from core.run.creation import RunOptions
+
+
+def prepared(options: RunOptions, state: ClusterState, load: Load, plan: Plan) -> RunOptions:
+    """Return options with batches in the order that helps most, and with bounds that know spares.
+
+    An adaptive run begins at its least rate: its first batches are made for that.
+    """
+    auto = options.auto and with_spare(options.auto, state, load)
+    rate = auto.least_bytes_per_s if auto else options.rate_bytes_per_s
+    found = batch_moves(state, load, plan, rate_bytes_per_s=rate, most_moves=options.batch_size)
+    return replace(options, auto=auto, batches=found.batches, long=found.long)

@@ -43,6 +43,8 @@ MB = 1_000_000
 ROOT = Path(__file__).resolve().parents[2]
 INJECT = Path(__file__).with_name("inject")
 RATE = 2 * MB
+SLOW = 300_000
+"""A rate at which a run lasts long enough to be cancelled, or to see a broker return."""
 PARTITION_BYTES = 3 * MB
 BATCH = 2
 UNINVOLVED = 5
@@ -50,6 +52,7 @@ EVERY_BROKER = Resource(ResourceKind.BROKER, "")
 PARTS_OF_THE_RUN = ("source", "destination", "uninvolved", "controller")
 DEADLINE_SECONDS = 180.0
 
+Targets = Mapping[TopicPartition, tuple[int, ...]]
 LAYOUTS: Mapping[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]] = {
     TopicPartition("chaos-a", 0): ((1, 2, 3), (4, 2, 3)),
     TopicPartition("chaos-a", 1): ((2, 3, 1), (2, 3, 4)),
@@ -118,13 +121,11 @@ class Brokers:
 
     # -- runs -------------------------------------------------------------------------------------
 
-    def start(
-        self, targets: Mapping[TopicPartition, tuple[int, ...]], strike: Strike | None
-    ) -> str:
+    def start(self, targets: Targets, strike: Strike | None, rate: int = RATE) -> str:
         """Start a run in its own process and return its id, "" when it died before it had one."""
         plan = self.home / "plan.json"
         plan.write_text(_document(targets))
-        module = ("-m", "chaos.start", self.sandbox.bootstrap, str(plan), str(RATE), str(BATCH))
+        module = ("-m", "chaos.start", self.sandbox.bootstrap, str(plan), str(rate), str(BATCH))
         done = self._run([sys.executable, "-P", *module], strike)
         if done.returncode == 0:
             return done.stdout.strip()
@@ -263,7 +264,7 @@ class Brokers:
 
     # -- judges -----------------------------------------------------------------------------------
 
-    def completed(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> int:
+    def completed(self, targets: Targets) -> int:
         """Return how many partitions Kafka's tool calls complete; it leaves throttles alone."""
         path = self.home / "verify.json"
         path.write_text(_document(targets))
@@ -305,13 +306,13 @@ class Brokers:
 
 
 def opposite(
-    now: Mapping[TopicPartition, tuple[int, ...]],
+    now: Targets,
 ) -> dict[TopicPartition, tuple[int, ...]]:
     """Return each partition's other layout."""
     return {tp: b if now[tp] == a else a for tp, (a, b) in LAYOUTS.items()}
 
 
-def _document(targets: Mapping[TopicPartition, tuple[int, ...]]) -> str:
+def _document(targets: Targets) -> str:
     partitions: list[dict[str, Any]] = [
         {"topic": tp.topic, "partition": tp.partition, "replicas": list(replicas)}
         for tp, replicas in targets.items()

@@ -11,17 +11,15 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 
 from chaos.acks import Acknowledged
-from chaos.brokers import LAYOUTS, PARTS_OF_THE_RUN, Brokers, Strike, opposite
+from chaos.brokers import LAYOUTS, PARTS_OF_THE_RUN, RATE, SLOW, Brokers, Strike, Targets, opposite
 from chaos.played import Played
 from chaos.trouble import Trouble
 from waiting import eventually
-
-from core.cluster.state import TopicPartition
 
 TIMES = 3
 LIVES = 4
@@ -37,8 +35,6 @@ OF_A_RUN = (
 OF_A_CANCEL = ("request", "cancelling", "cancel_sent", "reordering", "reordered")
 OF_A_RETURN = ("waiting", "rate_intent", "rate_set")
 ACKNOWLEDGED = "acknowledged records"
-
-Targets = Mapping[TopicPartition, tuple[int, ...]]
 
 
 class Chaos:
@@ -92,7 +88,7 @@ class Chaos:
             eventually(lambda: self._brokers.is_flying() or self._brokers.is_dead(run))
             self._brokers.cancel(run)
 
-        run, struck = self._live(opposite(before), strikes, cancel)
+        run, struck = self._live(opposite(before), strikes, cancel, SLOW)
         self._note(map(str, struck), run, self._brokers.as_the_run_says(run))
 
     def returned(self, strikes: Sequence[Strike]) -> None:
@@ -107,7 +103,7 @@ class Chaos:
             eventually(lambda: brokers.is_flying() or brokers.is_dead(run))
             brokers.sandbox.start(broker)
 
-        run, struck = self._live(targets, strikes, come_back)
+        run, struck = self._live(targets, strikes, come_back, SLOW)
         self._note(map(str, struck), run, targets)
 
     def broker_killed(self, part: str, kind: str) -> None:
@@ -146,6 +142,7 @@ class Chaos:
         targets: Targets,
         strikes: Sequence[Strike],
         meanwhile: Callable[[str], None] = lambda run: None,
+        rate: int = RATE,
     ) -> tuple[str, list[Strike]]:
         """Start a run and bring it back until it has ended, a strike armed in each life.
 
@@ -158,11 +155,11 @@ class Chaos:
             if run:
                 brokers.attach(run, strike)
             else:
-                run = brokers.start(targets, strike)
+                run = brokers.start(targets, strike, rate)
                 if strike is not None and (strike.when, strike.kind) == ("before", "created"):
                     struck += [strike] * brokers.has_struck()
                     brokers.arm()
-                    run = brokers.start(targets, None)  # nothing was asked for: ask again
+                    run = brokers.start(targets, None, rate)  # nothing was asked for: ask again
                 meanwhile(run)
             brokers.await_rest(run)
             if strike is not None and brokers.has_struck():

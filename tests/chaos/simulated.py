@@ -10,6 +10,7 @@ import argparse
 import itertools
 import logging
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -30,6 +31,7 @@ from chaos.kill_points import (
 from chaos.played import Played
 from chaos.storm import Storm
 
+from core import paths
 from core.run.history import Outcome
 
 CANCELLED = (Outcome.CANCELLED, Outcome.DONE)
@@ -105,6 +107,7 @@ def main() -> None:
                 print(f"{len(left) - done} are left; call it again to go on.", file=sys.stderr)
                 break
             result = play()
+            shutil.rmtree(paths.data_dir())
             played.add(group, name, result)
             for wrong in result["wrong"][:3]:
                 print(f"{group}: {name}: {wrong}", file=sys.stderr)

@@ -17,7 +17,8 @@ from core.cluster.connect import Address
 from core.errors import ExitCode
 from core.plan.plan import Plan
 from core.run.creation import RunOptions, create_journal
-from core.run.journal import Kind
+from core.run.journal import Journal, Kind, journal_path
+from core.units import parse_time
 
 
 def test_apply_tells_events_and_exits_as_the_run_ends(here: Here) -> None:
@@ -62,6 +63,27 @@ def test_a_detached_run_is_found_cancelled_and_leaves_everything_as_it_was(here:
     code, _, err = here("runs", "cancel", run, "--yes")
     assert code == ExitCode.USAGE
     assert "has ended" in err
+
+
+def test_what_apply_is_asked_for_is_in_the_journal(here: Here) -> None:
+    words = ("--throttle", "auto:1MB/s-2MB/s", "--at", "+2h", "--retention", "1h", "--elect")
+    more = ("--yes", "--allow", "disk,never", "--detach", "--json")
+    code, out, err = here("apply", here.plan(skip=70), *words, *more)
+    assert code == ExitCode.DONE, err
+    assert "It starts at" in err
+    assert "UTC" in err
+    assert "older than 60 m are deleted for good" in err.replace("1 h 00 m", "60 m")
+    assert "adapted between 1.0 MB/s and 2.0 MB/s" in err
+    run = json.loads(out)["run"]
+    with Journal.open(journal_path(here.state().cluster_id, run)) as journal:
+        created = journal.records()[0]
+    options = created.payload["options"]
+    assert options["auto"] == {"least_bytes_per_s": 10**6, "most_bytes_per_s": 2 * 10**6}
+    assert options["retention"] == {"ms": 3_600_000}
+    assert options["elect"] is True
+    assert parse_time(options["at"]) > created.at
+    assert sorted({move["batch"] for move in created.payload["moves"]})[0] == 0
+    assert here("runs", "cancel", run, "--yes")[0] == ExitCode.DONE
 
 
 def test_only_one_run_works_on_a_cluster(here: Here) -> None:
@@ -132,6 +154,10 @@ def test_foreign_throttles_are_explained(here: Here) -> None:
         (["--throttle", "1B/s", "--yes"], ExitCode.REFUSED, "never"),
         (["--throttle", "2GB/s"], ExitCode.USAGE, "there is no terminal"),
         (["--yes", "--allow", "nonsense"], ExitCode.USAGE, "--allow nonsense"),
+        (["--throttle", "auto:9-1", "--yes"], ExitCode.USAGE, "9 what?"),
+        (["--at", "soon", "--yes"], ExitCode.USAGE, "Not a time"),
+        (["--at", "2020-01-01T00:00Z", "--yes"], ExitCode.USAGE, "is past"),
+        (["--retention", "0s", "--yes"], ExitCode.USAGE, "keeps nothing"),
     ],
 )
 def test_what_apply_refuses(here: Here, arguments: list[str], code: int, says: str) -> None:

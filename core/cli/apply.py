@@ -148,27 +148,17 @@ def apply(
 def _choose(
     state: ClusterState, load: Load, plan: Plan, asked: int | Bounds | Literal["auto"] | None
 ) -> tuple[int | None, Bounds | None]:
-    """Return the rate to reckon with, None for the recommended one, and bounds to adapt it in.
-
-    Raises UsageError when there is nothing to take bounds from.
-    """
+    """Return the rate to reckon with, None for the recommended one, and bounds to adapt it in."""
     from core.plan.estimate import default_rate, rate_table
+    from core.run.bounds import usual_bounds
     from core.run.pace import Bounds
 
     if asked is None or isinstance(asked, int):
         return asked, None
-    table = rate_table(state, load, plan)
-    rates = [row.rate_bytes_per_s for row in table if row.seconds is not None]
-    if isinstance(asked, Bounds):
-        wanted = default_rate(table) or asked.most_bytes_per_s
-        held = min(max(wanted, asked.least_bytes_per_s), asked.most_bytes_per_s)
-        return held, asked
-    if not rates:
-        raise UsageError(
-            "auto needs bounds: no rate can be recommended for this plan.",
-            next="Say them: --throttle auto:5MB/s-50MB/s.",
-        )
-    return default_rate(table), Bounds(rates[0], rates[-1])
+    bounds = asked if isinstance(asked, Bounds) else usual_bounds(state, load, plan)
+    least, most = bounds.least_bytes_per_s, bounds.most_bytes_per_s
+    wanted = default_rate(rate_table(state, load, plan)) or most
+    return min(max(wanted, least), most), bounds
 
 
 def _retention_ms(text: str | None) -> int | None:

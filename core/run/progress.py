@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from core.run.asked_for import run_requests
 from core.run.history import History, MoveHistory, Outcome, Phase
 from core.run.inflow import never_sides
-from core.run.journal import Record, Request, Sample
+from core.run.journal import Kind, Record, Request, Sample
 from core.run.rates import (
     Point,
     average_of,
@@ -26,6 +26,8 @@ from core.run.story import story
 from core.run.stuck import slowed, stuck
 from core.run.throttle import Side
 from core.run.view import Leftovers, MoveProgress, MoveState, RunState, RunSummary, RunView
+
+_DUE = (MoveState.QUEUED, MoveState.MOVING, MoveState.STUCK)
 
 
 def run_view(
@@ -49,17 +51,23 @@ def run_view(
     moves = tuple(
         _move(history, i, m, tracked.get(i), down, pace, never) for i, m in enumerate(history.moves)
     )
-    state = _state(history, living)
+    state = _state(records, history, living)
     flying = [m for m in moves if m.state in (MoveState.MOVING, MoveState.STUCK)]
-    total = sum(m.total_bytes or 0 for m in moves)
-    moved = sum(m.moved_bytes for m in moves)
+    counted = [
+        m
+        for m, known in zip(moves, history.moves, strict=True)
+        if m.state is MoveState.DONE or not known.replaced
+    ]
+    total = sum(m.total_bytes or 0 for m in counted)
+    moved = sum(m.moved_bytes for m in counted)
+    due = sum((m.total_bytes or 0) - m.moved_bytes for m in counted if m.state in _DUE)
     first = min((m.submitted_at for m in history.moves if m.submitted_at), default=None)
     last = samples[-1].at if samples and flying else (history.ended_at or seen_at)
     elapsed = (last - first).total_seconds() if first else 0.0
     average = moved / elapsed if elapsed > 0 and moved else None
     now = sum(m.bytes_per_s or 0.0 for m in flying) if flying and samples else None
     estimated = history.estimate.get("seconds") if history.estimate else None
-    left = None if state.ended else _left(pace, elapsed, total, moved, estimated)
+    left = None if state.ended else _left(pace, elapsed, due, moved, estimated)
     least = least_seconds(history, moves)
     if left is not None:
         left = max(left, least)
@@ -90,19 +98,19 @@ def run_view(
         leftovers=_left_behind(history, state),
         who=f"{history.who} on {history.host}",
         requests=run_requests(records, pending, history),
+        starts_at=history.start_at,
     )
 
 
 def _left(
-    pace: Recent, elapsed: float, total: int, moved: int, estimated: float | None
+    pace: Recent, elapsed: float, due: int, moved: int, estimated: float | None
 ) -> float | None:
     """Return the time left at the recent pace; without one as estimated, or at the average."""
     if pace.bytes_per_s and moved:
-        return (total - moved) / pace.bytes_per_s
+        return due / pace.bytes_per_s
     if pace.bytes_per_s is None and estimated is not None:
-        begun = moved and total
-        return estimated * (total - moved) / total if begun else max(0.0, estimated - elapsed)
-    left = left_seconds(elapsed, total, moved)
+        return estimated * due / (moved + due) if moved else max(0.0, estimated - elapsed)
+    left = left_seconds(elapsed, moved + due, moved)
     return max(0.0, estimated - elapsed) if left is None and estimated is not None else left
 
 
@@ -141,13 +149,21 @@ def _left_behind(history: History, state: RunState) -> Leftovers | None:
     return left if left or state is RunState.DIED else None
 
 
-def _state(history: History, living: bool) -> RunState:
+def _state(records: Sequence[Record], history: History, living: bool) -> RunState:
     if history.ended is not None:
         return RunState(history.ended.value)
     if not living or history.crashed:
         return RunState.DIED
+    if records[-1].kind is Kind.STARTED and history.preflight:
+        return RunState.RECOVERING
     if history.cancel_requested:
         return RunState.CANCELLING
+    if history.rollback_requested:
+        return RunState.ROLLING_BACK
+    if history.paused:
+        return RunState.PAUSED
+    if history.start_at is not None and not history.preflight:
+        return RunState.SCHEDULED
     if history.waiting:
         return RunState.WAITING
     return RunState.RUNNING if history.preflight else RunState.STARTING
@@ -195,6 +211,8 @@ def _move(
             state = MoveState.FAILED
         case Phase.CANCELLED:
             state = MoveState.CANCELLED
+        case Phase.SKIPPED:
+            state = MoveState.SKIPPED
         case Phase.SUBMITTING | Phase.SUBMITTED:
             rate = rate_now(m, track)
             reason = stuck(m, track, down, never)
@@ -219,4 +237,5 @@ def _move(
         average_bytes_per_s=average,
         left_range=between,
         held=bool(newest and newest.held and m.phase.in_flight),
+        role=m.role,
     )

@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import Enum
 
 from core.cluster.state import TopicPartition
+from core.run.moves import Role
 
 
 class RunState(Enum):
@@ -17,6 +18,7 @@ class RunState(Enum):
 
     SCHEDULED = "scheduled"
     STARTING = "starting"
+    RECOVERING = "recovering"
     RUNNING = "running"
     PAUSED = "paused"
     WAITING = "waiting"
@@ -86,6 +88,7 @@ class MoveProgress:
     left_range: tuple[float, float] | None = None
     held: bool = False
     """Whether a destination cannot be asked: its bytes are those last known."""
+    role: Role = Role.PLAN
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,6 +153,45 @@ def test_a_pause_is_no_part_of_the_pace() -> None:
     assert seen.left_seconds == pytest.approx((2000 - 200) / 20)
 
 
+def asked(kind: str, **payload: Any) -> tuple[Kind, dict[str, Any]]:
+    return Kind.REQUEST, {"seq": 1, "kind": kind, "who": "ann", "host": "here", **payload}
+
+
+@pytest.mark.parametrize(
+    ("later", "living", "state"),
+    [
+        ((), True, RunState.RUNNING),
+        ((), False, RunState.DIED),
+        ((asked("pause"),), True, RunState.PAUSED),
+        ((asked("pause"),), False, RunState.DIED),
+        ((asked("pause"), asked("resume")), True, RunState.RUNNING),
+        ((asked("cancel", moves=None),), True, RunState.CANCELLING),
+        ((asked("rollback"),), True, RunState.ROLLING_BACK),
+        (((Kind.WAITING, {"why": "b9 is down"}),), True, RunState.WAITING),
+        (((Kind.STARTED, {"pid": 1, "pid_started": 1.0}),), True, RunState.RECOVERING),
+    ],
+)
+def test_where_a_run_stands(later: Any, living: bool, state: RunState) -> None:
+    assert view(living=living, later=later).state is state
+
+
+def test_a_run_that_is_to_begin_later_says_when() -> None:
+    created = records()[0]
+    options = {**created.payload["options"], "at": "2026-01-02T02:00:00Z"}
+    first = Record(1, NOON, Kind.CREATED, {**created.payload, "options": options})
+    seen = run_view([first], (), living=True)
+    assert seen.state is RunState.SCHEDULED
+    assert seen.starts_at == datetime(2026, 1, 2, 2, tzinfo=UTC)
+
+
+def test_what_is_not_to_be_moved_any_more_takes_no_time() -> None:
+    begun = [sample(s, 10 * s * MB, 0) for s in range(1, 11)]
+    skipped = {"moves": [{"index": 1, "phase": "skipped", "why": "as asked", "leader": None}]}
+    seen = view(*begun, later=((Kind.MOVED, {**skipped, "stop": ""}),))
+    assert [m.state for m in seen.moves] == [MoveState.MOVING, MoveState.SKIPPED]
+    assert seen.left_seconds == pytest.approx((1000 - 100) / 10)
+
+
 def test_what_was_asked_is_told_with_what_became_of_it() -> None:
     who = {"who": "ann", "host": "here"}
     later = (

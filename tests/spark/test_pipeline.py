@@ -320,10 +320,13 @@ def test_a_lost_checkpoint_doubles_nothing(
     assert newest(tmp_path).counts.duplicate == 3
 
 
+COMPACT_INTERVAL = "spark.sql.streaming.fileSource.log.compactInterval"
+
+
 def test_a_checkpoint_does_not_grow_for_ever(
     spark: SparkSession, tmp_path: Path, clock: StillClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limit, polls = 1500, 24
+    limit, polls = 500, 10
     monkeypatch.setattr(checkpoint, "LIMIT_BYTES", limit)
     lists = layout.checkpoint(tmp_path, CLUSTER) / "sources" / "0"
     told: list[Published] = []
@@ -336,10 +339,14 @@ def test_a_checkpoint_does_not_grow_for_ever(
             feed(tmp_path, f"p{len(told):03d}", [row(len(told))])
 
     feed(tmp_path, "p000", [row(0)])
-    Job(spark, tmp_path, CLUSTER, clock, fed_on).run(1.0, lambda: len(told) < polls)
+    spark.conf.set(COMPACT_INTERVAL, 3)  # the whole list is written in each third batch
+    try:
+        Job(spark, tmp_path, CLUSTER, clock, fed_on).run(0.3, lambda: len(told) < polls)
+    finally:
+        spark.conf.unset(COMPACT_INTERVAL)
 
     assert len({published.batch.key.split("-")[0] for published in told}) > 1
-    # Without a bound the last list would name all 24; each name takes about 250 bytes.
+    # Without a bound the last list would name all 10; each name takes about 250 bytes.
     assert max(largest) < 2.5 * limit
     ids = [published.manifest.snapshot_id for published in told if published.manifest]
     assert ids == sorted(set(ids))

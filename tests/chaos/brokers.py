@@ -44,7 +44,7 @@ ROOT = Path(__file__).resolve().parents[2]
 INJECT = Path(__file__).with_name("inject")
 RATE = 2 * MB
 SLOW = 300_000
-"""A rate at which a run lasts long enough to be cancelled, or to see a broker return."""
+"""A rate at which a run lasts long enough to be cancelled."""
 PARTITION_BYTES = 3 * MB
 BATCH = 2
 UNINVOLVED = 5
@@ -230,14 +230,15 @@ class Brokers:
     def is_alive(self, broker: int) -> bool:
         return any(b.id == broker and b.alive for b in self.client.describe().brokers)
 
-    def node_of(self, part: str) -> int:
-        """Return the node that plays a part in the next run."""
+    def node_of(self, part: str, targets: Targets) -> int:
+        """Return the node that plays a part in the run to these targets."""
+        now = self.replicas()
+        arriving = [b for tp in targets for b in targets[tp] if b not in now[tp]]
         match part:
             case "source":
-                return 2
+                return next(b for b in (1, 2, 3, 4) if b not in arriving)
             case "destination":
-                first = TopicPartition("chaos-a", 0)
-                return 4 if 4 not in self.replicas()[first] else 1
+                return max(arriving, key=arriving.count)
             case "uninvolved":
                 return UNINVOLVED
             case _:

@@ -95,7 +95,7 @@ class Chaos:
         """Start a run while a broker is down, which comes back to moves in flight."""
         brokers = self._brokers
         targets = opposite(brokers.replicas())
-        broker = brokers.node_of("source")
+        broker = brokers.node_of("source", targets)
         brokers.sandbox.kill(broker)
         eventually(lambda: not brokers.is_alive(broker))
 
@@ -103,14 +103,14 @@ class Chaos:
             eventually(lambda: brokers.is_flying() or brokers.is_dead(run))
             brokers.sandbox.start(broker)
 
-        run, struck = self._live(targets, strikes, come_back, SLOW)
+        run, struck = self._live(targets, strikes, come_back, RATE // 2)
         self._note(map(str, struck), run, targets)
 
     def broker_killed(self, part: str, kind: str) -> None:
         """Kill a node just before a kind of record; it is started again a little later."""
         brokers = self._brokers
         targets = opposite(brokers.replicas())
-        node = brokers.node_of(part)
+        node = brokers.node_of(part, targets)
 
         def come_back(run: str) -> None:
             eventually(lambda: brokers.has_struck() or brokers.is_over(run))
@@ -127,7 +127,7 @@ class Chaos:
         brokers = self._brokers
         targets = opposite(brokers.replicas())
         run = brokers.start(targets, None)
-        trouble = Trouble(brokers, Random(seed), run)
+        trouble = Trouble(brokers, Random(seed), run, targets)
         deadline = time.monotonic() + TROUBLE_SECONDS
         while not brokers.is_over(run) and time.monotonic() < deadline:
             trouble.makes()

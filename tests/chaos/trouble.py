@@ -7,7 +7,7 @@ import signal
 import time
 from random import Random
 
-from chaos.brokers import PARTS_OF_THE_RUN, Brokers
+from chaos.brokers import PARTS_OF_THE_RUN, Brokers, Targets
 from waiting import eventually
 
 from core.cluster.client import (
@@ -29,8 +29,9 @@ EDITS = (
 class Trouble:
     """What befalls one run; `ends` says what of others' edits is not as they left it."""
 
-    def __init__(self, brokers: Brokers, rng: Random, run: str) -> None:
+    def __init__(self, brokers: Brokers, rng: Random, run: str, targets: Targets) -> None:
         self._brokers, self._rng, self._run = brokers, rng, run
+        self._nodes = [brokers.node_of(part, targets) for part in PARTS_OF_THE_RUN]
         self._edits = list(EDITS)
         rng.shuffle(self._edits)
         self._edited: list[ConfigChange] = []
@@ -45,7 +46,7 @@ class Trouble:
             case 1:
                 self._kill_the_process()
             case 2 if self._down is None:
-                self._down = self._brokers.node_of(self._rng.choice(PARTS_OF_THE_RUN))
+                self._down = self._rng.choice(self._nodes)
                 self._brokers.sandbox.kill(self._down)
             case _ if self._down is not None:
                 self._brokers.sandbox.start(self._down)

@@ -1,6 +1,6 @@
 """How long a plan takes at a rate, and which rate a deadline needs, for each broker and side.
 
-Three different things: `required` is the closed form that a deadline needs of one broker and
+Three things: `required` is the closed form that a deadline needs of one broker and
 side; `seconds` is what brokers' quotas make of a rate (core.plan.replication), with a range;
 `recommended` is the least rate whose `seconds` fit. Wall time is from the start of an apply to
 its end.
@@ -18,7 +18,8 @@ from typing import Any
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.copying import BrokerSide, Copying, Side, SideLoad, copying, side_loads
-from core.plan.findings import named
+from core.plan.estimate_words import never_ends, notes_of
+from core.plan.in_batches import batched, is_busy
 from core.plan.plan import Plan
 from core.plan.replication import Conditions, end_seconds
 from core.units import UNLIMITED, format_bytes, format_rate
@@ -87,7 +88,15 @@ def estimate_at(state: ClusterState, load: Load, plan: Plan, rate_bytes_per_s: i
 
     `UNLIMITED` is answered only where capacities of the brokers concerned are known.
     """
-    return _at(copying(state, load, plan), state, rate_bytes_per_s)
+    what = copying(state, load, plan)
+    estimate = _at(what, state, rate_bytes_per_s)
+    if (
+        estimate.rows
+        and not (what.blocked or what.sizes_unknown)
+        and is_busy(what, rate_bytes_per_s)
+    ):
+        return _in_batches(state, load, plan, what, estimate)
+    return estimate
 
 
 def estimate_within(state: ClusterState, load: Load, plan: Plan, seconds: float) -> Estimate:
@@ -193,7 +202,7 @@ def _at(
     if not what.copies:
         seconds = START_SECONDS + END_SECONDS
         return Estimate(rate, seconds, (seconds / 2, seconds * 1.5), None, None, (), 0)
-    notes = _notes(what)
+    notes = notes_of(what)
     link = _link(what, state)
     never = what.blocked
     if never is None and rate != UNLIMITED and rate <= 0:
@@ -213,16 +222,36 @@ def _at(
     side_ends = _side_ends(what, ends)
     if math.isinf(last):
         rows = _rows(loads, deadline_seconds, side_ends)
-        limit, reason = _never(loads, rate)
+        limit, reason = never_ends(loads, rate)
         return Estimate(
             rate, None, None, reason, limit, rows, what.total_bytes, note=" ".join(notes)
         )
     seconds, range_seconds = _range(what, rate, link or LINK_BYTES_PER_S, last)
     rows = _rows(loads, deadline_seconds or seconds, side_ends)
-    return Estimate(
-        rate, seconds, range_seconds, None, _limit(rows), rows, what.total_bytes,
-        note=" ".join(notes),
-    )  # fmt: skip
+    note, total = " ".join(notes), what.total_bytes
+    return Estimate(rate, seconds, range_seconds, None, _limit(rows), rows, total, note=note)
+
+
+def _in_batches(
+    state: ClusterState, load: Load, plan: Plan, what: Copying, at_once: Estimate
+) -> Estimate:
+    """Return the estimate of a busy plan's batches; the same where they are one, or never end."""
+    rate = float(at_once.rate_bytes_per_s)
+    conditions = Conditions(rate, rate, _link(what, state) or LINK_BYTES_PER_S, USUAL_CUT)
+    found = batched(state, load, plan, what, at_once.rate_bytes_per_s, conditions)
+    if found is None or found.batches == 1:
+        return at_once
+    rows = _rows(side_loads(what), found.seconds, found.ends)
+    around = START_SECONDS + END_SECONDS
+    low, high = found.least_seconds * (1 - MARGIN), found.most_seconds * (1 + MARGIN)
+    return replace(
+        at_once,
+        seconds=found.seconds + around,
+        range_seconds=(low + around / 2, high + found.batches * around),
+        never=None,
+        limit=_limit(rows),
+        rows=rows,
+    )
 
 
 def _played(what: Copying, rate: int, link: float, phase: float) -> list[float]:
@@ -318,23 +347,3 @@ def _limit(rows: Sequence[SideRow]) -> BrokerSide | None:
         return None
     worst = max(rows, key=lambda row: (row.required_bytes_per_s or 0.0, row.bytes))
     return BrokerSide(worst.broker, worst.side)
-
-
-def _never(loads: dict[BrokerSide, SideLoad], rate: int) -> tuple[BrokerSide, str]:
-    side, load = max(loads.items(), key=lambda item: item[1].background)
-    does = "send" if side.side is Side.LEADER else "receive"
-    return side, (
-        f"Broker {side.broker} has to {does} {format_rate(load.background)} of ordinary "
-        f"replication of the moving partitions alone; {format_rate(rate)} never catches up."
-    )
-
-
-def _notes(what: Copying) -> list[str]:
-    notes = []
-    if what.sizes_unknown:
-        notes.append(f"The size of {named(what.sizes_unknown)} is not known.")
-    if what.loads_unknown:
-        notes.append(
-            f"What is produced to {named(what.loads_unknown)} is not known and not counted."
-        )
-    return notes

@@ -377,3 +377,28 @@ def test_the_rate_to_begin_with_hurts_nobody_and_ends_soon(seconds_at, chosen):
         for rate, seconds in seconds_at.items()
     ]
     assert default_rate(table) == chosen
+
+
+def busy_plan():
+    """Return forty partitions whose producers together fill twice what broker 1 may send."""
+    state = cluster({f"t-{i}": [1, 2] for i in range(40)}, brokers=range(1, 6), size_bytes=60 * MB)
+    targets = {f"t-{i}": [3 + i % 3, 2] for i in range(40)}
+    return state, load_of(state, MB), plan_of(state, targets)
+
+
+def test_a_busy_plan_that_would_never_end_at_once_ends_batch_by_batch():
+    state, load, plan = busy_plan()
+    estimate = estimate_at(state, load, plan, 40 * MB)
+    what = copying(state, load, plan)
+    conditions = Conditions(40.0 * MB, 40.0 * MB)
+    assert math.isinf(max(end_seconds(what.copies, what.idle_seconds, conditions)))
+    assert estimate.never is None
+    low, high = estimate.range_seconds
+    assert 60 < low < estimate.seconds < high < 200
+
+
+def test_a_partition_that_outgrows_its_rate_alone_never_ends_in_batches_either():
+    state, _, plan = busy_plan()
+    estimate = estimate_at(state, load_of(state, 30 * MB), plan, 40 * MB)
+    assert estimate.seconds is None
+    assert "never catches up" in estimate.never

@@ -1,0 +1,31 @@
+"""What an estimate says in words: what is not known of a plan, and why it never ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from core.plan.copying import BrokerSide, Copying, Side, SideLoad
+from core.plan.findings import named
+from core.units import format_rate
+
+
+def never_ends(loads: Mapping[BrokerSide, SideLoad], rate: int) -> tuple[BrokerSide, str]:
+    """Return the side that never catches up, and why."""
+    side, load = max(loads.items(), key=lambda item: item[1].background)
+    does = "send" if side.side is Side.LEADER else "receive"
+    return side, (
+        f"Broker {side.broker} has to {does} {format_rate(load.background)} of ordinary "
+        f"replication of the moving partitions alone; {format_rate(rate)} never catches up."
+    )
+
+
+def notes_of(what: Copying) -> list[str]:
+    """Return what is not known, in sentences."""
+    notes = []
+    if what.sizes_unknown:
+        notes.append(f"The size of {named(what.sizes_unknown)} is not known.")
+    if what.loads_unknown:
+        notes.append(
+            f"What is produced to {named(what.loads_unknown)} is not known and not counted."
+        )
+    return notes

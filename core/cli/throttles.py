@@ -1,10 +1,19 @@
-"""`trimtab throttles`: every throttle in the cluster, explained."""
+"""`trimtab throttles`: every throttle, explained, and cleared where no move needs it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
 import click
 
+from core.cli.confirm import confirm
 from core.cli.context import Context, emit, json_option, say
+from core.errors import ExitCode, IncompleteError, UsageError
+
+if TYPE_CHECKING:
+    from core.cluster.client import Fault, Resource
+    from core.run.throttles import Throttle
 
 SAID = 5
 
@@ -19,7 +28,6 @@ def throttles() -> None:
 @click.pass_obj
 def ls(context: Context, as_json: bool) -> None:
     """List every throttle: whose it is, and whether a move in flight needs it."""
-    from core.cli.table import table
     from core.run.runs import unreadable, with_throttles
     from core.run.throttles import find_throttles
 
@@ -31,16 +39,107 @@ def ls(context: Context, as_json: bool) -> None:
     down = [str(broker.id) for broker in state.brokers if not broker.alive]
     if down:
         say(f"Brokers that are down could not be asked: {', '.join(down)}.")
-    for resource, fault in list(unread.items())[:SAID]:
-        say(f"The throttles of {resource.kind.value} {resource.name} are not known: {fault}.")
-    if len(unread) > SAID:
-        say(f"Nor are those of {len(unread) - SAID} more.")
+    _say_unread(unread)
     if as_json:
         emit([throttle.to_json() for throttle in found])
         return
     if not found:
         say("No throttle is set." if not unread else "No other throttle is set.")
         return
+    click.echo(_table(found), nl=False)
+
+
+@throttles.command("clear")
+@click.argument("names", nargs=-1, metavar="[topic:NAME | broker:ID] …")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@click.pass_obj
+def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) -> int:
+    """Clear throttles that no move in flight needs; it lists them and asks first.
+
+    What is named is cleared also if moves in flight run under it, or if it is `*`. What a run of
+    this machine in progress works with is never touched.
+    """
+    from core.run import audit
+    from core.run import clearing as act
+    from core.run.audited import audited
+    from core.run.runs import unreadable, with_throttles
+
+    context.require_writable()
+    named = [_resource(name) for name in names]
+    with context.connected() as connection:
+        state = connection.client.describe()
+        runs = with_throttles(state.cluster_id)
+        if wrong := unreadable(state.cluster_id):
+            raise IncompleteError(
+                f"{wrong[0]} Whether it holds throttles is not known.",
+                next="Mend or move that journal away first; nothing was changed.",
+            )
+        found = act.plan_clearing(connection.client, state, runs, named)
+        _say_unread(found.unread)
+        for throttle, why in found.kept:
+            say(f"Kept: {_where(throttle)}: {why}.")
+        if found.changes and not yes:
+            say("These would be cleared:")
+            click.echo(_table(found.cleared), nl=False, err=True)
+            name = context.target.name or state.cluster_id[:8]
+            confirm(name, "clear them", "Clearing", "nothing was changed")
+        now = connection.client.describe(), with_throttles(state.cluster_id)
+        if act.plan_clearing(connection.client, *now, named).changes != found.changes:
+            raise IncompleteError(
+                "The cluster's throttles have changed meanwhile; nothing was cleared.",
+                next="Look again: `trimtab throttles ls`.",
+            )
+        failed: dict[Resource, str] = {}
+        if found.changes:
+            audit.note(state.cluster_id, None, "clear", throttles=len(found.cleared))
+            client = audited(connection.client, state.cluster_id, None)
+            failed = act.clear(client, connection.clock, found)
+    cleared = [t for t in found.cleared if t.resource not in failed]
+    if as_json:
+        emit(
+            {
+                "cleared": [throttle.to_json() for throttle in cleared],
+                "kept": [throttle.to_json() | {"kept": why} for throttle, why in found.kept],
+                "failed": [
+                    throttle.to_json() | {"failed": failed[throttle.resource]}
+                    for throttle in found.cleared
+                    if throttle.resource in failed
+                ],
+            }
+        )
+    for resource, why in failed.items():
+        say(f"{resource.kind.value} {resource.name} was not cleared: {why}.")
+    say(f"Cleared {len(cleared)}." if found.cleared else "There is nothing to clear.")
+    return ExitCode.FAILED if failed else ExitCode.DONE
+
+
+def _resource(name: str) -> Resource:
+    from core.cluster.client import Resource
+
+    kind, _, rest = name.partition(":")
+    if kind == "topic" and rest:
+        return Resource.topic(rest)
+    if kind == "broker" and rest.isdigit():
+        return Resource.broker(int(rest))
+    raise UsageError(f"Clear what? {name!r}", next="Name it like topic:orders or broker:7.")
+
+
+def _where(throttle: Throttle) -> str:
+    value = f"{throttle.config}={throttle.value}"
+    return f"{throttle.resource.kind.value} {throttle.resource.name} {value}"
+
+
+def _say_unread(unread: Mapping[Resource, Fault]) -> None:
+    for resource, fault in list(unread.items())[:SAID]:
+        say(f"The throttles of {resource.kind.value} {resource.name} are not known: {fault}.")
+    if len(unread) > SAID:
+        say(f"Nor are those of {len(unread) - SAID} more.")
+
+
+def _table(found: Iterable[Throttle]) -> str:
+    from core.cli.table import table
+
     rows = [
         [
             f"{throttle.resource.kind.value} {throttle.resource.name}",
@@ -51,4 +150,4 @@ def ls(context: Context, as_json: bool) -> None:
         ]
         for throttle in found
     ]
-    click.echo(table(("WHERE", "CONFIG", "VALUE", "SOURCE", "WHY"), rows), nl=False)
+    return table(("WHERE", "CONFIG", "VALUE", "SOURCE", "WHY"), rows)

@@ -247,7 +247,7 @@ LIVE = {
     *("apply", "runs attach", "runs cancel", "runs ls", "runs show"),
     *(f"runs {request}" for request in ("pause", "resume", "throttle", "skip", "retry")),
     *("runs retarget", "runs rollback"),
-    *("audit ls", "audit verify", "collect", "doctor", "throttles ls"),
+    *("audit ls", "audit verify", "collect", "doctor", "throttles clear", "throttles ls"),
 }
 RATE = ("--throttle", "1MB/s", "--yes", "--allow", "disk,never,out-of-sync,rack-spread", "--json")
 

@@ -33,7 +33,7 @@ from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
-from core.cluster.workload import create_topics, fill
+from core.cluster.workload import create_topics, delete_topics, fill
 from core.run.history import History, Phase
 from core.run.journal import Journal, journal_path
 from core.run.runs import read_run
@@ -89,16 +89,19 @@ class Strike:
         return f"{self.when} {self.kind}"
 
 
+def chaos_sandbox(name: str) -> Sandbox:
+    """Start brokers for chaos: one that takes no part, and three controllers."""
+    ids = (1, 2, 3, 4, UNINVOLVED)
+    return Sandbox.up(name, ids, controllers=3, overrides=STATIC, replace=True)
+
+
 class Brokers:
     """The sandbox, the run's commands with a home of their own, and the judges."""
 
-    def __init__(self, name: str, home: Path, *, controllers: int = 3) -> None:
-        self.home = home
-        self.sandbox = Sandbox.up(
-            name, (1, 2, 3, 4, UNINVOLVED), controllers=controllers, overrides=STATIC, replace=True
-        )
+    def __init__(self, sandbox: Sandbox, home: Path) -> None:
+        self.sandbox, self.home = sandbox, home
         os.environ["TRIMTAB_HOME"] = str(home)  # of the runs; Kafka's jars are where they are
-        self.settings = ConnectionSettings(self.sandbox.bootstrap)
+        self.settings = ConnectionSettings(sandbox.bootstrap)
         self.client = KafkaClient(self.settings)
         self._token = home / "struck"
 
@@ -115,9 +118,18 @@ class Brokers:
             assert answers == {resource: None}, answers
         eventually(lambda: "1500000" in self.configs())
 
-    def close(self) -> None:
+    def clean(self) -> None:
+        """Leave the brokers as they were before `lay_out`."""
+        delete_topics(self.settings, TOPICS)
+        self.client.alter_configs(
+            [
+                ConfigChange(resource, name, ConfigOp.DELETE)
+                for resource, name, _ in THROTTLES
+                if resource.kind is ResourceKind.BROKER
+            ]
+        )
+        eventually(lambda: "throttled" not in self.configs())
         self.client.close()
-        self.sandbox.down()
 
     # -- runs -------------------------------------------------------------------------------------
 

@@ -40,18 +40,24 @@ class Played:
         with self._path.open("a") as lines:
             lines.write(json.dumps({"group": group, "name": name, **result}) + "\n")
 
+    def wrong(self) -> list[dict[str, Any]]:
+        """Return every result that is not as it has to be."""
+        return [
+            {"group": group, "name": name, **result}
+            for (group, name), result in self._results.items()
+            if result["wrong"]
+        ]
+
     def report(self) -> int:
         """Write the report; return 1 when anything in it is wrong, else 0."""
         groups: dict[str, dict[str, Any]] = {}
-        wrong = []
-        for (group, name), result in self._results.items():
+        for (group, _), result in self._results.items():
             entry = groups.setdefault(group, {"played": 0, "wrong": 0, "outcomes": {}})
             entry["played"] += 1
             entry["wrong"] += bool(result["wrong"])
             outcomes = entry["outcomes"]
             outcomes[result["outcome"]] = outcomes.get(result["outcome"], 0) + 1
-            if result["wrong"]:
-                wrong.append({"group": group, "name": name, **result})
+        wrong = self.wrong()
         self._report.write_text(json.dumps({"groups": groups, "wrong": wrong}, indent=2) + "\n")
         for group, entry in groups.items():
             print(f"{entry['played']:5} {group}: {entry['wrong']} wrong, {entry['outcomes']}")

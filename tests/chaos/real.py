@@ -16,7 +16,17 @@ from pathlib import Path
 from random import Random
 
 from chaos.acks import Acknowledged
-from chaos.brokers import LAYOUTS, PARTS_OF_THE_RUN, RATE, SLOW, Brokers, Strike, Targets, opposite
+from chaos.brokers import (
+    LAYOUTS,
+    PARTS_OF_THE_RUN,
+    RATE,
+    SLOW,
+    Brokers,
+    Strike,
+    Targets,
+    chaos_sandbox,
+    opposite,
+)
 from chaos.played import Played
 from chaos.trouble import Trouble
 from waiting import eventually
@@ -206,11 +216,12 @@ def main() -> None:
     arguments = parser.parse_args()
     deadline = time.monotonic() + 60 * arguments.minutes
     played = Played(arguments.output)
-    with tempfile.TemporaryDirectory(prefix="trimtab-chaos-") as home:
-        brokers = Brokers(arguments.name, Path(home))
-        try:
+    sandbox = chaos_sandbox(arguments.name)
+    try:
+        with tempfile.TemporaryDirectory(prefix="trimtab-chaos-") as home:
+            brokers = Brokers(sandbox, Path(home))
             brokers.lay_out()
-            producer = Acknowledged(brokers.sandbox.bootstrap, list(LAYOUTS))
+            producer = Acknowledged(sandbox.bootstrap, list(LAYOUTS))
             try:
                 chaos = Chaos(brokers, played, Random(arguments.seed))
                 for case in chaos.cases():
@@ -223,9 +234,10 @@ def main() -> None:
             lost = producer.lost()
             wrong = [f"{lost} acknowledged records are lost"] if lost else []
             counted = {"outcome": "counted", "records": producer.count, "wrong": wrong}
-            played.add(ACKNOWLEDGED, brokers.sandbox.cluster_id, counted)
-        finally:
-            brokers.close()
+            played.add(ACKNOWLEDGED, sandbox.cluster_id, counted)
+            brokers.client.close()
+    finally:
+        sandbox.down()
     sys.exit(played.report())
 
 

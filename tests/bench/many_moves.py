@@ -1,0 +1,156 @@
+"""Ten thousand moves in one run on the simulator: memory, journal, and the time of a step.
+
+The cluster lives in another process behind its socket; this one holds the run alone, so that its
+memory is that of a run's process. Time spent waiting for the cluster is not the step's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+MB = 1_000_000
+BROKERS = 30
+TOPICS = 20
+PARTITIONS = 500
+SPEED = 20.0
+
+
+def simulate(path: Path) -> None:
+    """Serve a cluster of ten thousand small partitions until it is told to end."""
+    from core.cluster.simulation.cluster import SimulatedCluster
+    from core.cluster.simulation.server import SimulatorServer
+    from core.cluster.simulation.spec import small_spec
+
+    def replicas(n: int) -> tuple[int, ...]:
+        return tuple(1 + (n + step) % BROKERS for step in (0, 1, 7))
+
+    layout = {
+        f"topic-{t:02}": [replicas(t * 13 + p) for p in range(PARTITIONS)] for t in range(TOPICS)
+    }
+    server = SimulatorServer(SimulatedCluster(small_spec(layout, size_bytes=20_000)), path, SPEED)
+    server.start()
+    print("ready", flush=True)
+    server.stopped.wait()
+    server.stop()
+
+
+class Timed:
+    """A client that counts the time for which it was waited for."""
+
+    def __init__(self, client: Any) -> None:
+        self._client, self.waited_seconds = client, 0.0
+        self._lock = threading.Lock()
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._client, name)
+
+        def call(*args: Any, **more: Any) -> Any:
+            began = time.monotonic()
+            try:
+                return real(*args, **more)
+            finally:
+                with self._lock:
+                    self.waited_seconds += time.monotonic() - began
+
+        return call
+
+
+class Sleeps:
+    """The cluster's clock, which counts what was slept."""
+
+    def __init__(self, clock: Any) -> None:
+        self._clock, self.slept_seconds = clock, 0.0
+        self.now, self.monotonic = clock.now, clock.monotonic
+
+    def sleep(self, seconds: float) -> None:
+        began = time.monotonic()
+        self._clock.sleep(seconds)
+        self.slept_seconds += time.monotonic() - began
+
+
+def carry_out(path: Path) -> dict[str, Any]:
+    """Move every partition's last replica, and return what was measured."""
+    from core.cluster.connect import Address, connect
+    from core.plan.plan import Plan
+    from core.run.runner import Runner
+    from core.run.service import RunOptions, create_journal
+
+    connection = connect(Address(f"sim:{path}"))
+    state = connection.client.describe()
+    plan = Plan(state.cluster_id)
+    for index in range(state.partition_count):
+        first, second, last = state.replicas(index)
+        target = (first, second, 1 + last % BROKERS)
+        plan = plan.with_target(state, state.tp(index), target)
+    client, clock = Timed(connection.client), Sleeps(connection.clock)
+    journal = create_journal(
+        connection.address, state.cluster_id, plan, RunOptions(500 * MB), None, at=clock.now()
+    )
+    began = time.monotonic()
+    runner = Runner(journal, client, clock)  # type: ignore[arg-type]
+    steps: list[float] = []
+    while runner.history.ended is None:
+        at = time.monotonic() - client.waited_seconds - clock.slept_seconds
+        runner.advance()
+        steps.append(time.monotonic() - client.waited_seconds - clock.slept_seconds - at)
+    took = time.monotonic() - began
+    size = journal.path.stat().st_size
+    journal.close()
+    tenth = max(1, len(steps) // 10)
+    return {
+        "moves": len(plan),
+        "outcome": runner.history.ended.value,
+        "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "journal_bytes": size,
+        "seconds": round(took, 1),
+        "steps": len(steps),
+        "step_ms": {
+            "first_tenth": round(1000 * median(steps[:tenth]), 2),
+            "middle_tenth": round(1000 * median(steps[len(steps) // 2 :][:tenth]), 2),
+            "last_tenth": round(1000 * median(steps[-tenth:]), 2),
+        },
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--simulate", type=Path, help="Serve the cluster at this socket.")
+    arguments = parser.parse_args()
+    if arguments.simulate is not None:
+        simulate(arguments.simulate)
+        return
+    with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as home:
+        os.environ["TRIMTAB_HOME"] = home
+        path = Path(home) / "simulator.sock"
+        simulator = subprocess.Popen(
+            [sys.executable, "-P", "-m", "tests.bench.many_moves", "--simulate", str(path)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert simulator.stdout is not None
+            assert simulator.stdout.readline() == "ready\n"
+            measured = carry_out(path)
+        finally:
+            simulator.terminate()
+            simulator.wait()
+    text = json.dumps(measured, indent=2) + "\n"
+    if arguments.output is not None:
+        arguments.output.write_text(text)
+    print(text, end="")
+
+
+if __name__ == "__main__":
+    main()

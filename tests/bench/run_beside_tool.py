@@ -1,0 +1,172 @@
+"""A throttled run beside Kafka's own tool: same plan, same rate, same brokers, by turns.
+
+Measured of both: from the command to its end, from the first reassignment listed to the last one
+gone, and the bytes that have come in the first three seconds. The tool's end is that of a
+`--verify` started as soon as nothing is listed any more; a user would find out later.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from core.cluster.kafka.client import KafkaClient
+from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.state import TopicPartition
+from core.cluster.workload import create_topics, fill
+
+TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
+TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+TOPIC = "bench.run"
+MB = 1_000_000
+RATE = 10 * MB
+PARTITIONS = 8
+PARTITION_BYTES = 26_500_000
+BATCH_BYTES = 52_000
+BEFORE, AFTER = (1, 2), (3, 2)
+DESTINATION = 3
+QUIET_SECONDS = 14.0
+"""Longer than a quota's window, so that no turn pays for the one before it."""
+FIRST_SECONDS = 3.0
+
+
+class Watcher:
+    """Looks at the moves and at what has come to the destination, as often as it is answered."""
+
+    def __init__(self, client: KafkaClient) -> None:
+        self._client = client
+        self.began = self.ended = 0.0
+        self.samples: list[tuple[float, int]] = []
+        self._thread = threading.Thread(target=self._look)
+        self._thread.start()
+
+    def _look(self) -> None:
+        while not self.began or self._client.reassignments():
+            if not self.began and self._client.reassignments():
+                self.began = time.monotonic()
+            if self.began:
+                (answer,) = self._client.log_dirs([DESTINATION])
+                arrived = sum(log.size_bytes for log in answer.replicas if log.topic == TOPIC)
+                self.samples.append((time.monotonic() - self.began, arrived))
+            time.sleep(0.01)
+        self.ended = time.monotonic()
+
+    def wait(self) -> None:
+        self._thread.join()
+
+    def first_bytes(self) -> int:
+        """Return what had come when the first seconds were over."""
+        return max((size for at, size in self.samples if at <= FIRST_SECONDS), default=0)
+
+
+class Turns:
+    """One sandbox with a topic that goes to and comes back from the destination."""
+
+    def __init__(self, sandbox: Sandbox, home: Path) -> None:
+        self._sandbox, self._home = sandbox, home
+        settings = ConnectionSettings(sandbox.bootstrap)
+        self._client = KafkaClient(settings)
+        self._partitions = [TopicPartition(TOPIC, p) for p in range(PARTITIONS)]
+        create_topics(settings, {TOPIC: [BEFORE] * PARTITIONS})
+        fill(settings, dict.fromkeys(self._partitions, PARTITION_BYTES), batch_bytes=BATCH_BYTES)
+        self._plan = home / "plan.json"
+        entries = [{"topic": TOPIC, "partition": p, "replicas": AFTER} for p in range(PARTITIONS)]
+        self._plan.write_text(json.dumps({"version": 1, "partitions": entries}))
+
+    def turn(self, who: str) -> dict[str, Any]:
+        """Let one of both carry the plan out, and put everything back."""
+        time.sleep(QUIET_SECONDS)
+        watcher = Watcher(self._client)
+        began = time.monotonic()
+        if who == "trimtab":
+            self._trimtab()
+        else:
+            self._tool("--execute", "--throttle", str(RATE))
+            watcher.wait()
+            said = self._tool("--verify")
+            assert said.count("is completed.") == PARTITIONS, said
+        whole = time.monotonic() - began
+        watcher.wait()
+        self._client.alter_reassignments(dict.fromkeys(self._partitions, BEFORE))
+        while self._client.reassignments():
+            time.sleep(0.1)
+        return {
+            "who": who,
+            "whole_seconds": round(whole, 2),
+            "moving_seconds": round(watcher.ended - watcher.began, 2),
+            "first_bytes": watcher.first_bytes(),
+            "first_bytes_over_rate": round(watcher.first_bytes() / RATE, 2),
+        }
+
+    def _trimtab(self) -> None:
+        subprocess.run(
+            [
+                *(TRIMTAB, "-b", self._sandbox.bootstrap, "apply", str(self._plan)),
+                *("--throttle", f"{RATE // MB}MB/s", "--yes", "--json"),
+            ],
+            env={**os.environ, "TRIMTAB_HOME": str(self._home)},
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+
+    def _tool(self, *words: str) -> str:
+        bootstrap = ("--bootstrap-server", self._sandbox.bootstrap)
+        files = ("--reassignment-json-file", str(self._plan))
+        done = self._sandbox.tool(TOOL, *bootstrap, *words, *files)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--name", default="bench-run", help="Name of the sandbox.")
+    arguments = parser.parse_args()
+    sandbox = Sandbox.up(
+        arguments.name, racks=2, replace=True, say=lambda text: print(text, file=sys.stderr)
+    )
+    try:
+        with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as home:
+            turns = Turns(sandbox, Path(home))
+            order = [["trimtab", "tool"], ["tool", "trimtab"]]
+            rows = [turns.turn(who) for i in range(arguments.rounds) for who in order[i % 2]]
+            turns.close()
+    finally:
+        sandbox.down()
+    medians = {
+        who: {
+            name: median(row[name] for row in rows if row["who"] == who)
+            for name in ("whole_seconds", "moving_seconds", "first_bytes_over_rate")
+        }
+        for who in ("trimtab", "tool")
+    }
+    found = {
+        "rate_bytes_per_s": RATE,
+        "bytes": PARTITIONS * PARTITION_BYTES,
+        "rounds": rows,
+        "medians": medians,
+        "ratio": {
+            name: round(medians["trimtab"][name] / medians["tool"][name], 3)
+            for name in ("whole_seconds", "moving_seconds")
+        },
+    }
+    arguments.output.write_text(json.dumps(found, indent=2) + "\n")
+    print(json.dumps({"medians": medians, "ratio": found["ratio"]}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

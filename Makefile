@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -P -m pytest
 .DEFAULT_GOAL := help
 .PHONY: help install dev demo test check lint types imports test-core test-tui test-spark \
         test-kafka test-e2e screenshots screenshots-check docs clean bench-first-paint \
-        bench-terminal bench-estimate measurements
+        bench-terminal bench-estimate bench-run bench-moves measurements chaos
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -91,8 +91,25 @@ bench-estimate: $(DEV)  ## estimate beside wall time of a throttled run, on real
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -P -m tests.bench.estimate_against_clock -o $(REPORTS)/estimate.json
 
-measurements: bench-first-paint bench-terminal bench-estimate  ## all benches, and docs/measurements.md from them
+bench-run: $(DEV)  ## a throttled run beside Kafka's own tool, on real brokers
+	@mkdir -p $(REPORTS)
+	$(BIN)/python -P -m tests.bench.run_beside_tool -o $(REPORTS)/run-beside-tool.json
+
+bench-moves: $(DEV)  ## 10,000 moves in one run on the simulator: memory, journal, a step
+	@mkdir -p $(REPORTS)
+	$(BIN)/python -P -m tests.bench.many_moves -o $(REPORTS)/many-moves.json
+
+measurements: bench-first-paint bench-terminal bench-estimate bench-run bench-moves  ## all benches, and docs/measurements.md from them
 	$(BIN)/python -P -m tests.bench.summary $(REPORTS) -o docs/measurements.md
+
+chaos: $(DEV)  ## kill runs everywhere: on the simulator, then on real brokers; goes on where it was
+	@mkdir -p $(REPORTS)
+	@wrong=0; \
+	PYTHONPATH=tests $(BIN)/python -P -m chaos.simulated -o $(REPORTS)/chaos-simulated.json \
+	  --minutes 20 || wrong=1; \
+	PYTHONPATH=tests $(BIN)/python -P -m chaos.real -o $(REPORTS)/chaos-brokers.json \
+	  --minutes 40 || wrong=1; \
+	exit $$wrong
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) $(REPORTS) build dist .mypy_cache .ruff_cache .hypothesis

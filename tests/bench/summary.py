@@ -58,10 +58,50 @@ def estimate(found: list[dict[str, Any]]) -> list[str]:
     ]
 
 
+def run_beside_tool(found: dict[str, Any]) -> list[str]:
+    names = {
+        "whole_seconds": "command to end, s",
+        "moving_seconds": "first move listed to last one gone, s",
+        "first_bytes_over_rate": "bytes in the first 3 s, in seconds of the rate",
+    }
+    medians = found["medians"]
+    return [
+        "## A throttled run beside Kafka's tool",
+        "",
+        f"{found['bytes'] / 1e6:.0f} MB at {found['rate_bytes_per_s'] / 1e6:.0f} MB/s, one leader",
+        "to one destination, by turns on the same brokers (`make bench-run`); medians.",
+        "",
+        "| | `trimtab apply` | `ReassignPartitionsCommand` |",
+        "|---|---|---|",
+        *(
+            f"| {names[key]} | {medians['trimtab'][key]:.2f} | {medians['tool'][key]:.2f} |"
+            for key in names
+        ),
+    ]
+
+
+def many_moves(found: dict[str, Any]) -> list[str]:
+    step = found["step_ms"]
+    return [
+        "## Ten thousand moves in one run",
+        "",
+        "On the simulator (`make bench-moves`); a step without the time that the cluster took.",
+        "",
+        "| | | budget |",
+        "|---|---|---|",
+        f"| memory of the process, MB | {found['memory_bytes'] / 1e6:.0f} | 150 |",
+        f"| journal, MB | {found['journal_bytes'] / 1e6:.1f} | 20 |",
+        f"| a step, ms: first, middle, last tenth | {step['first_tenth']}, "
+        f"{step['middle_tenth']}, {step['last_tenth']} | flat |",
+    ]
+
+
 PARTS = (
     ("first-paint.json", first_paint),
     ("terminal-bytes.json", terminal_bytes),
     ("estimate.json", estimate),
+    ("run-beside-tool.json", run_beside_tool),
+    ("many-moves.json", many_moves),
 )
 
 

@@ -24,7 +24,8 @@ GROWTH_SECONDS = 2.0
 CREDIT_SECONDS = 11.5
 """How much of its rate a leader lets pass before it limits anything."""
 FLOOR_BYTES_PER_S = 1
-"""A copy on the floor copies nothing, and is not meant to."""
+"""One fetch (10 MiB from each leader at most) passes in 11 s, as also at a rate of 0: a quota that
+has counted nothing lets the next one through."""
 
 Key = tuple[int, Side]
 

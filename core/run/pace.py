@@ -2,7 +2,7 @@
 
 Pure. What is asked for (a rate, bounds, a pause on the floor) and what is in force are folded from
 the journal; `next_rates` returns the next change with its reason. Lowering is at once; raising
-goes by tenths a second, because a raised quota frees 11.5 s of the difference at wire speed.
+takes its time, because a raised quota frees 11.5 s of the difference at wire speed.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from core.run.inflow import FLOOR_BYTES_PER_S
+from core.run.inflow import CREDIT_SECONDS, FLOOR_BYTES_PER_S
 from core.run.strain import SideSeen, Strain, strain
 from core.run.throttle import Side
 from core.units import format_rate
 
-RAMP_PARTS = 10
 RAMP_SECONDS = 1.0
-"""A rate is raised by at most a tenth of what is wanted in a second."""
+"""How long a raised rate is left before it is raised again."""
+RAMP_FACTOR = 1.2
+"""How much more than what is wanted may pass while a rate rises."""
 CALM_STEP, CAREFUL_STEP = 0.10, 0.05
 """By which part an adaptive rate rises: before there was any trouble, and afterwards."""
 CAREFUL_SECONDS = 12.0
@@ -157,7 +158,7 @@ def next_rates(pace: Pace, seen: Mapping[Key, SideSeen], now: datetime) -> RateC
     if lower:
         return RateChange(lower, next(why for key, _, _, why in wishes if key in lower))
     higher = {
-        key: min(rate, held.rate_bytes_per_s + max(1, rate // RAMP_PARTS))
+        key: rate
         for key, held, rate, _ in wishes
         if rate > held.rate_bytes_per_s and _passed(held.changed_at, now, RAMP_SECONDS)
     }
@@ -166,8 +167,18 @@ def next_rates(pace: Pace, seen: Mapping[Key, SideSeen], now: datetime) -> RateC
     return RateChange(higher, next(why for key, _, _, why in wishes if key in higher))
 
 
+def _raised(rate: int, wanted: int) -> int:
+    """Return the next step on the way up: at most a tenth of what is wanted, ever less.
+
+    While a rate r rises, r + 11.5 s x its rise passes: that is kept below what is wanted and a
+    fifth, so that 3 s never bring 4 s' worth. From the floor it takes about 20 s.
+    """
+    step = (RAMP_FACTOR * wanted - rate) / CREDIT_SECONDS
+    return min(wanted, rate + max(1, round(min(step, wanted / 10))))
+
+
 def _wish(pace: Pace, key: Key, held: SideRate, seen: SideSeen, now: datetime) -> tuple[int, str]:
-    """Return the rate that one side should have, and why."""
+    """Return the rate that one side should have next, and why."""
     if pace.floored:
         if key[1] is Side.FOLLOWER:  # what it has stays, which a cancel would throw away
             return FLOOR_BYTES_PER_S, "paused: copies in flight wait on the floor"
@@ -176,7 +187,8 @@ def _wish(pace: Pace, key: Key, held: SideRate, seen: SideSeen, now: datetime) -
         wanted = pace.rate_bytes_per_s
         if wanted < held.rate_bytes_per_s:
             return wanted, f"slowed down to {format_rate(wanted)}, as asked"
-        return wanted, f"on the way to {format_rate(wanted)}, by a tenth a second"
+        why = f"on the way to {format_rate(wanted)}, little by little"
+        return _raised(held.rate_bytes_per_s, wanted), why
     return _adapted(pace.bounds, key, held, seen, now)
 
 
@@ -190,7 +202,7 @@ def _adapted(
     if rate > most:
         return most, _above(bounds, key, most)
     if rate < least:
-        return least, f"{_name(key)} gets {format_rate(least)} at least"
+        return _raised(rate, least), f"{_name(key)} gets {format_rate(least)} at least"
     found, trouble = strain(seen, held.changed_at), held.troubled_at
     careful = trouble is not None and not _passed(trouble, now, TROUBLED_SECONDS)
     watched = _passed(held.changed_at, now, CAREFUL_SECONDS)

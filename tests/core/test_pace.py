@@ -69,13 +69,16 @@ def test_slower_is_at_once_on_every_side():
     assert change.why == "slowed down to 5.0 MB/s, as asked"
 
 
-def test_faster_goes_by_a_tenth_of_the_new_rate_a_second():
+def test_faster_goes_by_a_tenth_of_the_new_rate_a_second_and_ever_less():
     faster = running(5 * MB).asked("throttle", {"rate_bytes_per_s": 20 * MB})
 
-    pace, changes = to_the_end(faster, 30)
+    pace, changes = to_the_end(faster, 40)
 
-    steps = [change.rates[SENDS] / MB for _, change in changes]
-    assert steps == [7, 9, 11, 13, 15, 17, 19, 20]
+    steps = [5.0, *(change.rates[SENDS] / MB for _, change in changes)]
+    rises = [b - a for a, b in pairwise(steps)]
+    assert rises[0] == pytest.approx(1.65, abs=0.01)
+    assert rises == sorted(rises, reverse=True)
+    assert 12 < len(rises) < 20
     assert all(b - a >= 1 for (a, _), (b, _) in pairwise(changes))
     assert {side.rate_bytes_per_s for side in pace.rates.values()} == {20 * MB}
 
@@ -93,14 +96,14 @@ def test_a_pause_without_the_floor_changes_no_rate():
     assert next_rates(running().asked("pause", {"floor": False}), {}, after(60)) is None
 
 
-def test_resuming_climbs_from_the_floor_in_ten_seconds():
+def test_resuming_climbs_from_the_floor_in_twenty_seconds():
     paused = running().asked("pause", {"floor": True})
     paused = paused.changed([(RECEIVES, FLOOR_BYTES_PER_S)], after(1))
 
-    pace, changes = to_the_end(paused.asked("resume", {}), 20)
+    pace, changes = to_the_end(paused.asked("resume", {}), 30)
 
     assert [list(change.rates) for _, change in changes] == [[RECEIVES]] * len(changes)
-    assert 10 <= len(changes) <= 11
+    assert 18 <= len(changes) <= 22
     assert pace.rates[RECEIVES].rate_bytes_per_s == 20 * MB
 
 
@@ -116,12 +119,12 @@ def test_what_has_been_given_back_is_not_touched_any_more():
 
 def test_a_clock_that_was_set_back_holds_no_ramp_up():
     faster = running(5 * MB).asked("throttle", {"rate_bytes_per_s": 20 * MB})
-    assert rates(next_rates(faster, {}, after(-3600)))[SENDS] == 7
+    assert rates(next_rates(faster, {}, after(-3600)))[SENDS] == pytest.approx(6.65, abs=0.01)
 
 
 def test_a_process_that_was_away_for_an_hour_makes_no_leap():
     faster = running(5 * MB).asked("throttle", {"rate_bytes_per_s": 20 * MB})
-    assert rates(next_rates(faster, {}, after(3600)))[SENDS] == 7
+    assert rates(next_rates(faster, {}, after(3600)))[SENDS] == pytest.approx(6.65, abs=0.01)
 
 
 def test_the_journal_holds_what_a_fold_needs():
@@ -225,7 +228,7 @@ def calm(now: float = 60, flow: float = 20 * MB, **known: object) -> SideSeen:
         (calm(), 2, 0.0),
         (calm(out_of_step="broker 4 has left the ISR of t-0"), 10, None),
         (calm(windows=windows(14, 15, 30), inflow_bytes_per_s=15 * MB), 18.75, None),
-        (calm(flow=0, inflow_bytes_per_s=20 * MB), 22.5, None),
+        (calm(flow=0, inflow_bytes_per_s=20 * MB), 20.869565, None),
         (SideSeen(flow_bytes_per_s=20 * MB), 2, None),
         (SideSeen(flow_bytes_per_s=20 * MB), 22, 80 * MB),
         (SideSeen(flow_bytes_per_s=20 * MB), None, 40 * MB),
@@ -316,7 +319,8 @@ def test_a_resumed_adaptive_run_climbs_to_its_least_first():
     _, changes = to_the_end(paused.asked("resume", {}), 5, {RECEIVES: calm(now=0)})
 
     steps = [change.rates[RECEIVES] for _, change in changes if RECEIVES in change.rates]
-    assert steps == [200_001, 400_001, 600_001, 800_001, 1_000_001]
+    assert steps[0] == 200_001
+    assert 800_000 < steps[4] < 1_000_001
 
 
 # -- what is seen --------------------------------------------------------------------------------

@@ -1,0 +1,44 @@
+"""A run's report as Markdown says what was asked, done, changed, restored and left."""
+
+from __future__ import annotations
+
+from run_help import MB, Start, cluster, plan_of, set_config
+
+from core.cluster.client import FOLLOWER_RATE, Resource
+from core.run.history import Outcome
+from core.run.markdown import markdown
+from core.run.runs import read_journal
+from core.run.steps import Poll
+
+TWO = {"t": [(1, 2), (2, 3)]}
+TARGETS = {("t", 0): (4, 2), ("t", 1): (2, 4)}
+
+
+def test_the_report_of_a_run_that_is_done(start: Start) -> None:
+    client = cluster(TWO)
+    set_config(client, Resource.broker(4), FOLLOWER_RATE, str(9 * MB))
+    run = start(client, plan_of(client, TARGETS), cluster_name="prod-eu")
+    assert run.to_the_end() is Outcome.DONE
+    text = markdown(read_journal(run.view().cluster_id, run.view().run))
+    for words in (
+        f"# Run {run.view().run} on prod-eu: done",
+        "- 2 moves, 2 with data",
+        "- 5.0 MB/s a broker and side",
+        "- 2 of 2 done (2 done)",
+        "| t-0 | 1,2 | 4,2 |",
+        "| follower rate of broker 4 | 9.0 MB/s | 5.0 MB/s | set as before |",
+        "| leader rate of broker 1 | unset | 5.0 MB/s | unset again |",
+        "| leader list of t | unset |",
+        "taken out again",
+        "throttles as found",
+    ):
+        assert words in text, text
+    assert "Left in the cluster" not in text
+
+
+def test_the_report_of_a_run_that_died_says_what_it_left(start: Start) -> None:
+    client = cluster(TWO)
+    run = start(client, plan_of(client, TARGETS))
+    run.until(lambda step: isinstance(step, Poll))
+    look = read_journal(run.view().cluster_id, run.view().run)
+    assert "still set" in markdown(look)

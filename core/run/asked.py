@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from core.run.moves import MoveHistory, Phase, Wish
+from core.units import UNLIMITED
 
 if TYPE_CHECKING:
     from core.run.history import History
@@ -24,6 +25,8 @@ def refusal(history: History, kind: str, p: Mapping[str, Any]) -> str:
     if kind not in KINDS:
         return f"this trimtab does not know what it is to {kind}"
     try:
+        if kind == "pause" and p.get("floor") and history.rate_bytes_per_s == UNLIMITED:
+            return "an unlimited run has no throttle to lower: give it one first"
         indices = [p["move"]] if kind == "retarget" else p.get("moves") or []
         unknown = [i for i in indices if not 0 <= i < len(history.moves)]
         if kind == "retarget" and not all(broker >= 0 for broker in p["after"]):
@@ -56,7 +59,10 @@ def take(history: History, kind: str, p: Mapping[str, Any]) -> None:
         case "resume":
             history.paused = False
         case "throttle":
+            history.limit_late |= history.rate_bytes_per_s == UNLIMITED
             history.rate_bytes_per_s = history.pace.rate_bytes_per_s
+            if history.pace.bounds is not None:
+                history.rate_bytes_per_s = history.pace.bounds.most_bytes_per_s
         case "skip":
             for m in _named(history, p["moves"]):
                 if m.phase is Phase.QUEUED:

@@ -54,6 +54,8 @@ class History(Holdings):
     elect: bool = False
     pace: Pace
     retention: Retention | None = None
+    limit_late: bool = False
+    """It began without a limit and was given one: moves in flight get it too."""
     min_insync: dict[str, int] = field(default_factory=dict)
     process: Process | None = None
     preflight: bool = False
@@ -228,8 +230,8 @@ class History(Holdings):
             case Kind.ELECTED:
                 for index in p["moves"]:
                     self.moves[index].elected = True
-                for index in p["again"]:
-                    self.moves[index].elections += 1
+                for text in p["again"]:
+                    self.moves[int(text)].elections += 1
             case Kind.WAITING:
                 self.waiting = p["why"]
             case Kind.CRASHED:

@@ -98,8 +98,9 @@ class Holdings:
         """Take in that rates of ours are about to be changed; either value may be in force."""
         for key, rate in wanted:
             known = self.rates[key]
-            perhaps = {*known.perhaps, known.rate_bytes_per_s} - {None, rate}
-            self._due([replace(known, rate_bytes_per_s=rate, perhaps=tuple(perhaps))])
+            held = known.rate_bytes_per_s
+            perhaps = {*known.perhaps, *(() if held is None else (held,))} - {rate}
+            self._due([replace(known, rate_bytes_per_s=rate, perhaps=tuple(sorted(perhaps)))])
 
     def rates_are_set(self, keys: Iterable[Key]) -> None:
         """Take in that these rates were read back."""

@@ -11,10 +11,13 @@ from core.plan.plan import Move
 from core.run.faults import is_missing
 from core.run.history import History, MoveHistory
 from core.run.steps import SETTLE_SECONDS, Observed
+from core.run.throttle import LISTS, RATES
 
 DESCRIBE_SECONDS = 1.0
 DUTY = 10
 """A full description is asked again after ten times as long as it took."""
+THROTTLES_SECONDS = 5.0
+"""How often throttles are looked at while moves are in flight; what is odd, a second later."""
 ASK_SECONDS = 5.0
 """How long an answer about one topic that is not shown is kept."""
 
@@ -31,6 +34,8 @@ class Lookout:
         self._listed: frozenset[TopicPartition] = frozenset()
         self._steady: dict[TopicPartition, tuple[object, float]] = {}
         self._asked: dict[str, tuple[float, _Answer]] = {}
+        self._throttles: dict[Resource, _Answer] = {}
+        self._throttles_due = 0.0
         self.took_seconds = 0.0
         """How long the last description took."""
 
@@ -61,7 +66,32 @@ class Lookout:
             steady_seconds=steady,
             gone=gone,
             hidden=hidden,
+            throttles=self._look_at_throttles(history),
         )
+
+    def forget_throttles(self) -> None:
+        """Look at throttles anew, twice: they are being changed by the run itself."""
+        self._throttles = {}
+        self._throttles_due = self._clock.monotonic() + 1.0
+
+    def _look_at_throttles(self, history: History) -> dict[Resource, _Answer]:
+        """Return the throttles that two looks have shown alike: a broker may lag behind another."""
+        now = self._clock.monotonic()
+        if now < self._throttles_due or not history.in_flight:
+            return {}
+        alive = {b.id for b in self._state.brokers if b.alive} if self._state else set()
+        brokers = sorted({broker for broker, _ in history.rates} & alive)
+        topics = sorted({topic for topic, _ in history.lists})
+        found: dict[Resource, _Answer] = {}
+        if topics:
+            found |= self._client.configs([Resource.topic(topic) for topic in topics], LISTS)
+        if brokers:
+            found |= self._client.configs([Resource.broker(broker) for broker in brokers], RATES)
+        took = self._clock.monotonic() - now
+        alike = {r: a for r, a in found.items() if self._throttles.get(r) == a}
+        wait = THROTTLES_SECONDS if len(alike) == len(found) else 1.0
+        self._throttles, self._throttles_due = found, now + max(wait, DUTY * took)
+        return alike
 
     def _steadiness(
         self,
@@ -132,8 +162,9 @@ class Lookout:
 
 
 def _looked_at(history: History) -> list[MoveHistory]:
-    """Return the moves in flight, else those of the next batch."""
-    return [history.moves[index] for index in history.in_flight or history.next_batch]
+    """Return the moves in flight, and those of the next batch where it may begin meanwhile."""
+    next_ = history.next_batch if history.explicit or not history.in_flight else []
+    return [history.moves[index] for index in (*history.in_flight, *next_)]
 
 
 def _rows(moves: list[Move], state: ClusterState) -> dict[TopicPartition, PartitionRow]:

@@ -11,6 +11,7 @@ from core.cluster.client import ClusterClient, Fault, Resource
 from core.errors import RefusedError
 from core.load.snapshot import Load
 from core.plan.check import Severity, check_plan, refuse
+from core.plan.plan import Move, Plan
 from core.run.history import History
 
 MIN_INSYNC = "min.insync.replicas"
@@ -47,6 +48,18 @@ def preflight(client: ClusterClient, history: History) -> dict[str, Any]:
         "min_insync": min_insync,
         "said": [[f.id, f.sentence] for f in findings if f.severity is Severity.UNSAFE],
     }
+
+
+def speaks_against(client: ClusterClient, history: History, move: Move) -> str:
+    """Return why a move that is added to a run must not be made, "" when it may."""
+    state = client.describe()
+    state = with_logs(state, client.log_dirs([b.id for b in state.brokers if b.alive]))
+    findings = check_plan(state, Load.unknown(state), Plan(state.cluster_id, (move,)))
+    try:
+        refuse(findings, history.allowed)
+    except RefusedError as error:
+        return f"{error.title} {error.detail.strip()}".strip()
+    return ""
 
 
 def _min_insync(client: ClusterClient, topics: Iterable[str]) -> dict[str, int]:

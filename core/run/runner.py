@@ -9,41 +9,51 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Mapping
+from dataclasses import replace
 
 from core.clock import Clock
-from core.cluster.client import ClusterClient, Fault
-from core.cluster.state import TopicPartition
+from core.cluster.client import ClusterClient
 from core.errors import AccessDeniedError, RefusedError, TrimtabError, UnreachableError
+from core.run.around import Around
 from core.run.chronicle import Chronicle
-from core.run.endings import GONE
-from core.run.faults import is_missing, is_settled, passes
-from core.run.history import History, Outcome, Phase
+from core.run.history import History, Outcome, Role
 from core.run.journal import Journal, JournalError, Kind
 from core.run.lookout import Lookout
-from core.run.preflight import preflight
+from core.run.moves import Wish
+from core.run.moving import Moving
+from core.run.preflight import preflight, speaks_against
 from core.run.sampling import Sampler
 from core.run.step import next_step
 from core.run.steps import (
+    AddMoves,
     Cancel,
+    ChangeRates,
+    ElectLeaders,
     End,
-    Ending,
     IntendRates,
     IntendThrottles,
+    LowerRetention,
+    NoteDisturbed,
     NoteEnded,
+    NoteShorter,
     Observed,
     Poll,
     Postpone,
     Preflight,
+    PutPairs,
     RemovePairs,
     Reorder,
     RestoreRates,
+    RestoreRetention,
     SetRates,
     SetThrottles,
     Step,
     Submit,
+    TakePairs,
+    ThrottleStep,
 )
 from core.run.throttling import Throttling
+from core.units import format_time
 
 LOST_SECONDS = 5.0
 """How long to wait before asking again when the cluster or the journal's disk does not answer."""
@@ -68,11 +78,12 @@ class Runner:
         self._client, self._clock = client, clock
         self._patience_seconds = patience_seconds
         self._chronicle = Chronicle(journal, clock)
+        self._moving = Moving(client, clock, self._chronicle)
         self._throttling = Throttling(client, clock, self._chronicle)
+        self._around = Around(client, clock, self._chronicle)
         self._sampler = Sampler(client, clock)
         self._lookout = Lookout(client, clock)
         self._last_step: Step | None = None
-        self._flying_since = clock.monotonic()
 
     @property
     def history(self) -> History:
@@ -119,8 +130,9 @@ class Runner:
     def advance(self) -> Step:
         """Look once, carry one step out, and return it."""
         self._chronicle.take_requests()
-        afresh = self.history.cancel_requested or not isinstance(self._last_step, Poll)
-        observed = self._lookout.look(self.history, afresh=afresh)
+        if self._waits_to_begin():
+            return Poll()
+        observed = self._look()
         step = next_step(self.history, observed)
         if step == self._last_step and not isinstance(step, Poll):
             self._clock.sleep(self._pace())  # it did not help at once: brokers lag, or refuse
@@ -129,43 +141,92 @@ class Runner:
         self._last_step = step
         return step
 
+    def _waits_to_begin(self) -> bool:
+        """Wait a little for the time that was asked for, unless it has come."""
+        history = self.history
+        if history.preflight or history.cancel_requested or history.start_at is None:
+            return False
+        left = (history.start_at - self._clock.now()).total_seconds()
+        if left <= 0:
+            return False
+        self._chronicle.note_waiting(f"begins at {format_time(history.start_at)}")
+        self._clock.sleep(min(1.0, left))
+        return True
+
+    def _look(self) -> Observed:
+        wanted = any(m.wish is not Wish.GO_ON for m in self.history.moves if not m.phase.ended)
+        afresh = wanted or not isinstance(self._last_step, Poll)
+        since = self._clock.monotonic() - self._moving.submitted
+        return replace(
+            self._lookout.look(self.history, afresh=afresh),
+            now=self._clock.now(),
+            since_submission_seconds=since,
+            disks=self._sampler.disks,
+            shorter=self._around.shorter,
+        )
+
     # -- doing ----------------------------------------------------------------------------------
 
     def _carry_out(self, step: Step, observed: Observed) -> None:
         again = step == self._last_step or self._is_another_try(step)
-        if not isinstance(step, Poll | NoteEnded) and not again:
+        if not isinstance(step, Poll | NoteEnded | ChangeRates) and not again:
             self._chronicle.note_waiting("")
         match step:
             case Preflight():
                 self._preflight()
+            case Postpone(moves, why):
+                self._chronicle.write(Kind.POSTPONED, moves=list(moves), why=why)
+            case Submit(moves):
+                self._moving.submit(moves)
+            case NoteEnded(endings, stop):
+                self._moving.note_ended(endings, stop)
+            case Cancel(moves):
+                self._moving.cancel(moves)
+            case Reorder(moves):
+                self._moving.reorder(moves)
+            case AddMoves():
+                self._add_moves(step)
+            case LowerRetention():
+                self._around.lower_retention()
+            case NoteShorter():
+                self._around.note_shorter()
+            case RestoreRetention(topics):
+                self._around.restore_retention(topics)
+            case ElectLeaders(moves):
+                self._around.elect(moves)
+            case Poll(waiting):
+                self._chronicle.note_waiting(waiting)
+                self._sample(observed)
+                self._clock.sleep(self._pace())
+            case End(outcome, why):
+                self._chronicle.write(Kind.ENDED, outcome=outcome.value, why=why)
+            case _:
+                self._throttle(step, observed)
+
+    def _throttle(self, step: ThrottleStep, observed: Observed) -> None:
+        self._lookout.forget_throttles()
+        match step:
             case IntendThrottles(batch):
                 self._throttling.set_up(batch, observed)
             case SetThrottles(batch):
                 self._throttling.set_up(batch, None)
             case IntendRates(batch, brokers):
                 self._throttling.intend_rates(batch, brokers)
-                self._sample(observed)
             case SetRates(batch, rates):
                 self._throttling.set_rates(batch, rates)
-                self._sample(observed)
-            case Postpone(moves, why):
-                self._chronicle.write(Kind.POSTPONED, moves=list(moves), why=why)
-            case Submit(moves):
-                self._submit(moves)
-            case NoteEnded(endings, stop):
-                self._note_ended(endings, stop)
+            case ChangeRates(wanted, why):
+                self._throttling.change_rates(wanted, why)
+            case NoteDisturbed(lost, lists):
+                self._throttling.note_lost(lost, lists)
+            case TakePairs(lists, why):
+                self._throttling.take_pairs(lists, why)
+            case PutPairs(lists):
+                self._throttling.put_pairs(lists)
             case RemovePairs(lists):
                 self._throttling.remove_pairs(lists)
             case RestoreRates(rates):
                 self._throttling.restore_rates(rates)
-            case Cancel(moves):
-                self._cancel(moves)
-            case Reorder(moves):
-                self._reorder(moves)
-            case Poll(waiting):
-                self._poll(waiting, observed)
-            case End(outcome, why):
-                self._chronicle.write(Kind.ENDED, outcome=outcome.value, why=why)
+        self._sample(observed)
 
     def _is_another_try(self, step: Step) -> bool:
         return isinstance(step, Submit) and self.history.moves[step.moves[0]].phase.in_flight
@@ -179,73 +240,24 @@ class Runner:
         else:
             self._chronicle.write(Kind.PREFLIGHT, **found)
 
-    def _submit(self, moves: tuple[int, ...]) -> None:
-        batch = self.history.moves[moves[0]].batch
-        self._chronicle.write(Kind.SUBMITTING, batch=batch, moves=list(moves))
-        try:
-            answers = self._client.alter_reassignments(
-                {self.history.moves[i].move.tp: self.history.moves[i].move.after for i in moves}
-            )
-        except AccessDeniedError as error:
-            self._note_ended(tuple(Ending(i, Phase.FAILED, error.title) for i in moves), "")
-            return
-        self._flying_since = self._clock.monotonic()
-        taken, endings = [], []
-        again: dict[str, str] = {}
-        for i in moves:
-            fault = answers.get(self.history.moves[i].move.tp)
-            if fault is None:
-                taken.append(i)
-            elif is_missing(fault):
-                endings.append(Ending(i, Phase.CANCELLED, GONE))
-            elif passes(fault):
-                again[str(i)] = str(fault)
-            else:
-                endings.append(Ending(i, Phase.FAILED, f"refused: {fault}"))
-        self._chronicle.write(Kind.SUBMITTED, batch=batch, moves=taken, again=again)
-        if endings:
-            self._note_ended(tuple(endings), "")
-
-    def _note_ended(self, endings: tuple[Ending, ...], stop: str) -> None:
+    def _add_moves(self, step: AddMoves) -> None:
+        """Journal moves that stand in for others; one that must not be made is refused."""
+        refused = dict(step.refused)
+        for added in step.moves:
+            if added.role is Role.RETARGET:
+                why = speaks_against(self._client, self.history, added.move)
+                if why:
+                    refused[added.instead_of] = why
         self._chronicle.write(
-            Kind.MOVED,
-            moves=[
-                {"index": e.index, "phase": e.phase.value, "why": e.why, "leader": e.leader}
-                for e in endings
-            ],
-            stop=stop,
+            Kind.MOVES_ADDED,
+            moves=[added.to_json() for added in step.moves if added.instead_of not in refused],
+            refused=[[index, why] for index, why in refused.items()],
+            rollback=step.rollback,
         )
-
-    def _cancel(self, moves: tuple[int, ...]) -> None:
-        self._chronicle.write(Kind.CANCELLING, moves=list(moves))
-        answers = self._client.cancel([self.history.moves[i].move.tp for i in moves])
-        sent = [i for i in moves if answers.get(self.history.moves[i].move.tp) is None]
-        self._chronicle.write(Kind.CANCEL_SENT, moves=sent)
-        self._ask_again("cancelled", answers)
-
-    def _reorder(self, moves: tuple[int, ...]) -> None:
-        self._chronicle.write(Kind.REORDERING, moves=list(moves))
-        answers = self._client.alter_reassignments(
-            {self.history.moves[i].move.tp: self.history.moves[i].move.before for i in moves}
-        )
-        faults = {str(tp): str(fault) for tp, fault in answers.items() if fault is not None}
-        self._chronicle.write(Kind.REORDERED, moves=list(moves), faults=faults)
-        self._ask_again("put back in its order", answers)
-
-    def _ask_again(self, what: str, answers: Mapping[TopicPartition, Fault | None]) -> None:
-        """Say what the cluster did not do, and leave it alone a while: it is asked again."""
-        faults = ((tp, f) for tp, f in answers.items() if f is not None and not is_settled(f))
-        tp, fault = next(faults, (None, None))
-        if tp is not None:
-            self._chronicle.note_waiting(f"{tp} is not {what} yet ({fault}): it is asked again")
-            self._clock.sleep(LOST_SECONDS)
-
-    def _poll(self, waiting: str, observed: Observed) -> None:
-        self._chronicle.note_waiting(waiting)
-        self._sample(observed)
-        self._clock.sleep(self._pace())
 
     def _sample(self, observed: Observed) -> None:
+        if not self.history.in_flight:
+            return
         sample = self._sampler.sample(self.history, observed)
         if sample is not None:
             self._chronicle.sample(sample)
@@ -254,5 +266,5 @@ class Runner:
 
     def _pace(self) -> float:
         """Return how long to wait between looks: a short run is looked at more often."""
-        elapsed = self._clock.monotonic() - self._flying_since
+        elapsed = self._clock.monotonic() - self._moving.submitted
         return max(min(1.0, max(0.1, elapsed / 50)), min(10 * self._lookout.took_seconds, 30.0))

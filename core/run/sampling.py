@@ -33,6 +33,8 @@ class Sampler:
         self._seen: dict[int, tuple[int, float]] = {}
         self._arrived: dict[int, list[int | None]] = {}
         """What each move's destinations were last seen to hold, while it is in flight."""
+        self.disks: dict[int, str] = {}
+        """Brokers with a log dir that takes no more, in words, as they last answered."""
 
     def sample(self, history: History, observed: Observed) -> dict[str, Any] | None:
         """Return a journal sample of the moves in flight, or None when none is due.
@@ -79,10 +81,16 @@ class Sampler:
         wanted = sorted(brokers)
         if not wanted:
             return {}
+        answers = [answer for answer in self._client.log_dirs(wanted) if answer.error is None]
+        for answer in answers:
+            self.disks.pop(answer.broker, None)
+            failed = next((one for one in answer.log_dirs if one.error), None)
+            if failed is not None:
+                said = f"log dir {failed.path} of broker {answer.broker} fails ({failed.error})"
+                self.disks[answer.broker] = said
         return {
             (answer.broker, TopicPartition(log.topic, log.partition)): log.size_bytes
-            for answer in self._client.log_dirs(wanted)
-            if answer.error is None
+            for answer in answers
             for log in answer.replicas
             if not log.future
         }

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
 
+from core.cluster.client import ConfigSource
 from core.cluster.state import PartitionRow, Reassignment, TopicPartition
-from core.run.history import Outcome, Phase
-from core.run.throttle import Side
+from core.plan.plan import Move
+from core.run.holdings import Key
+from core.run.moves import Outcome, Phase, Role
+from core.run.strain import SideSeen
+from core.run.throttle import Configs, Side
 
 SETTLE_SECONDS = 3.0
 """How long a strange sight must last before it is believed: brokers lag behind the controller."""
@@ -27,6 +33,17 @@ class Observed:
     """Those that are not shown and, asked for by name, do not exist any more."""
     hidden: Mapping[TopicPartition, str] = field(default_factory=dict)
     """Those that are not shown for good, though nothing says that they are gone: why, in words."""
+    now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    since_submission_seconds: float = 0.0
+    """For how long this process has submitted nothing."""
+    throttles: Configs = field(default_factory=dict)
+    """Throttle configs of the moves in flight, as two looks seconds apart have shown them alike."""
+    seen: Mapping[Key, SideSeen] = field(default_factory=dict)
+    """How brokers fare under the run, for an adaptive rate."""
+    disks: Mapping[int, str] = field(default_factory=dict)
+    """Brokers with a log dir that takes no more: what is wrong, in words."""
+    shorter: bool = False
+    """The moving topics' logs have become shorter, or long enough has been waited for that."""
 
     def is_settled(self, tp: TopicPartition) -> bool:
         """Return whether a partition has looked like this for long enough to be believed."""
@@ -76,6 +93,133 @@ class SetRates:
 
     batch: int
     rates: tuple[tuple[int, Side], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRates:
+    """Change rates of ours while moves are in flight, and read them back."""
+
+    rates: tuple[tuple[Key, int], ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class LostRate:
+    """A rate of ours that is another one now: what holds instead, and from where."""
+
+    broker: int
+    side: Side
+    prior: str | None
+    source: ConfigSource
+    mend: bool
+    """It was deleted, and is set once more; otherwise it is somebody else's from now on."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "broker": self.broker,
+            "side": self.side.value,
+            "prior": self.prior,
+            "source": self.source.name,
+            "mend": self.mend,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LostPairs:
+    """Pairs of ours that are not in their list any more; `prior` is what the list is now."""
+
+    topic: str
+    side: Side
+    prior: str | None
+    pairs: tuple[str, ...]
+    mend: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "side": self.side.value,
+            "prior": self.prior,
+            "pairs": list(self.pairs),
+            "mend": self.mend,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NoteDisturbed:
+    """Journal that somebody else changed or deleted throttles of ours."""
+
+    rates: tuple[LostRate, ...] = ()
+    lists: tuple[LostPairs, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TakePairs:
+    """Take pairs of ours out of leader lists, so that a follower may come back into step."""
+
+    lists: tuple[tuple[str, Side, tuple[str, ...]], ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PutPairs:
+    """Put pairs of ours back into their lists."""
+
+    lists: tuple[tuple[str, Side, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A move that stands in for another, or takes it back."""
+
+    move: Move
+    batch: int
+    role: Role
+    instead_of: int
+    long: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.move.tp.topic,
+            "partition": self.move.tp.partition,
+            "before": list(self.move.before),
+            "after": list(self.move.after),
+            "topic_id": self.move.topic_id,
+            "batch": self.batch,
+            "role": self.role.value,
+            "instead_of": self.instead_of,
+            "long": self.long,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AddMoves:
+    """Add moves to the run; `refused` are indices whose retargeting makes no sense, and why."""
+
+    moves: tuple[Added, ...]
+    refused: tuple[tuple[int, str], ...] = ()
+    rollback: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LowerRetention:
+    """Journal the moving topics' retention, then lower it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoteShorter:
+    """Journal that logs have become shorter, or that this has been waited for long enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreRetention:
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeaders:
+    """Elect the preferred leaders of what has moved."""
+
+    moves: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,19 +280,31 @@ class End:
     why: str = ""
 
 
-Step = (
-    Preflight
-    | IntendThrottles
+ThrottleStep = (
+    IntendThrottles
     | SetThrottles
     | IntendRates
     | SetRates
+    | ChangeRates
+    | NoteDisturbed
+    | TakePairs
+    | PutPairs
+    | RemovePairs
+    | RestoreRates
+)
+Step = (
+    ThrottleStep
+    | Preflight
     | Postpone
     | Submit
     | NoteEnded
-    | RemovePairs
-    | RestoreRates
     | Cancel
     | Reorder
+    | AddMoves
+    | LowerRetention
+    | NoteShorter
+    | RestoreRetention
+    | ElectLeaders
     | Poll
     | End
 )

@@ -173,13 +173,16 @@ def intend_rates(
     found: Configs,
     ours: Collection[tuple[int, Side]],
     *,
+    most_bytes_per_s: int | None = None,
     override: bool = False,
 ) -> tuple[RateIntent, ...]:
     """Return the rates to set: leader side wherever a replica may lead, follower side on arrivals.
 
-    A lower rate of somebody else's is kept unless `override`; rates in `ours` stand already.
+    A lower rate of somebody else's is kept unless `override`, also one between ours and the most
+    that ours may become; rates in `ours` stand already.
     Brokers that `found` does not hold (they are down) are left out.
     """
+    most = rate_bytes_per_s if most_bytes_per_s is None else most_bytes_per_s
     copying = [move for move in moves if move.moves_data]
     involved = {(b, Side.LEADER) for move in copying for b in (*move.before, *move.adding)}
     involved |= {(b, Side.FOLLOWER) for move in copying for b in move.adding}
@@ -191,7 +194,7 @@ def intend_rates(
         value = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
         prior = value.value or None
         number = _number(prior)
-        kept = number is not None and number <= rate_bytes_per_s and not override
+        kept = number is not None and number <= most and not override
         intents.append(
             RateIntent(broker, side, prior, value.source, None if kept else rate_bytes_per_s)
         )
@@ -275,7 +278,7 @@ def restore_changes(
     answer = found.get(Resource.broker(intent.broker))
     if intent.rate_bytes_per_s is None or answer is None or isinstance(answer, Fault):
         return []
-    now = _own(answer.get(intent.side.rate_config), ResourceKind.BROKER)
+    now = own_rate(answer, intent.side)
     as_found = now == (intent.prior if intent.dynamic else None)
     ours = now in {str(rate) for rate in (intent.rate_bytes_per_s, *intent.perhaps)}
     if not ours and not (unseen and as_found):
@@ -318,6 +321,11 @@ def still_there(changes: Iterable[ConfigChange], found: Configs) -> tuple[Config
 def own_list(answer: Mapping[str, ConfigValue], side: Side) -> str | None:
     """Return the list that is set on the topic itself: "" when set to nothing, None when unset."""
     return _own(answer.get(side.list_config), ResourceKind.TOPIC)
+
+
+def own_rate(answer: Mapping[str, ConfigValue], side: Side) -> str | None:
+    """Return the rate that is set on the broker itself, None when unset."""
+    return _own(answer.get(side.rate_config), ResourceKind.BROKER)
 
 
 def _own(value: ConfigValue | None, kind: ResourceKind) -> str | None:

@@ -10,15 +10,17 @@ from contextlib import suppress
 from typing import Any
 
 from core.clock import Clock
-from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource, ResourceKind
+from core.cluster.client import ClusterClient, ConfigChange, ConfigOp, Fault, Resource, ResourceKind
 from core.errors import AccessDeniedError
 from core.plan.plan import Move
+from core.plan.throttle_lists import joined
 from core.run import throttle
 from core.run.chronicle import Chronicle
 from core.run.faults import is_missing, passes
-from core.run.history import BatchThrottle, History, Phase
+from core.run.history import BatchThrottle, History
+from core.run.holdings import Away, Key
 from core.run.journal import Kind
-from core.run.steps import Observed
+from core.run.steps import LostPairs, LostRate, Observed
 from core.run.throttle import ListIntent, RateIntent
 
 READ_BACK_SECONDS = 10.0
@@ -26,6 +28,8 @@ RETURNED_SECONDS = 1.0
 """How soon a broker that has just come back, and has no rate yet, is asked again."""
 AGAIN_SECONDS = 5.0
 """How long what could not be put back is left alone."""
+
+Lists = tuple[tuple[str, throttle.Side, tuple[str, ...]], ...]
 
 
 class Throttling:
@@ -49,7 +53,7 @@ class Throttling:
             self._chronicle.write(Kind.THROTTLE_FAILED, batch=batch, why=error.title.rstrip("."))
 
     def _intend(self, batch: int, observed: Observed) -> None:
-        moves = [m.move for m in self._queued_of(batch)]
+        moves = [m.move for m in self._left_of(batch)]
         topics, brokers = throttle.resources(moves, observed.alive)
         found = self._configs(topics, throttle.LISTS)
         found |= self._configs([Resource.broker(b) for b in sorted(brokers)], throttle.RATES)
@@ -109,6 +113,55 @@ class Throttling:
             rates = [[broker, side.value] for broker, side in keys]
             self._chronicle.write(Kind.RATE_SET, batch=batch, rates=rates)
 
+    def change_rates(self, wanted: tuple[tuple[Key, int], ...], why: str) -> None:
+        """Change rates of ours; what is refused now is due, and set as soon as it can be."""
+        rates: list[Any] = [
+            {"broker": broker, "side": side.value, "rate_bytes_per_s": rate}
+            for (broker, side), rate in wanted
+        ]
+        self._chronicle.write(Kind.RATES_CHANGING, rates=rates, why=why)
+        refused, _ = self._refused((), [self._history.rates[key] for key, _ in wanted])
+        if refused:
+            self._set_later(refused)
+        else:
+            keys = [[broker, side.value] for (broker, side), _ in wanted]
+            self._chronicle.write(Kind.RATES_CHANGED, rates=keys)
+
+    def note_lost(self, rates: tuple[LostRate, ...], lists: tuple[LostPairs, ...]) -> None:
+        """Journal what somebody else did to our throttles."""
+        self._chronicle.write(
+            Kind.DISTURBED,
+            rates=[lost.to_json() for lost in rates],
+            lists=[lost.to_json() for lost in lists],
+        )
+
+    def take_pairs(self, lists: Lists, why: str) -> None:
+        """Take pairs out of lists for a while; they stay ours."""
+        payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
+        self._chronicle.write(Kind.PAIRS_TAKING, lists=payload, why=why)
+        changes = [
+            ConfigChange(
+                Resource.topic(topic), side.list_config, ConfigOp.SUBTRACT, joined(set(pairs))
+            )
+            for topic, side, pairs in lists
+        ]
+        failed = self._put_back(changes, throttle.LISTS, {})
+        done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
+        if done:
+            self._chronicle.write(Kind.PAIRS_TAKEN, lists=done)
+        self._wait_for(failed)
+
+    def put_pairs(self, lists: Lists) -> None:
+        """Put pairs of ours back into their lists, and read them back."""
+        payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
+        self._chronicle.write(Kind.PAIRS_PUTTING, lists=payload)
+        wanted = [ListIntent(topic, side, None, pairs) for topic, side, pairs in lists]
+        why, _ = self._refused(wanted, ())
+        if why:
+            self._set_later(why)
+        else:
+            self._chronicle.write(Kind.PAIRS_PUT, lists=payload)
+
     def _set_later(self, why: str) -> None:
         """Moves are in flight: they go on without this rate until it can be set."""
         self._chronicle.note_waiting(why)
@@ -118,9 +171,10 @@ class Throttling:
         history = self._history
         return throttle.intend_rates(
             moves,
-            history.rate_bytes_per_s,
+            history.pace.first_bytes_per_s,
             found,
             history.rates,
+            most_bytes_per_s=history.rate_bytes_per_s,
             override=history.override_rates,
         )
 
@@ -169,19 +223,28 @@ class Throttling:
         brokers = [Resource.broker(b) for b in sorted({r.broker for r in rates})]
         return self._configs(topics, throttle.LISTS) | self._configs(brokers, throttle.RATES)
 
-    def remove_pairs(self, lists: tuple[tuple[str, throttle.Side, tuple[str, ...]], ...]) -> None:
+    def remove_pairs(self, lists: Lists) -> None:
         topics = [Resource.topic(t) for t in sorted({topic for topic, _, _ in lists})]
         found = self._configs(topics, throttle.LISTS)
         payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
         self._chronicle.write(Kind.PAIRS_REMOVING, lists=payload)
         changes: list[ConfigChange] = []
         for topic, side, pairs in lists:
-            changes += throttle.remove_changes(self._history.lists[topic, side], pairs, found)
+            intent, unseen = self._history.lists[topic, side], self._unseen(topic, side, pairs)
+            changes += throttle.remove_changes(intent, pairs, found, unseen=unseen)
         failed = self._put_back(changes, throttle.LISTS, found)
         done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
         if done:
             self._chronicle.write(Kind.PAIRS_REMOVED, lists=done)
         self._wait_for(failed)
+
+    def _unseen(self, topic: str, side: throttle.Side, pairs: Collection[str]) -> bool:
+        """Return whether pairs may be in their list although they do not show."""
+        putting = any(
+            self._history.away.get((topic, side, pair)) in (Away.PUTTING, Away.TAKING)
+            for pair in pairs
+        )
+        return putting or (topic, side) in self._history.lists_due
 
     def restore_rates(self, rates: tuple[tuple[int, throttle.Side], ...]) -> None:
         brokers = [Resource.broker(b) for b in sorted({broker for broker, _ in rates})]
@@ -236,9 +299,9 @@ class Throttling:
             )
             self._clock.sleep(AGAIN_SECONDS)
 
-    def _queued_of(self, batch: int) -> list[Any]:
+    def _left_of(self, batch: int) -> list[Any]:
         moves = (self._history.moves[i] for i in self._history.batch(batch))
-        return [m for m in moves if m.phase is Phase.QUEUED]
+        return [m for m in moves if not m.phase.ended]
 
     def _configs(self, resources: list[Resource], names: Collection[str]) -> dict[Resource, Any]:
         return dict(self._client.configs(resources, names)) if resources else {}

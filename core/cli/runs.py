@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from core.cli.asking import COMMANDS
 from core.cli.confirm import confirm
-from core.cli.context import Context, emit, json_option, say, write_text
+from core.cli.context import Context, emit, json_option, output_option, say, write_text
 from core.cli.which import clusters, require_writable, which_run
 from core.errors import ExitCode
 
@@ -29,9 +30,9 @@ def runs() -> None:
 def ls(context: Context, as_json: bool) -> None:
     """List runs, newest first; those of one cluster with -b or --cluster."""
     from core.cli.table import table
-    from core.run.events import summary_document
+    from core.run.documents import summary_document
     from core.run.runs import list_runs, unreadable
-    from core.units import format_bytes, format_rate, format_time
+    from core.units import format_bytes, format_duration, format_rate, format_time
 
     named = clusters(context)
     found = [run for cluster_id in named for run in list_runs(cluster_id)]
@@ -51,14 +52,17 @@ def ls(context: Context, as_json: bool) -> None:
             run.state.value,
             f"{run.done}/{run.moves}",
             f"{format_bytes(run.moved_bytes)} / {format_bytes(run.total_bytes)}",
+            format_duration(run.seconds),
+            "-" if run.estimated_seconds is None else format_duration(run.estimated_seconds),
             format_rate(run.rate_bytes_per_s),
             format_time(run.started_at),
             run.who,
         ]
         for run in found
     ]
-    header = ("RUN", "CLUSTER", "STATE", "DONE", "MOVED", "THROTTLE", "STARTED", "BY")
-    click.echo(table(header, rows, right="   >>>"), nl=False)
+    header = ["RUN", "CLUSTER", "STATE", "DONE", "MOVED", "TOOK", "ESTIMATED", "THROTTLE"]
+    header += ["STARTED", "BY"]
+    click.echo(table(header, rows, right="   >>>>>"), nl=False)
 
 
 @runs.command("show")
@@ -67,24 +71,38 @@ def ls(context: Context, as_json: bool) -> None:
 @click.pass_obj
 def show(context: Context, run: str, as_json: bool) -> int:
     """Show a run: what was asked, what became of it, and what a dead one has left."""
-    from core.run.events import run_document
+    from core.run.documents import run_document
     from core.run.report import left_in_cluster, report
-    from core.run.runs import read_run
+    from core.run.runs import read_journal
     from core.run.view import RunState
 
     cluster_id, name = which_run(context, run)
-    view = read_run(cluster_id, name)
+    look = read_journal(cluster_id, name)
+    view = look.view
     if view.leftovers and context.target.address is not None:
         with context.connected() as connection:
             if connection.client.describe().cluster_id == cluster_id:
-                view = replace(view, leftovers=left_in_cluster(connection.client, view.leftovers))
+                left = left_in_cluster(connection.client, view.leftovers)
+                look = replace(look, view=replace(view, leftovers=left))
             else:
                 say("This cluster is not the run's: what it left there was not looked up.")
     if as_json:
-        emit(run_document(view))
+        emit(run_document(look))
     else:
-        write_text(report(view), None)
+        write_text(report(look), None)
     return ExitCode.INCOMPLETE if view.state is RunState.DIED else ExitCode.DONE
+
+
+@runs.command("report")
+@click.argument("run")
+@output_option
+@click.pass_obj
+def report_run(context: Context, run: str, output: Path | None) -> None:
+    """Write a run down as Markdown, for an incident's ticket."""
+    from core.run.markdown import markdown
+    from core.run.runs import read_journal
+
+    write_text(markdown(read_journal(*which_run(context, run))), output)
 
 
 @runs.command("attach")

@@ -6,10 +6,11 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from core.run.documents import left, rounded
 from core.run.history import History
 from core.run.journal import Kind, Record
 from core.run.runs import read_journal
-from core.run.view import Leftovers, RunState, RunSummary, RunView
+from core.run.view import RunState, RunView
 from core.units import format_time
 
 Event = dict[str, Any]
@@ -125,8 +126,8 @@ def progress(view: RunView) -> Event:
         "event": "progress",
         "moved_bytes": view.moved_bytes,
         "total_bytes": view.total_bytes,
-        "bytes_per_s": _round(view.bytes_per_s),
-        "left_seconds": _round(view.left_seconds),
+        "bytes_per_s": rounded(view.bytes_per_s),
+        "left_seconds": rounded(view.left_seconds),
     }
 
 
@@ -140,99 +141,10 @@ def end(view: RunView) -> Event:
         "outcome": RunState.INCOMPLETE.value if died else view.state.value,
         "why": view.why or None,
         "moved_bytes": view.moved_bytes,
-        "seconds": _round(view.elapsed_seconds),
+        "seconds": rounded(view.elapsed_seconds),
         "estimated_seconds": view.estimated_seconds,
     }
     return event | ({"left": left(view.leftovers)} if view.leftovers else {})
-
-
-def left(leftovers: Leftovers) -> dict[str, Any]:
-    """Return what a dead run left in the cluster as a document."""
-    return {
-        "moves": [{"topic": tp.topic, "partition": tp.partition} for tp in leftovers.moves],
-        "lists": [
-            {"topic": topic, "side": side, "pairs": list(pairs)}
-            for topic, side, pairs in leftovers.lists
-        ],
-        "rates": [
-            {"broker": broker, "side": side, "rate_bytes_per_s": rate}
-            for broker, side, rate in leftovers.rates
-        ],
-    }
-
-
-def summary_document(run: RunSummary) -> dict[str, Any]:
-    """Return one entry of `runs ls --json`."""
-    return {
-        "run": run.run,
-        "cluster_id": run.cluster_id,
-        "state": run.state.value,
-        "started_at": format_time(run.started_at),
-        "ended_at": format_time(run.ended_at) if run.ended_at else None,
-        "moves": run.moves,
-        "done": run.done,
-        "total_bytes": run.total_bytes,
-        "moved_bytes": run.moved_bytes,
-        "rate_bytes_per_s": run.rate_bytes_per_s,
-        "who": run.who,
-    }
-
-
-def run_document(view: RunView) -> dict[str, Any]:
-    """Return the document of `runs show --json`."""
-    return {
-        "run": view.run,
-        "cluster_id": view.cluster_id,
-        "cluster_name": view.cluster_name,
-        "state": view.state.value,
-        "why": view.why or None,
-        "pid": view.pid,
-        "who": view.who,
-        "started_at": format_time(view.started_at),
-        "ended_at": format_time(view.ended_at) if view.ended_at else None,
-        "seconds": _round(view.elapsed_seconds),
-        "estimated_seconds": view.estimated_seconds,
-        "rate_bytes_per_s": view.rate_bytes_per_s,
-        "total_bytes": view.total_bytes,
-        "moved_bytes": view.moved_bytes,
-        "bytes_per_s": _round(view.bytes_per_s),
-        "average_bytes_per_s": _round(view.average_bytes_per_s),
-        "left_seconds": _round(view.left_seconds),
-        "left_range_seconds": [_round(s) for s in view.left_range] if view.left_range else None,
-        "batches": view.batches,
-        "moves": [
-            {
-                "topic": m.tp.topic,
-                "partition": m.tp.partition,
-                "before": list(m.before),
-                "after": list(m.after),
-                "state": m.state.value,
-                "why": m.why or None,
-                "batch": m.batch,
-                "total_bytes": m.total_bytes,
-                "moved_bytes": m.moved_bytes,
-                "bytes_per_s": _round(m.bytes_per_s),
-                "left_seconds": _round(m.left_seconds),
-                "done_at": format_time(m.done_at) if m.done_at else None,
-            }
-            for m in view.moves
-        ],
-        "brokers": [
-            {
-                "broker": b.broker,
-                "side": b.side,
-                "bytes_per_s": _round(b.bytes_per_s),
-                "limit_bytes_per_s": b.limit_bytes_per_s,
-                "why": b.why or None,
-            }
-            for b in view.brokers
-        ],
-        "story": [
-            {"at": format_time(e.at), "kind": e.kind, "level": e.level.value, "text": e.text}
-            for e in view.events
-        ],
-        "left": left(view.leftovers) if view.leftovers else None,
-    }
 
 
 def _event(record: Record, history: History, event: str, **more: Any) -> Event:
@@ -246,7 +158,3 @@ def _partition(history: History, index: int) -> dict[str, Any]:
 
 def _estimated(estimate: Mapping[str, Any] | None) -> float | None:
     return estimate.get("seconds") if estimate else None
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)

@@ -7,21 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from core.run.changes import changes
 from core.run.history import History
-from core.run.journal import Kind, Record
 from core.run.runs import Reading
-from core.run.throttle import ListIntent, RateIntent
 from core.run.view import MoveState, RunView
 from core.units import UNLIMITED, format_bytes, format_duration, format_rate, format_time
 
 MOST_ROWS = 500
 """A ticket is read by people: larger runs have the rest in `runs show --json`."""
-_RESTORED = {
-    "unset": "unset again",
-    "set": "set as before",
-    "kept": "was kept",
-    "changed": "changed by somebody else meanwhile, left so",
-}
 
 
 def markdown(look: Reading) -> str:
@@ -67,7 +60,7 @@ def _asked(view: RunView, history: History) -> Iterator[str]:
         became = "waits" if not request.taken else "taken up"
         if request.refused:
             became = f"refused: {request.refused}"
-        yield f"- {format_time(request.at)} {request.what}, by {request.who}: {became}"
+        yield f"- {format_time(request.at)} {_cell(f'{request.what}, by {request.who}: {became}')}"
 
 
 def _done(view: RunView) -> Iterator[str]:
@@ -94,47 +87,14 @@ def _moves(view: RunView) -> Iterator[Sequence[str]]:
 
 
 def _changed(look: Reading) -> Iterable[str]:
-    """Yield every throttle that was set: as found, as set, and what it is since."""
-    history = look.history
-    rows = [*_rates(history, look.records), *_lists(history)]
+    """Yield every config that was changed: before, during and after."""
+    rows = [
+        (change.where, change.before_words, change.during_words, change.after_words)
+        for change in changes(look.records, look.history)
+    ]
     if not rows:
         return ["Nothing: no throttle was set."]
-    return _table(("what", "found", "set", "since"), rows)
-
-
-def _rates(history: History, records: Iterable[Record]) -> Iterator[Sequence[str]]:
-    restored = {
-        (rate["broker"], rate["side"]): rate["how"]
-        for record in records
-        if record.kind is Kind.RATE_RESTORED
-        for rate in record.payload["rates"]
-    }
-    first: dict[tuple[int, str], RateIntent] = {}
-    for batch in history.throttles.values():
-        for intent in (*batch.rates, *batch.late):
-            first.setdefault((intent.broker, intent.side.value), intent)
-    for (broker, side), intent in sorted(first.items()):
-        found = "unset" if intent.prior is None else format_rate(intent.found_bytes_per_s)
-        kept = intent.rate_bytes_per_s is None
-        ours = "kept as it was" if kept else format_rate(intent.rate_bytes_per_s)
-        how = restored.get((broker, side))
-        held = (broker, intent.side) in history.rates
-        since = _RESTORED.get(how or "", how or "")
-        yield f"{side} rate of broker {broker}", found, ours, "still set" if held else since
-
-
-def _lists(history: History) -> Iterator[Sequence[str]]:
-    whole: dict[tuple[str, str], ListIntent] = {}
-    for batch in history.throttles.values():
-        for intent in batch.lists:
-            key = intent.topic, intent.side.value
-            whole[key] = whole[key].joined(intent) if key in whole else intent
-    for (topic, side), intent in sorted(whole.items()):
-        found = "unset" if intent.prior is None else intent.prior or "empty"
-        held = history.lists.get((topic, intent.side))
-        since = f"{len(held.pairs)} still there" if held else "taken out again"
-        ours = f"{len(intent.pairs)} entries added"
-        yield f"{side} list of {topic}", found, ours, since
+    return _table(("what", "before", "during", "after"), rows)
 
 
 def _left(view: RunView) -> Iterator[str]:
@@ -154,7 +114,12 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str
     yield f"| {' | '.join(titles)} |"
     yield f"|{'---|' * len(titles)}"
     for row in rows:
-        yield f"| {' | '.join(cell.replace('|', '/') for cell in row)} |"
+        yield f"| {' | '.join(map(_cell, row))} |"
+
+
+def _cell(text: str) -> str:
+    """Return text that stays in its cell, and means nothing to Markdown."""
+    return " ".join(text.split()).replace("|", "/").replace("<", "&lt;")
 
 
 def _ids(replicas: Iterable[int]) -> str:

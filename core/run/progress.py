@@ -127,6 +127,8 @@ def summary(view: RunView) -> RunSummary:
         moved_bytes=view.moved_bytes,
         rate_bytes_per_s=view.rate_bytes_per_s,
         who=view.who,
+        seconds=view.elapsed_seconds,
+        estimated_seconds=view.estimated_seconds,
     )
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from core.cluster.client import ClusterClient, Fault, Resource
 from core.plan.throttle_lists import entries
 from core.run import throttle
+from core.run.changes import changes
 from core.run.faults import is_missing
+from core.run.journal import Record
+from core.run.runs import Reading
 from core.run.throttle import Side
 from core.run.view import Leftovers, MoveState, RunState, RunView
 from core.units import format_bytes, format_duration, format_rate, format_time
@@ -37,14 +40,41 @@ def headline(view: RunView) -> str:
     return ", ".join(parts)
 
 
-def report(view: RunView) -> str:
+def asked_lines(created: Record) -> list[str]:
+    """Return what was asked for as the run was made, one line each."""
+    p, options = created.payload, created.payload["options"]
+    came = f", {p['from']}" if p.get("from") else ""
+    throttle_words = f"{format_rate(options['rate_bytes_per_s'])} a broker and side"
+    if bounds := options.get("auto"):
+        least, most = format_rate(bounds["least_bytes_per_s"]), bounds["most_bytes_per_s"]
+        throttle_words = f"adapted between {least} and {format_rate(most)} a broker and side"
+    seconds = (p["estimate"] or {}).get("seconds")
+    estimated = format_duration(seconds) if seconds else "not known"
+    lines = [
+        f"asked for by {p['who']} on {p['host']}{came} at {format_time(created.at)}",
+        f"{len(p['moves'])} partitions, throttle {throttle_words}, estimated {estimated}",
+    ]
+    if options.get("at"):
+        lines.append(f"to start at {options['at']}")
+    if options.get("retention"):
+        lowered = format_duration(options["retention"]["ms"] / 1000)
+        lines.append(f"with the retention of its topics lowered to {lowered} meanwhile")
+    if options.get("elect"):
+        lines.append("with preferred leaders elected at the end")
+    if options["override_rates"]:
+        lines.append("over lower rates that somebody else has set")
+    if options["allow"]:
+        lines.append(f"although these checks spoke against it: {', '.join(options['allow'])}")
+    return lines
+
+
+def report(look: Reading) -> str:
     """Return the text of `runs show`."""
-    estimated = format_duration(view.estimated_seconds) if view.estimated_seconds else "not known"
+    view = look.view
     lines = [
         headline(view),
         *([f"  {view.why}"] if view.why else []),
-        f"  asked for by {view.who} at {format_time(view.started_at)}, "
-        f"{format_rate(view.rate_bytes_per_s)} a broker and side, estimated {estimated}",
+        *(f"  {line}" for line in asked_lines(look.records[0])),
         "",
     ]
     width = max((len(str(m.tp)) for m in view.moves[:_SHOWN]), default=0)
@@ -55,7 +85,17 @@ def report(view: RunView) -> str:
         lines.append(f"  {_MARKS[m.state]} {m.tp!s:<{width}}  {way}  {size}  {says}")
     if len(view.moves) > _SHOWN:
         lines.append(f"    and {len(view.moves) - _SHOWN} more (--json has all of them)")
-    lines += ["", *(f"  {e.at:%H:%M:%S}  {e.text}" for e in view.events[-_SHOWN:])]
+    configs = changes(look.records, look.history)
+    if configs:
+        lines += ["", "  configs: before → during → after"]
+    lines += [
+        f"    {c.where}: {c.before_words} → {c.during_words} → {c.after_words}"
+        for c in configs[:_SHOWN]
+    ]
+    if len(configs) > _SHOWN:
+        lines.append(f"    and {len(configs) - _SHOWN} more (--json has all of them)")
+    waiting = [f"  waits to be taken up: {r.what}, {r.who}" for r in view.requests if not r.taken]
+    lines += ["", *(f"  {e.at:%H:%M:%S}  {e.text}" for e in view.events[-_SHOWN:]), *waiting]
     if view.leftovers is not None:
         lines += ["", *left_lines(view.leftovers)]
     if view.state is RunState.DIED:

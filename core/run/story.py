@@ -5,22 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from core.run.happenings import happenings, named_moves
 from core.run.history import History, Outcome, Phase
 from core.run.journal import Kind, Record
 from core.run.throttle import RateIntent, Side
 from core.run.view import Level, RunEvent
 from core.units import format_bytes, format_duration, format_rate
 
-NAMED = 3
-
 
 def story(records: Iterable[Record], history: History) -> tuple[RunEvent, ...]:
     """Return the events of `records`, oldest first; `history` is the fold of all of them."""
-    return tuple(
-        RunEvent(record.at, record.kind.value, text, level)
-        for record in records
-        for text, level in _lines(record, history)
-    )
+    events: list[RunEvent] = []
+    started, paced = False, ""
+    for record in records:
+        if record.kind is Kind.STARTED and started:
+            text = f"brought back: process {record.payload['pid']} goes on"
+            events.append(RunEvent(record.at, record.kind.value, text, Level.LOOK))
+        started |= record.kind is Kind.STARTED
+        for text, level in _lines(record, history):
+            if record.kind is Kind.RATES_CHANGING:
+                if text == paced:
+                    continue  # a ramp goes on for seconds
+                paced = text
+            events.append(RunEvent(record.at, record.kind.value, text, level))
+    return tuple(events)
 
 
 def _lines(record: Record, history: History) -> Iterator[tuple[str, Level]]:
@@ -39,7 +47,10 @@ def _lines(record: Record, history: History) -> Iterator[tuple[str, Level]]:
         case Kind.THROTTLE_FAILED:
             yield f"{p['why']}; what was set is taken back", Level.ACT
         case Kind.POSTPONED:
-            yield f"put off until the others are done: {_some(p['moves'], history)}", Level.LOOK
+            yield (
+                f"put off until the others are done: {named_moves(p['moves'], history)}",
+                Level.LOOK,
+            )
         case Kind.SUBMITTED if p["moves"]:
             batch = f"batch {p['batch'] + 1} of {history.batches}"
             yield f"{batch} submitted: {_partitions(p['moves'])}", Level.INFO
@@ -48,11 +59,27 @@ def _lines(record: Record, history: History) -> Iterator[tuple[str, Level]]:
         case Kind.RATE_RESTORED:
             yield restored(p["rates"]), Level.INFO
         case Kind.REQUEST:
-            yield f"{p['kind']} asked for by {p['who']} on {p['host']}", Level.LOOK
+            asked = f"{p['kind']} asked for by {p['who']} on {p['host']}"
+            refused = p.get("refused")
+            yield f"{asked}; refused: {refused}" if refused else asked, Level.LOOK
+        case Kind.RATES_CHANGING:
+            yield f"throttles: {p['why']}", Level.INFO
+        case Kind.PAIRS_TAKING:
+            yield p["why"], Level.LOOK
+        case (
+            Kind.DISTURBED
+            | Kind.PAIRS_PUT
+            | Kind.MOVES_ADDED
+            | Kind.RETENTION_LOWERED
+            | Kind.RETENTION_AWAITED
+            | Kind.RETENTION_RESTORED
+            | Kind.ELECTED
+        ):
+            yield from happenings(record, history)
         case Kind.CANCEL_SENT if p["moves"]:
-            yield f"cancelled in flight: {_some(p['moves'], history)}", Level.LOOK
+            yield f"cancelled in flight: {named_moves(p['moves'], history)}", Level.LOOK
         case Kind.REORDERED:
-            yield f"original order submitted again: {_some(p['moves'], history)}", Level.INFO
+            yield f"original order submitted again: {named_moves(p['moves'], history)}", Level.INFO
         case Kind.WAITING if p["why"]:
             yield p["why"], Level.LOOK
         case Kind.CRASHED:
@@ -131,12 +158,6 @@ def _ended(record: Record, history: History) -> tuple[str, Level]:
 
 def _partitions(things: list[Any]) -> str:
     return f"{len(things)} partition{'' if len(things) == 1 else 's'}"
-
-
-def _some(indices: list[int], history: History) -> str:
-    names = [str(history.moves[i].move.tp) for i in indices]
-    rest = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def side_word(side: Side) -> str:

@@ -207,3 +207,5 @@ class RunSummary:
     moved_bytes: int
     rate_bytes_per_s: int
     who: str
+    seconds: float = 0.0
+    estimated_seconds: float | None = None

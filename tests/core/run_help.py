@@ -28,6 +28,7 @@ from core.run.history import Outcome
 from core.run.journal import Journal
 from core.run.progress import run_view
 from core.run.runner import Runner
+from core.run.runs import Reading
 from core.run.steps import Step
 from core.run.view import RunView
 
@@ -119,6 +120,9 @@ class Run:
 
     def view(self, *, living: bool = True) -> RunView:
         return run_view(self.journal.records(), self.journal.samples(), living=living)
+
+    def look(self, *, living: bool = True) -> Reading:
+        return Reading(self.view(living=living), self.journal.records(), self.runner.history)
 
     def replicas(self) -> dict[str, tuple[int, ...]]:
         state = self.client.describe()

@@ -16,7 +16,7 @@ from core.run.audit import AuditError
 from core.run.events import end
 from core.run.journal import Journal, Kind
 from core.run.report import report
-from core.run.runs import list_runs, read_run
+from core.run.runs import list_runs, read_journal
 from core.run.service import RunOptions, start_run
 from core.run.view import RunState
 
@@ -68,7 +68,8 @@ def test_a_bug_that_ends_the_process_is_in_the_journal_in_one_sentence(
     connected.replaced["reassignments"] = breaks
     with pytest.raises(KeyError):
         service.serve(run.path)
-    view = read_run(connected.client.describe().cluster_id, run.path.name.removesuffix(".run"))
+    look = read_journal(connected.client.describe().cluster_id, run.path.stem)
+    view = look.view
     assert view.state is RunState.DIED
     assert view.why.startswith("its process stopped on an error of its own (KeyError: ")
     assert "\n" not in view.why
@@ -76,7 +77,7 @@ def test_a_bug_that_ends_the_process_is_in_the_journal_in_one_sentence(
     assert view.leftovers is not None
     assert view.leftovers.rates
     assert view.events[-1].text == view.why
-    assert view.why in report(view)
+    assert view.why in report(look)
     assert end(view)["why"] == view.why
     assert throttles(connected.client)
 

@@ -1,7 +1,7 @@
 """Ten thousand moves in one run on the simulator: memory, journal, and the time of a step.
 
 The cluster lives in another process behind its socket; this one holds the run alone, so that its
-memory is that of a run's process. Time spent waiting for the cluster is not the step's.
+memory is that of a run's process. A step's time is the processor's, without the cluster's answers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import resource
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 from statistics import median
@@ -46,37 +45,22 @@ def simulate(path: Path) -> None:
 
 
 class Timed:
-    """A client that counts the time for which it was waited for."""
+    """A client that counts the processor's time that its calls take."""
 
     def __init__(self, client: Any) -> None:
-        self._client, self.waited_seconds = client, 0.0
-        self._lock = threading.Lock()
+        self._client, self.seconds = client, 0.0
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._client, name)
 
         def call(*args: Any, **more: Any) -> Any:
-            began = time.monotonic()
+            began = time.thread_time()
             try:
                 return real(*args, **more)
             finally:
-                with self._lock:
-                    self.waited_seconds += time.monotonic() - began
+                self.seconds += time.thread_time() - began
 
         return call
-
-
-class Sleeps:
-    """The cluster's clock, which counts what was slept."""
-
-    def __init__(self, clock: Any) -> None:
-        self._clock, self.slept_seconds = clock, 0.0
-        self.now, self.monotonic = clock.now, clock.monotonic
-
-    def sleep(self, seconds: float) -> None:
-        began = time.monotonic()
-        self._clock.sleep(seconds)
-        self.slept_seconds += time.monotonic() - began
 
 
 def carry_out(path: Path) -> dict[str, Any]:
@@ -93,7 +77,7 @@ def carry_out(path: Path) -> dict[str, Any]:
         first, second, last = state.replicas(index)
         target = (first, second, 1 + last % BROKERS)
         plan = plan.with_target(state, state.tp(index), target)
-    client, clock = Timed(connection.client), Sleeps(connection.clock)
+    client, clock = Timed(connection.client), connection.clock
     journal = create_journal(
         connection.address, state.cluster_id, plan, RunOptions(500 * MB), None, at=clock.now()
     )
@@ -101,9 +85,9 @@ def carry_out(path: Path) -> dict[str, Any]:
     runner = Runner(journal, client, clock)  # type: ignore[arg-type]
     steps: list[float] = []
     while runner.history.ended is None:
-        at = time.monotonic() - client.waited_seconds - clock.slept_seconds
+        at = time.thread_time() - client.seconds
         runner.advance()
-        steps.append(time.monotonic() - client.waited_seconds - clock.slept_seconds - at)
+        steps.append(time.thread_time() - client.seconds - at)
     took = time.monotonic() - began
     size = journal.path.stat().st_size
     journal.close()

@@ -207,7 +207,8 @@ class Admin:
                 try:
                     admin.describe_cluster(request_timeout=CONNECT_SECONDS).result()
                 except KafkaException as error:
-                    raise self._explained(error, opened=False) from error
+                    if error.args[0].name() != "_DESTROY_BROKER":  # somebody did answer
+                        raise self._explained(error, opened=False) from error
                 self._opened = admin
             return self._opened
 
@@ -252,7 +253,12 @@ def _fault(error: Any) -> Fault:
         found = fault(code, inner.str())
         assert found is not None
         return found
-    names = {"_TIMED_OUT": "REQUEST_TIMED_OUT", "_AUTHENTICATION": "SASL_AUTHENTICATION_FAILED"}
+    names = {
+        "_TIMED_OUT": "REQUEST_TIMED_OUT",
+        "_AUTHENTICATION": "SASL_AUTHENTICATION_FAILED",
+        # The connection that a client began with goes once it knows the brokers by id.
+        "_DESTROY_BROKER": "TRANSPORT",
+    }
     return Fault(names.get(inner.name(), inner.name().lstrip("_")), inner.str())
 
 

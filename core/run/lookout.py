@@ -16,7 +16,7 @@ from core.run.throttle import LISTS, RATES
 DESCRIBE_SECONDS = 1.0
 DUTY = 10
 """A full description is asked again after ten times as long as it took."""
-THROTTLES_SECONDS = 5.0
+THROTTLES_SECONDS = 2.0
 """How often throttles are looked at while moves are in flight; what is odd, a second later."""
 ASK_SECONDS = 5.0
 """How long an answer about one topic that is not shown is kept."""
@@ -68,6 +68,12 @@ class Lookout:
             hidden=hidden,
             throttles=self._look_at_throttles(history),
         )
+
+    @property
+    def state(self) -> ClusterState:
+        """Return the last description; there is one after the first look."""
+        assert self._state is not None
+        return self._state
 
     def forget_throttles(self) -> None:
         """Look at throttles anew, twice: they are being changed by the run itself."""

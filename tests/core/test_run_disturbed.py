@@ -1,0 +1,309 @@
+"""What befalls a run on a simulated cluster while it works, and what it makes of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from run_help import MB, Run, Start, cluster, plan_of, set_config, throttles
+
+from core.cluster.client import (
+    FOLLOWER_LIST,
+    FOLLOWER_RATE,
+    LEADER_LIST,
+    LEADER_RATE,
+    ConfigChange,
+    ConfigOp,
+    OffsetAt,
+    Resource,
+)
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.state import TopicPartition
+from core.plan.throttle_lists import entries
+from core.run.history import Outcome, Phase
+from core.run.holdings import Away
+from core.run.journal import Kind
+from core.run.steps import NoteDisturbed, Poll, PutPairs, Step, Submit, TakePairs
+
+T, B3 = Resource.topic("t"), Resource.broker(3)
+TP = TopicPartition("t", 0)
+
+
+def submitted(step: Step) -> bool:
+    return isinstance(step, Submit)
+
+
+def own(client: SimulatedCluster, resource: Resource, name: str) -> str | None:
+    found = throttles(client)[resource].get(name)
+    return found.value or None if found else None
+
+
+def delete(client: SimulatedCluster, resource: Resource, *names: str) -> None:
+    changes = [ConfigChange(resource, name, ConfigOp.DELETE) for name in names]
+    assert client.alter_configs(changes) == {resource: None}
+
+
+def spend(run: Run, seconds: float) -> None:
+    end = run.client.elapsed_seconds + seconds
+    while run.client.elapsed_seconds < end and run.runner.history.ended is None:
+        run.runner.advance()
+
+
+def disturbed(step: Step) -> bool:
+    return isinstance(step, NoteDisturbed)
+
+
+# -- throttles edited by somebody else ------------------------------------------------------------
+
+
+def a_long_run(start: Start, megabytes: int = 200) -> Run:
+    client = cluster({"t": [(1, 2)] * 3}, size_bytes=megabytes * MB)
+    run = start(client, plan_of(client, {("t", p): (3, 2) for p in range(3)}), rate=5 * MB)
+    run.until(submitted)
+    return run
+
+
+def test_a_rate_that_somebody_changes_in_mid_run_is_theirs_from_then_on(start: Start) -> None:
+    run = a_long_run(start)
+    set_config(run.client, B3, FOLLOWER_RATE, "9000000")
+    run.until(disturbed)
+    run.journal.ask(run.client.now, "throttle", {"rate_bytes_per_s": 2 * MB, "who": "", "host": ""})
+    spend(run, 5)
+    assert own(run.client, B3, FOLLOWER_RATE) == "9000000"
+    assert own(run.client, Resource.broker(1), LEADER_RATE) == "2000000"
+    assert run.to_the_end() is Outcome.DONE
+    assert own(run.client, B3, FOLLOWER_RATE) == "9000000"
+    assert own(run.client, Resource.broker(1), LEADER_RATE) is None
+
+
+def test_every_throttle_that_somebody_deletes_is_put_back_once(start: Start) -> None:
+    """Kafka's own tool deletes all of them when it is asked to verify another plan."""
+    run = a_long_run(start, megabytes=2000)
+
+    def verify_of_kafkas_tool() -> None:
+        for broker in range(1, 7):
+            delete(run.client, Resource.broker(broker), LEADER_RATE, FOLLOWER_RATE)
+        delete(run.client, T, LEADER_LIST, FOLLOWER_LIST)
+
+    before = throttles(run.client)
+    verify_of_kafkas_tool()
+    run.until(disturbed)
+    spend(run, 3)
+    after = throttles(run.client)
+    for resource in (B3, Resource.broker(1)):
+        assert after[resource] == before[resource]
+    for name in (LEADER_LIST, FOLLOWER_LIST):
+        assert entries(own(run.client, T, name)) == entries(before[T][name].value)
+    verify_of_kafkas_tool()
+    run.until(disturbed)
+    spend(run, 10)
+    assert own(run.client, B3, FOLLOWER_RATE) is None, "left to them the second time"
+    assert run.to_the_end() is Outcome.DONE
+    assert not any(v.value for found in throttles(run.client).values() for v in found.values())
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_list_that_somebody_overwrites_is_theirs_but_for_our_pairs(
+    start: Start, cancelled: bool
+) -> None:
+    run = a_long_run(start)
+    set_config(run.client, T, FOLLOWER_LIST, "9:9")
+    run.until(disturbed)
+    spend(run, 3)
+    assert own(run.client, T, FOLLOWER_LIST) == "9:9,0:3,1:3,2:3"
+    if cancelled:
+        run.cancel()
+    assert run.to_the_end() is (Outcome.CANCELLED if cancelled else Outcome.DONE)
+    assert own(run.client, T, FOLLOWER_LIST) == "9:9"
+    assert own(run.client, T, LEADER_LIST) is None
+
+
+def test_a_list_that_somebody_sets_to_all_is_left_to_them(start: Start) -> None:
+    run = a_long_run(start)
+    set_config(run.client, T, FOLLOWER_LIST, "*")
+    spend(run, 20)
+    assert Kind.DISTURBED not in {record.kind for record in run.journal.records()}
+    assert run.to_the_end() is Outcome.DONE
+    assert own(run.client, T, FOLLOWER_LIST) == "*"
+
+
+@pytest.mark.parametrize("after", [Kind.DISTURBED, Kind.PAIRS_PUTTING])
+def test_what_was_deleted_is_put_back_by_the_next_process_too(start: Start, after: Kind) -> None:
+    run = a_long_run(start)
+    delete(run.client, B3, FOLLOWER_RATE)
+    delete(run.client, T, FOLLOWER_LIST)
+    run.until(lambda step: run.journal.records()[-1].kind is after or isinstance(step, PutPairs))
+    run.again()
+    spend(run, 5)
+    assert own(run.client, B3, FOLLOWER_RATE) == "5000000"
+    assert own(run.client, T, FOLLOWER_LIST) == "0:3,1:3,2:3"
+    assert run.to_the_end() is Outcome.DONE
+    assert own(run.client, B3, FOLLOWER_RATE) is None
+    assert own(run.client, T, FOLLOWER_LIST) is None
+
+
+# -- a follower that falls out of step ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["", "and the process dies meanwhile"])
+def test_the_leaders_pair_is_out_of_its_list_until_the_isr_is_whole(
+    start: Start, dies: bool
+) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB, in_bytes_per_s={TP: 2.0 * MB})
+    before = throttles(client)
+    run = start(client, plan_of(client, {("t", 0): (1, 2, 3)}), rate=8 * MB, allow={"rf-change"})
+    run.until(submitted)
+    client.stop_broker(2)
+    spend(run, 20)
+    client.start_broker(2)
+    run.until(lambda step: isinstance(step, TakePairs))
+    assert entries(own(client, T, LEADER_LIST)) == {"0:2", "0:3"}
+    if dies:
+        run.again()
+    assert set(run.runner.history.away.values()) == {Away.TAKEN}
+    run.until(lambda step: isinstance(step, PutPairs))
+    assert entries(own(client, T, LEADER_LIST)) == {"0:1", "0:2", "0:3"}
+    state = client.describe()
+    assert 2 in state.row(state.find(TP) or 0).isr
+    assert run.to_the_end() is Outcome.DONE
+    assert throttles(client) == before
+
+
+# -- moves overridden in place --------------------------------------------------------------------
+
+
+def test_a_move_that_is_adding_and_removing_the_same_broker_is_said_to_need_a_cancel() -> None:
+    from test_step import MOVE, history, observed
+
+    from core.cluster.state import Reassignment
+    from core.run.step import next_step
+
+    stale = Reassignment((0, 2, 1, 3), (3,), (3,))
+    past = history(MOVE, phase=Phase.SUBMITTED)
+    step = next_step(past, observed((0, 2, 1, 3), (0, 2, 1), listed=stale))
+    assert isinstance(step, Poll)
+    assert step.waiting == "foo-1 was overridden in place and never ends by itself: cancel it"
+
+
+# -- disks ----------------------------------------------------------------------------------------
+
+
+def test_a_log_dir_that_fails_is_said_and_no_further_batch_goes_there(start: Start) -> None:
+    from dataclasses import replace
+
+    from run_help import Faulty
+
+    client = cluster({"t": [(1, 2)] * 2}, size_bytes=100 * MB)
+    faulty = Faulty(client)
+    run = start(
+        client,
+        plan_of(client, {("t", 0): (3, 2), ("t", 1): (3, 2)}),
+        batch_size=1,
+        through=faulty,
+    )
+    run.until(submitted)
+
+    def failing(real: Callable[..., Any], brokers: Any) -> Any:
+        return tuple(
+            replace(
+                answer,
+                log_dirs=tuple(replace(d, error="KAFKA_STORAGE_ERROR") for d in answer.log_dirs),
+                replicas=(),
+            )
+            if answer.broker == 3
+            else answer
+            for answer in real(brokers)
+        )
+
+    faulty.replaced["log_dirs"] = failing
+    run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.runner.history.waiting)
+    spend(run, 60)
+    assert [m.tries for m in run.runner.history.moves] == [1, 0]
+    run.cancel()
+    assert run.to_the_end() is not Outcome.DONE
+
+
+# -- more partitions, and a clock that jumps ------------------------------------------------------
+
+
+def test_a_clock_that_jumps_changes_nothing(start: Start) -> None:
+    from datetime import timedelta
+
+    client = cluster({"t": [(1, 2)] * 2}, size_bytes=50 * MB)
+    before = throttles(client)
+
+    class Jumping:
+        jump = timedelta(0)
+
+        def now(self) -> Any:
+            return client.clock.now() + self.jump
+
+        def monotonic(self) -> float:
+            return client.clock.monotonic()
+
+        def sleep(self, seconds: float) -> None:
+            client.clock.sleep(seconds)
+
+    from core.run.runner import Runner
+
+    run = start(client, plan_of(client, {("t", 0): (3, 2), ("t", 1): (3, 2)}), batch_size=1)
+    clock = Jumping()
+    run.runner = Runner(run.journal, client, clock)
+    run.until(submitted)
+    clock.jump = timedelta(hours=-5)
+    spend(run, 5)
+    ask = {"rate_bytes_per_s": 8 * MB, "who": "ann", "host": "here"}
+    run.journal.ask(client.now, "throttle", ask)
+    spend(run, 5)
+    clock.jump = timedelta(hours=9)
+    assert run.to_the_end() is Outcome.DONE
+    assert [r.seq for r in run.journal.records()] == sorted(r.seq for r in run.journal.records())
+    assert run.view().done == 2
+    assert throttles(client) == before
+
+
+# -- around a run ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["", "dying at every step"])
+@pytest.mark.parametrize("prior", [None, "172800000"], ids=["unset", "set"])
+@pytest.mark.parametrize("cancelled", [False, True], ids=["done", "cancelled"])
+def test_retention_is_lowered_before_and_put_back_exactly(
+    start: Start, prior: str | None, cancelled: bool, dies: bool
+) -> None:
+    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": prior}} if prior else {})
+    before = client.configs([T])
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=3_600_000)
+    while run.runner.history.ended is None:
+        step = run.runner.advance()
+        if submitted(step):
+            assert (client.configs([T])[T]["retention.ms"]).value == "3600000"  # type: ignore[index]
+            if cancelled:
+                run.cancel()
+        if dies and not isinstance(step, Poll):
+            run.again()
+    assert run.runner.history.ended is (Outcome.CANCELLED if cancelled else Outcome.DONE)
+    assert client.configs([T]) == before
+    assert client.offsets([TP], OffsetAt.EARLIEST)
+
+
+def test_a_retention_that_is_lower_already_is_left(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": "1000"}})
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=3_600_000)
+    assert run.to_the_end() is Outcome.DONE
+    assert own_retention(client) == "1000"
+
+
+def own_retention(client: SimulatedCluster) -> Any:
+    return client.configs([T])[T]["retention.ms"].value  # type: ignore[index]
+
+
+def test_preferred_leaders_are_elected_at_the_end_when_asked(start: Start) -> None:
+    client = cluster({"t": [(1, 2), (2, 1)]})
+    plan = plan_of(client, {("t", 0): (2, 1), ("t", 1): (1, 3)})
+    run = start(client, plan, elect=True)
+    assert run.to_the_end() is Outcome.DONE
+    state = client.describe()
+    assert [int(state.leader[state.find(TopicPartition("t", p)) or 0]) for p in (0, 1)] == [2, 1]
+    assert run.runner.history.ended_why == ""

@@ -10,8 +10,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from chaos.dying import Ask, Doom, Lives, Stuck, Watch, Where, begin
-from chaos.world import BATCH, RATE, complaints, found, shared_cluster, sixty_moves, unlimited
+from chaos.world import (
+    BATCH,
+    RATE,
+    TOPICS,
+    Found,
+    complaints,
+    found,
+    shared_cluster,
+    sixty_moves,
+    unlimited,
+)
 
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.plan.plan import Plan
 from core.run.history import Outcome
 from core.run.service import RunOptions
 
@@ -46,12 +58,16 @@ def judged(case: Case, ends: Sequence[Outcome] = (Outcome.DONE,)) -> Verdict:
     cluster = shared_cluster()
     plan, before = sixty_moves(cluster), found(cluster)
     fast: list[str] = []
-    clock = Watch(cluster, HOUR, lambda: fast.extend(unlimited(cluster, plan, RATE)))
+    rates = [a.payload["rate_bytes_per_s"] for a in case.asks if a.kind == "throttle"]
+    rate = max((RATE, *rates))
+    clock = Watch(cluster, HOUR, lambda: fast.extend(unlimited(cluster, plan, rate)))
     options = RunOptions(RATE, batch_size=BATCH)
     lives = Lives(begin(cluster, plan, options), cluster, clock, case.asks)
     try:
         history = lives.through(case.dooms)
         wrong = [*fast[:1], *complaints(cluster, before, history)]
+        if history.rollback_requested:
+            wrong += _not_back(cluster, before, plan)
         if history.ended not in ends:
             wrong.insert(0, f"it ended as {history.ended}: {history.ended_why}")
     except Stuck:
@@ -59,6 +75,14 @@ def judged(case: Case, ends: Sequence[Outcome] = (Outcome.DONE,)) -> Verdict:
         wrong = [f"it does not end; it waits for {history.waiting!r}"]
     first = lives.fates[0]
     return Verdict(case, history.ended, tuple(wrong), first.records, first.calls, lives.looks)
+
+
+def _not_back(cluster: SimulatedCluster, before: Found, plan: Plan) -> Iterator[str]:
+    """Yield the partitions that a roll-back has not put back where they were."""
+    now = found(cluster).replicas
+    for move in plan:
+        if now[move.tp] != before.replicas[move.tp]:
+            yield f"{move.tp} was rolled back to {now[move.tp]}"
 
 
 def every_death(quiet: Verdict, where: Where) -> Iterator[Case]:
@@ -95,3 +119,49 @@ def cancelled_and_killed(quiet: Verdict, seed: int, count: int) -> Iterator[Case
             for _ in range(rng.randint(1, 3))
         )
         yield Case(dooms, (Ask(rng.randint(1, quiet.looks), "cancel"),))
+
+
+MOVES = 10 * len(TOPICS)
+
+
+def restless(quiet: Verdict, seed: int, pauses: int = 50) -> Case:
+    """Return pauses and resumes at random, so many of them together, in one run."""
+    rng = random.Random(seed)
+    asks, look = [], 0
+    for _ in range(pauses // 2):
+        look += rng.randint(1, 2 * quiet.looks // pauses)
+        asks.append(Ask(look, "pause", {"floor": rng.random() < 0.5}))
+        look += rng.randint(1, 12)
+        asks.append(Ask(look, "resume"))
+    return Case(asks=tuple(asks))
+
+
+def asked_for(quiet: Verdict, seed: int, count: int, *, dying: bool) -> Iterator[Case]:
+    """Yield runs of which all sorts of things are asked, and that die meanwhile if `dying`."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        looks = sorted(rng.randint(1, quiet.looks) for _ in range(rng.randint(1, 5)))
+        asks = tuple(_ask(rng, look) for look in looks)
+        wheres = (Where.BEFORE, Where.AFTER, Where.EFFECT)
+        dooms = tuple(
+            Doom(rng.choice(wheres), rng.randint(1, 60)) for _ in range(rng.randint(1, 3) * dying)
+        )
+        yield Case(dooms, asks)
+
+
+def _ask(rng: random.Random, look: int) -> Ask:
+    some = rng.sample(range(MOVES), rng.randint(1, 5))
+    match rng.randrange(6):
+        case 0:
+            return Ask(look, "throttle", {"rate_bytes_per_s": rng.choice((300_000, 3 * RATE))})
+        case 1:
+            return Ask(look, "cancel", {"moves": some})
+        case 2:
+            return Ask(look, "skip", {"moves": some})
+        case 3:
+            return Ask(look, "retry", {"moves": list(range(MOVES))})
+        case 4:
+            after = rng.sample((1, 2, 3, 4, 5, 6), 2)
+            return Ask(look, "retarget", {"move": some[0], "after": after})
+        case _:
+            return Ask(look, "rollback")

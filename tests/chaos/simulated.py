@@ -22,11 +22,13 @@ from chaos.dying import Where
 from chaos.kill_points import (
     Case,
     Verdict,
+    asked_for,
     cancelled_and_killed,
     deaths_again,
     every_cancel,
     every_death,
     judged,
+    restless,
 )
 from chaos.played import Played
 from chaos.storm import Storm
@@ -54,6 +56,12 @@ def kill_points(quiet: Verdict) -> Iterator[Item]:
         yield _case("cancelled at any step", case, CANCELLED)
     for case in cancelled_and_killed(quiet, seed=1, count=200):
         yield _case("cancelled and killed", case, CANCELLED)
+    for seed in range(10):
+        yield _case("paused and resumed 50 times", restless(quiet, seed), (Outcome.DONE,))
+    for case in asked_for(quiet, seed=1, count=200, dying=False):
+        yield _case("asked for all sorts of things", case, tuple(Outcome))
+    for case in asked_for(quiet, seed=2, count=200, dying=True):
+        yield _case("asked for all sorts of things and killed", case, tuple(Outcome))
 
 
 def _case(group: str, case: Case, ends: tuple[Outcome, ...]) -> Item:

@@ -26,12 +26,26 @@ class ClusterSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class NotifyBy:
+    """`[notify]`: how the dashboard calls out that a run has ended, or is stuck."""
+
+    bell: bool = True
+    desktop: bool = True
+    """By an escape sequence (OSC 9, or 777), which terminals show as they are set to."""
+    command: tuple[str, ...] = ()
+    """A program and its arguments, which gets a JSON document on stdin; never a shell."""
+    webhook: str | None = None
+    """Where the same document is posted to. Both are the run's process's, with nobody attached."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The whole file; an absent one gives the defaults."""
 
     clusters: Mapping[str, ClusterSettings] = field(default_factory=dict)
     theme: str | None = None
     keys: Mapping[str, str] = field(default_factory=dict)
+    notify: NotifyBy = field(default_factory=NotifyBy)
 
     def cluster(self, name: str) -> ClusterSettings:
         """Return one cluster's settings; raises UsageError naming those there are."""
@@ -55,6 +69,7 @@ def load_settings(path: Path | None = None) -> Settings:
             clusters={name: _cluster(name, table, path) for name, table in clusters.items()},
             theme=_typed(document, "theme", str, None),
             keys=_keys(_typed(document, "keys", dict, {})),
+            notify=_notify(_typed(document, "notify", dict, {})),
         )
     except (FileNotFoundError, NotADirectoryError):
         return Settings()
@@ -74,7 +89,12 @@ class _WrongError(Exception):
     """Which key has the wrong value, and what it should be."""
 
 
-_KINDS: Mapping[type, str] = {dict: "a table", str: "a text", bool: "true or false"}
+_KINDS: Mapping[type, str] = {
+    dict: "a table",
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+}
 
 
 def _typed(table: Mapping[str, Any], key: str, kind: type[Any], default: Any, at: str = "") -> Any:
@@ -86,6 +106,28 @@ def _typed(table: Mapping[str, Any], key: str, kind: type[Any], default: Any, at
 
 def _keys(table: Mapping[str, Any]) -> dict[str, str]:
     return {action: _typed(table, action, str, "", "keys.") for action in table}
+
+
+def _notify(table: Mapping[str, Any]) -> NotifyBy:
+    return NotifyBy(
+        bell=_typed(table, "bell", bool, True, "notify."),
+        desktop=_typed(table, "desktop", bool, True, "notify."),
+        command=_command(table),
+        webhook=_webhook(_typed(table, "webhook", str, None, "notify.")),
+    )
+
+
+def _command(table: Mapping[str, Any]) -> tuple[str, ...]:
+    words = _typed(table, "command", list, [], "notify.")
+    if not all(isinstance(word, str) and word for word in words):
+        raise _WrongError('notify.command must be a list of texts like ["notify-me", "--now"]')
+    return tuple(words)
+
+
+def _webhook(url: str | None) -> str | None:
+    if url is not None and not url.startswith(("https://", "http://")):
+        raise _WrongError('notify.webhook must be a URL like "https://example.org/hook"')
+    return url
 
 
 def _cluster(name: str, table: Any, path: Path) -> ClusterSettings:

@@ -6,43 +6,14 @@ An action is handled by the method `action_<id>` of its screen, or of the app fo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from textual.binding import Binding, BindingType
 
-GLOBAL = "all"
-MAP = "map"
-CARRY = "carry"
-"""Not a screen of its own: the map while a replica is being carried."""
-PLAN = "plan"
-MOVES = "moves"
-LOAD = "load"
-SCREENS = {MAP: "Map", PLAN: "Plan", MOVES: "Moves", LOAD: "Load"}
-PLACES = {GLOBAL: "Everywhere", MAP: "Map", CARRY: "While carrying a replica"} | {
-    name: title for name, title in SCREENS.items() if name != MAP
-}
+from tui.action import CARRY, GLOBAL, LOAD, MAP, MOVES, PLACES, PLAN, SCREENS, Action
+from tui.run_actions import RUN_ACTIONS
 
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """One thing the user can do. `keys` are Textual's names; `footer` orders, 0 keeps it out."""
-
-    id: str
-    name: str
-    keys: tuple[str, ...]
-    help: str
-    screens: tuple[str, ...] = (GLOBAL,)
-    needs_write: bool = False
-    footer: int = 0
-    footer_key: str = ""
-    """How the footer writes the keys of an action that stands for several."""
-    call: str = ""
-    """How the handler is called, when it has an argument; `{key}` stands for the key."""
-
-    @property
-    def binding_id(self) -> str:
-        return self.id if self.screens == (GLOBAL,) else f"{self.screens[0]}.{self.id}"
-
+__all__ = ["ACTIONS", "CARRY", "GLOBAL", "LOAD", "MAP", "MOVES", "PLACES", "PLAN", "SCREENS"]
+__all__ += ["Action", "actions_of", "bindings_of", "footer_of", "keys_of", "written"]
 
 ACTIONS: tuple[Action, ...] = (
     # -- everywhere
@@ -160,23 +131,7 @@ ACTIONS: tuple[Action, ...] = (
         footer=75,
     ),
     Action("drop_move", "drop move", ("x", "d"), "Take this move out.", (PLAN,), footer=20),
-    # -- moves
-    Action("up", "up", ("k", "up"), "One partition, or run, up.", (MOVES,)),
-    Action("down", "down", ("j", "down"), "One partition, or run, down.", (MOVES,)),
-    Action("top", "top", ("g", "home"), "First one.", (MOVES,)),
-    Action("bottom", "bottom", ("G", "end"), "Last one.", (MOVES,)),
-    Action(
-        "cancel_run",
-        "cancel…",
-        ("C",),
-        "Cancel the run: what is in flight goes back, in its original order.",
-        (MOVES,),
-        needs_write=True,
-        footer=10,
-    ),
-    Action("runs", "runs", ("o",), "All runs of this cluster, and back.", (MOVES,), footer=20),
-    Action("enter", "open", ("enter",), "Look at the run under the cursor.", (MOVES,), footer=5),
-    Action("back", "back", ("escape",), "Back to the newest run.", (MOVES,)),
+    *RUN_ACTIONS,
     # -- load
     Action(
         "left",

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
@@ -18,20 +17,20 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from core.errors import TrimtabError
+from core.settings import NotifyBy
 from tui import terminal
 from tui.actions import GLOBAL, MAP, SCREENS, Action, actions_of, bindings_of
 from tui.feed import Feed
 from tui.feed_events import ClusterLost, Connected, GroupsSeen, PictureSeen, RunSeen, Trouble
 from tui.feed_events import Event as FeedEvent
+from tui.notices import Notice, Notices
 from tui.screens.base import DashboardScreen
 from tui.screens.commands import CommandScreen
 from tui.screens.help import HelpScreen
 from tui.session import Session
 from tui.theming import ASCII, UNICODE, Glyphs, Palette, choose_palette, load_palettes
+from tui.widgets.foreign import ForeignWatch
 from tui.widgets.header import HeaderLine
-
-if TYPE_CHECKING:
-    pass
 
 SCREEN_CLASSES = {
     "map": ("tui.screens.map", "MapScreen"),
@@ -77,6 +76,7 @@ class TrimtabApp(App[int]):
         user_keys: Mapping[str, str] | None = None,
         few_colors: bool = False,
         mouse: bool = True,
+        notify_by: NotifyBy | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         plain = terminal.no_color()
@@ -100,6 +100,9 @@ class TrimtabApp(App[int]):
             self.stylesheet.set_variables(self.get_css_variables())
         self._age_timer: Timer | None = None
         self._mouse_on = mouse
+        self.notify_by = notify_by or NotifyBy()
+        self._notices = Notices()
+        self._foreign = ForeignWatch()
 
     @property
     def palette(self) -> Palette:
@@ -148,6 +151,7 @@ class TrimtabApp(App[int]):
             case RunSeen(run):
                 first = self.session.run is None
                 self.session.run = run
+                self._call_out(self._notices.seen(run))
                 if first and run is not None and not run.state.ended:
                     self.action_show_screen("moves")
             case GroupsSeen(groups):
@@ -162,11 +166,23 @@ class TrimtabApp(App[int]):
         session.snapshot = picture.snapshot
         session.metadata_age, session.load_age = picture.metadata_age, picture.load_age
         session.problem = None
+        ours = session.moves_of_ours
+        self._foreign.take(picture.state, ours)
+        session.others = self._foreign.look(picture.state, ours)
         if session.address is not None and session.cluster_name == session.address.bootstrap:
             session.cluster_name = picture.state.cluster_id[:8]
         if session.plan.cluster_id is None:
             plan = replace(session.plan, cluster_id=picture.state.cluster_id)
             session.history = replace(session.history, plan=plan)
+
+    def _call_out(self, notice: Notice | None) -> None:
+        """Ring, and have the terminal tell the desktop, as far as the user wants it."""
+        if notice is None or self._driver is None:
+            return
+        if self.notify_by.bell:
+            self._driver.write("\a")
+        if self.notify_by.desktop:
+            self._driver.write(terminal.notice_sequence(notice.title, notice.text))
 
     def draw(self) -> None:
         """Have the open screen draw the session, and wake up when an age reads differently."""

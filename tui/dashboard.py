@@ -55,6 +55,7 @@ def run_dashboard(context: Context, feed: Feed) -> None:
         user_keys=settings.keys,
         few_colors=terminal.few_colors(),
         mouse=context.mouse,
+        notify_by=settings.notify,
     )
     app.run(mouse=context.mouse)
     if app.failure is not None:

@@ -11,11 +11,12 @@ from core.plan.plan import Plan
 if TYPE_CHECKING:
     from core.cluster.connect import Address, Connection
     from core.cluster.document import DocumentGroup
-    from core.cluster.state import ClusterState
+    from core.cluster.state import ClusterState, TopicPartition
     from core.errors import TrimtabError
     from core.load.snapshot import Load, LoadSnapshot
     from core.run.view import RunView
     from tui.study import Study
+    from tui.widgets.foreign import ForeignMove
 
 DEFAULT_RATE_BYTES_PER_S = 50_000_000
 KEPT_TROUBLES = 5
@@ -115,6 +116,8 @@ class Session:
     rate_steps: tuple[int, ...] = ()
     """Steps through the rate table that were asked for before there was one."""
     run: RunView | None = None
+    others: tuple[ForeignMove, ...] = ()
+    """Moves in flight that no run of this machine is carrying out."""
     groups: tuple[DocumentGroup, ...] = ()
     """Consumer groups with their lag, as far as they may be read."""
     problem: TrimtabError | None = None
@@ -132,6 +135,14 @@ class Session:
     @property
     def plan(self) -> Plan:
         return self.history.plan
+
+    @property
+    def moves_of_ours(self) -> set[TopicPartition]:
+        """Return the partitions that the newest run is moving, while it goes on."""
+        run = self.run
+        if run is None or (run.state.ended and run.leftovers is None):
+            return set()
+        return {move.tp for move in run.moves}
 
     @property
     def problems(self) -> tuple[TrimtabError, ...]:

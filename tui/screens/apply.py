@@ -17,7 +17,7 @@ from core.errors import TrimtabError
 from core.plan.estimate import to_json
 from core.plan.findings import Finding, Severity
 from core.run.service import RunOptions, start_run
-from tui.screens.ask import Dialog
+from tui.screens.naming import NamingDialog
 from tui.study import Study, is_refused, study
 from tui.widgets.apply_summary import summary_lines
 from tui.widgets.page import text_of_lines
@@ -82,7 +82,7 @@ class Allow(Widget, can_focus=True):
         self.action_turn()
 
 
-class ApplyDialog(Dialog[str | None]):
+class ApplyDialog(NamingDialog[str | None]):
     """Returns the id of the run that it started, None when nothing was started."""
 
     DEFAULT_CSS = """
@@ -187,7 +187,7 @@ class ApplyDialog(Dialog[str | None]):
         return frozenset(allow.finding.id for allow in self.query(Allow) if allow.allowed)
 
     def _enable(self) -> None:
-        typed = self.query_one("#name", Input).value == self._session.cluster_name
+        typed = self.typed == self._session.cluster_name
         clear = self._study is not None and not is_refused(
             self._study.findings_at(self._rate), self._allowed
         )
@@ -204,23 +204,6 @@ class ApplyDialog(Dialog[str | None]):
         button = self.query_one("#apply", Button)
         if not button.disabled:
             button.focus()
-
-    def on_key(self, event: events.Key) -> None:
-        """Cancel has the focus at first, but what is typed is the name."""
-        if isinstance(self.focused, Button) and event.is_printable and event.character:
-            self._type(event.character)
-            event.stop()
-
-    def on_paste(self, event: events.Paste) -> None:
-        if isinstance(self.focused, Button):
-            self._type(event.text.strip())
-            event.stop()
-
-    def _type(self, text: str) -> None:
-        field = self.query_one("#name", Input)
-        field.focus()
-        field.value += text
-        field.cursor_position = len(field.value)
 
     # -- leaving ---------------------------------------------------------------------------------
 

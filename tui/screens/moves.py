@@ -1,140 +1,172 @@
-"""The Moves: a run as it goes, with or without this screen; or all runs of the cluster."""
+"""The Moves: a run as it goes, with or without this screen; its batches, its log, its report.
+
+Beside it the history of runs, and moves in flight that are somebody else's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from enum import Enum
 
-from textual.message import Message
+from textual import events
 from textual.widget import Widget
 
-from core.cluster.state import TopicPartition
-from core.errors import TrimtabError
-from core.run.runs import list_runs, read_run
-from core.run.service import request
-from core.run.view import RunSummary, RunView
-from core.units import format_bytes
-from tui.actions import MOVES, bindings_of
-from tui.screens.ask import ConfirmDialog
-from tui.screens.base import DashboardScreen
-from tui.screens.cursor import CursorKeys
+from core.run.view import RunState, RunSummary, RunView
+from tui.actions import MOVES, actions_of, bindings_of, keys_of
+from tui.map_moves import type_filter
+from tui.screens.cursor import EDGE, CursorKeys
+from tui.screens.export import export_report
+from tui.screens.run_history import RunHistory
+from tui.screens.run_requests import RunRequests, goes_on
 from tui.session import Session
-from tui.widgets.foreign import ForeignMove, foreign_moves
+from tui.widgets.batches_page import batches_lines, batches_of, now_at
+from tui.widgets.foreign import foreign_page
+from tui.widgets.lines import Lines
 from tui.widgets.page import Page
+from tui.widgets.report_page import report_lines, whole
+from tui.widgets.run_log import log_lines, matching
 from tui.widgets.run_page import run_lines
-from tui.widgets.run_rows import PartitionHit, in_order
+from tui.widgets.run_rows import MoveHit, in_order
 from tui.widgets.runs_page import RunHit, runs_lines
 
 
-class MovesScreen(CursorKeys, DashboardScreen):
-    """The newest run, another one that was opened, or the list of them."""
+class Sight(Enum):
+    """What the screen shows."""
+
+    RUN = "run"
+    BATCHES = "batches"
+    LOG = "log"
+    REPORT = "report"
+    RUNS = "runs"
+    OTHERS = "others"
+
+
+OF_A_RUN = (Sight.RUN, Sight.BATCHES, Sight.LOG, Sight.REPORT)
+
+
+class MovesScreen(CursorKeys, RunHistory, RunRequests):
+    """The newest run, another one that was opened, the list of them, or others' moves."""
 
     PLACE = MOVES
     BINDINGS = bindings_of(MOVES)
 
-    class Listed(Message):
-        """A worker has read the journals' folder."""
-
-        def __init__(self, runs: tuple[RunSummary, ...]) -> None:
-            super().__init__()
-            self.runs = runs
-
-    class Opened(Message):
-        """A worker has read one run's journal."""
-
-        def __init__(self, run: RunView) -> None:
-            super().__init__()
-            self.run = run
-
-    class Said(Message):
-        """A worker has something to say: what was asked, or why it could not be."""
-
-        def __init__(self, text: str, role: str) -> None:
-            super().__init__()
-            self.text, self.role = text, role
-
     def __init__(self) -> None:
         super().__init__()
-        self._partition: TopicPartition | None = None
+        self._sight: Sight | None = None
+        """None shows what matters most at the moment."""
         self._other: RunView | None = None
         """A run that was opened from the list; None shows the newest."""
-        self._listing = False
         self._runs: tuple[RunSummary, ...] | None = None
-        self._listed_for: str | None = None
-        self._row = 0
+        self._move: int | None = None
+        self._row = self._skipped = 0
+        self._batch: int | None = None
+        self._report = ""
+        self._words, self._typing = "", False
 
     def compose_body(self) -> Iterable[Widget]:
         yield Page(id="moves-page")
 
-    # -- drawing ---------------------------------------------------------------------------------
+    # -- what is shown ---------------------------------------------------------------------------
+
+    @property
+    def sight(self) -> Sight:
+        """Return what is shown: what was asked for, else a run in progress before all else."""
+        run = self.session.run
+        if self._sight is not None and (self._sight not in OF_A_RUN or self._other or run):
+            return self._sight
+        if run is not None and goes_on(run):
+            return Sight.RUN
+        if self.session.others:
+            return Sight.OTHERS
+        return Sight.RUNS if run is None else Sight.RUN
 
     @property
     def shown(self) -> RunView | None:
-        """Return the run on the screen; None when the list is there."""
-        return None if self._listing else self._other or self.session.run
+        """Return the run on the screen; None when something else is there."""
+        return (self._other or self.session.run) if self.sight in OF_A_RUN else None
+
+    @property
+    def selected(self) -> int | None:
+        run = self.shown
+        if run is None or not run.moves or self.sight is not Sight.RUN:
+            return None
+        order = in_order(run.moves)
+        return self._move if self._move in order else order[0]
 
     def show_body(self, session: Session) -> None:
         page = self.query_one("#moves-page", Page)
-        width, height = page.size.width, page.size.height
-        run = self.shown
-        if run is not None:
-            lines = run_lines(run, self._partition, width, height)
-        else:
-            self._have_listed(session)
-            now = datetime.now(UTC)
-            foreign = self._foreign(session)
-            lines = runs_lines(self._runs, foreign, self._row, now, width, height)
+        lines = self._lines(session, page.size.width, page.size.height)
         page.show(lines, self.palette, self.glyphs)
 
+    def _lines(self, session: Session, width: int, height: int) -> Lines:
+        run, sight = self.shown, self.sight
+        if sight is Sight.OTHERS:
+            return foreign_page(session.others, width, height)
+        if run is None:
+            self.have_listed(session)
+            now = datetime.now(UTC)
+            return runs_lines(self._runs, len(session.others), self._row, now, width, height)
+        match sight:
+            case Sight.BATCHES:
+                return batches_lines(run, self._batch, width, height)
+            case Sight.LOG:
+                return log_lines(
+                    run, self._words, self._skipped, width, height, typing=self._typing
+                )
+            case Sight.REPORT:
+                return report_lines(self._report, self._skipped, width, height)
+            case _:
+                return run_lines(run, self._move, width, height)
+
     def footer_words(self) -> Mapping[str, str]:
-        run = self.shown
-        words = {"enter": "" if run is not None or not self._runs else "open"}
-        if run is None or run.state.ended:
-            words["cancel_run"] = ""
-        words["runs"] = "newest run" if self._listing else "runs"
-        if self.session.run is None:
+        run, sight = self.shown, self.sight
+        words = {"runs": "back" if sight is Sight.RUNS else "runs"}
+        if self.session.run is None and sight is Sight.RUNS:
             words["runs"] = ""
+        ended = run is not None and run.state.ended
+        words["enter"] = "open" if sight is Sight.RUNS and self._runs else ""
+        if sight is Sight.RUN and ended:
+            words["enter"] = "report"
+        words["batches"] = "" if run is None else "run" if sight is Sight.BATCHES else "batches"
+        words["log"] = "" if run is None else "run" if sight is Sight.LOG else "log"
+        words["others"] = "others" if self.session.others and sight is not Sight.OTHERS else ""
+        words["export"] = "export…" if run is not None and (ended or sight is Sight.REPORT) else ""
+        words["filter"] = "filter" if sight is Sight.LOG else ""
+        asks = ("pause_run", "faster", "cancel_run", "cancel_one", "roll_back")
+        if run is None or not goes_on(run) or sight is not Sight.RUN:
+            words |= dict.fromkeys(asks, "")
+        elif run.state is RunState.PAUSED:
+            words["pause_run"] = "resume"
+        if run is None or run.state is not RunState.DIED:
+            words["recover_run"] = ""
         return words
-
-    def _foreign(self, session: Session) -> tuple[ForeignMove, ...]:
-        if session.state is None:
-            return ()
-        run = session.run
-        ours = {move.tp for move in run.moves} if run and not run.state.ended else set()
-        return foreign_moves(session.state, ours)
-
-    def _have_listed(self, session: Session) -> None:
-        """Read the list when it is first shown, and when the newest run becomes another."""
-        if session.state is None:
-            return
-        cluster_id = session.state.cluster_id
-        newest = f"{cluster_id} {session.run.run if session.run else ''}"
-        if session.run is not None:
-            newest += session.run.state.value
-        if self._listed_for == newest:
-            return
-        self._listed_for = newest
-
-        def work() -> None:
-            self.post_message(self.Listed(list_runs(cluster_id)))
-
-        self.run_worker(work, thread=True, exclusive=True, group="runs")
-
-    def on_moves_screen_listed(self, message: Listed) -> None:
-        self._runs = message.runs
-        self._row = min(self._row, max(len(message.runs) - 1, 0))
-        self.show(self.session)
 
     # -- moving about ----------------------------------------------------------------------------
 
     def step(self, rows: int) -> None:
         run = self.shown
-        if run is None:
-            self._row = min(max(self._row + rows, 0), max(len(self._runs or ()) - 1, 0))
-        elif run.moves:
-            order = [move.tp for move in in_order(run.moves)]
-            at = order.index(self._partition) if self._partition in order else 0
-            self._partition = order[min(max(at + rows, 0), len(order) - 1)]
+        match self.sight:
+            case Sight.RUNS:
+                self._row = _within(self._row + rows, len(self._runs or ()))
+            case Sight.RUN if run is not None and run.moves:
+                order = in_order(run.moves)
+                at = order.index(self._move) if self._move in order else 0
+                self._move = order[_within(at + rows, len(order))]
+            case Sight.BATCHES if run is not None:
+                batches = batches_of(run.moves)
+                at = now_at(batches) if self._batch is None else self._batch
+                self._batch = _within(at + rows, len(batches))
+            case Sight.LOG if run is not None:
+                self._skipped = _within(
+                    self._skipped + rows, len(matching(run.events, self._words))
+                )
+            case Sight.REPORT:
+                page = self.query_one("#moves-page", Page)
+                lines = len(whole(self._report, page.size.width))
+                self._skipped = _within(self._skipped + rows, lines - page.size.height + 1)
+            case _:
+                return
         self.show(self.session)
 
     def on_page_turned(self, message: Page.Turned) -> None:
@@ -142,99 +174,126 @@ class MovesScreen(CursorKeys, DashboardScreen):
 
     def on_page_hit(self, message: Page.Hit) -> None:
         match message.hit:
-            case PartitionHit(tp):
-                self._partition = tp
+            case MoveHit(index):
+                self._move = index
                 self.show(self.session)
             case RunHit(run):
-                self._open(run)
+                self.open_run(run)
 
-    # -- runs ------------------------------------------------------------------------------------
+    def _turn(self, sight: Sight | None) -> None:
+        self._sight, self._skipped, self._batch = sight, 0, None
+        self._words, self._typing = "", False
+        self.show(self.session)
+
+    def action_log(self) -> None:
+        self._toggle(Sight.LOG)
+
+    def action_batches(self) -> None:
+        self._toggle(Sight.BATCHES)
+
+    def _toggle(self, sight: Sight) -> None:
+        if self.sight is sight:
+            self._turn(Sight.RUN)
+        elif self.shown is None:
+            self.say("No run is open: enter opens one.")
+        else:
+            self._turn(sight)
+
+    def action_others(self) -> None:
+        if not self.session.others:
+            self.say("Nothing of somebody else's is in flight.")
+        else:
+            self._turn(None if self.sight is Sight.OTHERS else Sight.OTHERS)
 
     def action_runs(self) -> None:
-        self._listing = not self._listing
+        listing = self.sight is Sight.RUNS
         self._other = None
-        self.show(self.session)
+        self._turn(None if listing else Sight.RUNS)
 
     def action_back(self) -> None:
-        self._listing = False
-        self._other = None
-        self.show(self.session)
+        if self.sight is Sight.REPORT and self._other is not None:
+            self._other = None
+            self._turn(Sight.RUNS)
+        elif self.sight in (Sight.LOG, Sight.BATCHES, Sight.REPORT):
+            self._turn(Sight.RUN)
+        else:
+            self._other = None
+            self._turn(None)
 
     def action_enter(self) -> None:
-        if self.shown is None and self._runs:
-            self._open(self._runs[self._row].run)
+        run = self.shown
+        if self.sight is Sight.RUNS and self._runs:
+            self.open_run(self._runs[self._row].run)
+        elif self.sight is Sight.RUN and run is not None and run.state.ended:
+            self.read(run.run)
 
-    def _open(self, run: str) -> None:
-        state = self.session.state
-        if state is None:
-            return
-        if self.session.run is not None and run == self.session.run.run:
-            self.action_back()
-            return
-        cluster_id = state.cluster_id
+    def open_run(self, run: str) -> None:
+        """Open a run of the list: one that goes on as it goes, one that has ended as its report."""
+        newest = self.session.run
+        if newest is not None and run == newest.run and not newest.state.ended:
+            self._other = None
+            self._turn(Sight.RUN)
+        else:
+            self.read(run)
 
-        def work() -> None:
-            try:
-                self.post_message(self.Opened(read_run(cluster_id, run)))
-            except TrimtabError as error:
-                self.post_message(self.Said(str(error.title), "act"))
-
-        self.run_worker(work, thread=True, exclusive=True, group="runs")
-
-    def on_moves_screen_opened(self, message: Opened) -> None:
-        self._other, self._listing = message.run, False
+    def on_run_history_listed(self, message: RunHistory.Listed) -> None:
+        self._runs = message.runs
+        self._row = min(self._row, max(len(message.runs) - 1, 0))
         self.show(self.session)
 
-    def on_moves_screen_said(self, message: Said) -> None:
-        self.say(message.text, message.role)
+    def on_run_history_opened(self, message: RunHistory.Opened) -> None:
+        newest, opened = self.session.run, message.run
+        ended = opened.state.ended and opened.state is not RunState.DIED
+        self._other = None if newest and newest.run == opened.run else opened
+        self._report, self._move = message.report, None
+        self._turn(Sight.REPORT if ended else Sight.RUN)
+
+    # -- the report, out of here -----------------------------------------------------------------
+
+    def action_export(self) -> None:
+        run = self.shown
+        if run is None:
+            self.say("No run is open: nothing to export.")
+        else:
+            export_report(self, run)
 
     def copy_text(self) -> str | None:
-        """Return the command that follows, or shows, the run on the screen."""
+        """Return the run's report as Markdown, or the command that follows it while it goes on."""
         run = self.shown
         if run is None:
             return None
+        if self.sight is Sight.REPORT:
+            return self._report
         return f"trimtab runs {'show' if run.state.ended else 'attach'} {run.run}"
 
-    # -- cancelling ------------------------------------------------------------------------------
+    # -- filtering the log -----------------------------------------------------------------------
 
-    def action_cancel_run(self) -> None:
-        run = self.shown
-        if run is None or run.state.ended:
-            self.say("No run is in progress: nothing to cancel.")
-        elif not self.session.writable:
-            self.say(f"Read-only: {self.session.read_only_because}.", "look")
-        else:
-            self.app.push_screen(cancel_dialog(run), lambda yes: self._cancel(run, yes))
+    def action_filter(self) -> None:
+        if self.sight is Sight.LOG:
+            self._typing = True
+            self.show(self.session)
 
-    def _cancel(self, run: RunView, yes: bool | None) -> None:
-        if not yes:
+    def on_key(self, event: events.Key) -> None:
+        """Keys go to the filter while it is being typed; it opens here, as on the map."""
+        super().on_key(event)
+        if not self._typing:
+            if self.sight is Sight.LOG and event.key in keys_of(_FILTER, self.trimtab.user_keys):
+                event.stop()
+                event.prevent_default()
+                self.action_filter()
             return
-
-        def work() -> None:
-            try:
-                request(run.cluster_id, run.run, "cancel")
-            except TrimtabError as error:
-                self.post_message(self.Said(error.title, "act"))
-            else:
-                self.post_message(self.Said("Asked to cancel: it takes that up at once.", "look"))
-
-        self.run_worker(work, thread=True, group="request")
+        typed = type_filter(self._words, event.key, event.character)
+        if typed is None:
+            return
+        self._words, self._typing = typed
+        self._skipped = 0
+        event.stop()
+        event.prevent_default()
+        self.show(self.session)
 
 
-def cancel_dialog(run: RunView) -> ConfirmDialog:
-    """Return the question before a run is cancelled, with what that does and does not undo."""
-    started = [m for m in run.moves if m.state.value in ("moving", "stuck")]
-    queued = [m for m in run.moves if m.state.value == "queued"]
-    lost = sum(move.moved_bytes for move in started)
-    return ConfirmDialog(
-        f"Cancel run {run.run}?",
-        (
-            f"{len(started)} in flight go back to their replicas, in the order they had; "
-            f"{format_bytes(lost)} that were copied are dropped.",
-            f"{len(queued)} queued are not begun.",
-            f"{run.done} done stay where they are: that is not rolled back.",
-            "Throttles return to what they were.",
-        ),
-        no="Keep going",
-        yes="Cancel the run",
-    )
+_FILTER = next(action for action in actions_of(MOVES) if action.id == "filter")
+
+
+def _within(at: int, count: int) -> int:
+    return min(max(at, 0), max(count - 1, 0)) if at < EDGE else max(count - 1, 0)

@@ -33,13 +33,16 @@ def bar(fraction: float, width: int, tone: Tone = Tone.YOURS) -> Line:
 
 
 def line_bar(done: float, begun: float, width: int) -> Line:
-    """Return a thin bar: what is done, what has begun (both as fractions of all), what is left."""
+    """Return a thin bar: what is done, what has begun (both as fractions of all), what is left.
+
+    Each part has a line of its own, so that it reads without colour too.
+    """
     to_done = _columns(done, width)
     to_begun = max(_columns(begun, width), to_done)
     return (
         Span("━" * to_done, Tone.YOURS),
-        Span("━" * (to_begun - to_done), Tone.RAISED),
-        Span("━" * (width - to_begun), Tone.TROUGH),
+        Span("─" * (to_begun - to_done), Tone.DIM),
+        Span("╌" * (width - to_begun), Tone.FAINT),
     )
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC
 
-from core.cluster.state import TopicPartition
-from core.run.view import MoveState, RunState, RunView
-from core.units import UNLIMITED, format_duration, format_rate
-from tui.widgets.bars import line_bar
+from core.run.view import MoveProgress, MoveState, RunState, RunView
+from core.units import format_duration, format_rate
 from tui.widgets.lines import (
     BLANK,
     Line,
@@ -22,100 +19,76 @@ from tui.widgets.lines import (
     rule,
     wrapped,
 )
-from tui.widgets.run_rows import (
-    amount_words,
-    broker_lines,
-    event_lines,
-    in_order,
-    move_header,
-    move_lines,
-)
-
-_ENDS = {
-    RunState.DONE: ("√", Tone.FINE, "done"),
-    RunState.CANCELLED: ("·", Tone.LOOK, "cancelled"),
-    RunState.INCOMPLETE: ("▲", Tone.LOOK, "not complete"),
-    RunState.FAILED: ("✗", Tone.ACT, "failed"),
-    RunState.DIED: ("✗", Tone.ACT, "its process died"),
-}
+from tui.widgets.run_brokers import broker_lines
+from tui.widgets.run_log import event_lines
+from tui.widgets.run_rows import in_order, move_header, move_lines
+from tui.widgets.run_state import headline, joined, overall, range_words, said_lines
 
 
-def run_lines(run: RunView, cursor: TopicPartition | None, width: int, height: int) -> Lines:
-    """Return the whole screen of one run in `height` lines."""
-    moves = in_order(run.moves)
+def run_lines(run: RunView, cursor: int | None, width: int, height: int) -> Lines:
+    """Return the whole screen of one run in `height` lines; `cursor` is the index of a move."""
+    order = in_order(run.moves)
+    at = order.index(cursor) if cursor in order else 0
     roomy = height >= 30
     gap: Lines = (BLANK,) if roomy else ()
-    top: Lines = (headline(run, width), overall(run, width), *gap, move_header(width))
+    said = said_lines(run, width)
+    top: Lines = (headline(run, width), overall(run, width), *said, *gap, move_header(width))
     ending = ending_lines(run, width, roomy=roomy)
+    detail = detail_lines(run, order[at], width, roomy=roomy) if order else ()
     taking_part = not (run.state.ended and not run.brokers)
-    room = height - len(top) - len(ending) - 2 * (1 + len(gap)) - len(gap)
+    room = height - len(top) - len(ending) - len(detail) - 2 * (1 + len(gap)) - len(gap)
     brokers = min(len(run.brokers), max(room // 4, 2))
     events = min(len(run.events), max((room - brokers) // 3, 2))
-    shown = min(len(moves), max(room - brokers - events, 1))
+    shown = min(len(order), max(room - brokers - events, 1))
     events = min(len(run.events), max(room - brokers - shown, 0))
-    lines: list[Line] = [*top, *move_lines(moves, cursor, width, shown), *gap]
+    lines: list[Line] = [*top, *move_lines(run.moves, order, at, width, shown), *detail, *gap]
     if taking_part:
-        note = "against the limit" if width >= 100 else ""
+        note = "now / limit" if width >= 100 else ""
         lines += [rule("brokers in this run", width, note=note)]
         lines += [*broker_lines(run.brokers, width, brokers), *gap]
     lines += [rule("what happened", width), *event_lines(run.events, width, events), *gap]
     return tuple(lines[: height - len(ending)]) + ending
 
 
-def ending_of(state: RunState) -> tuple[str, Tone, str]:
-    """Return mark, tone and word of a state, for runs that have ended and those that go on."""
-    return _ENDS.get(state, ("●", Tone.YOURS, state.value))
-
-
-def headline(run: RunView, width: int) -> Line:
-    """Return what the run is and how far: as many facts as fit, the most important ones first."""
-    started = f"run {run.started_at.astimezone(UTC):%H:%M}Z"
-    amount = amount_words(run.moved_bytes, run.total_bytes, " of ")
-    count = f"{run.done} of {len(run.moves)} done"
-    rate = format_rate(run.rate_bytes_per_s)
+def detail_lines(run: RunView, index: int, width: int, *, roomy: bool) -> Lines:
+    """Return what there is to know of one move beside its row: rates, range, batch, why."""
+    move = run.moves[index]
     facts: list[Line] = []
-    if run.state.ended:
-        mark, tone, word = ending_of(run.state)
-        facts.append(
-            (Span(f"{mark} {started}", tone, bold=True), Span(f" {word}", tone, bold=True))
-        )
-        facts.append((plain(count),))
-        after = "took" if run.state is RunState.DONE else "after"
-        took = f"{after} {format_duration(run.elapsed_seconds)}"
-        estimated = (
-            f" (estimated {format_duration(run.estimated_seconds)})"
-            if run.estimated_seconds
-            else ""
-        )
-        facts.append((bright(took), dim(estimated)))
-        facts.append((plain(amount),))
-    else:
-        facts.append((Span(f"● {started}", Tone.YOURS, bold=True),))
-        if run.state is not RunState.RUNNING:
-            facts.append((Span(run.state.value, Tone.LOOK, bold=True),))
-        facts.append((plain(count),))
-        if run.state is not RunState.WAITING:
-            # What waits for a broker has no end that could be told.
-            facts.append((bright(f"{format_duration(run.left_seconds)} left"), *_left_range(run)))
-        if run.stuck:
-            facts.append((Span(f"▲ {run.stuck} stuck", Tone.LOOK, bold=True),))
-        facts.append((plain(amount),))
-        a_side = "no throttle" if run.rate_bytes_per_s == UNLIMITED else f"{rate} a side"
-        facts.append((plain(a_side),))
-    if run.why:
-        tone = Tone.ACT if run.state in (RunState.FAILED, RunState.DIED) else Tone.LOOK
-        facts.append((Span(run.why, tone),))
-    return _joined(facts, width)
+    flying = move.state in (MoveState.MOVING, MoveState.STUCK)
+    if flying:
+        now, average = format_rate(move.bytes_per_s or 0.0), format_rate(move.average_bytes_per_s)
+        facts.append((plain(f"now {now}, average {average}"),))
+    if move.left_seconds is not None:
+        between = range_words(move.left_range) if move.left_range else ()
+        facts.append((bright(f"{format_duration(move.left_seconds)} left"), *between))
+    if move.held:
+        facts.append((Span("bytes as last known", Tone.LOOK),))
+    facts.append((dim(f"batch {move.batch} of {run.batches}"),))
+    facts.append((dim(f"{_ids(move.before)} → {_ids(move.after)}"),))
+    if move.done_at is not None:
+        facts.append((dim(f"at {move.done_at.astimezone(UTC):%H:%M:%S}Z"),))
+    why = _why(move)
+    if not roomy:
+        told = (Span(why, _tone(move)),) if why else ()
+        return (joined([*([told] if told else []), *facts], width),)
+    said = [fit((Span(f"   {part}", _tone(move)),), width) for part in wrapped(why, width - 6)[:2]]
+    return (BLANK, rule(str(move.tp), width), joined(facts, width), *(said if why else ()))
 
 
-def overall(run: RunView, width: int) -> Line:
-    """Return the thin bar of the whole run: moved, being moved, still queued."""
-    total = sum(move.total_bytes or 0 for move in run.moves) or run.total_bytes
-    begun = sum(move.total_bytes or 0 for move in run.moves if move.state is not MoveState.QUEUED)
-    if run.state is RunState.DONE:
-        return (plain(" "), Span("━" * (width - 2), Tone.FINE))
-    moved = run.moved_bytes / total if total else 0.0
-    return (plain(" "), *line_bar(moved, begun / total if total else 0.0, width - 2))
+def _why(move: MoveProgress) -> str:
+    if move.state is MoveState.STUCK:
+        return move.why if move.why.startswith("stuck") else f"stuck: {move.why}"
+    return move.why
+
+
+def _tone(move: MoveProgress) -> Tone:
+    match move.state:
+        case MoveState.FAILED:
+            return Tone.ACT
+        case MoveState.STUCK | MoveState.CANCELLED | MoveState.SKIPPED:
+            return Tone.LOOK
+        case _:
+            return Tone.DIM
 
 
 def ending_lines(run: RunView, width: int, *, roomy: bool) -> Lines:
@@ -131,8 +104,9 @@ def ending_lines(run: RunView, width: int, *, roomy: bool) -> Lines:
         show = Span(f"trimtab runs show {run.run}", Tone.YOURS)
         lines.append(fit((dim("  All of it, entry by entry:  "), show), width))
     elif run.state.ended:
-        show = Span(f"trimtab runs show {run.run}", Tone.YOURS)
-        lines.append(fit((dim("  What was asked, done and restored:  "), show), width))
+        key = Span("enter", Tone.YOURS, bold=True)
+        words = dim("  What was asked, done, changed and restored:  ")
+        lines.append(fit((words, key, dim("  its report, e writes it to a file")), width))
     else:
         process = f" (pid {run.pid})" if run.pid else ""
         alone = f"  The run goes on without this screen{process}. Attach again any time with "
@@ -140,8 +114,8 @@ def ending_lines(run: RunView, width: int, *, roomy: bool) -> Lines:
             alone = "  It goes on without this screen.  "
         lines.append(fit((dim(alone), attach), width))
         if roomy:
-            words = "  Throttles return to what they were, broker by broker, as moves end."
-            lines.append(fit((dim(words),), width))
+            after = "  Throttles return to what they were, broker by broker, as moves end."
+            lines.append(fit((dim(after),), width))
     return tuple(lines)
 
 
@@ -164,21 +138,5 @@ def leftover_words(run: RunView) -> list[str]:
     return words
 
 
-def _left_range(run: RunView) -> Line:
-    if run.left_range is None:
-        return ()
-    low, high = (format_duration(seconds) for seconds in run.left_range)
-    return (dim(f"  ({low} – {high})"),) if low != high else ()
-
-
-def _joined(facts: Sequence[Line], width: int) -> Line:
-    """Return facts three columns apart, as many as fit."""
-    spans: list[Span] = [plain(" ")]
-    used = 1
-    for fact in facts:
-        size = sum(len(span.text) for span in fact)
-        if used + 3 + size > width and used > 1:
-            continue
-        spans += [*((plain("   "),) if used > 1 else ()), *fact]
-        used += size + (3 if used > 1 else 0)
-    return fit(tuple(spans), width)
+def _ids(replicas: tuple[int, ...]) -> str:
+    return ",".join(map(str, replicas))

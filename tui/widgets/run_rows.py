@@ -1,8 +1,8 @@
-"""The rows of a run: a bar for each partition, brokers against their limits, what happened."""
+"""The rows of a run: a bar for each partition, with bytes, rate, time left and state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from typing import NamedTuple
@@ -10,8 +10,8 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from core.cluster.state import TopicPartition
-from core.run.view import BrokerProgress, Level, MoveProgress, MoveState, RunEvent
-from core.units import UNLIMITED, format_bytes, format_duration, format_rate
+from core.run.view import MoveProgress, MoveState
+from core.units import format_bytes, format_duration, format_rate
 from tui.widgets.bars import bar
 from tui.widgets.lines import (
     Line,
@@ -39,29 +39,25 @@ _ORDER = (
     MoveState.SKIPPED,
     MoveState.DONE,
 )
-_LEVELS = {
-    Level.INFO: Tone.PLAIN,
-    Level.GOOD: Tone.FINE,
-    Level.LOOK: Tone.LOOK,
-    Level.ACT: Tone.ACT,
-}
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionHit:
-    """A click on a move of the run."""
+class MoveHit:
+    """A click on a move of the run, by its index."""
 
-    tp: TopicPartition
+    index: int
 
 
-def in_order(moves: Iterable[MoveProgress]) -> tuple[MoveProgress, ...]:
-    """Return moves as they matter: in trouble, moving, waiting, then done, the newest first."""
+def in_order(moves: Sequence[MoveProgress]) -> tuple[int, ...]:
+    """Return the indices of moves as they matter: in trouble, moving, waiting, then done."""
 
-    def key(move: MoveProgress) -> tuple[int, float, TopicPartition]:
+    def key(index: int) -> tuple[int, int, float, TopicPartition]:
+        move = moves[index]
+        queued = move.state is MoveState.QUEUED
         done = -move.done_at.timestamp() if move.done_at else 0.0
-        return _ORDER.index(move.state), done, move.tp
+        return _ORDER.index(move.state), move.batch if queued else 0, done, move.tp
 
-    return tuple(sorted(moves, key=key))
+    return tuple(sorted(range(len(moves)), key=key))
 
 
 def move_header(width: int) -> Line:
@@ -70,6 +66,7 @@ def move_header(width: int) -> Line:
         (
             dim(f"  {left('partition', c.name)}{left('move', c.change)}"),
             dim(f"{left('progress', c.progress)}  {left('bytes', c.amount)}{right('now', c.rate)}"),
+            dim(right("average", c.average) if c.average else ""),
             dim(right("left", c.left) if c.left else ""),
             dim(f"  {left('state' if c.left else 'left', c.state)}"),
         ),
@@ -78,14 +75,13 @@ def move_header(width: int) -> Line:
 
 
 def move_lines(
-    moves: Sequence[MoveProgress], cursor: TopicPartition | None, width: int, height: int
+    moves: Sequence[MoveProgress], order: Sequence[int], at: int, width: int, height: int
 ) -> Lines:
-    """Return one line for each of the moves in view, the cursor's among them."""
-    at = next((i for i, move in enumerate(moves) if move.tp == cursor), 0)
+    """Return one line for each of the moves in view, the one at place `at` of them highlighted."""
     lines = []
-    for i in window(len(moves), height, at):
-        line = move_line(moves[i], width, selected=i == at)
-        hit = PartitionHit(moves[i].tp)
+    for i in window(len(order), height, at):
+        line = move_line(moves[order[i]], width, selected=i == at)
+        hit = MoveHit(order[i])
         lines.append(highlighted(line, width, hit) if i == at else hitting(line, hit))
     return tuple(lines)
 
@@ -100,6 +96,7 @@ def move_line(move: MoveProgress, width: int, *, selected: bool = False) -> Line
     tone = Tone.DIM if move.state in (MoveState.QUEUED, MoveState.CANCELLED) else Tone.PLAIN
     title = left(partition_name(move.tp, c.name - 1), c.name)
     rate = "" if not active else format_rate(move.bytes_per_s) if move.bytes_per_s else "0 MB/s"
+    average = format_rate(move.average_bytes_per_s) if active and move.average_bytes_per_s else ""
     moving = move.state is MoveState.MOVING and move.left_seconds is not None
     time_left = format_duration(move.left_seconds) if moving else ""
     return fit(
@@ -114,6 +111,7 @@ def move_line(move: MoveProgress, width: int, *, selected: bool = False) -> Line
                 right(rate, c.rate),
                 Tone.LOOK if move.state is MoveState.STUCK else Tone.PLAIN,
             ),
+            dim(right(average, c.average) if c.average else ""),
             bright(right(time_left, c.left) if c.left else ""),
             plain("  "),
             bright(left(time_left, c.state))
@@ -134,7 +132,7 @@ def state_of(move: MoveProgress, width: int) -> Span:
     """Return a move's state in words."""
     match move.state:
         case MoveState.QUEUED:
-            return dim(left(f"queued, batch {move.batch}", width))
+            return dim(left(move.why or f"queued, batch {move.batch}", width))
         case MoveState.MOVING:
             return dim(left(move.why, width))
         case MoveState.STUCK:
@@ -150,49 +148,6 @@ def state_of(move: MoveProgress, width: int) -> Span:
             return Span(left(move.why or move.state.value, width), Tone.LOOK)
 
 
-def broker_lines(brokers: Sequence[BrokerProgress], width: int, height: int) -> Lines:
-    """Return brokers against their limits; what is left out is counted on the last line."""
-    if not brokers:
-        return (fit((dim("  no broker has a part in it yet"),), width),)
-    track = max(min(width // 3, 40), 10)
-    lines = []
-    for broker in brokers[:height]:
-        limit = broker.limit_bytes_per_s
-        now = broker.bytes_per_s or 0.0
-        unlimited = limit is None or limit == UNLIMITED
-        fraction = 0.0 if unlimited or not limit else now / limit
-        tone = Tone.LOOK if broker.why and now == 0 else Tone.PLAIN if now else Tone.DIM
-        against = format_rate(now) if unlimited else f"{_number(now)} / {format_rate(limit)}"
-        why = broker.why or ("no limit" if unlimited else "")
-        lines.append(
-            fit(
-                (
-                    bright(f"  {f'b{broker.broker}':<5}"),
-                    dim(f"{broker.side:<10}"),
-                    *bar(fraction, track),
-                    Span(right(against, 18), tone),
-                    Span(f"   {why}", Tone.LOOK if tone is Tone.LOOK else Tone.DIM),
-                ),
-                width,
-            )
-        )
-    return tuple(lines)
-
-
-def event_lines(events: Sequence[RunEvent], width: int, height: int) -> Lines:
-    """Return the story so far, the newest first."""
-    return tuple(
-        fit(
-            (
-                dim(f"  {event.at.astimezone(UTC):%H:%M:%S}  "),
-                Span(event.text, _LEVELS[event.level]),
-            ),
-            width,
-        )
-        for event in list(reversed(events))[:height]
-    )
-
-
 def amount_words(moved: int, total: int, between: str = " / ") -> str:
     """Return `157 / 212 GB`: both in the total's unit, so that they can be compared."""
     whole = format_bytes(total)
@@ -204,32 +159,30 @@ def amount_words(moved: int, total: int, between: str = " / ") -> str:
 
 
 def _amount(move: MoveProgress, total: int, columns: _Columns) -> str:
-    return amount_words(move.moved_bytes, total, " / " if columns.left else "/")
-
-
-def _number(rate: float) -> str:
-    return f"{rate / 1e6:.0f}" if rate == 0 or rate >= 9.95e6 else f"{rate / 1e6:.1f}"
+    words = amount_words(move.moved_bytes, total, " / " if columns.left else "/")
+    return f"~{words}" if move.held else words
 
 
 class _Columns(NamedTuple):
-    """Widths; `left` 0 means that time left and state share a column."""
+    """Widths; `left` 0 means that time left and state share a column, `average` 0 that none is."""
 
     name: int
     change: int
     progress: int
     amount: int
     rate: int
+    average: int
     left: int
     state: int
 
 
 def _columns(width: int) -> _Columns:
     if width >= 160:
-        return _Columns(32, 14, 60, 15, 10, 10, width - 147)
+        return _Columns(32, 14, 50, 15, 10, 11, 10, width - 148)
     if width >= 110:
-        return _Columns(20, 10, 25, 15, 9, 9, width - 94)
+        return _Columns(20, 10, 25, 15, 9, 0, 9, width - 94)
     progress = max(width - 67, 4)
-    return _Columns(17, 7, progress, 11, 9, 0, 17)
+    return _Columns(17, 7, progress, 11, 9, 0, 0, 17)
 
 
 def _bar_tone(state: MoveState) -> Tone:

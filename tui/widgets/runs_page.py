@@ -1,14 +1,14 @@
-"""The runs of a cluster as lines, with moves that nobody here started, and what to do next."""
+"""The history of a cluster's runs as lines: how each ended, how much, how long, as estimated."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from core.run.view import RunSummary
 from core.units import format_duration, format_rate
-from tui.widgets.foreign import ForeignMove, foreign_lines
 from tui.widgets.lines import (
     BLANK,
     Line,
@@ -26,8 +26,8 @@ from tui.widgets.lines import (
     rule,
     window,
 )
-from tui.widgets.run_page import ending_of
 from tui.widgets.run_rows import amount_words
+from tui.widgets.run_state import look_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +39,21 @@ class RunHit:
 
 def runs_lines(
     runs: Sequence[RunSummary] | None,
-    foreign: Sequence[ForeignMove],
+    others: int,
     cursor: int,
     now: datetime,
     width: int,
     height: int,
 ) -> Lines:
-    """Return the list; `runs` is None until it was read."""
+    """Return the list; `runs` is None until it was read, `others` counts moves not ours."""
     lines: list[Line] = []
     going = [run for run in runs or () if not run.state.ended]
-    if foreign:
-        title = f"{len(foreign)} in flight, not started here"
-        lines += [rule(title, width)]
-        lines += foreign_lines(foreign, width, max(height // 3, 3))
-        note = "  Somebody else's: shown, never cleared, never overridden."
-        lines += [fit((dim(note),), width), BLANK]
+    if others:
+        found = Span(f"  ◆ {others} in flight, not started here", Tone.LOOK, bold=True)
+        lines += [fit((found, dim("   f shows them")), width), BLANK]
     elif not going:
         lines += [BLANK, fit((bright("  Nothing is moving."),), width), BLANK]
-    lines += [rule("runs of this cluster", width)]
+    lines += [rule("runs of this cluster", width, note=f"{len(runs)}" if runs else "")]
     if runs is None:
         return (*lines, fit((dim("  reading"),), width))
     if not runs:
@@ -75,32 +72,53 @@ def runs_lines(
 
 def run_line(run: RunSummary, now: datetime, width: int, *, selected: bool) -> Line:
     """Return one run: when, how it ended, how much, how long, by whom."""
-    mark, tone, word = ending_of(run.state)
+    mark, tone, word = look_of(run.state)
     took = ((run.ended_at or now) - run.started_at).total_seconds()
+    c = _columns(width)
+    estimated = run.estimated_seconds
     return fit(
         (
             Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
-            plain(f"{run.started_at.astimezone(UTC):%Y-%m-%d %H:%M}Z  "),
-            Span(left(f"{mark} {word}", 20), tone),
+            plain(left(f"{run.started_at.astimezone(UTC):{c.when}}Z", c.started)),
+            Span(left(f"{mark} {word}", 19), tone),
             plain(right(f"{run.done} of {run.moves}", 10)),
-            plain(right(amount_words(run.moved_bytes, run.total_bytes), 17)),
-            plain(right(format_duration(took), 11)),
-            dim(right(format_rate(run.rate_bytes_per_s), 11)),
-            dim(f"  {run.run}  {run.who}"),
+            plain(right(amount_words(run.moved_bytes, run.total_bytes), c.bytes)),
+            plain(right(format_duration(took), c.took)),
+            dim(right("" if estimated is None else format_duration(estimated), c.estimated)),
+            dim(right(format_rate(run.rate_bytes_per_s), c.rate) if c.rate else ""),
+            dim(f"  {run.run}  {run.who}" if c.rate else ""),
         ),
         width,
     )
 
 
+class _Columns(NamedTuple):
+    """Widths, and how a time is written; `rate` 0 leaves out what a report tells too."""
+
+    when: str
+    started: int
+    bytes: int
+    took: int
+    estimated: int
+    rate: int
+
+
+def _columns(width: int) -> _Columns:
+    if width >= 110:
+        return _Columns("%Y-%m-%d %H:%M", 19, 17, 11, 12, 11)
+    return _Columns("%m-%d %H:%M", 14, 15, 9, 11, 0)
+
+
 def _header(width: int) -> Line:
+    c = _columns(width)
     columns = (
-        left("  started", 21)
-        + left("ended", 20)
+        left("  started", 2 + c.started)
+        + left("ended", 19)
         + right("moves", 10)
-        + right("bytes", 17)
-        + right("took", 11)
-        + right("a side", 11)
-        + "  run"
+        + right("bytes", c.bytes)
+        + right("took", c.took)
+        + right("estimated", c.estimated)
+        + (right("a side", c.rate) + "  run" if c.rate else "")
     )
     return fit((dim(columns),), width)
 

@@ -1,0 +1,35 @@
+"""Typing the cluster's name before something large: shared by the dialogs that ask for it.
+
+Cancel has the focus at first, but what is typed, or pasted, is the name.
+"""
+
+from __future__ import annotations
+
+from textual import events
+from textual.widgets import Button, Input
+
+from tui.screens.ask import Answer, Dialog
+
+
+class NamingDialog(Dialog[Answer]):
+    """A dialog with an Input `#name`; `NamingDialog.typed` is what stands in it."""
+
+    @property
+    def typed(self) -> str:
+        return self.query_one("#name", Input).value
+
+    def on_key(self, event: events.Key) -> None:
+        if isinstance(self.focused, Button) and event.is_printable and event.character:
+            self._type(event.character)
+            event.stop()
+
+    def on_paste(self, event: events.Paste) -> None:
+        if isinstance(self.focused, Button):
+            self._type(event.text.strip())
+            event.stop()
+
+    def _type(self, text: str) -> None:
+        field = self.query_one("#name", Input)
+        field.focus()
+        field.value += text
+        field.cursor_position = len(field.value)

@@ -1,0 +1,219 @@
+"""What a run may be asked for from the dashboard: each key asks, if it must, and writes a request.
+
+Nothing here changes the cluster: the run's process takes requests up, now or when it is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from textual.message import Message
+
+from core.errors import TrimtabError
+from core.run.requests import request
+from core.run.service import recover
+from core.run.view import MoveProgress, MoveState, RunState, RunView
+from core.units import format_rate
+from tui.screens.asking import (
+    FLYING,
+    cancel_dialog,
+    cancel_one_dialog,
+    pause_dialog,
+    recover_dialog,
+    roll_back_dialog,
+)
+from tui.screens.base import DashboardScreen
+from tui.screens.rate_dialog import RateDialog
+from tui.screens.retarget_dialog import RetargetDialog, choices_of, leaving
+
+AGAIN = (MoveState.FAILED, MoveState.CANCELLED, MoveState.SKIPPED)
+
+
+def goes_on(run: RunView | None) -> bool:
+    """Return whether a run may be asked for anything: a dead one may, it takes it up later."""
+    return run is not None and (not run.state.ended or run.state is RunState.DIED)
+
+
+class RunRequests(DashboardScreen):
+    """The part of the Moves that asks; the screen says which run, and which move, is meant."""
+
+    class Said(Message):
+        """A worker has something to say: what was asked, or why it could not be."""
+
+        def __init__(self, text: str, role: str) -> None:
+            super().__init__()
+            self.text, self.role = text, role
+
+    @property
+    def shown(self) -> RunView | None:
+        """Return the run on the screen."""
+        raise NotImplementedError
+
+    @property
+    def selected(self) -> int | None:
+        """Return the index of the move under the cursor."""
+        raise NotImplementedError
+
+    # -- the actions -----------------------------------------------------------------------------
+
+    def action_pause_run(self) -> None:
+        run = self._askable()
+        if run is None:
+            return
+        if run.state is RunState.PAUSED:
+            self._ask(run, "resume", {}, "to go on")
+            return
+
+        def answered(floor: bool | None) -> None:
+            if floor is not None:
+                held = "pause, holding what is in flight" if floor else "pause"
+                self._ask(run, "pause", {"floor": floor}, f"to {held}")
+
+        self.app.push_screen(pause_dialog(run), answered)
+
+    def action_faster(self) -> None:
+        self._rate(1)
+
+    def action_slower(self) -> None:
+        self._rate(-1)
+
+    def _rate(self, step: int) -> None:
+        run, state, load = self._askable(), self.session.state, self.session.load
+        if run is None or state is None or load is None:
+            return
+
+        def answered(rate: int | None) -> None:
+            if rate is not None:
+                words = f"for {format_rate(rate)} a side"
+                self._ask(run, "throttle", {"rate_bytes_per_s": rate}, words)
+
+        self.app.push_screen(RateDialog(run, state, load, step), answered)
+
+    def action_cancel_run(self) -> None:
+        run = self._askable()
+        if run is not None:
+            self._sure(cancel_dialog(run), run, "cancel", {"moves": None}, "to cancel")
+
+    def action_roll_back(self) -> None:
+        run = self._askable()
+        if run is not None:
+            self._sure(roll_back_dialog(run), run, "rollback", {}, "to roll back")
+
+    def action_cancel_one(self) -> None:
+        found = self._askable_move(
+            (*FLYING, MoveState.QUEUED), "cannot be cancelled: it has ended already"
+        )
+        if found is not None:
+            run, index, move = found
+            dialog = cancel_one_dialog(run, move)
+            self._sure(dialog, run, "cancel", {"moves": [index]}, f"to cancel {move.tp}")
+
+    def action_skip_move(self) -> None:
+        found = self._askable_move((MoveState.QUEUED,), "cannot be skipped: it has begun already")
+        if found is not None:
+            run, index, move = found
+            self._ask(run, "skip", {"moves": [index]}, f"to skip {move.tp}")
+
+    def action_retry_move(self) -> None:
+        found = self._askable_move(AGAIN, "has neither failed nor been left out")
+        if found is not None:
+            run, index, move = found
+            self._ask(run, "retry", {"moves": [index]}, f"to try {move.tp} again")
+
+    def action_retarget_move(self) -> None:
+        found = self._askable_move(
+            (*FLYING, MoveState.QUEUED, *AGAIN), "has moved already: make another plan"
+        )
+        state, load = self.session.state, self.session.load
+        if found is None or state is None or load is None:
+            return
+        run, index, move = found
+        instead_of = leaving(state, move)
+        if instead_of is None:
+            self.say(f"{move.tp} only changes its order: it has no destination.", "look")
+            return
+
+        def answered(after: tuple[int, ...] | None) -> None:
+            if after is not None:
+                words = f"to move {move.tp} to {','.join(map(str, after))}"
+                self._ask(run, "retarget", {"move": index, "after": list(after)}, words)
+
+        choices = choices_of(state, load, move, instead_of)
+        self.app.push_screen(RetargetDialog(move, instead_of, choices), answered)
+
+    def action_recover_run(self) -> None:
+        run = self.shown
+        if run is None or run.state is not RunState.DIED:
+            self.say("Its process is there: nothing to bring back.")
+        elif self._may_write():
+
+            def back() -> tuple[str, str]:
+                recover(run.cluster_id, run.run, address=self.session.address)
+                return f"The process of run {run.run} is back.", "fine"
+
+            def answered(yes: bool | None) -> None:
+                if yes:
+                    self.say("bringing it back")
+                    self._work(back)
+
+            self.app.push_screen(recover_dialog(run), answered)
+
+    # -- small helps -----------------------------------------------------------------------------
+
+    def _may_write(self) -> bool:
+        if not self.session.writable:
+            self.say(f"Read-only: {self.session.read_only_because}.", "look")
+        return self.session.writable
+
+    def _askable(self) -> RunView | None:
+        """Return the run on the screen if it may be asked for something; else say why not."""
+        run = self.shown
+        if run is None or not goes_on(run):
+            what = "No run is in progress" if run is None else f"Run {run.run} has ended"
+            self.say(f"{what}: nothing to ask of it.")
+            return None
+        return run if self._may_write() else None
+
+    def _askable_move(
+        self, states: tuple[MoveState, ...], otherwise: str
+    ) -> tuple[RunView, int, MoveProgress] | None:
+        run, index = self._askable(), self.selected
+        if run is None or index is None:
+            return None
+        move = run.moves[index]
+        if move.state not in states:
+            self.say(f"{move.tp} {otherwise}.", "look")
+            return None
+        return run, index, move
+
+    def _sure(
+        self, dialog: Any, run: RunView, kind: str, payload: Mapping[str, Any], words: str
+    ) -> None:
+        self.app.push_screen(
+            dialog, lambda yes: self._ask(run, kind, payload, words) if yes else None
+        )
+
+    def _ask(self, run: RunView, kind: str, payload: Mapping[str, Any], words: str) -> None:
+        def asked() -> tuple[str, str]:
+            if request(run.cluster_id, run.run, kind, payload).waits:
+                return f"Asked {words}: it waits until the process is back (B).", "look"
+            return f"Asked {words}: it is taken up at once.", "fine"
+
+        self._work(asked)
+
+    def _work(self, call: Callable[[], tuple[str, str]]) -> None:
+        """Have a worker do what may take a while, and say what came of it."""
+
+        def work() -> None:
+            try:
+                text, role = call()
+            except TrimtabError as error:
+                text = " ".join(part for part in (error.title, error.next) if part)
+                role = "act"
+            self.post_message(self.Said(text, role))
+
+        self.run_worker(work, thread=True, group="request")
+
+    def on_run_requests_said(self, message: Said) -> None:
+        self.say(message.text, message.role)

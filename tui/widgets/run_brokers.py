@@ -1,0 +1,48 @@
+"""Brokers of a run against their limits: a bar for each broker and side, now and on average."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.run.view import BrokerProgress
+from core.units import UNLIMITED, format_rate
+from tui.widgets.bars import bar
+from tui.widgets.lines import Line, Lines, Span, Tone, bright, dim, fit, left, right
+
+
+def broker_lines(brokers: Sequence[BrokerProgress], width: int, height: int) -> Lines:
+    """Return brokers against their limits; what is left out is counted on the last line."""
+    if not brokers:
+        return (fit((dim("  no broker has a part in it yet"),), width),)
+    cut = len(brokers) > height
+    lines = [_line(broker, width) for broker in brokers[: height - cut]]
+    if cut:
+        lines.append(fit((dim(f"  and {len(brokers) - len(lines)} more"),), width))
+    return tuple(lines)
+
+
+def _line(broker: BrokerProgress, width: int) -> Line:
+    track = min(width // 3, 40) if width >= 100 else max(width // 4, 8)
+    limit = broker.limit_bytes_per_s
+    now = broker.bytes_per_s or 0.0
+    unlimited = limit is None or limit == UNLIMITED
+    fraction = 0.0 if unlimited or not limit else now / limit
+    tone = Tone.LOOK if broker.why and now == 0 else Tone.PLAIN if now else Tone.DIM
+    against = format_rate(now) if unlimited else f"{_number(now)} / {format_rate(limit)}"
+    why = broker.why or ("no limit" if unlimited else "")
+    average = broker.average_bytes_per_s
+    return fit(
+        (
+            bright(f"  {f'b{broker.broker}':<5}"),
+            dim(left(broker.side, 10)),
+            *bar(fraction, track),
+            Span(right(against, 17), tone),
+            dim(right("" if average is None else f"avg {_number(average)}", 10)),
+            Span(f"   {why}", Tone.LOOK if tone is Tone.LOOK else Tone.DIM),
+        ),
+        width,
+    )
+
+
+def _number(rate: float) -> str:
+    return f"{rate / 1e6:.0f}" if rate == 0 or rate >= 9.95e6 else f"{rate / 1e6:.1f}"

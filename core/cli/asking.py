@@ -38,7 +38,7 @@ def cancel(context: Context, run: str, moves: tuple[str, ...], yes: bool, as_jso
 
     Partitions that are done stay where they are.
     """
-    cluster_id, name = which_run(context, run)
+    cluster_id, name = _run(context, run)
     if moves:
         only = {"moves": _indices(cluster_id, name, moves)}
         _sure(context, cluster_id, name, "cancel", "Cancelling", yes)
@@ -53,7 +53,7 @@ def cancel(context: Context, run: str, moves: tuple[str, ...], yes: bool, as_jso
 @click.pass_obj
 def rollback(context: Context, run: str, yes: bool, as_json: bool) -> int:
     """Undo a run and follow it: what is in flight is cancelled, what is done moves back."""
-    cluster_id, name = which_run(context, run)
+    cluster_id, name = _run(context, run)
     return _ask_and_follow(context, cluster_id, name, "rollback", "Rolling back", yes, as_json)
 
 
@@ -67,7 +67,7 @@ def pause(context: Context, run: str, floor: bool, as_json: bool) -> int:
 
     Nothing is cancelled: what has been copied stays.
     """
-    return _ask(context, *which_run(context, run), "pause", {"floor": floor}, as_json=as_json)
+    return _ask(context, *_run(context, run), "pause", {"floor": floor}, as_json=as_json)
 
 
 @click.command()
@@ -76,7 +76,7 @@ def pause(context: Context, run: str, floor: bool, as_json: bool) -> int:
 @click.pass_obj
 def resume(context: Context, run: str, as_json: bool) -> int:
     """Let a paused run go on."""
-    return _ask(context, *which_run(context, run), "resume", {}, as_json=as_json)
+    return _ask(context, *_run(context, run), "resume", {}, as_json=as_json)
 
 
 @click.command()
@@ -97,7 +97,7 @@ def throttle(context: Context, run: str, rate: str, allow: str | None, as_json: 
     payload: dict[str, Any] = {"rate_bytes_per_s": asked}
     if isinstance(asked, Bounds):
         payload = {"auto": asked.to_json()}
-    cluster_id, name = which_run(context, run)
+    cluster_id, name = _run(context, run)
     allowed = parse_allow(allow)
     return _ask(context, cluster_id, name, "throttle", payload, allow=allowed, as_json=as_json)
 
@@ -142,11 +142,16 @@ def retarget(
         raise UsageError(
             f"Not brokers: {brokers!r}.", next="Write their ids like 4,2,7, preferred one first."
         ) from error
-    cluster_id, name = which_run(context, run)
+    cluster_id, name = _run(context, run)
     (index,) = _indices(cluster_id, name, (partition,))
     _sure(context, cluster_id, name, "retarget", "Retargeting", yes)
     payload = {"move": index, "after": after}
     return _ask(context, cluster_id, name, "retarget", payload, as_json=as_json)
+
+
+def _run(context: Context, run: str) -> tuple[str, str]:
+    context.require_writable()
+    return which_run(context, run)
 
 
 COMMANDS = (cancel, rollback, pause, resume, throttle, skip, retry, retarget)
@@ -155,7 +160,7 @@ COMMANDS = (cancel, rollback, pause, resume, throttle, skip, retry, retarget)
 def _ask_of(
     context: Context, run: str, kind: str, partitions: tuple[str, ...], as_json: bool
 ) -> int:
-    cluster_id, name = which_run(context, run)
+    cluster_id, name = _run(context, run)
     moves = _indices(cluster_id, name, partitions)
     return _ask(context, cluster_id, name, kind, {"moves": moves}, as_json=as_json)
 

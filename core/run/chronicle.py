@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from core.clock import Clock
@@ -16,6 +17,10 @@ class Chronicle:
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self.journal, self._clock = journal, clock
         self.history = History.fold(journal.records())
+        self.newest_sample: dict[str, Any] | None = None
+
+    def now(self) -> datetime:
+        return self._clock.now()
 
     def write(self, what: Kind, /, **payload: Any) -> None:
         """Write a record, on disk as this returns, and fold it in."""
@@ -35,3 +40,4 @@ class Chronicle:
 
     def sample(self, payload: dict[str, Any]) -> None:
         self.journal.sample(self._clock.now(), payload)
+        self.newest_sample = payload

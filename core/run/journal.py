@@ -58,6 +58,7 @@ class Kind(Enum):
     CREATED = "created"
     STARTED = "started"
     PREFLIGHT = "preflight"
+    MEASURED = "measured"
     THROTTLE_INTENT = "throttle_intent"
     THROTTLE_SET = "throttle_set"
     THROTTLE_FAILED = "throttle_failed"
@@ -92,6 +93,7 @@ class Kind(Enum):
     ELECTING = "electing"
     ELECTED = "elected"
     WAITING = "waiting"
+    NOTIFIED = "notified"
     CRASHED = "crashed"
     ENDED = "ended"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from core.clock import Clock
@@ -74,9 +75,10 @@ class Runner:
         clock: Clock,
         *,
         patience_seconds: float = math.inf,
+        on_look: Callable[[Chronicle], None] = lambda chronicle: None,
     ) -> None:
         self._client, self._clock = client, clock
-        self._patience_seconds = patience_seconds
+        self._patience_seconds, self._on_look = patience_seconds, on_look
         self._chronicle = Chronicle(journal, clock)
         self._moving = Moving(client, clock, self._chronicle)
         self._throttling = Throttling(client, clock, self._chronicle)
@@ -130,6 +132,7 @@ class Runner:
     def advance(self) -> Step:
         """Look once, carry one step out, and return it."""
         self._chronicle.take_requests()
+        self._on_look(self._chronicle)
         if self._waits_to_begin():
             return Poll()
         observed = self._look()

@@ -30,10 +30,12 @@ from core.run.creation import RunOptions, address_to_json, create_journal
 from core.run.history import History
 from core.run.journal import SUFFIX, Journal, Kind, Record, journal_path
 from core.run.lock import BusyError, take_lock
+from core.run.notify import Notifier
 from core.run.requests import request
 from core.run.runs import read_journal
 from core.run.spawning import await_start, log_path, log_size, spawn
 from core.run.view import RunState
+from core.settings import NotifyBy, load_settings
 
 __all__ = ["RunOptions", "create_journal", "recover", "request", "serve", "start_run"]
 
@@ -193,45 +195,73 @@ def _refuse_other(address: Address, history: History) -> None:
 # -- the process -----------------------------------------------------------------------------------
 
 
-def serve(path: Path, elsewhere: Address | None = None) -> int:
-    """Carry a run to its end in this process; returns its exit code. The lock is held already.
+def serve(path: Path, elsewhere: Address | None = None, lock: int | None = None) -> int:
+    """Carry a run to its end in this process; returns its exit code.
 
-    `elsewhere` is where its cluster is now, if not where the journal says.
+    `elsewhere` is where its cluster is now, if not where the journal says; `lock` is given back
+    as the run ends, before anybody is told of it: another run may start meanwhile.
     """
-    from core.run.runner import Runner
-
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     with Journal.open(path) as journal:
         journal.check()
-        address = elsewhere or address_of(journal.records())
-        connection = None
+        notifier = Notifier(_notify_by(journal))
         try:
-            connection = connect(address)
-            ours = Process.this()
-            journal.write(
-                connection.clock.now(),
-                Kind.STARTED,
-                {"pid": ours.pid, "pid_started": ours.started}
-                | ({"address": address_to_json(elsewhere)} if elsewhere else {}),
-            )
-            patience = SIMULATED_PATIENCE_SECONDS if address.simulated else math.inf
-            cluster_id = journal.records()[0].payload["cluster_id"]
-            client = audited(connection.client, cluster_id, path.name.removesuffix(SUFFIX))
-            Runner(journal, client, connection.clock, patience_seconds=patience).run()
-        except Exception as error:
-            records = journal.records()
-            at = max(record.at for record in records)  # the clock's own may be gone
-            begun = any(record.kind is Kind.PREFLIGHT for record in records)
-            if isinstance(error, TrimtabError) and not begun:
-                logging.error("%s", error)
-                journal.write(at, Kind.ENDED, {"outcome": "failed", "why": error.title})
-                return error.exit_code
-            journal.write(at, Kind.CRASHED, {"why": _in_a_sentence(error, path)})
-            raise
+            return _carry_out(journal, elsewhere, notifier)
         finally:
-            if connection is not None:
-                connection.client.close()
+            if lock is not None:
+                os.close(lock)
+            notifier.end(journal)
+
+
+def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) -> int:
+    from core.run.runner import Runner
+
+    path = journal.path
+    address = elsewhere or address_of(journal.records())
+    connection = None
+    try:
+        connection = connect(address)
+        ours = Process.this()
+        journal.write(
+            connection.clock.now(),
+            Kind.STARTED,
+            {"pid": ours.pid, "pid_started": ours.started}
+            | ({"address": address_to_json(elsewhere)} if elsewhere else {}),
+        )
+        patience = SIMULATED_PATIENCE_SECONDS if address.simulated else math.inf
+        cluster_id = journal.records()[0].payload["cluster_id"]
+        run, clock = path.name.removesuffix(SUFFIX), connection.clock
+        Runner(
+            journal,
+            audited(connection.client, cluster_id, run),
+            clock,
+            patience_seconds=patience,
+            on_look=notifier.look,
+        ).run()
+    except Exception as error:
+        records = journal.records()
+        at = max(record.at for record in records)  # the clock's own may be gone
+        begun = any(record.kind is Kind.PREFLIGHT for record in records)
+        if isinstance(error, TrimtabError) and not begun:
+            logging.error("%s", error)
+            journal.write(at, Kind.ENDED, {"outcome": "failed", "why": error.title})
+            return error.exit_code
+        journal.write(at, Kind.CRASHED, {"why": _in_a_sentence(error, path)})
+        raise
+    finally:
+        if connection is not None:
+            connection.client.close()
     return ExitCode.DONE
+
+
+def _notify_by(journal: Journal) -> NotifyBy:
+    """Return whom to tell of this run; a config.toml that cannot be read does not hold it up."""
+    try:
+        return load_settings().notify
+    except UsageError as error:
+        told = {"event": "start", "by": "config.toml", "why": error.title}
+        journal.write(journal.records()[-1].at, Kind.NOTIFIED, told)
+        return NotifyBy()
 
 
 def _in_a_sentence(error: Exception, path: Path) -> str:
@@ -251,7 +281,7 @@ def main(argv: list[str]) -> int:
         Address(elsewhere[0], Path(elsewhere[1]) if elsewhere[1] else None) if elsewhere else None
     )
     try:
-        return serve(Path(argv[0]), address)
+        return serve(Path(argv[0]), address, int(argv[1]))
     except Exception:
         logging.exception("the run's process ends on an error that it did not expect")
         return ExitCode.FAILED

@@ -39,6 +39,11 @@ def _lines(record: Record, history: History) -> Iterator[tuple[str, Level]]:
         case Kind.PREFLIGHT:
             for _, sentence in p["said"]:
                 yield sentence, Level.LOOK
+        case Kind.MEASURED if p["trouble"]:
+            yield p["trouble"], Level.LOOK
+        case Kind.MEASURED:
+            most = max((p99 for _, _, p99 in p["before"]), default=0.0)
+            yield f"producers wait up to {most:.0f} ms (p99) before the run", Level.INFO
         case Kind.THROTTLE_SET:
             yield throttled(history, p["batch"]), Level.INFO
         case Kind.RATE_SET:
@@ -82,6 +87,10 @@ def _lines(record: Record, history: History) -> Iterator[tuple[str, Level]]:
             yield f"original order submitted again: {named_moves(p['moves'], history)}", Level.INFO
         case Kind.WAITING if p["why"]:
             yield p["why"], Level.LOOK
+        case Kind.NOTIFIED if p["why"]:
+            yield f"nobody was told ({p['event']}): {p['why']}", Level.LOOK
+        case Kind.NOTIFIED:
+            yield f"told by {p['by']} ({p['event']})", Level.INFO
         case Kind.CRASHED:
             yield p["why"], Level.ACT
         case Kind.ENDED:

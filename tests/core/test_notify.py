@@ -1,0 +1,289 @@
+"""Who is told that a run has ended or gets nowhere, and that telling never holds it up."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_help import Faulty, Run, Start, cluster, plan_of
+from waiting import eventually
+
+from core.cluster.connect import Address, Connection
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.errors import ExitCode, UsageError
+from core.run import notify, service
+from core.run.chronicle import Chronicle
+from core.run.journal import Kind
+from core.run.notify import Notifier, post, run_command
+from core.run.steps import Poll
+from core.settings import NotifyBy, load_settings
+
+DOCUMENT = {"event": "ended", "text": "trimtab: run 1 on prod: done"}
+
+
+@dataclass
+class Hook:
+    """A webhook on this machine: what was posted to it, and how it answers."""
+
+    url: str = ""
+    answer: int = 200
+    posted: list[dict[str, Any]] = field(default_factory=list)
+    hang: threading.Event = field(default_factory=threading.Event)
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    hook = Hook()
+    hook.hang.set()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            hook.hang.wait(30)
+            hook.posted.append(json.loads(body))
+            self.send_response(hook.answer)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    hook.url = f"http://127.0.0.1:{server.server_port}/services/secret"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield hook
+    hook.hang.set()
+    server.shutdown()
+    server.server_close()
+
+
+def writes(path: Path) -> tuple[str, ...]:
+    return (sys.executable, "-c", f"import sys; open({str(path)!r}, 'a').write(sys.stdin.read())")
+
+
+# -- the two ways ----------------------------------------------------------------------------------
+
+
+def test_a_command_gets_the_document_on_its_stdin(tmp_path: Path) -> None:
+    assert run_command(writes(tmp_path / "told"), DOCUMENT) == ""
+    assert json.loads((tmp_path / "told").read_text()) == DOCUMENT
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (("no-such-command",), "no-such-command: No such file"),
+        ((sys.executable, "-c", "import sys; sys.exit('no\\nroom')"), "exit code 1: no room"),
+        ((sys.executable, "-c", "pass"), ""),
+    ],
+)
+def test_a_command_that_fails_is_one_line(argv: tuple[str, ...], says: str) -> None:
+    why = run_command(argv, {"text": "x" * 200_000})
+    assert says in why
+    assert "\n" not in why
+    assert bool(why) == bool(says)
+
+
+def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notify, "COMMAND_SECONDS", 0.2)
+    argv = (sys.executable, "-c", "import time; time.sleep(600)")
+    assert "not done in" in run_command(argv, DOCUMENT)
+
+
+def test_nothing_is_given_to_a_shell(tmp_path: Path) -> None:
+    assert run_command(("echo", f"$(touch {tmp_path / 'touched'})", ">", "x"), DOCUMENT) == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_webhook_gets_the_document(hook: Hook) -> None:
+    assert post(hook.url, DOCUMENT) == ""
+    assert hook.posted == [DOCUMENT]
+
+
+def test_a_webhook_that_fails_is_one_line_without_its_path(
+    hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook.answer = 500
+    assert post(hook.url, DOCUMENT) == "webhook at 127.0.0.1: HTTP 500"
+    hook.hang.clear()
+    monkeypatch.setattr(notify, "WEBHOOK_SECONDS", 0.2)
+    why = post(hook.url, DOCUMENT)
+    assert "timed out" in why
+    assert "secret" not in why
+    assert "webhook at 127.0.0.1: " in post("http://127.0.0.1:1/secret", DOCUMENT)
+
+
+# -- of a run --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def client() -> SimulatedCluster:
+    return cluster({"t": [(1, 2)]})
+
+
+def told(run: Run) -> list[tuple[str, str, str]]:
+    return [
+        (record.payload["event"], record.payload["by"], record.payload["why"])
+        for record in run.journal.records()
+        if record.kind is Kind.NOTIFIED
+    ]
+
+
+def serve(run: Run, monkeypatch: pytest.MonkeyPatch, by: NotifyBy) -> None:
+    def connect(address: Address) -> Connection:
+        through: Any = Faulty(run.client)
+        return Connection(through, run.client.clock, address)
+
+    monkeypatch.setattr(service, "connect", connect)
+    monkeypatch.setattr(SimulatedCluster, "close", lambda self: None)
+    monkeypatch.setattr(service, "_notify_by", lambda journal: by)
+    assert service.serve(run.path) == ExitCode.DONE
+
+
+def test_the_end_of_a_run_is_told_by_its_own_process(
+    client: SimulatedCluster,
+    start: Start,
+    hook: Hook,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}), cluster_name="prod-eu")
+    serve(run, monkeypatch, NotifyBy(command=writes(tmp_path / "told"), webhook=hook.url))
+    (document,) = hook.posted
+    assert json.loads((tmp_path / "told").read_text()) == document
+    assert (document["event"], document["outcome"], document["done"]) == ("ended", "done", 1)
+    assert document["text"].startswith(f"trimtab: run {run.path.stem} on prod-eu: done (1 of 1")
+    assert told(run) == [("ended", "command", ""), ("ended", "webhook", "")]
+    assert "told by webhook (ended)" in [event.text for event in run.view().events]
+
+
+def test_what_goes_wrong_with_it_is_one_line_in_the_journal(
+    client: SimulatedCluster, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    serve(run, monkeypatch, NotifyBy(command=("no-such-command",)))
+    ((event, by, why),) = told(run)
+    assert (event, by) == ("ended", "command")
+    assert "No such file" in why
+    assert run.view().state.value == "done"
+
+
+def test_a_run_that_died_of_an_error_is_told_of(
+    client: SimulatedCluster, start: Start, hook: Hook
+) -> None:
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run.journal.write(client.now, Kind.CRASHED, {"why": "its process stopped"})
+    Notifier(NotifyBy(webhook=hook.url)).end(run.journal)
+    assert [(p["event"], p["why"]) for p in hook.posted] == [("died", "its process stopped")]
+
+
+class Watched:
+    """A run whose notifier is called as its process would, with what the hook got."""
+
+    def __init__(self, run: Run, hook: Hook) -> None:
+        self.run, self.notifier = run, Notifier(NotifyBy(webhook=hook.url))
+        self.chronicle = run.runner._chronicle
+
+    def advance(self, seconds: float) -> None:
+        until = self.run.client.now + timedelta(seconds=seconds)
+        while self.run.client.now < until:
+            self.run.runner.advance()
+            self.notifier.look(self.chronicle)
+
+
+def test_a_run_that_waits_for_a_broker_is_told_of_once(
+    client: SimulatedCluster, start: Start, hook: Hook
+) -> None:
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}), rate=1_000_000)
+    watched = Watched(run, hook)
+    run.until(lambda step: isinstance(step, Poll))
+    watched.advance(2)
+    client.stop_broker(3)
+    watched.advance(50)
+    assert not hook.posted
+    watched.advance(120)
+    eventually(lambda: bool(hook.posted))
+    client.start_broker(3)
+    watched.advance(5)
+    assert [(p["event"], p["outcome"]) for p in hook.posted] == [("stalled", None)]
+    assert "broker 3 is down" in hook.posted[0]["why"]
+    assert told(run) == [("stalled", "webhook", "")]
+
+
+def test_a_run_that_is_paused_or_waits_for_its_time_has_not_stalled(
+    client: SimulatedCluster, start: Start, hook: Hook
+) -> None:
+    later = client.now + timedelta(seconds=200)
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}), start_at=later)
+    watched = Watched(run, hook)
+    watched.advance(150)
+    assert run.runner.history.waiting
+    run.journal.ask(client.now, "pause", {"floor": True, "who": "ann", "host": "here"})
+    watched.advance(200)
+    assert not hook.posted
+    assert not told(run)
+
+
+def test_a_slow_webhook_does_not_hold_the_run_up(
+    client: SimulatedCluster, start: Start, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    chronicle = Chronicle(run.journal, client.clock)
+    notifier = Notifier(NotifyBy(webhook=hook.url))
+    monkeypatch.setattr(notifier, "_stalls", lambda *_: "no byte has come")
+    hook.hang.clear()
+    notifier.look(chronicle)
+    notifier.look(chronicle)
+    assert not told(run), "it goes on, and nothing is known yet"
+    hook.hang.set()
+    eventually(lambda: bool(hook.posted))
+    eventually(lambda: notifier.look(chronicle) or bool(told(run)))
+    assert len(hook.posted) == 1
+
+
+# -- config.toml -----------------------------------------------------------------------------------
+
+
+def test_it_is_set_in_config_toml(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('[notify]\ncommand = ["page", "--low"]\nwebhook = "https://h/x"\n')
+    found = load_settings(path).notify
+    assert (found.command, found.webhook) == (("page", "--low"), "https://h/x")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('command = "page --low"', "notify.command must be a list"),
+        ("command = [1]", "notify.command must be a list of texts"),
+        ('webhook = "hooks/x"', "notify.webhook must be a URL"),
+        ("webhook = 1", "notify.webhook must be a text"),
+    ],
+)
+def test_what_is_wrong_there_is_named(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(f"[notify]\n{text}\n")
+    with pytest.raises(UsageError, match=says):
+        load_settings(path)
+
+
+def test_a_config_that_cannot_be_read_holds_no_run_up(
+    client: SimulatedCluster, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    real = service._notify_by
+
+    def broken() -> Any:
+        raise UsageError("config.toml is not TOML.")
+
+    monkeypatch.setattr(service, "load_settings", broken)
+    serve(run, monkeypatch, real(run.journal))
+    assert told(run) == [("start", "config.toml", "config.toml is not TOML.")]

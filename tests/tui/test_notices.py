@@ -1,0 +1,96 @@
+"""A run's end and its stalls are called out, each of them once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from pictures import a_move, a_run, a_session, at, dashboard
+
+from core.run.view import MoveState, RunState, RunView
+from core.settings import NotifyBy
+from tui.app import Seen, TrimtabApp
+from tui.feed_events import RunSeen
+from tui.notices import Notices
+from tui.screenshots import rested
+from tui.terminal import notice_sequence
+
+MOVING = a_run(moves=(a_move("orders-2", MoveState.MOVING, 25),))
+STUCK = a_run(moves=(a_move("orders-2", MoveState.STUCK, 25, why="b9 is down"),))
+WAITS = a_run(RunState.WAITING, why="broker 9 is down")
+DONE = a_run(RunState.DONE, ended_at=at(3, 11, 1))
+DIED = a_run(RunState.DIED)
+
+
+def later(run: RunView, minutes: int) -> RunView:
+    return replace(run, seen_at=run.seen_at + timedelta(minutes=minutes))
+
+
+@pytest.mark.parametrize(
+    ("seen", "texts"),
+    [
+        ([MOVING, MOVING], []),
+        ([MOVING, DONE, DONE], ["done"]),
+        ([MOVING, DIED, DIED], ["its process died"]),
+        ([MOVING, DIED, MOVING, DIED], ["its process died", "its process died"]),
+        ([DONE, DONE], []),
+        ([MOVING, STUCK, STUCK], ["orders-2 b9 is down"]),
+        ([MOVING, WAITS, WAITS], ["broker 9 is down"]),
+        ([MOVING, STUCK, MOVING, STUCK], ["b9 is down"]),
+        ([MOVING, STUCK, later(MOVING, 5), later(STUCK, 9)], ["b9 is down", "b9 is down"]),
+        ([STUCK, STUCK], []),
+        ([DONE, replace(MOVING, run="0101-030000")], []),
+        ([MOVING, a_run(moves=(*STUCK.moves, *MOVING.moves))], []),
+    ],
+)
+def test_each_end_and_each_stall_is_told_once(seen: Sequence[RunView], texts: list[str]) -> None:
+    notices = Notices()
+    told = [notice for run in seen if (notice := notices.seen(run)) is not None]
+    assert len(told) == len(texts), told
+    assert all(text in notice.text for notice, text in zip(told, texts, strict=True))
+    assert all("prod-eu" in notice.title for notice in told)
+
+
+@pytest.mark.parametrize(
+    ("environment", "sequence"),
+    [
+        ({"TERM": "xterm-256color"}, "\x1b]9;trimtab  x: it  is\x07"),
+        ({"TERM": "foot"}, "\x1b]777;notify;trimtab  x;it  is\x07"),
+        (
+            {"TERM": "tmux-256color", "TMUX": "/tmp/1"},
+            "\x1bPtmux;\x1b\x1b]9;trimtab  x: it  is\x07\x1b\\",
+        ),
+    ],
+)
+def test_a_notification_is_one_sequence_without_anything_else_in_it(
+    environment: dict[str, str], sequence: str
+) -> None:
+    assert notice_sequence("trimtab \x07x", "it\x1b;is", environment) == sequence
+
+
+@pytest.mark.parametrize(
+    ("by", "written"),
+    [
+        (NotifyBy(), ["\a", "\x1b]9;"]),
+        (NotifyBy(bell=False), ["\x1b]9;"]),
+        (NotifyBy(desktop=False), ["\a"]),
+        (NotifyBy(bell=False, desktop=False), []),
+    ],
+)
+async def test_it_rings_and_tells_the_desktop_as_the_user_wants_it(
+    by: NotifyBy, written: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("TMUX", raising=False)
+    async with dashboard(a_session(), "moves") as pilot:
+        app = pilot.app
+        assert isinstance(app, TrimtabApp)
+        app.notify_by = by
+        sent: list[str] = []
+        monkeypatch.setattr(app._driver, "write", sent.append)
+        for run in (MOVING, DONE, DONE):
+            app.post_message(Seen(RunSeen(run)))
+            await rested(pilot)
+        assert [part[:4] for part in sent] == written

@@ -17,6 +17,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from core.errors import TrimtabError
+from core.run.foreign import ForeignWatch
 from core.settings import NotifyBy
 from tui import terminal
 from tui.actions import GLOBAL, MAP, SCREENS, Action, actions_of, bindings_of
@@ -29,7 +30,6 @@ from tui.screens.commands import CommandScreen
 from tui.screens.help import HelpScreen
 from tui.session import Session
 from tui.theming import ASCII, UNICODE, Glyphs, Palette, choose_palette, load_palettes
-from tui.widgets.foreign import ForeignWatch
 from tui.widgets.header import HeaderLine
 
 SCREEN_CLASSES = {

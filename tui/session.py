@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from core.cluster.state import ClusterState, TopicPartition
     from core.errors import TrimtabError
     from core.load.snapshot import Load, LoadSnapshot
+    from core.run.foreign import ForeignMove
     from core.run.view import RunView
     from tui.study import Study
-    from tui.widgets.foreign import ForeignMove
 
 DEFAULT_RATE_BYTES_PER_S = 50_000_000
 KEPT_TROUBLES = 5

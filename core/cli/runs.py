@@ -12,6 +12,7 @@ import click
 from core.cli.asking import COMMANDS
 from core.cli.confirm import confirm
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.foreign import FOREIGN, attach_foreign, say_foreign, show_foreign
 from core.cli.which import clusters, require_writable, which_run
 from core.errors import ExitCode
 
@@ -35,6 +36,9 @@ def ls(context: Context, as_json: bool) -> None:
     from core.units import format_bytes, format_duration, format_rate, format_time
 
     named = clusters(context)
+    if context.target.address is not None and not as_json:
+        with context.connected() as connection:
+            say_foreign(named[0], connection.client.describe())
     found = [run for cluster_id in named for run in list_runs(cluster_id)]
     for wrong in (wrong for cluster_id in named for wrong in unreadable(cluster_id)):
         say(wrong)
@@ -70,12 +74,17 @@ def ls(context: Context, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def show(context: Context, run: str, as_json: bool) -> int:
-    """Show a run: what was asked, what became of it, and what a dead one has left."""
+    """Show a run: what was asked, what became of it, and what a dead one has left.
+
+    `foreign` shows the moves in flight that no run of this machine started (with -b).
+    """
     from core.run.documents import run_document
     from core.run.report import left_in_cluster, report
     from core.run.runs import read_journal
     from core.run.view import RunState
 
+    if run == FOREIGN:
+        return show_foreign(context, as_json=as_json)
     cluster_id, name = which_run(context, run)
     look = read_journal(cluster_id, name)
     view = look.view
@@ -106,11 +115,12 @@ def report_run(context: Context, run: str, output: Path | None) -> None:
 
 
 @runs.command("attach")
-@click.argument("run")
+@click.argument("run", required=False)
+@click.option("--foreign", is_flag=True, help="Follow moves that no run of this machine started.")
 @click.option("--yes", is_flag=True, help="Bring a run back whose process died, without asking.")
 @json_option
 @click.pass_obj
-def attach(context: Context, run: str, yes: bool, as_json: bool) -> int:
+def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json: bool) -> int:
     """Follow a run to its end and exit as it ends; Ctrl-C lets go of it.
 
     A run whose process has died is brought back first: it goes on where its journal says. With
@@ -120,7 +130,9 @@ def attach(context: Context, run: str, yes: bool, as_json: bool) -> int:
     from core.run.runs import read_journal
     from core.run.view import RunState
 
-    cluster_id, name = which_run(context, run)
+    if foreign:
+        return attach_foreign(context, as_json=as_json)
+    cluster_id, name = which_run(context, run or "")
     look = read_journal(cluster_id, name)
     if look.view.state is RunState.DIED:
         _bring_back(context, look, yes=yes)

@@ -305,7 +305,7 @@ def test_of_a_run(at: list[str], tmp_path: Path, capsys: Capture) -> None:
         return list(validate("throttles ls", printed(capsys, *at, "throttles", "ls", "--json")))
 
     eventually(lambda: bool(throttles()))
-    validate("runs show", printed(capsys, *at, "runs", "show", name, "--json"))
+    validate("runs show", printed(capsys, *at, "runs", "show", name, "--json"), "runs-show")
     for words in (("pause",), ("resume",), ("throttle", "2MB/s", "--allow", "never")):
         command = f"runs {words[0]}"
         validate(command, printed(capsys, *at, "runs", words[0], name, *words[1:], "--json"))
@@ -314,10 +314,10 @@ def test_of_a_run(at: list[str], tmp_path: Path, capsys: Capture) -> None:
     assert validate("audit ls", printed(capsys, "audit", "ls", "--json"))
     assert validate("audit verify", printed(capsys, "audit", "verify", "--json"))["problem"] is None
     assert validate("runs ls", printed(capsys, *at, "runs", "ls", "--json"))
-    validate("runs show", printed(capsys, *at, "runs", "show", name, "--json"))
+    validate("runs show", printed(capsys, *at, "runs", "show", name, "--json"), "runs-show")
     run(lambda context: None, [*at, "runs", "attach", name, "--json"])
     for line in capsys.readouterr().out.splitlines():
-        validate("runs attach", line)
+        validate("runs attach", line, "run-event")
     fast = ("--throttle", "2GB/s", *RATE[2:])
     for line in printed(capsys, *at, "apply", str(plan), *fast).splitlines():
         validate("apply", line, "run-event")

@@ -23,11 +23,12 @@ from pictures import (
     pressed,
 )
 
+from core.run.foreign import ForeignWatch, foreign_moves
 from core.run.view import Level, MoveState, RunEvent, RunRequest, RunState, RunView
 from tui.screens import export as export_module
 from tui.screens.run_history import RunHistory
 from tui.widgets.batches_page import batches_lines, batches_of, now_at
-from tui.widgets.foreign import ForeignWatch, foreign_lines, foreign_moves, foreign_page
+from tui.widgets.foreign import foreign_lines, foreign_page
 from tui.widgets.lines import Lines, Tone, text_of, width_of
 from tui.widgets.report_page import report_lines, whole
 from tui.widgets.run_log import log_lines, matching, request_lines

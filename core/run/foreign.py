@@ -1,0 +1,116 @@
+"""Moves in flight that no run of this machine is carrying out: looked at, never touched.
+
+Their progress is told from what successive pictures of the cluster show. Their target is known
+(replicas without the leaving ones); the order that the replicas had before is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import numpy as np
+
+from core.cluster.state import ClusterState, TopicPartition
+
+RATE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignMove:
+    """One partition in flight: its target is known, the order that it had before is not."""
+
+    tp: TopicPartition
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    total_bytes: int | None
+    arrived_bytes: int | None
+    since: datetime | None = None
+    """When it was first seen in flight."""
+    bytes_per_s: float | None = None
+    average_bytes_per_s: float | None = None
+    idle_seconds: float = 0.0
+    """How long no byte has come."""
+    endless: bool = False
+    """Whether it was overridden so that it never ends: one broker both arrives and leaves."""
+
+    @property
+    def left_seconds(self) -> float | None:
+        rate = self.bytes_per_s or self.average_bytes_per_s
+        if not rate or self.total_bytes is None or self.arrived_bytes is None:
+            return None
+        return max(0, self.total_bytes - self.arrived_bytes) / rate
+
+
+def foreign_moves(state: ClusterState, ours: Collection[TopicPartition]) -> tuple[ForeignMove, ...]:
+    """Return the partitions in flight that are not `ours`."""
+    found = []
+    moving = np.unique(state.partition_of_replica[state.adding | state.removing])
+    for index in moving.tolist():
+        row = state.row(index)
+        if row.tp in ours:
+            continue
+        at = state.replica_slice(index)
+        sizes = state.size_bytes[at]
+        adding = state.adding[at]
+        whole = int(state.partition_size_bytes[index])
+        arrived = sizes[adding]
+        found.append(
+            ForeignMove(
+                row.tp,
+                tuple(b for b in row.replicas if b not in row.adding),
+                tuple(b for b in row.replicas if b not in row.removing),
+                whole * int(adding.sum()) if whole >= 0 else None,
+                int(arrived.sum()) if len(arrived) and (arrived >= 0).all() else None,
+                endless=not set(row.adding).isdisjoint(row.removing),
+            )
+        )
+    return tuple(found)
+
+
+class ForeignWatch:
+    """Remembers what pictures of the cluster showed of others' moves; forgets those that ended."""
+
+    def __init__(self) -> None:
+        self._seen: dict[TopicPartition, list[tuple[datetime, int]]] = {}
+        self._since: dict[TopicPartition, datetime] = {}
+        self._last: datetime | None = None
+
+    def take(self, state: ClusterState, ours: Collection[TopicPartition]) -> None:
+        """Take a picture in."""
+        self._last = at = state.fetched_at
+        moves = foreign_moves(state, ours)
+        flying = {move.tp for move in moves}
+        for gone in self._since.keys() - flying:
+            del self._since[gone]
+            self._seen.pop(gone, None)
+        for move in moves:
+            self._since.setdefault(move.tp, at)
+            track = self._seen.setdefault(move.tp, [])
+            if move.arrived_bytes is not None and (not track or track[-1][1] != move.arrived_bytes):
+                track.append((at, move.arrived_bytes))
+            while len(track) > 2 and (at - track[1][0]).total_seconds() > RATE_SECONDS:
+                del track[0]
+
+    def look(
+        self, state: ClusterState, ours: Collection[TopicPartition]
+    ) -> tuple[ForeignMove, ...]:
+        """Return others' moves with the progress that was seen of them."""
+        return tuple(self._told(move) for move in foreign_moves(state, ours))
+
+    def _told(self, move: ForeignMove) -> ForeignMove:
+        track, since = self._seen.get(move.tp), self._since.get(move.tp)
+        if not track or since is None or self._last is None:
+            return replace(move, since=since)
+        (begun, first), (newest, last) = track[0], track[-1]
+        took = (newest - begun).total_seconds()
+        idle = (self._last - newest).total_seconds()
+        rate = max(0, last - first) / took if took > 0 else None
+        return replace(
+            move,
+            since=since,
+            bytes_per_s=0.0 if idle > RATE_SECONDS else rate,
+            average_bytes_per_s=rate,
+            idle_seconds=idle,
+        )

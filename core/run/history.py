@@ -17,6 +17,7 @@ from core.process import Process
 from core.run import asked
 from core.run.holdings import Away, BatchThrottle, Holdings, Key
 from core.run.journal import Kind, Record
+from core.run.measuring import Measured
 from core.run.moves import MoveHistory, Outcome, Phase, Role
 from core.run.pace import Bounds, Pace
 from core.run.retention import Retention
@@ -54,6 +55,8 @@ class History(Holdings):
     elect: bool = False
     pace: Pace
     retention: Retention | None = None
+    measured: Measured | None = None
+    """What producers waited before an adaptive run; None until that has been measured."""
     limit_late: bool = False
     """It began without a limit and was given one: moves in flight get it too."""
     min_insync: dict[str, int] = field(default_factory=dict)
@@ -167,6 +170,8 @@ class History(Holdings):
                 self.process, self.crashed = Process(p["pid"], p["pid_started"]), ""
             case Kind.PREFLIGHT:
                 self._preflight(p)
+            case Kind.MEASURED:
+                self.measured = Measured.from_json(p)
             case Kind.THROTTLE_INTENT:
                 if not self.throttles:
                     self.foreign_before = frozenset(TopicPartition(t, n) for t, n in p["foreign"])

@@ -206,27 +206,28 @@ def _adapted(
     found, trouble = strain(seen, held.changed_at), held.troubled_at
     careful = trouble is not None and not _passed(trouble, now, TROUBLED_SECONDS)
     watched = _passed(held.changed_at, now, CAREFUL_SECONDS)
+    used = seen.flow_bytes_per_s + seen.inflow_bytes_per_s
     match found:
         case Strain.OUT_OF_STEP if trouble is None or _passed(trouble, now, CAREFUL_SECONDS):
-            return max(
-                least, round(rate * ISR_STEP)
-            ), f"{_name(key)} slows down: {seen.out_of_step}"
+            why = f"{_name(key)} slows down: {seen.out_of_step}"
+            return max(least, round(rate * ISR_STEP)), why
         case Strain.LATE:
             ratio = f"{seen.latency_ratio or 0:.1f}"
             why = f"{_name(key)} slows down: producers wait {ratio} times as long as before"
             return max(least, round(rate * LATE_STEP)), why
-        case Strain.CALM | Strain.UNKNOWN if (
-            watched or not (careful or found is Strain.UNKNOWN)
-        ) and seen.flow_bytes_per_s + seen.inflow_bytes_per_s >= USED_SHARE * rate:
+        case Strain.CALM | Strain.UNKNOWN if rate < most and used >= USED_SHARE * rate:
+            if not watched and (careful or found is Strain.UNKNOWN):
+                return rate, ""
             step = CAREFUL_STEP if careful else CALM_STEP
-            why = f"{_name(key)} may {_does(key[1])} more: " + (
-                "producers wait no longer than before"
-                if found is Strain.CALM
-                else f"it has {format_rate(bounds.spare_bytes_per_s[key])} to spare"
-            )
-            return min(most, max(rate + 1, round(rate * (1 + step)))), why
+            return min(most, max(rate + 1, round(rate * (1 + step)))), _why_more(bounds, key, found)
         case _:
             return rate, ""
+
+
+def _why_more(bounds: Bounds, key: Key, found: Strain) -> str:
+    calm = "producers wait no longer than before"
+    spare = f"it has {format_rate(bounds.spare_bytes_per_s.get(key, 0.0))} to spare"
+    return f"{_name(key)} may {_does(key[1])} more: {calm if found is Strain.CALM else spare}"
 
 
 def _ceiling(bounds: Bounds, key: Key, seen: SideSeen) -> int:

@@ -20,6 +20,7 @@ from core.run.chronicle import Chronicle
 from core.run.history import History, Outcome, Role
 from core.run.journal import Journal, JournalError, Kind
 from core.run.lookout import Lookout
+from core.run.measuring import Measuring, OpenProbe
 from core.run.moves import Wish
 from core.run.moving import Moving
 from core.run.preflight import preflight, speaks_against
@@ -36,6 +37,7 @@ from core.run.steps import (
     LowerRetention,
     NoteDisturbed,
     NoteEnded,
+    NoteMeasured,
     NoteShorter,
     Observed,
     Poll,
@@ -75,6 +77,7 @@ class Runner:
         clock: Clock,
         *,
         patience_seconds: float = math.inf,
+        open_probe: OpenProbe = lambda brokers: None,
         on_look: Callable[[Chronicle], None] = lambda chronicle: None,
     ) -> None:
         self._client, self._clock = client, clock
@@ -85,6 +88,7 @@ class Runner:
         self._around = Around(client, clock, self._chronicle)
         self._sampler = Sampler(client, clock)
         self._lookout = Lookout(client, clock)
+        self._measuring = Measuring(open_probe, clock)
         self._last_step: Step | None = None
 
     @property
@@ -98,6 +102,12 @@ class Runner:
         not answer (`patience_seconds`, for ever unless told), for rights that it lost (until a
         cancel leaves what cannot be put back), and for a disk that takes no more.
         """
+        try:
+            return self._run()
+        finally:
+            self._measuring.close()
+
+    def _run(self) -> Outcome:
         lost_since: float | None = None
         while self.history.ended is None:
             try:
@@ -160,13 +170,14 @@ class Runner:
         wanted = any(m.wish is not Wish.GO_ON for m in self.history.moves if not m.phase.ended)
         afresh = wanted or not isinstance(self._last_step, Poll)
         since = self._clock.monotonic() - self._moving.submitted
-        return replace(
+        observed = replace(
             self._lookout.look(self.history, afresh=afresh),
             now=self._clock.now(),
             since_submission_seconds=since,
             disks=self._sampler.disks,
             shorter=self._around.shorter,
         )
+        return self._measuring.look(self.history, observed, self._lookout.state)
 
     # -- doing ----------------------------------------------------------------------------------
 
@@ -177,6 +188,8 @@ class Runner:
         match step:
             case Preflight():
                 self._preflight()
+            case NoteMeasured(measured):
+                self._chronicle.write(Kind.MEASURED, **measured.to_json())
             case Postpone(moves, why):
                 self._chronicle.write(Kind.POSTPONED, moves=list(moves), why=why)
             case Submit(moves):
@@ -202,6 +215,7 @@ class Runner:
                 self._sample(observed)
                 self._clock.sleep(self._pace())
             case End(outcome, why):
+                self._measuring.close()
                 self._chronicle.write(Kind.ENDED, outcome=outcome.value, why=why)
             case _:
                 self._throttle(step, observed)
@@ -263,6 +277,7 @@ class Runner:
             return
         sample = self._sampler.sample(self.history, observed)
         if sample is not None:
+            self._measuring.take_sample(observed.now, sample)
             self._chronicle.sample(sample)
 
     # -- small helps ----------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from core.cluster.connect import Address, connect
+from core.cluster.probe import open_probe
 from core.errors import ExitCode, RefusedError, TrimtabError, UnreachableError, UsageError
 from core.plan.plan import Plan
 from core.process import Process
@@ -236,6 +237,7 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
             audited(connection.client, cluster_id, run),
             clock,
             patience_seconds=patience,
+            open_probe=lambda brokers: open_probe(address, run, brokers, clock),
             on_look=notifier.look,
         ).run()
     except Exception as error:

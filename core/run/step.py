@@ -14,7 +14,8 @@ from core.run.giving_back import give_back
 from core.run.going_on import go_on, submit_again
 from core.run.history import History, Phase
 from core.run.keeping import catch_up, change_rates, move_pairs, note_disturbed
-from core.run.steps import NoteEnded, Observed, Preflight, Step
+from core.run.measuring import MEASURING
+from core.run.steps import NoteEnded, NoteMeasured, Observed, Poll, Preflight, Step
 from core.run.taking_back import add_moves, take_back
 
 Rule = Callable[[History, Observed], Step | None]
@@ -36,6 +37,13 @@ def note_ended(history: History, observed: Observed) -> NoteEnded | None:
     return NoteEnded(ended, stop)
 
 
+def measure(history: History, observed: Observed) -> NoteMeasured | Poll | None:
+    """A run that adapts its rate first learns what producers wait, to compare with."""
+    if history.pace.bounds is None or history.measured is not None or not history.queued:
+        return None
+    return Poll(MEASURING) if observed.measured is None else NoteMeasured(observed.measured)
+
+
 RULES: tuple[Rule, ...] = (
     preflight,
     note_ended,
@@ -49,6 +57,7 @@ RULES: tuple[Rule, ...] = (
     add_moves,
     shorten,
     submit_again,
+    measure,
     go_on,
     elect,
     finish,

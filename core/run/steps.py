@@ -11,6 +11,7 @@ from core.cluster.client import ConfigSource
 from core.cluster.state import PartitionRow, Reassignment, TopicPartition
 from core.plan.plan import Move
 from core.run.holdings import Key
+from core.run.measuring import Measured
 from core.run.moves import Outcome, Phase, Role
 from core.run.strain import SideSeen
 from core.run.throttle import Configs, Side
@@ -40,6 +41,8 @@ class Observed:
     """Throttle configs of the moves in flight, as two looks seconds apart have shown them alike."""
     seen: Mapping[Key, SideSeen] = field(default_factory=dict)
     """How brokers fare under the run, for an adaptive rate."""
+    measured: Measured | None = None
+    """What producers wait now; None while that is being measured, or need not be."""
     disks: Mapping[int, str] = field(default_factory=dict)
     """Brokers with a log dir that takes no more: what is wrong, in words."""
     shorter: bool = False
@@ -63,6 +66,13 @@ class Ending:
 @dataclass(frozen=True, slots=True)
 class Preflight:
     """Look at everything, write nothing, refuse what is not safe."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoteMeasured:
+    """Journal what producers wait before an adaptive run begins."""
+
+    measured: Measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +222,8 @@ class NoteShorter:
 
 @dataclass(frozen=True, slots=True)
 class RestoreRetention:
+    """Put topics' retention back as it was found."""
+
     topics: tuple[str, ...]
 
 
@@ -232,6 +244,8 @@ class Postpone:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
+    """Submit moves; what is refused fails by itself, what is put off is submitted again."""
+
     moves: tuple[int, ...]
 
 
@@ -252,11 +266,15 @@ class RemovePairs:
 
 @dataclass(frozen=True, slots=True)
 class RestoreRates:
+    """Put rates back as they were found, unless somebody else has changed them since."""
+
     rates: tuple[tuple[int, Side], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
+    """Take moves in flight back."""
+
     moves: tuple[int, ...]
 
 
@@ -276,6 +294,8 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class End:
+    """Write how the run ended; nothing of it is left in the cluster but what `why` says."""
+
     outcome: Outcome
     why: str = ""
 
@@ -295,6 +315,7 @@ ThrottleStep = (
 Step = (
     ThrottleStep
     | Preflight
+    | NoteMeasured
     | Postpone
     | Submit
     | NoteEnded

@@ -18,13 +18,14 @@ from textual.timer import Timer
 
 from core.errors import TrimtabError
 from core.run.foreign import ForeignWatch
+from core.run.notices import Notice, Notices
 from core.settings import NotifyBy
+from core.terminal import notice_sequence
 from tui import terminal
 from tui.actions import GLOBAL, MAP, SCREENS, Action, actions_of, bindings_of
 from tui.feed import Feed
 from tui.feed_events import ClusterLost, Connected, GroupsSeen, PictureSeen, RunSeen, Trouble
 from tui.feed_events import Event as FeedEvent
-from tui.notices import Notice, Notices
 from tui.screens.base import DashboardScreen
 from tui.screens.commands import CommandScreen
 from tui.screens.help import HelpScreen
@@ -182,7 +183,7 @@ class TrimtabApp(App[int]):
         if self.notify_by.bell:
             self._driver.write("\a")
         if self.notify_by.desktop:
-            self._driver.write(terminal.notice_sequence(notice.title, notice.text))
+            self._driver.write(notice_sequence(notice.title, notice.text))
 
     def draw(self) -> None:
         """Have the open screen draw the session, and wake up when an age reads differently."""

@@ -1,8 +1,7 @@
 """What must be right about the terminal before Textual is imported, and what Textual gets wrong.
 
 `prepare` sets defaults in the environment (the user's own values win); `mend_driver` and
-`PreciseCompositor` amend Textual 8; `clipboard_sequence` and `notice_sequence` are OSC 52 and
-OSC 9 or 777, wrapped for tmux and screen.
+`PreciseCompositor` amend Textual 8; `clipboard_sequence` is OSC 52, wrapped for tmux and screen.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from core.errors import UsageError
+from core.terminal import through
 
 if TYPE_CHECKING:
     import asyncio
@@ -81,25 +81,4 @@ def clipboard_sequence(text: str, environment: Mapping[str, str] = os.environ) -
     data = text.encode()
     if len(data) > CLIPBOARD_LIMIT:
         return None
-    return _through(f"\x1b]52;c;{base64.b64encode(data).decode()}\x07", environment)
-
-
-def notice_sequence(title: str, text: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the sequence of a desktop notification: OSC 777 where that is known, else OSC 9."""
-    title, text = (
-        "".join(c if c.isprintable() and c != ";" else " " for c in part) for part in (title, text)
-    )
-    if environment.get("TERM", "").startswith(("rxvt", "foot")):
-        return _through(f"\x1b]777;notify;{title};{text}\x07", environment)
-    return _through(f"\x1b]9;{title}: {text}\x07", environment)
-
-
-def _through(sequence: str, environment: Mapping[str, str]) -> str:
-    """Return a sequence wrapped so that tmux, or screen, hands it on to the terminal."""
-    if environment.get("TMUX"):
-        return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
-    if environment.get("TERM", "").startswith("screen"):
-        # GNU screen passes at most 768 bytes in one device control string.
-        parts = [sequence[i : i + 76] for i in range(0, len(sequence), 76)]
-        return "".join(f"\x1bP{part}\x1b\\" for part in parts)
-    return sequence
+    return through(f"\x1b]52;c;{base64.b64encode(data).decode()}\x07", environment)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import click
 
 from core.cli.context import emit_line, say
 from core.errors import ExitCode
 from core.run.events import follow
+from core.run.notices import Notice, Notices
 from core.run.report import brings_back, headline, left_lines
 from core.run.view import RunState, RunView
+from core.settings import load_settings
+from core.terminal import notice_sequence
 from core.units import format_bytes, format_duration, format_rate
 
 if TYPE_CHECKING:
@@ -52,6 +55,7 @@ def _with_bar(cluster_id: str, run: str) -> int:
     told, now = 0, ""
     stream = sys.stderr
     last: RunView | None = None
+    notices = Notices()
 
     def current(_: int | None) -> str:
         return now
@@ -76,6 +80,7 @@ def _with_bar(cluster_id: str, run: str) -> int:
             told, now = len(view.events), _now(view)
             bar.pos = round(STEPS * _part(view))
             bar.render_progress()
+            call_out(notices.seen(view), stream)
             last = view
     assert last is not None, "follow yields at least once"
     say(headline(last) + (f"\n{last.why}" if last.why else ""))
@@ -84,6 +89,17 @@ def _with_bar(cluster_id: str, run: str) -> int:
     if last.state is RunState.DIED:
         say(brings_back(run))
     return EXITS[last.state]
+
+
+def call_out(notice: Notice | None, stream: IO[str]) -> None:
+    """Ring, and have a terminal tell the desktop, as far as the user wants it."""
+    if notice is None or not stream.isatty():
+        return
+    by = load_settings().notify
+    words = ("\a" if by.bell else "") + (
+        notice_sequence(notice.title, notice.text) if by.desktop else ""
+    )
+    click.echo(words, file=stream, nl=False)
 
 
 def _part(view: RunView) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,17 +11,19 @@ from typing import Any
 import pytest
 from run_help import move
 
+from core import paths
 from core.cli import following
 from core.cli.main import run as command_line
 from core.cluster.connect import Address
 from core.errors import ExitCode, TrimtabError
 from core.plan.plan import Plan
 from core.process import Process
-from core.run import spawning
+from core.run import events, spawning
 from core.run.creation import RunOptions, create_journal
 from core.run.events import follow
 from core.run.journal import Journal, Kind
 from core.run.lock import take_lock
+from core.run.notices import Notice
 from core.run.runs import read_run
 from core.run.view import RunState
 
@@ -128,3 +131,46 @@ def test_a_process_that_does_not_come_up_in_time_is_told_not_to_begin(
         os.close(lock)
     with Journal.open(slow) as journal:
         assert [request.kind for request in journal.requests()] == ["cancel"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("config", "bell", "desktop"),
+    [("", True, True), ("[notify]\nbell = false\n", False, True),
+     ("[notify]\ndesktop = false\n", True, False)],
+)  # fmt: skip
+def test_what_is_news_is_called_out_on_a_terminal(
+    path: Path, monkeypatch: pytest.MonkeyPatch, config: str, bell: bool, desktop: bool
+) -> None:
+    paths.config_file().parent.mkdir(parents=True)
+    paths.config_file().write_text(config)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("TMUX", raising=False)
+    terminal = Terminal()
+    following.call_out(Notice("trimtab: prod-eu", "run 1 done"), terminal)
+    assert terminal.getvalue().startswith("\a") is bell
+    assert ("\x1b]9;trimtab: prod-eu: run 1 done\x07" in terminal.getvalue()) is desktop
+    following.call_out(None, terminal)
+    elsewhere = io.StringIO()
+    following.call_out(Notice("trimtab: prod-eu", "run 1 done"), elsewhere)
+    assert not elsewhere.getvalue()
+
+
+def test_the_end_of_a_run_that_is_followed_is_called_out(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[Notice | None] = []
+    monkeypatch.setattr(following, "call_out", lambda notice, stream: said.append(notice))
+    seen: list[int] = []
+
+    def sleep(seconds: float) -> None:
+        seen.append(1)
+        end(path)
+
+    monkeypatch.setattr(events.time, "sleep", sleep)
+    assert following.follow_run(CLUSTER, path.stem, as_json=False) == ExitCode.DONE
+    assert next(notice.text for notice in said if notice).startswith(f"run {path.stem} done")

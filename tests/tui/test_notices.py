@@ -9,13 +9,13 @@ from datetime import timedelta
 import pytest
 from pictures import a_move, a_run, a_session, at, dashboard
 
+from core.run.notices import Notices
 from core.run.view import MoveState, RunState, RunView
 from core.settings import NotifyBy
+from core.terminal import notice_sequence
 from tui.app import Seen, TrimtabApp
 from tui.feed_events import RunSeen
-from tui.notices import Notices
 from tui.screenshots import rested
-from tui.terminal import notice_sequence
 
 MOVING = a_run(moves=(a_move("orders-2", MoveState.MOVING, 25),))
 STUCK = a_run(moves=(a_move("orders-2", MoveState.STUCK, 25, why="b9 is down"),))

@@ -1,6 +1,6 @@
 """What is called out about a run: its end and its stalls, each of them once.
 
-Pure: it compares what was seen of a run with what is seen now; the app rings and writes.
+Pure: it compares what was seen of a run with what is seen now; who shows the run rings and writes.
 """
 
 from __future__ import annotations

@@ -1,0 +1,27 @@
+"""Escape sequences that ask the terminal for something, wrapped for tmux and screen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+
+def notice_sequence(title: str, text: str, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the sequence of a desktop notification: OSC 777 where that is known, else OSC 9."""
+    title, text = (
+        "".join(c if c.isprintable() and c != ";" else " " for c in part) for part in (title, text)
+    )
+    if environment.get("TERM", "").startswith(("rxvt", "foot")):
+        return through(f"\x1b]777;notify;{title};{text}\x07", environment)
+    return through(f"\x1b]9;{title}: {text}\x07", environment)
+
+
+def through(sequence: str, environment: Mapping[str, str]) -> str:
+    """Return a sequence wrapped so that tmux, or screen, hands it on to the terminal."""
+    if environment.get("TMUX"):
+        return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+    if environment.get("TERM", "").startswith("screen"):
+        # GNU screen passes at most 768 bytes in one device control string.
+        parts = [sequence[i : i + 76] for i in range(0, len(sequence), 76)]
+        return "".join(f"\x1bP{part}\x1b\\" for part in parts)
+    return sequence

@@ -76,8 +76,9 @@ screenshots: $(DEV)  ## screenshots/*.svg from the simulated cluster
 screenshots-check: $(DEV)
 	$(BIN)/python -P -m tui.screenshots --check screenshots
 
-docs: $(DEV)  ## docs/keys.md, made from the table of actions
+docs: $(DEV)  ## docs/keys.md and docs/run-states.md, made from the code's own tables
 	$(BIN)/python -P -m tui.actions > docs/keys.md
+	$(BIN)/python -P -m core.run.rulebook > docs/run-states.md
 
 bench-first-paint: $(DEV)  ## first paint of the map beside Kafka's TopicCommand, on real brokers
 	@mkdir -p $(REPORTS)

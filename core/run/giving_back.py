@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.run.history import History, Phase
-from core.run.steps import Observed, RemovePairs, RestoreRates, Step
+from core.run.steps import Observed, RemovePairs, RestoreRates
 from core.run.throttle import Side
 
 
-def give_back(history: History, observed: Observed) -> Step | None:
-    """Return what takes back the throttles that no move needs any more, or None."""
+def give_back(history: History, observed: Observed) -> RemovePairs | RestoreRates | None:
+    """Throttles stand that no move needs any more."""
     pairs = tuple(_idle_pairs(history, observed))
     if pairs:
         return RemovePairs(pairs)

@@ -37,7 +37,7 @@ from core.cluster.workload import create_topics, delete_topics, fill
 from core.run.history import History, Phase
 from core.run.journal import Journal, journal_path
 from core.run.runs import read_run
-from core.run.view import RunState, RunView
+from core.run.view import MoveState, RunState, RunView
 
 MB = 1_000_000
 ROOT = Path(__file__).resolve().parents[2]
@@ -185,6 +185,10 @@ class Brokers:
         state = self.view(run).state
         return state.ended and state is not RunState.DIED
 
+    def await_flight(self, run: str) -> None:
+        """Return once moves are in flight, or nothing will bring any."""
+        eventually(lambda: self.is_flying() or self.is_dead(run) or self.is_over(run))
+
     def await_rest(self, run: str) -> None:
         """Return once a run is over, or its process dead."""
         eventually(lambda: self.is_over(run) or self.is_dead(run), 120)
@@ -194,6 +198,9 @@ class Brokers:
         with Journal.open(journal_path(self.sandbox.cluster_id, run)) as journal:
             moves = History.fold(journal.records()).moves
         return {m.move.tp: m.move.after if m.phase is Phase.DONE else m.move.before for m in moves}
+
+    def done_moves(self, run: str) -> int:
+        return sum(m.state is MoveState.DONE for m in self.view(run).moves)
 
     def is_flying(self) -> bool:
         return bool(self.client.reassignments())

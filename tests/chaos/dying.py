@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from core.cluster.client import ConfigChange, Fault, Resource
+from core.cluster.client import ConfigChange, Fault, Resource, ResourceKind
 from core.cluster.connect import Address
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import Reassignment, TopicPartition
@@ -43,6 +43,7 @@ class Where(Enum):
     EFFECT = "after a call took effect, before its answer"
     LOST = "a call took effect and its answer is lost"
     TIMED_OUT = "a call took effect and answers REQUEST_TIMED_OUT"
+    LATE = "a broker answers REQUEST_TIMED_OUT and does it eight seconds later"
     NEVER = "a call is lost on its way"
 
     @property
@@ -66,6 +67,7 @@ class Doom:
         return f"{self.where.value} ({what} {self.at})"
 
 
+LATE_SECONDS = 8.0
 FULL_WRITES = 3
 """How many writes a full disk refuses before somebody makes room."""
 
@@ -117,17 +119,25 @@ class DoomedJournal(Journal):
 class DoomedClient:
     """A cluster whose changing calls may end a life, or lose their answers."""
 
-    def __init__(self, cluster: SimulatedCluster, fate: Fate, looking: Callable[[], None]) -> None:
-        self._cluster, self._fate, self._looking = cluster, fate, looking
+    def __init__(self, cluster: SimulatedCluster, fate: Fate, lives: Lives, clock: Watch) -> None:
+        self._cluster, self._fate, self._lives, self._clock = cluster, fate, lives, clock
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cluster, name)
 
     def reassignments(self) -> dict[TopicPartition, Reassignment]:
-        self._looking()
+        self._lives.look()
         return self._cluster.reassignments()
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
+        brokers = [c for c in changes if c.resource.kind is ResourceKind.BROKER]
+        if brokers and self._fate.is_here(Where.LATE, self._fate.calls + 1):
+            # A broker that hangs keeps what it was sent; topics' configs are the controller's.
+            self._fate.calls += 1
+            self._clock.later(LATE_SECONDS, lambda: self._cluster.alter_configs(brokers))
+            rest = [c for c in changes if c.resource.kind is not ResourceKind.BROKER]
+            late = {c.resource: Fault("REQUEST_TIMED_OUT") for c in brokers}
+            return late | self._cluster.alter_configs(rest)
         return self._change(lambda: self._cluster.alter_configs(changes))
 
     def alter_reassignments(
@@ -165,6 +175,11 @@ class Watch:
         self, cluster: SimulatedCluster, seconds: float, each: Callable[[], None] = lambda: None
     ) -> None:
         self._cluster, self._until, self._each = cluster, cluster.elapsed_seconds + seconds, each
+        self._due: list[tuple[float, Callable[[], object]]] = []
+
+    def later(self, seconds: float, happens: Callable[[], object]) -> None:
+        """Let something happen after so long."""
+        self._due.append((self._cluster.elapsed_seconds + seconds, happens))
 
     def now(self) -> datetime:
         return self._cluster.now
@@ -175,6 +190,9 @@ class Watch:
     def sleep(self, seconds: float) -> None:
         self._each()
         self._cluster.advance(seconds)
+        for due in [due for due in self._due if due[0] <= self._cluster.elapsed_seconds]:
+            self._due.remove(due)
+            due[1]()
         if self._cluster.elapsed_seconds > self._until:
             raise Stuck("the run does not end")
 
@@ -213,7 +231,7 @@ class Lives:
         with DoomedJournal.open(self.path) as journal:
             assert isinstance(journal, DoomedJournal)
             journal.fate = fate
-            client: Any = DoomedClient(self._cluster, fate, self._looking)
+            client: Any = DoomedClient(self._cluster, fate, self, self._clock)
             ours = Process.this()
             try:
                 started = {"pid": ours.pid, "pid_started": ours.started}
@@ -236,7 +254,8 @@ class Lives:
         with Journal.open(self.path) as journal:
             return History.fold(journal.records())
 
-    def _looking(self) -> None:
+    def look(self) -> None:
+        """Count one look at the cluster, and ask what is due."""
         self.looks += 1
         for ask in self._asks:
             if ask.look == self.looks:

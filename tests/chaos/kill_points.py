@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from chaos.dying import Ask, Doom, Lives, Stuck, Watch, Where, begin
+from chaos.dying import LATE_SECONDS, Ask, Doom, Lives, Stuck, Watch, Where, begin
 from chaos.world import (
     BATCH,
     RATE,
@@ -65,6 +65,7 @@ def judged(case: Case, ends: Sequence[Outcome] = (Outcome.DONE,)) -> Verdict:
     lives = Lives(begin(cluster, plan, options), cluster, clock, case.asks)
     try:
         history = lives.through(case.dooms)
+        clock.sleep(2 * LATE_SECONDS)  # what was sent may act yet
         wrong = [*fast[:1], *complaints(cluster, before, history)]
         if history.rollback_requested:
             wrong += _not_back(cluster, before, plan)

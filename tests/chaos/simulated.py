@@ -37,8 +37,8 @@ from core import paths
 from core.run.history import Outcome
 
 CANCELLED = (Outcome.CANCELLED, Outcome.DONE)
-UNHARMED = (*CANCELLED, Outcome.FAILED)
-"""Where a config call timed out a run may give up before it moved anything, all as found."""
+UNHARMED = (*CANCELLED, Outcome.FAILED, Outcome.INCOMPLETE)
+"""Where a config call timed out a run may give up what it has not begun, all as found."""
 
 Item = tuple[str, str, Callable[[], dict[str, Any]]]
 """A group, a name in it, and what plays it and returns `outcome` and `wrong`."""
@@ -47,7 +47,7 @@ Item = tuple[str, str, Callable[[], dict[str, Any]]]
 def kill_points(quiet: Verdict) -> Iterator[Item]:
     """Yield every case that is played on the sixty moves."""
     for where in Where:
-        ends = UNHARMED if where is Where.TIMED_OUT else (Outcome.DONE,)
+        ends = UNHARMED if where in (Where.TIMED_OUT, Where.LATE) else (Outcome.DONE,)
         for case in every_death(quiet, where):
             yield _case(where.value, case, ends)
     for case in deaths_again(quiet, seed=1, count=200):

@@ -31,6 +31,10 @@ class Weather:
         """Let something happen so long after the cluster's start."""
         heapq.heappush(self._due, (seconds, len(self._due), happens))
 
+    def later(self, seconds: float, happens: Callable[[], None]) -> None:
+        """Let something happen after so long."""
+        self.at(self._cluster.elapsed_seconds + seconds, happens)
+
     def now(self) -> datetime:
         return self._cluster.now
 

@@ -165,6 +165,8 @@ async def test_what_is_unsafe_must_be_allowed_by_its_id(started: list[tuple[Any,
         await pilot.click("#apply")
         await rested(pilot)
     assert [options.allow for *_, options, _ in started] == [frozenset({"rack-spread"})]
+    [(_, _, plan, options, _)] = started
+    assert sorted(i for batch in options.batches for i in batch) == list(range(len(plan)))
 
 
 async def test_a_start_that_fails_is_said_and_the_plan_stays(

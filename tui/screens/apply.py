@@ -14,8 +14,10 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
+from core.load.snapshot import Load
 from core.plan.estimate import to_json
 from core.plan.findings import Finding, Severity
+from core.run.prepare import prepared
 from core.run.service import RunOptions, start_run
 from tui.screens.naming import NamingDialog
 from tui.study import Study, is_refused, study
@@ -224,7 +226,8 @@ class ApplyDialog(NamingDialog[str | None]):
         self._starting = True
         self.query_one("#problem", Label).update("starting")
         self._enable()
-        address, cluster_id, plan = session.address, session.state.cluster_id, session.plan
+        address, state, plan = session.address, session.state, session.plan
+        load = session.load or Load.unknown(state)
         options = RunOptions(
             rate_bytes_per_s=self._rate,
             cluster_name=session.cluster_name,
@@ -235,7 +238,8 @@ class ApplyDialog(NamingDialog[str | None]):
 
         def work() -> None:
             try:
-                run = start_run(address, cluster_id, plan, options, document)
+                ready = prepared(options, state, load, plan)
+                run = start_run(address, state.cluster_id, plan, ready, document)
             except TrimtabError as error:
                 self.post_message(self.NotStarted(error))
             else:

@@ -16,8 +16,13 @@ from core.units import format_bytes, format_duration, format_rate
 def story(records: Iterable[Record], history: History) -> tuple[RunEvent, ...]:
     """Return the events of `records`, oldest first; `history` is the fold of all of them."""
     events: list[RunEvent] = []
-    started, paced = False, ""
+    started, paced, waited = False, "", ""
     for record in records:
+        if record.kind is Kind.WAITING:
+            if waited and not record.payload["why"]:
+                text = f"goes on, no longer: {waited}"
+                events.append(RunEvent(record.at, record.kind.value, text, Level.GOOD))
+            waited = record.payload["why"]
         if record.kind is Kind.STARTED and started:
             text = f"brought back: process {record.payload['pid']} goes on"
             events.append(RunEvent(record.at, record.kind.value, text, Level.LOOK))

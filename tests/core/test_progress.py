@@ -175,6 +175,13 @@ def test_where_a_run_stands(later: Any, living: bool, state: RunState) -> None:
     assert view(living=living, later=later).state is state
 
 
+def test_the_story_says_that_what_was_waited_for_has_come() -> None:
+    why = "waiting for broker 9, which is down"
+    later = ((Kind.WAITING, {"why": why}), (Kind.WAITING, {"why": ""}), (Kind.WAITING, {"why": ""}))
+    told = [event.text for event in view(later=later).events][-2:]
+    assert told == [why, f"goes on, no longer: {why}"]
+
+
 def test_a_run_that_is_to_begin_later_says_when() -> None:
     created = records()[0]
     options = {**created.payload["options"], "at": "2026-01-02T02:00:00Z"}

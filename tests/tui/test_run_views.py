@@ -72,7 +72,7 @@ def asked(what: str, **other: Any) -> RunRequest:
 @pytest.mark.parametrize(
     ("state", "other", "words"),
     [
-        (RunState.PAUSED, {}, "No batch begins until it is resumed (P); 2 in flight"),
+        (RunState.PAUSED, {}, "No batch begins until it is resumed (P); 2 in flight go on"),
         (RunState.WAITING, {"why": "broker 9 is down"}, "broker 9 is down"),
         (RunState.SCHEDULED, {"starts_at": at(4, 0)}, "It begins at 2026-01-01 04:00Z."),
         (RunState.RECOVERING, {}, "Its process is back"),

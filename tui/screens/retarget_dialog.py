@@ -19,7 +19,19 @@ from core.plan.plan import Move, Plan
 from core.run.view import MoveProgress
 from core.units import format_bytes
 from tui.screens.ask import Dialog
-from tui.widgets.lines import Line, Lines, Span, Tone, bright, dim, fit, highlighted, left, window
+from tui.widgets.lines import (
+    Line,
+    Lines,
+    Span,
+    Tone,
+    bright,
+    dim,
+    fit,
+    highlighted,
+    left,
+    window,
+    wrapped,
+)
 from tui.widgets.page import text_of_lines
 
 if TYPE_CHECKING:
@@ -119,13 +131,13 @@ class RetargetDialog(Dialog[tuple[int, ...] | None]):
     def _lines(self, width: int) -> Lines:
         lost = format_bytes(self._progress.moved_bytes)
         lines: list[Line] = []
-        rows = min(ROWS, max(self.size.height - 12, 3))
+        rows = min(ROWS, max(self.size.height - 13, 3))
         for i in window(len(self._choices), rows, self._at):
             lines.append(self._line(self._choices[i], i == self._at and self._legal > 0, width))
         if not self._legal:
             lines += [(), fit((Span("No other broker may take it.", Tone.LOOK),), width)]
         words = f"It is taken back, then moved there: {lost} that were copied are dropped."
-        return (*lines, (), fit((dim(words),), width))
+        return (*lines, (), *(fit((dim(part),), width) for part in wrapped(words, width)))
 
     def _line(self, choice: Choice, chosen: bool, width: int) -> Line:
         name = left(f"b{choice.broker}", 7)

@@ -179,7 +179,10 @@ class RunRequests(DashboardScreen):
         self, states: tuple[MoveState, ...], otherwise: str
     ) -> tuple[RunView, int, MoveProgress] | None:
         run, index = self._askable(), self.selected
-        if run is None or index is None:
+        if run is None:
+            return None
+        if index is None:
+            self.say("Which move? Esc leads back to them.")
             return None
         move = run.moves[index]
         if move.state not in states:

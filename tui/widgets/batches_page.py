@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.run.view import MoveProgress, MoveState, RunView
-from core.units import format_bytes
+from core.units import format_bytes, format_duration, format_rate
 from tui.widgets.bars import bar
 from tui.widgets.lines import (
     BLANK,
@@ -162,7 +162,16 @@ def _move_line(move: MoveProgress, width: int) -> Line:
             plain(left(change_words(move.before, move.after), 13) + " "),
             dim(right("" if move.total_bytes is None else format_bytes(move.total_bytes), 9)),
             plain("   "),
-            state_of(move, max(width - name - 30, 10)),
+            _state(move, max(width - name - 30, 10)),
         ),
         width,
     )
+
+
+def _state(move: MoveProgress, width: int) -> Span:
+    """Return a move's state in words; one that moves says how fast, and how long yet."""
+    if move.state is not MoveState.MOVING:
+        return state_of(move, width)
+    rate = f"moving, {format_rate(move.bytes_per_s or 0.0)}"
+    left_words = "" if move.left_seconds is None else f", {format_duration(move.left_seconds)} left"
+    return Span(left(rate + left_words, width), Tone.YOURS)

@@ -180,7 +180,7 @@ def _columns(width: int) -> _Columns:
     if width >= 160:
         return _Columns(32, 14, 50, 15, 10, 11, 10, width - 148)
     if width >= 110:
-        return _Columns(20, 10, 25, 15, 9, 0, 9, width - 94)
+        return _Columns(20, 10, 25, 15, 9, 0, 10, width - 95)
     progress = max(width - 67, 4)
     return _Columns(17, 7, progress, 11, 9, 0, 0, 17)
 

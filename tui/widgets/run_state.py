@@ -75,7 +75,7 @@ def headline(run: RunView, width: int) -> Line:
         if failed := sum(move.state is MoveState.FAILED for move in run.moves):
             facts.append((Span(f"✗ {failed} failed", Tone.ACT, bold=True),))
         facts.append((amount,))
-        facts.append((plain(_rates(run)),))
+        facts += [(plain(words),) for words in _rates(run)]
     return joined(facts, width)
 
 
@@ -115,7 +115,9 @@ def _sentence(run: RunView) -> str:
             return f"It begins{at}. Nothing has been changed yet."
         case RunState.PAUSED:
             flying = sum(move.state in (MoveState.MOVING, MoveState.STUCK) for move in run.moves)
-            goes = f"{flying} in flight: see their rates" if flying else "nothing is in flight"
+            last = next((r for r in reversed(run.requests) if r.kind == "pause"), None)
+            how = "are held" if last is not None and "hold" in last.what else "go on to their end"
+            goes = f"{flying} in flight {how}" if flying else "nothing is in flight"
             return f"No batch begins until it is resumed (P); {goes}."
         case RunState.RECOVERING:
             return "Its process is back: it reads its journal and looks at the cluster."
@@ -141,17 +143,14 @@ def range_words(between: tuple[float, float]) -> Line:
     return (dim(f"  ({low} – {high})"),) if low != high else ()
 
 
-def _rates(run: RunView) -> str:
-    limit = (
-        "no throttle"
-        if run.rate_bytes_per_s == UNLIMITED
-        else f"{format_rate(run.rate_bytes_per_s)} a side"
-    )
-    if run.bytes_per_s is None:
-        return limit
-    average = run.average_bytes_per_s
-    mean = f", average {format_rate(average)}" if average else ""
-    return f"{limit}   now {format_rate(run.bytes_per_s)}{mean}"
+def _rates(run: RunView) -> list[str]:
+    limit = run.rate_bytes_per_s
+    words = ["no throttle" if limit == UNLIMITED else f"{format_rate(limit)} a side"]
+    if run.bytes_per_s is not None:
+        words.append(f"now {format_rate(run.bytes_per_s)}")
+    if run.average_bytes_per_s:
+        words.append(f"average {format_rate(run.average_bytes_per_s)}")
+    return words
 
 
 def joined(facts: Sequence[Line], width: int) -> Line:

@@ -141,8 +141,8 @@ def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json:
 
 def _bring_back(context: Context, look: Reading, *, yes: bool) -> None:
     """Bring a dead run back, if that is wanted; what it left is told by whoever follows it."""
+    from core.run.recovery import recover
     from core.run.report import headline
-    from core.run.service import recover
 
     history = look.history
     if not yes and not sys.stdin.isatty():

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from core.cluster.connect import Address
 from core.plan.plan import Plan
-from core.run.journal import Journal, JournalError, Kind, journal_path
+from core.run.journal import Journal, JournalError, Kind, Record, journal_path
 from core.run.pace import Bounds
 from core.run.who import asker
 from core.units import format_time
@@ -117,3 +118,14 @@ def _moves(plan: Plan, options: RunOptions) -> list[dict[str, Any]]:
         | ({"long": True} if index in options.long else {})
         for index, move in enumerate(plan)
     ]
+
+
+def address_of(records: Iterable[Record]) -> Address:
+    """Return where a run's cluster was last reached, by its journal."""
+    told = [
+        record.payload["address"]
+        for record in records
+        if record.kind in (Kind.CREATED, Kind.STARTED) and record.payload.get("address")
+    ]
+    config = told[-1]["command_config"]
+    return Address(told[-1]["bootstrap"], Path(config) if config else None)

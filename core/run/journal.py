@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from core import files, paths
 from core.errors import TrimtabError, UsageError
+from core.run.place import network_file_system
 from core.units import format_time, parse_time
 
 FORMAT: Final = 1
@@ -27,12 +28,6 @@ SUFFIX: Final = ".run"
 KEPT_SAMPLES: Final = 120
 
 _APPLICATION_ID: Final = 0x74726D74  # "trmt", so that another program's SQLite file is noticed
-_NETWORK: Final = frozenset(
-    (
-        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "glusterfs"),
-        *("fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "beegfs", "gpfs", "9p"),
-    )
-)
 _UNUSABLE: Final = ("unable to open", "readonly", "is full", "is locked", "disk I/O")
 """What SQLite says of the disk, not of the file."""
 _SCHEMA: Final = f"""
@@ -256,6 +251,12 @@ class Journal:
                 )
             )
 
+    def has(self, kind: Kind) -> bool:
+        """Return whether there is a record of this kind; reads no payload."""
+        with _readable(self.path):
+            words = "SELECT 1 FROM records WHERE kind = ? LIMIT 1"
+            return self._database.execute(words, (kind.value,)).fetchone() is not None
+
     def samples(self) -> tuple[Sample, ...]:
         with _readable(self.path):
             return tuple(
@@ -282,31 +283,13 @@ def journal_path(cluster_id: str, run: str) -> Path:
 
 def refuse_network(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> None:
     """Raise JournalError when `folder` is on a network file system (known on Linux only)."""
-    kind = _file_system(folder, mounts)
-    if kind in _NETWORK:
+    kind = network_file_system(folder, mounts)
+    if kind is not None:
         raise JournalError(
             f"{folder} is on a network file system ({kind}).",
             detail="A run's journal needs locks and fsync that hold.",
             next="Set TRIMTAB_HOME to a folder on a local disk.",
         )
-
-
-def _file_system(folder: Path, mounts: Path) -> str | None:
-    try:
-        lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return None
-    target = folder.resolve()
-    best: tuple[int, str | None] = (-1, None)
-    for line in lines:
-        head, _, tail = line.partition(" - ")
-        fields = head.split(" ")
-        if len(fields) < 5 or not tail:
-            continue
-        mount = Path(fields[4].encode().decode("unicode_escape"))
-        if target.is_relative_to(mount) and len(mount.parts) >= best[0]:
-            best = (len(mount.parts), tail.split(" ")[0])
-    return best[1]
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -14,10 +14,10 @@ from pathlib import Path
 from core import paths
 from core.errors import UsageError
 from core.run.history import History
-from core.run.journal import SUFFIX, Journal, JournalError, Record, journal_path
+from core.run.journal import SUFFIX, Journal, JournalError, Kind, Record, journal_path
 from core.run.progress import run_view, summary
 from core.run.throttles import Known
-from core.run.view import RunSummary, RunView
+from core.run.view import RunState, RunSummary, RunView
 
 STARTING_SECONDS = 30.0
 """A run that has not said its process yet is taken for starting so long."""
@@ -120,6 +120,23 @@ def with_throttles(cluster_id: str) -> tuple[Known, ...]:
             look = read_journal(cluster_id, path.name.removesuffix(SUFFIX))
             if not look.view.state.ended or look.view.leftovers:
                 found.append(Known(look.history, living=not look.view.state.ended))
+    return tuple(found)
+
+
+def left_behind(cluster_id: str) -> tuple[str, ...]:
+    """Return the runs whose process has died before they were done with the cluster.
+
+    Journals that cannot be read are left out: `unreadable` names them.
+    """
+    found = []
+    for path in _journals(cluster_id):
+        with suppress(JournalError):
+            with Journal.open(path) as journal:
+                if journal.has(Kind.ENDED) or not journal.has(Kind.PREFLIGHT):
+                    continue
+            run = path.name.removesuffix(SUFFIX)
+            if read_run(cluster_id, run).state is RunState.DIED:
+                found.append(run)
     return tuple(found)
 
 

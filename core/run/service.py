@@ -14,34 +14,30 @@ import math
 import os
 import signal
 import sys
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from core.cluster.connect import Address, connect
 from core.cluster.probe import open_probe
-from core.errors import ExitCode, RefusedError, TrimtabError, UnreachableError, UsageError
+from core.errors import ExitCode, RefusedError, TrimtabError, UsageError
 from core.plan.plan import Plan
 from core.process import Process
 from core.run import audit
 from core.run.audited import audited
-from core.run.creation import RunOptions, address_to_json, create_journal
-from core.run.history import History
-from core.run.journal import SUFFIX, Journal, Kind, Record, journal_path
-from core.run.lock import BusyError, take_lock
+from core.run.creation import RunOptions, address_of, address_to_json, create_journal
+from core.run.journal import SUFFIX, Journal, Kind
+from core.run.lock import take_lock
 from core.run.notify import Notifier
+from core.run.recovery import recover
 from core.run.requests import request
-from core.run.runs import read_journal
-from core.run.spawning import await_start, log_path, log_size, spawn
-from core.run.view import RunState
+from core.run.runs import left_behind
+from core.run.spawning import await_start, log_path, spawn
 from core.settings import NotifyBy, load_settings
 
 __all__ = ["RunOptions", "create_journal", "recover", "request", "serve", "start_run"]
 
-GOING_SECONDS = 2.0
-"""How long a process that has just died, or another that is being started, may hold the lock."""
 AUDITED_MOVES = 200
 """Longer plans are in the audit by their hash; the journal has all of them."""
 SIMULATED_PATIENCE_SECONDS = 3.0
@@ -58,11 +54,12 @@ def start_run(
     """Start a detached process that carries `plan` out; return the run's id.
 
     `estimate` is its JSON document, kept for the report. Raises BusyError while another run of
-    this cluster lives, JournalError when the journal cannot be made, TrimtabError when the
-    process does not come up.
+    this cluster lives, RefusedError while one that died is not brought back, JournalError when
+    the journal cannot be made, TrimtabError when the process does not come up.
     """
     lock = take_lock(cluster_id)
     try:
+        _refuse_beside_dead(cluster_id)
         at = _now(address)
         journal = create_journal(address, cluster_id, plan, options, estimate, at=at)
         path = journal.path
@@ -73,6 +70,18 @@ def start_run(
         os.close(lock)
     await_start(path, cluster_id)
     return path.name.removesuffix(SUFFIX)
+
+
+def _refuse_beside_dead(cluster_id: str) -> None:
+    """Raise RefusedError while a run that died is in the middle of its work on this cluster."""
+    dead = left_behind(cluster_id)
+    if dead:
+        raise RefusedError(
+            f"Run {dead[0]} has died in the middle of its work on this cluster.",
+            detail="What it left would be taken for what was there before.",
+            next=f"Bring it back first: trimtab runs attach {dead[0]} --yes (to undo what it "
+            f"began, ask for that before: trimtab runs cancel {dead[0]} --yes).",
+        )
 
 
 def _note_start(
@@ -106,91 +115,6 @@ def _now(address: Address) -> datetime:
         return connection.clock.now()
     finally:
         connection.client.close()
-
-
-# -- bringing it back ------------------------------------------------------------------------------
-
-
-def recover(cluster_id: str, run: str, *, address: Address | None = None) -> None:
-    """Bring a run back whose process has died: another one goes on from its journal.
-
-    `address` is where its brokers are now, if not where they were. Does nothing for a run that
-    lives. Raises UsageError for one that has ended, BusyError while another works on the
-    cluster, RefusedError when the address leads to another cluster, UnreachableError when it
-    leads nowhere, JournalError when the journal cannot be trusted or written.
-    """
-    path = journal_path(cluster_id, run)
-    _refuse_ended(read_journal(cluster_id, run).history)
-    lock = _lock_of_dead(cluster_id, run)
-    if lock is None:
-        return
-    try:
-        with Journal.open(path) as journal:
-            journal.check()
-            journal.prove_writable()
-            records = journal.records()
-        history = History.fold(records)
-        _refuse_ended(history)
-        where = address or address_of(records)
-        _refuse_other(where, history)
-        audit.note(cluster_id, run, "bring back", bootstrap=where.bootstrap)
-        since = log_size(path)
-        spawn(path, lock, address)
-    finally:
-        os.close(lock)
-    await_start(path, cluster_id, after=records[-1].seq, log_from=since)
-
-
-def _lock_of_dead(cluster_id: str, run: str) -> int | None:
-    """Return the cluster's lock, or None when the run lives (again)."""
-    deadline = time.monotonic() + GOING_SECONDS
-    while read_journal(cluster_id, run).view.state is RunState.DIED:
-        try:
-            return take_lock(cluster_id)
-        except BusyError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
-    return None
-
-
-def address_of(records: Iterable[Record]) -> Address:
-    """Return where a run's cluster was last reached, by its journal."""
-    told = [
-        record.payload["address"]
-        for record in records
-        if record.kind in (Kind.CREATED, Kind.STARTED) and record.payload.get("address")
-    ]
-    config = told[-1]["command_config"]
-    return Address(told[-1]["bootstrap"], Path(config) if config else None)
-
-
-def _refuse_ended(history: History) -> None:
-    if history.ended is not None:
-        how = f"Run {history.run} has ended ({history.ended.value})"
-        raise UsageError(f"{how}: there is nothing to bring back.", next="Nothing was changed.")
-
-
-def _refuse_other(address: Address, history: History) -> None:
-    """Raise unless this is the cluster that the run works on."""
-    try:
-        connection = connect(address)
-        try:
-            found = connection.client.describe().cluster_id
-        finally:
-            connection.client.close()
-    except UnreachableError as error:
-        raise UnreachableError(
-            error.title,
-            detail=f"Run {history.run} stays as it is until its cluster answers.",
-            next="If its brokers have other addresses now, say -b HOST:PORT.",
-        ) from error
-    if found != history.cluster_id:
-        raise RefusedError(
-            f"{address.bootstrap} is cluster {found}; run {history.run} works on "
-            f"{history.cluster_id}.",
-            next="Say -b HOST:PORT of that one; nothing was changed.",
-        )
 
 
 # -- the process -----------------------------------------------------------------------------------

@@ -19,11 +19,12 @@ from core.cli import confirm as confirming
 from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode, RefusedError, TrimtabError, UnreachableError, UsageError
-from core.run import audit, service, spawning
+from core.run import audit, recovery, service, spawning
+from core.run.creation import address_of
 from core.run.journal import Journal, JournalError, Kind
 from core.run.lock import BusyError, take_lock
+from core.run.recovery import recover
 from core.run.runs import read_journal
-from core.run.service import recover
 from core.run.steps import Poll
 
 # -- with processes of their own -------------------------------------------------------------------
@@ -144,8 +145,9 @@ def dead(start: Start, monkeypatch: pytest.MonkeyPatch) -> Dead:
         assert service.serve(path, address) == ExitCode.DONE
 
     monkeypatch.setattr(service, "connect", connect)
-    monkeypatch.setattr(service, "spawn", spawn)
-    monkeypatch.setattr(service, "GOING_SECONDS", 0.1)
+    monkeypatch.setattr(recovery, "connect", connect)
+    monkeypatch.setattr(recovery, "spawn", spawn)
+    monkeypatch.setattr(recovery, "GOING_SECONDS", 0.1)
     monkeypatch.setattr(SimulatedCluster, "close", lambda self: None)
     return dead
 
@@ -165,7 +167,7 @@ def test_where_its_brokers_have_moved_it_is_told_and_remembers(dead: Dead) -> No
     dead.recover(MOVED)
     assert {address.bootstrap for address in dead.reached} == {"sim:moved"}
     records = read_journal(dead.cluster_id, dead.name).records
-    assert service.address_of(records) == MOVED
+    assert address_of(records) == MOVED
 
 
 def test_a_run_that_lives_is_left_alone(dead: Dead, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +262,7 @@ def test_another_cluster_is_refused(dead: Dead, monkeypatch: pytest.MonkeyPatch)
     through.replaced["describe"] = lambda real: type(named)(
         **{**{f: getattr(named, f) for f in named.__dataclass_fields__}, "cluster_id": "other"}
     )
-    monkeypatch.setattr(service, "connect", lambda a: Connection(through, other.clock, a))
+    monkeypatch.setattr(recovery, "connect", lambda a: Connection(through, other.clock, a))
     with pytest.raises(RefusedError, match="is cluster other; run"):
         dead.recover(MOVED)
     assert not dead.spawned
@@ -272,7 +274,7 @@ def test_a_cluster_that_does_not_answer_leaves_it_as_it_is(
     def nobody(address: Address) -> Connection:
         raise UnreachableError("Nothing answers there.")
 
-    monkeypatch.setattr(service, "connect", nobody)
+    monkeypatch.setattr(recovery, "connect", nobody)
     with pytest.raises(UnreachableError) as raised:
         dead.recover()
     assert "-b HOST:PORT" in raised.value.next
@@ -291,8 +293,8 @@ def test_a_process_that_does_not_come_up_leaves_the_run_as_it_was(
         with where.open("a") as log:
             log.write("there is no room\n")
 
-    monkeypatch.setattr(service, "spawn", fails)
-    monkeypatch.setattr(service, "take_lock", lambda cluster_id: os.open(os.devnull, os.O_RDONLY))
+    monkeypatch.setattr(recovery, "spawn", fails)
+    monkeypatch.setattr(recovery, "take_lock", lambda cluster_id: os.open(os.devnull, os.O_RDONLY))
     with pytest.raises(TrimtabError, match="did not come up") as raised:
         dead.recover()
     assert raised.value.detail == "there is no room"

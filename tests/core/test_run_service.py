@@ -10,7 +10,7 @@ from run_help import MB, Faulty, Start, cluster, plan_of, throttles
 
 from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.errors import UnreachableError
+from core.errors import RefusedError, UnreachableError
 from core.run import service
 from core.run.audit import AuditError
 from core.run.events import end
@@ -127,3 +127,26 @@ def test_no_run_starts_unaudited(
         start_run(SOMEWHERE, cluster_id, plan, RunOptions(5 * MB), None)
     assert not spawned
     assert not list_runs(cluster_id)
+
+
+def test_no_run_starts_beside_one_that_died_in_the_middle(
+    connected: Faulty, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = connected.client
+    plan = plan_of(client, {("t", 0): (1, 3)})
+    cluster_id = client.describe().cluster_id
+    monkeypatch.setattr(service, "spawn", lambda path, lock: None)
+    monkeypatch.setattr(service, "await_start", lambda path, cluster_id: None)
+
+    def begin() -> str:
+        return start_run(SOMEWHERE, cluster_id, plan, RunOptions(5 * MB), None)
+
+    dead = start(client, plan)
+    dead.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
+    assert begin(), "it had not begun: it left nothing"
+    dead.until(lambda _: dead.runner.history.preflight)
+    with pytest.raises(RefusedError, match="has died in the middle") as raised:
+        begin()
+    assert f"trimtab runs attach {dead.path.stem} --yes" in raised.value.next
+    dead.to_the_end()
+    assert begin()

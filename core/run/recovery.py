@@ -1,0 +1,91 @@
+"""Brings a run back whose process has died: another process goes on from the same journal."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from core.cluster.connect import Address, connect
+from core.errors import RefusedError, UnreachableError, UsageError
+from core.run import audit
+from core.run.creation import address_of
+from core.run.history import History
+from core.run.journal import Journal, journal_path
+from core.run.lock import BusyError, take_lock
+from core.run.runs import read_journal
+from core.run.spawning import await_start, log_size, spawn
+from core.run.view import RunState
+
+GOING_SECONDS = 2.0
+"""How long a process that has just died, or another that is being started, may hold the lock."""
+
+
+def recover(cluster_id: str, run: str, *, address: Address | None = None) -> None:
+    """Bring a run back whose process has died: another one goes on from its journal.
+
+    `address` is where its brokers are now, if not where they were. Does nothing for a run that
+    lives. Raises UsageError for one that has ended, BusyError while another works on the
+    cluster, RefusedError when the address leads to another cluster, UnreachableError when it
+    leads nowhere, JournalError when the journal cannot be trusted or written.
+    """
+    path = journal_path(cluster_id, run)
+    _refuse_ended(read_journal(cluster_id, run).history)
+    lock = _lock_of_dead(cluster_id, run)
+    if lock is None:
+        return
+    try:
+        with Journal.open(path) as journal:
+            journal.check()
+            journal.prove_writable()
+            records = journal.records()
+        history = History.fold(records)
+        _refuse_ended(history)
+        where = address or address_of(records)
+        _refuse_other(where, history)
+        audit.note(cluster_id, run, "bring back", bootstrap=where.bootstrap)
+        since = log_size(path)
+        spawn(path, lock, address)
+    finally:
+        os.close(lock)
+    await_start(path, cluster_id, after=records[-1].seq, log_from=since)
+
+
+def _lock_of_dead(cluster_id: str, run: str) -> int | None:
+    """Return the cluster's lock, or None when the run lives (again)."""
+    deadline = time.monotonic() + GOING_SECONDS
+    while read_journal(cluster_id, run).view.state is RunState.DIED:
+        try:
+            return take_lock(cluster_id)
+        except BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+    return None
+
+
+def _refuse_ended(history: History) -> None:
+    if history.ended is not None:
+        how = f"Run {history.run} has ended ({history.ended.value})"
+        raise UsageError(f"{how}: there is nothing to bring back.", next="Nothing was changed.")
+
+
+def _refuse_other(address: Address, history: History) -> None:
+    """Raise unless this is the cluster that the run works on."""
+    try:
+        connection = connect(address)
+        try:
+            found = connection.client.describe().cluster_id
+        finally:
+            connection.client.close()
+    except UnreachableError as error:
+        raise UnreachableError(
+            error.title,
+            detail=f"Run {history.run} stays as it is until its cluster answers.",
+            next="If its brokers have other addresses now, say -b HOST:PORT.",
+        ) from error
+    if found != history.cluster_id:
+        raise RefusedError(
+            f"{address.bootstrap} is cluster {found}; run {history.run} works on "
+            f"{history.cluster_id}.",
+            next="Say -b HOST:PORT of that one; nothing was changed.",
+        )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from core.cluster.state import PartitionRow, Reassignment
 from core.run.history import History, MoveHistory, Phase
 from core.run.moves import Wish
 from core.run.steps import Ending, Observed
@@ -15,6 +16,8 @@ CANCELLED_ELSEWHERE = "was cancelled by somebody else"
 CHANGED_ELSEWHERE = "was changed by somebody else"
 GONE = "its topic was deleted"
 OFF = "has other replicas than planned from"
+UNANSWERED_SECONDS = 15.0
+"""So long after a submission without an answer it is not expected to act any more."""
 STOPPING = (CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE)
 
 
@@ -40,6 +43,8 @@ def _ending(history: History, observed: Observed, index: int, m: MoveHistory) ->
     steady = observed.is_settled(tp)
     listed, row = observed.reassignments.get(tp), observed.rows.get(tp)
     if listed is not None:
+        if never_ends(listed):
+            return None
         ours = listed.target in (move.after, move.before)
         return Ending(index, Phase.FAILED, CHANGED_ELSEWHERE) if steady and not ours else None
     if row is None:
@@ -51,11 +56,34 @@ def _ending(history: History, observed: Observed, index: int, m: MoveHistory) ->
             return Ending(index, Phase.DONE, why, row.leader)
         return None if late else Ending(index, Phase.DONE, leader=row.leader)
     if row.replicas == move.before:
-        if cancelled and (m.cancel_sent or steady):
+        if cancelled and (m.cancel_sent or (steady and _sure(m, observed))):
             return Ending(index, Phase.CANCELLED, "cancelled, order as before", row.leader)
         if steady and m.phase is Phase.SUBMITTED and not cancelled:
             return Ending(index, Phase.FAILED, CANCELLED_ELSEWHERE, row.leader)
         return None
-    if cancelled and set(row.replicas) == set(move.before):
+    if cancelled and needs_order(m, row):
         return None  # cancelled; its order is still to be put back
     return Ending(index, Phase.FAILED, CHANGED_ELSEWHERE, row.leader) if steady else None
+
+
+def never_ends(listed: Reassignment) -> bool:
+    """Return whether a move was overridden in place so that only a cancel ends it (4.3.1)."""
+    return bool(set(listed.adding) & set(listed.removing))
+
+
+def needs_order(m: MoveHistory, row: PartitionRow) -> bool:
+    """Return whether a cancelled partition is to be put into the order that it had.
+
+    One that was overridden in place and then cancelled has kept replicas of its move as well.
+    """
+    before, now = set(m.move.before), set(row.replicas)
+    if row.replicas in (m.move.before, m.move.after):
+        return False
+    grown = m.cancel_sent and before < now <= before | set(m.move.after)
+    return now == before or grown
+
+
+def _sure(m: MoveHistory, observed: Observed) -> bool:
+    """Return whether a submission may be taken for lost: one without an answer may act late."""
+    waited = observed.steady_seconds.get(m.move.tp, 0.0)
+    return m.phase is Phase.SUBMITTED or waited >= UNANSWERED_SECONDS

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from core.cluster.state import PartitionRow, TopicPartition
 from core.plan.batches import Flight, may_start
-from core.run.endings import GONE, OFF
+from core.run.endings import GONE, OFF, never_ends
 from core.run.history import History, MoveHistory, Phase
 from core.run.moves import Wish
 from core.run.steps import (
@@ -171,7 +171,7 @@ def _waits_for(history: History, observed: Observed, flying: list[int]) -> str:
         m = history.moves[index]
         move = m.move
         listed = observed.reassignments.get(move.tp)
-        if listed is not None and set(listed.adding) & set(listed.removing):
+        if listed is not None and never_ends(listed):
             return f"{move.tp} was overridden in place and never ends by itself: cancel it"
         if m.phase is Phase.SUBMITTING and m.put_off and move.tp not in observed.reassignments:
             return f"{move.tp} is not taken yet ({m.put_off}): it is asked again"

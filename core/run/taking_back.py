@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from core.cluster.state import PartitionRow
 from core.plan.plan import Move
+from core.run.endings import needs_order, never_ends
 from core.run.history import History, MoveHistory, Phase, Role
 from core.run.moves import Wish
 from core.run.steps import Added, AddMoves, Cancel, Observed, Reorder
@@ -21,7 +22,7 @@ def take_back(history: History, observed: Observed) -> Cancel | Reorder | None:
         for index in _wished(history)
         if (row := observed.rows.get(history.moves[index].move.tp)) is not None
         and history.moves[index].move.tp not in observed.reassignments
-        and _needs_order(history.moves[index], row)
+        and needs_order(history.moves[index], row)
     ]
     return Reorder(tuple(reorder)) if reorder else None
 
@@ -46,17 +47,12 @@ def _due(history: History, observed: Observed) -> tuple[list[int], list[int]]:
     for index in _wished(history):
         m = history.moves[index]
         listed = observed.reassignments.get(m.move.tp)
-        if listed is None or listed.target != m.move.after:
+        if listed is None or not (listed.target == m.move.after or never_ends(listed)):
             continue
         if not m.cancel_sent or observed.is_settled(m.move.tp):
             row = observed.rows.get(m.move.tp)
             (clean if _is_clean(history, m, row) else unclean).append(index)
     return clean, unclean
-
-
-def _needs_order(m: MoveHistory, row: PartitionRow) -> bool:
-    same = set(row.replicas) == set(m.move.before)
-    return same and row.replicas not in (m.move.before, m.move.after)
 
 
 def _is_clean(history: History, m: MoveHistory, row: PartitionRow | None) -> bool:

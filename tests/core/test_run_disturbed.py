@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from run_help import MB, Run, Start, cluster, plan_of, set_config, throttles
+from run_help import MB, Faulty, Run, Start, cluster, plan_of, set_config, throttles
+from test_step import MOVE, history, observed
 
 from core.cluster.client import (
     FOLLOWER_LIST,
@@ -19,12 +22,26 @@ from core.cluster.client import (
     Resource,
 )
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
+from core.cluster.state import Reassignment, TopicPartition
 from core.plan.throttle_lists import entries
 from core.run.history import Outcome, Phase
 from core.run.holdings import Away
 from core.run.journal import Kind
-from core.run.steps import NoteDisturbed, Poll, PutPairs, Step, Submit, TakePairs
+from core.run.moves import Wish
+from core.run.runner import Runner
+from core.run.step import next_step
+from core.run.steps import (
+    Cancel,
+    Ending,
+    NoteDisturbed,
+    NoteEnded,
+    Poll,
+    PutPairs,
+    Reorder,
+    Step,
+    Submit,
+    TakePairs,
+)
 
 T, B3 = Resource.topic("t"), Resource.broker(3)
 TP = TopicPartition("t", 0)
@@ -174,25 +191,35 @@ def test_the_leaders_pair_is_out_of_its_list_until_the_isr_is_whole(
 
 
 def test_a_move_that_is_adding_and_removing_the_same_broker_is_said_to_need_a_cancel() -> None:
-    from test_step import MOVE, history, observed
 
-    from core.cluster.state import Reassignment
-    from core.run.step import next_step
-
-    stale = Reassignment((0, 2, 1, 3), (3,), (3,))
+    stale = Reassignment((2, 1, 3, 0), (0,), (3, 0))
+    seen = observed((2, 1, 3, 0), (2, 1, 3, 0), listed=stale, steady=60)
     past = history(MOVE, phase=Phase.SUBMITTED)
-    step = next_step(past, observed((0, 2, 1, 3), (0, 2, 1), listed=stale))
+    step = next_step(past, seen)
     assert isinstance(step, Poll)
     assert step.waiting == "foo-1 was overridden in place and never ends by itself: cancel it"
+    past.moves[0].wish = Wish.CANCEL
+    assert next_step(past, seen) == Cancel((0,))
+    past.moves[0].cancel_sent = True
+    grown = observed((2, 1, 3, 0), (2, 1, 3), steady=60)
+    assert next_step(past, grown) == Reorder((0,))
+    assert next_step(past, observed((3, 2, 1))) == NoteEnded(
+        (Ending(0, Phase.CANCELLED, "cancelled, order as before", 3),)
+    )
+
+
+def test_a_submission_without_an_answer_is_not_taken_for_cancelled_at_once() -> None:
+
+    past = history(MOVE, phase=Phase.SUBMITTING)
+    past.moves[0].wish = Wish.CANCEL
+    assert isinstance(next_step(past, observed((3, 2, 1), steady=5)), Poll)
+    assert isinstance(next_step(past, observed((3, 2, 1), steady=16)), NoteEnded)
 
 
 # -- disks ----------------------------------------------------------------------------------------
 
 
 def test_a_log_dir_that_fails_is_said_and_no_further_batch_goes_there(start: Start) -> None:
-    from dataclasses import replace
-
-    from run_help import Faulty
 
     client = cluster({"t": [(1, 2)] * 2}, size_bytes=100 * MB)
     faulty = Faulty(client)
@@ -228,7 +255,6 @@ def test_a_log_dir_that_fails_is_said_and_no_further_batch_goes_there(start: Sta
 
 
 def test_a_clock_that_jumps_changes_nothing(start: Start) -> None:
-    from datetime import timedelta
 
     client = cluster({"t": [(1, 2)] * 2}, size_bytes=50 * MB)
     before = throttles(client)
@@ -244,8 +270,6 @@ def test_a_clock_that_jumps_changes_nothing(start: Start) -> None:
 
         def sleep(self, seconds: float) -> None:
             client.clock.sleep(seconds)
-
-    from core.run.runner import Runner
 
     run = start(client, plan_of(client, {("t", 0): (3, 2), ("t", 1): (3, 2)}), batch_size=1)
     clock = Jumping()

@@ -26,6 +26,8 @@ from core.run.throttle import ListIntent, RateIntent
 READ_BACK_SECONDS = 10.0
 RETURNED_SECONDS = 1.0
 """How soon a broker that has just come back, and has no rate yet, is asked again."""
+UNANSWERED_SECONDS = 12.0
+"""How long what was not answered may act yet: one that hangs for longer is fenced, and down."""
 AGAIN_SECONDS = 5.0
 """How long what could not be put back is left alone."""
 
@@ -79,6 +81,9 @@ class Throttling:
         if not why:
             self._chronicle.write(Kind.THROTTLE_SET, batch=batch)
             return
+        if unknown:
+            self._chronicle.note_waiting(f"{why}: whether it acts late is waited for")
+            self._clock.sleep(UNANSWERED_SECONDS)
         self._take_back_unseen(intent)
         self._chronicle.write(
             Kind.THROTTLE_FAILED,

@@ -59,6 +59,11 @@ def test_a_lost_answer_or_a_full_disk_costs_time_and_nothing_else(
     play(points[1 :: max(1, len(points) // 2)])
 
 
+@pytest.mark.parametrize("call", [1, 2, 12])
+def test_a_call_that_timed_out_and_acts_late_leaves_nothing(quiet: Verdict, call: int) -> None:
+    play([Case((Doom(Where.LATE, call),))], tuple(Outcome))
+
+
 def test_a_run_that_dies_while_it_recovers_ends_as_planned(quiet: Verdict) -> None:
     play(list(deaths_again(quiet, seed=1, count=3)))
 

@@ -6,6 +6,7 @@ Times are the journal's own, so a run on a simulated clock reads like any other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from core.run.asked_for import run_requests
 from core.run.history import History, MoveHistory, Outcome, Phase
@@ -51,7 +52,11 @@ def run_view(
     moves = tuple(
         _move(history, i, m, tracked.get(i), down, pace, never) for i, m in enumerate(history.moves)
     )
-    state = _state(records, history, living)
+    state = _state(records, samples, history, living)
+    if state.ended:  # whatever its last samples saw, nobody sees it now
+        moves = tuple(
+            replace(m, bytes_per_s=None, left_seconds=None, left_range=None) for m in moves
+        )
     flying = [m for m in moves if m.state in (MoveState.MOVING, MoveState.STUCK)]
     counted = [
         m
@@ -151,12 +156,15 @@ def _left_behind(history: History, state: RunState) -> Leftovers | None:
     return left if left or state is RunState.DIED else None
 
 
-def _state(records: Sequence[Record], history: History, living: bool) -> RunState:
+def _state(
+    records: Sequence[Record], samples: Sequence[Sample], history: History, living: bool
+) -> RunState:
     if history.ended is not None:
         return RunState(history.ended.value)
     if not living or history.crashed:
         return RunState.DIED
-    if records[-1].kind is Kind.STARTED and history.preflight:
+    unseen = not samples or samples[-1].at <= records[-1].at
+    if records[-1].kind is Kind.STARTED and history.in_flight and unseen:
         return RunState.RECOVERING
     if history.cancel_requested:
         return RunState.CANCELLING

@@ -73,10 +73,10 @@ def asked(what: str, **other: Any) -> RunRequest:
     ("state", "other", "words"),
     [
         (RunState.PAUSED, {}, "No batch begins until it is resumed (P); 2 in flight go on"),
-        (RunState.WAITING, {"why": "broker 9 is down"}, "broker 9 is down"),
+        (RunState.WAITING, {"why": "broker 9 is down"}, "Broker 9 is down"),
         (RunState.SCHEDULED, {"starts_at": at(4, 0)}, "It begins at 2026-01-01 04:00Z."),
         (RunState.RECOVERING, {}, "Its process is back"),
-        (RunState.DIED, {"why": "it stopped"}, "it stopped. B brings it back"),
+        (RunState.DIED, {"why": "it stopped"}, "It stopped. B brings it back"),
         (RunState.ROLLING_BACK, {}, "what was done moves back"),
         (RunState.CANCELLING, {}, "goes back to the replicas and order it had"),
     ],

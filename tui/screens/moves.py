@@ -28,6 +28,7 @@ from tui.widgets.report_page import report_lines, whole
 from tui.widgets.run_log import log_lines, matching
 from tui.widgets.run_page import run_lines
 from tui.widgets.run_rows import MoveHit, in_order
+from tui.widgets.run_state import is_paused
 from tui.widgets.runs_page import RunHit, runs_lines
 
 
@@ -136,7 +137,7 @@ class MovesScreen(CursorKeys, RunHistory, RunRequests):
         asks = ("pause_run", "faster", "cancel_run", "cancel_one", "roll_back")
         if run is None or not goes_on(run) or sight is not Sight.RUN:
             words |= dict.fromkeys(asks, "")
-        elif run.state is RunState.PAUSED:
+        elif is_paused(run):
             words["pause_run"] = "resume"
         if run is None or run.state is not RunState.DIED:
             words["recover_run"] = ""

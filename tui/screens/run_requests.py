@@ -26,6 +26,7 @@ from tui.screens.asking import (
 from tui.screens.base import DashboardScreen
 from tui.screens.rate_dialog import RateDialog
 from tui.screens.retarget_dialog import RetargetDialog, choices_of, leaving
+from tui.widgets.run_state import is_paused
 
 AGAIN = (MoveState.FAILED, MoveState.CANCELLED, MoveState.SKIPPED)
 
@@ -61,7 +62,7 @@ class RunRequests(DashboardScreen):
         run = self._askable()
         if run is None:
             return
-        if run.state is RunState.PAUSED:
+        if is_paused(run):
             self._ask(run, "resume", {}, "to go on")
             return
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.run.view import MoveProgress, MoveState, RunView
-from core.units import format_bytes, format_duration, format_rate
+from core.units import format_bytes, format_duration
 from tui.widgets.bars import bar
 from tui.widgets.lines import (
     BLANK,
@@ -26,7 +26,7 @@ from tui.widgets.lines import (
     window,
 )
 from tui.widgets.plan_diff import change_words
-from tui.widgets.run_rows import amount_words, partition_name, state_of
+from tui.widgets.run_rows import amount_words, partition_name, rate_words, state_of
 from tui.widgets.run_state import headline, overall, said_lines
 
 FLYING = (MoveState.MOVING, MoveState.STUCK)
@@ -172,6 +172,7 @@ def _state(move: MoveProgress, width: int) -> Span:
     """Return a move's state in words; one that moves says how fast, and how long yet."""
     if move.state is not MoveState.MOVING:
         return state_of(move, width)
-    rate = f"moving, {format_rate(move.bytes_per_s or 0.0)}"
+    now = rate_words(move)
+    rate = f"moving, {now}" if now else "moving"
     left_words = "" if move.left_seconds is None else f", {format_duration(move.left_seconds)} left"
     return Span(left(rate + left_words, width), Tone.YOURS)

@@ -21,7 +21,7 @@ from tui.widgets.lines import (
 )
 from tui.widgets.run_brokers import broker_lines
 from tui.widgets.run_log import event_lines
-from tui.widgets.run_rows import in_order, move_header, move_lines
+from tui.widgets.run_rows import in_order, move_header, move_lines, rate_words
 from tui.widgets.run_state import headline, joined, overall, range_words, said_lines
 
 
@@ -55,9 +55,8 @@ def detail_lines(run: RunView, index: int, width: int, *, roomy: bool) -> Lines:
     move = run.moves[index]
     facts: list[Line] = []
     flying = move.state in (MoveState.MOVING, MoveState.STUCK)
-    if flying:
-        now, average = format_rate(move.bytes_per_s or 0.0), format_rate(move.average_bytes_per_s)
-        facts.append((plain(f"now {now}, average {average}"),))
+    if flying and (now := rate_words(move)):
+        facts.append((plain(f"now {now}, average {format_rate(move.average_bytes_per_s)}"),))
     if move.left_seconds is not None:
         between = range_words(move.left_range) if move.left_range else ()
         facts.append((bright(f"{format_duration(move.left_seconds)} left"), *between))

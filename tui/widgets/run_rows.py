@@ -95,7 +95,7 @@ def move_line(move: MoveProgress, width: int, *, selected: bool = False) -> Line
     amount = "" if move.state is MoveState.QUEUED or not total else _amount(move, total, c)
     tone = Tone.DIM if move.state in (MoveState.QUEUED, MoveState.CANCELLED) else Tone.PLAIN
     title = left(partition_name(move.tp, c.name - 1), c.name)
-    rate = "" if not active else format_rate(move.bytes_per_s) if move.bytes_per_s else "0 MB/s"
+    rate = rate_words(move) if active else ""
     average = format_rate(move.average_bytes_per_s) if active and move.average_bytes_per_s else ""
     moving = move.state is MoveState.MOVING and move.left_seconds is not None
     time_left = format_duration(move.left_seconds) if moving else ""
@@ -120,6 +120,13 @@ def move_line(move: MoveProgress, width: int, *, selected: bool = False) -> Line
         ),
         width,
     )
+
+
+def rate_words(move: MoveProgress) -> str:
+    """Return what a move gets now; "" while nobody knows."""
+    if move.bytes_per_s is None:
+        return ""
+    return format_rate(move.bytes_per_s) if move.bytes_per_s else "0 MB/s"
 
 
 def partition_name(tp: TopicPartition, width: int) -> str:

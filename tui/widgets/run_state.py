@@ -44,6 +44,12 @@ HALTED = (RunState.SCHEDULED, RunState.PAUSED, RunState.WAITING, RunState.DIED)
 """States of which nobody can tell how long they last."""
 
 
+def is_paused(run: RunView) -> bool:
+    """Return whether a run is paused, or will be as soon as its process is back."""
+    asked = [r.kind for r in run.requests if r.kind in ("pause", "resume") and not r.refused]
+    return run.state is RunState.PAUSED or asked[-1:] == ["pause"]
+
+
 def look_of(state: RunState) -> Look:
     """Return how a state is written."""
     return _LOOKS[state]
@@ -94,7 +100,8 @@ def said_lines(run: RunView, width: int) -> Lines:
     tone = look_of(run.state).tone
     lines: list[Line] = []
     if sentence := _sentence(run):
-        lines.append(fit((Span(f"   {sentence}", tone),), width))
+        said = sentence[:1].upper() + sentence[1:]
+        lines.append(fit((Span(f"   {said}", tone),), width))
     waiting = [request for request in run.requests if not request.taken]
     if waiting and not (run.state.ended and run.state is not RunState.DIED):
         what = ", ".join(request.what for request in waiting[:3])

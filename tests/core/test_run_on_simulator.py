@@ -752,7 +752,7 @@ def test_a_run_whose_rights_went_waits_for_them(start: Start, call: str) -> None
     assert run.runner.run() is Outcome.DONE
     assert client.elapsed_seconds > 3600
     assert throttles(client) == before
-    (said,) = {event.text for event in run.view().events if "says no" in event.text}
+    (said,) = {e.text for e in run.view().events if e.text.startswith("The cluster says no")}
     assert said == (
         "The cluster says no: CLUSTER_AUTHORIZATION_FAILED: give the run's user its rights "
         "back and it goes on (a cancel leaves what it may not put back)"

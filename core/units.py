@@ -33,21 +33,27 @@ def parse_rate(text: str) -> int:
         return UNLIMITED
     match = _RATE.fullmatch(text)
     if match is None:
-        if _BARE.fullmatch(text):
-            number = text.strip()
-            raise UsageError(
-                f"A rate needs its unit: {number} what?",
-                next=f"Say {number}MB/s ({float(number) * 1e6:,.0f} bytes a second) "
-                f"or {number}B/s; MiB/s is 1,048,576.",
-            )
-        raise UsageError(f"Not a rate: {text!r}.", next="Write it like 50MB/s or 50MiB/s.")
+        if not _BARE.fullmatch(text):
+            raise UsageError(f"Not a rate: {text!r}.", next="Write it like 50MB/s or 50MiB/s.")
+        number = text.strip()
+        if not float(number):
+            raise _moves_nothing(number)
+        raise UsageError(
+            f"A rate needs its unit: {number} what?",
+            next=f"Say {number}MB/s ({float(number) * 1e6:,.0f} bytes a second) "
+            f"or {number}B/s; MiB/s is 1,048,576.",
+        )
     rate = float(match[1].replace("_", "")) * _FACTORS[(match[2] or "").lower()]
     if rate < 1:
-        raise UsageError(
-            f"A rate of {text.strip()} moves nothing.",
-            next="Give at least 1B/s, or unlimited for no throttle.",
-        )
+        raise _moves_nothing(text.strip())
     return round(rate)
+
+
+def _moves_nothing(rate: str) -> UsageError:
+    return UsageError(
+        f"A rate of {rate} moves nothing.",
+        next="Give at least 1B/s, or unlimited for no throttle.",
+    )
 
 
 def parse_size(text: str) -> int:

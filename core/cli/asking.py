@@ -79,7 +79,7 @@ def resume(context: Context, run: str, as_json: bool) -> int:
     return _ask(context, *_run(context, run), "resume", {}, as_json=as_json)
 
 
-@click.command()
+@click.command(context_settings={"ignore_unknown_options": True})  # so that -1 is a rate
 @run_argument
 @click.argument("rate")
 @click.option("--allow", metavar="ID", help="`never`: also a rate at which it does not end.")

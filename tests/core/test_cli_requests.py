@@ -1,0 +1,138 @@
+"""What a run is asked for on the command line reaches its process, and is done."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from cli_help import SLOW, Here, validate
+from waiting import eventually
+
+from core.errors import ExitCode
+
+
+class Live:
+    """A run in progress, looked at from outside."""
+
+    def __init__(self, here: Here, skip: int, *, moves: int = 3) -> None:
+        self.here, self.plan = here, here.plan(moves=moves, skip=skip)
+        self.before = here.replicas(self.plan)
+        code, out, err = here("apply", self.plan, *SLOW)
+        assert code == ExitCode.DONE, err
+        self.run = str(json.loads(out)["run"])
+        eventually(lambda: bool(here.client.reassignments()))
+
+    def document(self) -> dict[str, Any]:
+        document = json.loads(self.here("runs", "show", self.run, "--json")[1])
+        validate("runs-show", document)
+        assert isinstance(document, dict)
+        return document
+
+    def ask(self, *words: str) -> None:
+        kind, *more = words
+        code, out, err = self.here("runs", kind, self.run, *more, "--json")
+        assert code == ExitCode.DONE, err
+        validate("runs-request", json.loads(out))
+
+    def becomes(self, state: str) -> None:
+        eventually(lambda: self.document()["state"] == state)
+
+    def states(self) -> dict[str, str]:
+        return {f"{m['topic']}-{m['partition']}": m["state"] for m in self.document()["moves"]}
+
+
+def test_a_run_is_paused_slowed_and_goes_on(here: Here) -> None:
+    live = Live(here, 110)
+    live.ask("pause", "--floor")
+    live.becomes("paused")
+    code, _, err = here("runs", "pause", live.run, "--floor")
+    assert code == ExitCode.USAGE
+    assert "paused already" in err
+    live.ask("resume")
+    eventually(lambda: live.document()["state"] != "paused")
+    live.ask("throttle", "2MB/s", "--allow", "never")
+    eventually(lambda: live.document()["rate_bytes_per_s"] == 2_000_000)
+    live.ask("throttle", "auto:1MB/s-9MB/s")
+    asked = [request["what"] for request in live.document()["requests"]]
+    kinds = [words.split()[0].rstrip(",") for words in asked]
+    assert kinds == ["pause", "resume", "throttle", "throttle"]
+    assert here("runs", "cancel", live.run, "--yes")[0] == ExitCode.DONE
+    assert here.replicas(live.plan) == live.before
+    assert "No throttle is set." in here("throttles", "ls")[2]
+
+
+def test_one_move_is_cancelled_and_tried_again(here: Here) -> None:
+    live = Live(here, 120)
+    flying = next(tp for tp, state in live.states().items() if state in ("moving", "stuck"))
+    code, _, err = here("runs", "cancel", live.run, "--move", flying)
+    assert code == ExitCode.USAGE
+    assert "there is no terminal" in err
+    live.ask("cancel", "--move", flying, "--yes")
+    eventually(lambda: live.states()[flying] == "cancelled")
+    assert not live.document()["ended_at"]
+    live.ask("retry", flying)
+    eventually(lambda: live.states()[flying] in ("moving", "queued", "stuck"))
+    assert here("runs", "cancel", live.run, "--yes")[0] == ExitCode.DONE
+    assert here.replicas(live.plan) == live.before
+
+
+def test_a_run_is_rolled_back_to_where_it_began(here: Here) -> None:
+    live = Live(here, 130)
+    code, _, err = here("runs", "rollback", live.run, "--yes")
+    assert code == ExitCode.DONE, err
+    assert here.replicas(live.plan) == live.before
+    assert live.document()["state"] == "cancelled"
+    assert "No throttle is set." in here("throttles", "ls")[2]
+
+
+def test_a_partition_is_sent_elsewhere(here: Here) -> None:
+    live = Live(here, 140)
+    moving = next(m for m in live.document()["moves"] if m["state"] in ("moving", "stuck"))
+    tp = f"{moving['topic']}-{moving['partition']}"
+    racks = {broker.id: broker.rack for broker in here.state().brokers}
+    last = moving["after"][-1]
+    others = [b for b in racks if b not in (*moving["after"], *moving["before"])]
+    there = next((b for b in others if racks[b] == racks[last]), others[0])
+    brokers = ",".join(map(str, (*moving["after"][:-1], there)))
+    live.ask("retarget", tp, brokers, "--yes")
+    eventually(lambda: "goes to" in str(live.document()["story"]) or refused(live, tp))
+    assert here("runs", "cancel", live.run, "--yes")[0] == ExitCode.DONE
+    assert here.replicas(live.plan) == live.before
+
+
+def refused(live: Live, tp: str) -> bool:
+    """Return whether a check spoke against it, and the run said so."""
+    return f"{tp} does not go elsewhere" in str(live.document()["story"])
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("throttle", "ID", "0"), "moves nothing"),
+        (("throttle", "ID", "10"), "10 what?"),
+        (("throttle", "ID", "-1"), "keeps its throttles"),
+        (("throttle", "ID", "auto"), "auto needs bounds"),
+        (("cancel", "ID", "--move", "no-such-0", "--yes"), "does not move 'no-such-0'"),
+        (("skip", "ID"), "Which partitions?"),
+        (("retarget", "ID", "no-such-0", "1,x", "--yes"), "Not brokers"),
+        (("resume", "ID"), "nothing to resume"),
+        (("rollback", "ID"), "there is no terminal"),
+        (("pause", "9999"), "No run here matches"),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(
+    paused: Live, words: tuple[str, ...], says: str
+) -> None:
+    code, out, err = paused.here("runs", *(paused.run if w == "ID" else w for w in words))
+    assert code in (ExitCode.USAGE, ExitCode.REFUSED)
+    assert says in err
+    assert not out
+    assert "Traceback" not in err
+
+
+@pytest.fixture
+def paused(here: Here) -> Any:
+    live = Live(here, 150, moves=1)
+    yield live
+    here("runs", "cancel", live.run, "--yes")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from chaos.dying import Doom, Lives, Stuck, Where, begin
+from chaos.dying import Ask, Doom, Lives, Stuck, Where, begin
 from chaos.others import EVERY_BROKER, RATES, Others, random_edit
 from chaos.weather import Unsteady, Weather
 
@@ -113,7 +113,8 @@ class Storm:
             batch_size=self._rng.randint(8, 40),
             allow=frozenset({"foreign-move", "out-of-sync"}),
         )
-        lives = Lives(begin(self.cluster, self.plan, options), self.unsteady, self.weather)
+        path = begin(self.cluster, self.plan, options)
+        lives = Lives(path, self.unsteady, self.weather, tuple(self._asks()))
         try:
             for doom in self._dooms():
                 lives.live(doom)
@@ -169,6 +170,27 @@ class Storm:
         at(STORM_SECONDS, lambda: self._unsteady(loses=0.0, lags=False))
         at(STORM_SECONDS + 60, self.others.tidy)
 
+    def _asks(self) -> Iterator[Ask]:
+        rng, look = self._rng, 0
+        for _ in range(rng.choice((0, 0, 1, 3))):
+            look += rng.randint(1, 200)
+            some = rng.sample(range(len(self.plan)), 3)
+            match rng.randrange(6):
+                case 0:
+                    yield Ask(look, "pause", {"floor": rng.random() < 0.5})
+                    look += rng.randint(1, 40)
+                    yield Ask(look, "resume")
+                case 1:
+                    yield Ask(look, "throttle", {"rate_bytes_per_s": rng.choice((2, 6)) * MB})
+                case 2:
+                    yield Ask(look, "cancel", {"moves": some})
+                case 3:
+                    yield Ask(look, "skip", {"moves": some})
+                case 4:
+                    yield Ask(look, "retry", {"moves": some})
+                case _:
+                    yield Ask(look, rng.choice(("cancel", "rollback")))
+
     def _dooms(self) -> Iterator[Doom]:
         for _ in range(self._rng.randint(0, 5)):
             where = self._rng.choice((Where.BEFORE, Where.AFTER, Where.EFFECT, Where.LOST))
@@ -211,11 +233,13 @@ class Storm:
             yield history.crashed
         state, listed = self.cluster.describe(), self.cluster.reassignments()
         for m in history.moves:
-            tp, index = m.move.tp, state.find(m.move.tp)
             if not m.phase.ended:
-                yield f"{tp} is {m.phase.value}"
+                yield f"{m.move.tp} is {m.phase.value}"
             elif m.phase is not Phase.DONE and not m.why:
-                yield f"{tp} is {m.phase.value}, and nothing says why"
+                yield f"{m.move.tp} is {m.phase.value}, and nothing says why"
+        # Of moves of the same partition (back again, or to another broker) the last one counts.
+        for m in {m.move.tp: m for m in history.moves}.values():
+            tp, index = m.move.tp, state.find(m.move.tp)
             if tp in self.others.touched:
                 continue
             if tp in listed:

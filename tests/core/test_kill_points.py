@@ -16,6 +16,7 @@ from chaos.kill_points import (
     every_death,
     judged,
 )
+from chaos.storm import Storm
 
 from core.run.history import Outcome
 
@@ -81,3 +82,10 @@ def test_a_cancel_at_any_step_leaves_the_original_order_and_every_throttle(
     cases = list(every_cancel(quiet))
     play(cases[2 :: len(cases) // 4], CANCELLED)
     play(list(cancelled_and_killed(quiet, seed=1, count=2)), CANCELLED)
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_a_run_through_a_storm_loses_nothing_and_leaves_nothing(seed: int) -> None:
+    """Brokers go and return, others move and edit, answers are lost, the process is killed."""
+    report = Storm(seed).play()
+    assert not report.wrong, report.happened

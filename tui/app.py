@@ -153,6 +153,7 @@ class TrimtabApp(App[int]):
                 first = self.session.run is None
                 self.session.run = run
                 self._call_out(self._notices.seen(run))
+                self._tell_others()
                 if first and run is not None and not run.state.ended:
                     self.action_show_screen("moves")
             case GroupsSeen(groups):
@@ -167,14 +168,19 @@ class TrimtabApp(App[int]):
         session.snapshot = picture.snapshot
         session.metadata_age, session.load_age = picture.metadata_age, picture.load_age
         session.problem = None
-        ours = session.moves_of_ours
-        self._foreign.take(picture.state, ours)
-        session.others = self._foreign.look(picture.state, ours)
+        self._foreign.take(picture.state, session.moves_of_ours)
+        self._tell_others()
         if session.address is not None and session.cluster_name == session.address.bootstrap:
             session.cluster_name = picture.state.cluster_id[:8]
         if session.plan.cluster_id is None:
             plan = replace(session.plan, cluster_id=picture.state.cluster_id)
             session.history = replace(session.history, plan=plan)
+
+    def _tell_others(self) -> None:
+        """Tell the moves in flight that are not the run's from those that are."""
+        session = self.session
+        if session.state is not None:
+            session.others = self._foreign.look(session.state, session.moves_of_ours)
 
     def _call_out(self, notice: Notice | None) -> None:
         """Ring, and have the terminal tell the desktop, as far as the user wants it."""

@@ -18,21 +18,17 @@ from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tui.screenshot_runs import Stage, run_at
+
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from core.cluster.simulation.cluster import SimulatedCluster
     from core.load.snapshot import LoadSnapshot
-    from core.run.view import RunView
 
 SEED = 7
 NOW = 1_000.0
 AGE_SECONDS = 42.0
-# The run in the pictures: how many moves, how large, how fast, and when it is looked at.
-MOVES, LEAST_BYTES = 8, 2_000_000_000
-RUN_RATE, FOREIGN_RATE = 100_000_000, 5_000_000
-SLOW_MOVE, SLOW_BROKER = 3, 5
-RUN_SECONDS = 90.0
 HISTORY = timedelta(hours=24)
 
 
@@ -45,8 +41,8 @@ class Shot:
     keys: tuple[str, ...] = ()
     theme: str = "dark"
     writable: bool = False
-    run: bool = False
-    """Whether a run is in progress."""
+    run: Stage | None = None
+    """How far a run is, when there is one."""
     history: bool = False
     """Whether windows of the hours before were published."""
 
@@ -54,13 +50,15 @@ class Shot:
 SHOTS = (
     Shot("map-80x24", (80, 24)),
     Shot("map-120x40", (120, 40)),
-    Shot("map-200x60", (200, 60), ("a", "j", "a", "j", "a", "k"), writable=True, run=True),
+    Shot("map-200x60", (200, 60), ("a", "j", "a", "j", "a", "k"), writable=True, run=Stage.GOING),
     Shot("map-light-120x40", (120, 40), theme="light"),
     Shot("partitions-120x40", (120, 40), ("enter",)),
     Shot("drag-120x40", (120, 40), ("a", "enter", "j", "j", "space", "h", "h"), writable=True),
     Shot("drag-80x24", (80, 24), ("enter", "space", "h", "h"), writable=True),
     Shot("plan-120x40", (120, 40), ("a", "j", "a", "j", "a", "2"), writable=True),
-    Shot("moves-120x40", (120, 40), ("3",), writable=True, run=True),
+    Shot("moves-120x40", (120, 40), ("3",), writable=True, run=Stage.GOING),
+    Shot("paused-120x40", (120, 40), ("3",), writable=True, run=Stage.PAUSED),
+    Shot("report-120x40", (120, 40), ("3",), run=Stage.DONE),
     Shot("load-120x40", (120, 40), ("4", "s", *"llllll"), history=True),
     Shot("help-120x40", (120, 40), ("question_mark",)),
 )
@@ -79,12 +77,14 @@ async def _render(shot: Shot, root: Path) -> str:
     from core.cluster.simulation.demo import demo_spec
     from core.cluster.state import TopicPartition
     from core.load.snapshot import Float64, Load, Source
+    from core.run.markdown import markdown
     from tui.app import Seen, TrimtabApp
     from tui.feed_events import GroupsSeen, PictureSeen, RunSeen
+    from tui.screens.run_history import RunHistory
     from tui.session import Freshness, Session
 
     cluster = SimulatedCluster(demo_spec(SEED), SEED)
-    run = run_in_progress(cluster) if shot.run else None
+    look = run_at(cluster, shot.run) if shot.run else None
     state = cluster.describe()
     state = with_logs(state, cluster.log_dirs([broker.id for broker in state.brokers]))
     import numpy as np
@@ -109,13 +109,16 @@ async def _render(shot: Shot, root: Path) -> str:
         app.post_message(Seen(picture))
         app.post_message(Seen(GroupsSeen(read_groups(cluster))))
         await rested(pilot)
-        if run is not None:
-            app.post_message(Seen(RunSeen(run)))
+        if look is not None:
+            app.post_message(Seen(RunSeen(look.view)))
             await rested(pilot)
             app.action_show_screen("map")
             await rested(pilot)
         for key in shot.keys:
             await pilot.press(key)
+            await rested(pilot)
+        if look is not None and shot.run is Stage.DONE:
+            app.screen.post_message(RunHistory.Opened(look.view, markdown(look)))
             await rested(pilot)
         return placed(app.export_screenshot(title="trimtab"))
 
@@ -154,52 +157,6 @@ async def rested(pilot: Pilot[int], seconds: float = 60.0) -> None:
         if isinstance(screen, MapScreen):
             screen.ahead.work_out()
         await asyncio.sleep(0.005)
-
-
-def run_in_progress(cluster: SimulatedCluster) -> RunView:
-    """Carry a small plan out on the cluster's own clock and return its view some way in.
-
-    It takes the smallest replicas of broker 7 to its rack, in two batches, while somebody else's
-    quota holds one destination back.
-    """
-    from core.cluster.broker_logs import with_logs
-    from core.cluster.client import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
-    from core.cluster.connect import Address
-    from core.load.snapshot import Load
-    from core.plan.check import Severity, drop_finding
-    from core.plan.plan import Plan
-    from core.run.progress import run_view
-    from core.run.runner import Runner
-    from core.run.service import RunOptions, create_journal
-
-    slow = ConfigChange(
-        Resource.broker(SLOW_BROKER), FOLLOWER_RATE, ConfigOp.SET, str(FOREIGN_RATE)
-    )
-    cluster.alter_configs([slow])
-    state = cluster.describe()
-    state = with_logs(state, cluster.log_dirs([broker.id for broker in state.brokers]))
-    plan = Plan(state.cluster_id)
-    for row in state.partition_size_bytes.argsort(kind="stable").tolist():
-        tp, target = state.tp(row), SLOW_BROKER if len(plan) == SLOW_MOVE else 6
-        if 7 not in state.replicas(row) or state.partition_size_bytes[row] < LEAST_BYTES:
-            continue
-        found = drop_finding(state, Load.unknown(state), plan, tp, 7, target)
-        if found is None or found.severity < Severity.UNSAFE:
-            plan = plan.with_move(state, tp, 7, target)
-        if len(plan) == MOVES:
-            break
-    with tempfile.TemporaryDirectory(prefix="trimtab-pictures-") as home:
-        os.environ["TRIMTAB_HOME"] = home
-        options = RunOptions(RUN_RATE, cluster_name="prod-eu", batch_size=MOVES - 2)
-        address = Address("sim:pictures")
-        journal = create_journal(address, state.cluster_id, plan, options, None, at=cluster.now)
-        runner = Runner(journal, cluster, cluster.clock)
-        until = cluster.elapsed_seconds + RUN_SECONDS
-        while cluster.elapsed_seconds < until and runner.history.ended is None:
-            runner.advance()
-        view = run_view(journal.records(), journal.samples(), living=True)
-        journal.close()
-    return view
 
 
 _TEXT = re.compile(

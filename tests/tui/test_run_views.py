@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import cluster, tp
+from clusters import cluster, load_of, tp
 from pictures import (
     GB,
     MB,
@@ -25,8 +25,11 @@ from pictures import (
 
 from core.run.foreign import ForeignWatch, foreign_moves
 from core.run.view import Level, MoveState, RunEvent, RunRequest, RunState, RunView
+from tui.app import Seen
+from tui.feed_events import PictureSeen, RunSeen
 from tui.screens import export as export_module
 from tui.screens.run_history import RunHistory
+from tui.screenshots import rested
 from tui.widgets.batches_page import batches_lines, batches_of, now_at
 from tui.widgets.foreign import foreign_lines, foreign_page
 from tui.widgets.lines import Lines, Tone, text_of, width_of
@@ -342,3 +345,18 @@ async def test_a_run_in_progress_comes_before_others_moves() -> None:
     async with dashboard(session, "moves") as pilot:
         assert "● run 02:11Z" in body(pilot)
         assert "f others" in footer(pilot)
+
+
+async def test_moves_are_ours_as_soon_as_the_run_is_seen() -> None:
+    """A picture of the cluster may come before the run's journal was read."""
+    async with dashboard(a_session(), "moves") as pilot:
+        app = pilot.app
+        state = others(GB // 4)
+        load = load_of(state, 1e6)
+        app.post_message(Seen(PictureSeen(state, load, None, None, None)))
+        await rested(pilot)
+        assert "2 in flight" in body(pilot)
+        moves = (a_move("a-0", MoveState.MOVING, 1), a_move("b-0", MoveState.MOVING, 1))
+        app.post_message(Seen(RunSeen(a_run(moves=moves))))
+        await rested(pilot)
+        assert "f others" not in footer(pilot)

@@ -1,0 +1,102 @@
+"""The run in the pictures: a small plan carried out on the simulated cluster's own clock."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from core.cluster.simulation.cluster import SimulatedCluster
+    from core.plan.plan import Plan
+    from core.run.runs import Reading
+
+MOVES, LEAST_BYTES = 8, 2_000_000_000
+RUN_RATE, FOREIGN_RATE = 100_000_000, 5_000_000
+SLOW_MOVE, SLOW_BROKER, DEAD_BROKER = 3, 5, 6
+SECONDS, PAUSED_SECONDS = 90.0, 45.0
+ASKER = {"who": "ana", "host": "ops-1", "from": "ssh 10.0.4.7"}
+
+
+class Stage(Enum):
+    """When the run is looked at."""
+
+    GOING = "going"
+    PAUSED = "paused"
+    """A destination has gone down, it is paused, and a request waits."""
+    DONE = "done"
+
+
+def run_at(cluster: SimulatedCluster, stage: Stage) -> Reading:
+    """Carry the plan out up to a stage; return the journal as it is then.
+
+    It takes the smallest replicas of broker 7 to its rack, in two batches, while somebody else's
+    quota holds one destination back.
+    """
+    from core.cluster.client import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
+    from core.cluster.connect import Address
+    from core.run.history import History
+    from core.run.progress import run_view
+    from core.run.runner import Runner
+    from core.run.runs import Reading
+    from core.run.service import RunOptions, create_journal
+
+    slow = ConfigChange(
+        Resource.broker(SLOW_BROKER), FOLLOWER_RATE, ConfigOp.SET, str(FOREIGN_RATE)
+    )
+    cluster.alter_configs([slow])
+    plan = _plan(cluster)
+    with tempfile.TemporaryDirectory(prefix="trimtab-pictures-") as home:
+        os.environ["TRIMTAB_HOME"] = home
+        options = RunOptions(RUN_RATE, cluster_name="prod-eu", batch_size=MOVES - 2)
+        address, cluster_id = Address("sim:pictures"), cluster.describe().cluster_id
+        journal = create_journal(address, cluster_id, plan, options, None, at=cluster.now)
+        runner = Runner(journal, cluster, cluster.clock)
+        begun = cluster.elapsed_seconds
+
+        def until(seconds: float) -> None:
+            while cluster.elapsed_seconds < begun + seconds and runner.history.ended is None:
+                runner.advance()
+
+        match stage:
+            case Stage.GOING:
+                until(SECONDS)
+            case Stage.PAUSED:
+                until(PAUSED_SECONDS)
+                cluster.stop_broker(DEAD_BROKER)
+                journal.ask(cluster.now, "pause", {"floor": False, **ASKER})
+                until(SECONDS)
+                last = len(plan) - 1
+                journal.ask(cluster.now, "skip", {"moves": [last], **ASKER})
+            case Stage.DONE:
+                until(float("inf"))
+        first, *others = journal.records()
+        records = (replace(first, payload={**first.payload, **ASKER}), *others)
+        history = History.fold(records)
+        pending = journal.requests(history.requests_seen)
+        view = run_view(records, journal.samples(), living=True, pending=pending)
+        journal.close()
+    return Reading(view, records, history)
+
+
+def _plan(cluster: SimulatedCluster) -> Plan:
+    from core.cluster.broker_logs import with_logs
+    from core.load.snapshot import Load
+    from core.plan.check import Severity, drop_finding
+    from core.plan.plan import Plan
+
+    state = cluster.describe()
+    state = with_logs(state, cluster.log_dirs([broker.id for broker in state.brokers]))
+    plan = Plan(state.cluster_id)
+    for row in state.partition_size_bytes.argsort(kind="stable").tolist():
+        tp, target = state.tp(row), SLOW_BROKER if len(plan) == SLOW_MOVE else DEAD_BROKER
+        if 7 not in state.replicas(row) or state.partition_size_bytes[row] < LEAST_BYTES:
+            continue
+        found = drop_finding(state, Load.unknown(state), plan, tp, 7, target)
+        if found is None or found.severity < Severity.UNSAFE:
+            plan = plan.with_move(state, tp, 7, target)
+        if len(plan) == MOVES:
+            break
+    return plan

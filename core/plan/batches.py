@@ -64,6 +64,7 @@ def batch_moves(
     plan: Plan,
     *,
     rate_bytes_per_s: int,
+    first_bytes_per_s: int | None = None,
     most_moves: int = MOST_MOVES,
     most_extra_bytes: int | None = None,
 ) -> Batches:
@@ -72,6 +73,7 @@ def batch_moves(
     Moves without data come first. Then, most relief of the worst broker for a byte first, each
     batch takes what all broker sides copy in about the same time. `most_extra_bytes` bounds what
     a destination gets in one batch (a larger move goes there alone), as its free disk does.
+    `first_bytes_per_s` is the rate that the run begins with, if that is another one.
     """
     if most_moves < 1 or (rate_bytes_per_s < 1 and rate_bytes_per_s != UNLIMITED):
         raise ValueError("batches need at least one move each, and a rate")
@@ -95,7 +97,9 @@ def batch_moves(
         max(whole_seconds / parts, 1.0),
         most_moves,
         _rooms(state.brokers, most_extra_bytes),
-        unlimited=rate_bytes_per_s == UNLIMITED,
+        quiet=math.inf
+        if rate_bytes_per_s == UNLIMITED
+        else float(first_bytes_per_s or rate_bytes_per_s),
     )
     first = [tuple(quick[at : at + most_moves]) for at in range(0, len(quick), most_moves)]
     return Batches((*first, *packing.pack(ordered, math.ceil(parts))), packing.long)
@@ -226,12 +230,12 @@ class _Packing:
         most_moves: int,
         rooms: dict[int, float],
         *,
-        unlimited: bool,
+        quiet: float,
     ) -> None:
         self._costs, self._rate, self._most_moves, self._rooms = costs, rate, most_moves, rooms
         self._budget = rate * seconds
-        self._most_background = math.inf if unlimited else rate * BACKGROUND_SHARE
-        self._unlimited = unlimited
+        self._most_background = math.inf if math.isinf(quiet) else rate * BACKGROUND_SHARE
+        self._quiet = quiet
         self._came: defaultdict[int, float] = defaultdict(float)
         self.long = frozenset(i for i, c in enumerate(costs) if c.busiest_bytes > self._budget)
 
@@ -306,7 +310,7 @@ class _Packing:
         that has had its first seconds' worth is held by its quota.
         """
         broker = copy.destination
-        if self._unlimited or self._came[broker] >= QUIET_SECONDS * self._rate:
+        if self._came[broker] >= QUIET_SECONDS * self._quiet or math.isinf(self._quiet):
             return True
         most = float(PARTITIONS_A_FETCH * PARTITION_FETCH_BYTES)
         fetch = {at: size for at, size in batch.fetch.items() if at[0] == broker}
@@ -314,4 +318,4 @@ class _Packing:
             return True
         flow = (broker, copy.leader)
         fetch[flow] = fetch.get(flow, 0.0) + min(cost.size_bytes, PARTITION_FETCH_BYTES)
-        return sum(min(size, most) for size in fetch.values()) <= self._rate
+        return sum(min(size, most) for size in fetch.values()) <= self._quiet

@@ -18,9 +18,15 @@ from core.run.creation import RunOptions
 def prepared(options: RunOptions, state: ClusterState, load: Load, plan: Plan) -> RunOptions:
     """Return options with batches in the order that helps most, and with bounds that know spares.
 
-    An adaptive run begins at its least rate: its first batches are made for that.
+    An adaptive run is reckoned with the rate that is expected, but begins at its least.
     """
     auto = options.auto and with_spare(options.auto, state, load)
-    rate = auto.least_bytes_per_s if auto else options.rate_bytes_per_s
-    found = batch_moves(state, load, plan, rate_bytes_per_s=rate, most_moves=options.batch_size)
+    found = batch_moves(
+        state,
+        load,
+        plan,
+        rate_bytes_per_s=options.rate_bytes_per_s,
+        first_bytes_per_s=auto.least_bytes_per_s if auto else None,
+        most_moves=options.batch_size,
+    )
     return replace(options, auto=auto, batches=found.batches, long=found.long)

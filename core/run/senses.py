@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FLOW_SECONDS = 12.0
 """Copies under a quota stall and burst: what they get is told by a whole window."""
+SETTLED_SECONDS = 3.0
+"""How long a follower must be out of step to be believed: brokers lag behind the controller."""
 KEPT_SIZES = 8
 BEFORE_WINDOWS = 3
 """So many windows of a probe are awaited before a run begins."""
@@ -48,6 +50,7 @@ class Senses:
         self._probe = probe
         self._samples: deque[tuple[datetime, dict[int, tuple[int, ...]]]] = deque()
         self._leaders: dict[int, int] = {}
+        self._out_since: dict[Key, tuple[str, datetime]] = {}
         self._sizes: dict[int, deque[tuple[datetime, int]]] = {}
 
     @property
@@ -94,7 +97,7 @@ class Senses:
         """Return what is known of these sides; `waited` is what `before` once said."""
         flows = self._flows(history)
         growing = growing_sides(history, self._sizes, self._leaders)
-        fallen = out_of_step(state)
+        fallen = self._fallen(state)
         windows = self._probe.windows() if self._probe else {}
         places = self._probe.places if self._probe else {}
         found = {}
@@ -108,6 +111,20 @@ class Senses:
                 inflow_bytes_per_s=inflow_bytes_per_s(key[1], growing.get(key, ())),
             )
         return found
+
+    def _fallen(self, state: ClusterState) -> dict[Key, str]:
+        """Return who is out of step for long enough: a replica that has just arrived seems so."""
+        now = out_of_step(state)
+        self._out_since = {
+            key: (why, since if why == before else state.fetched_at)
+            for key, why in now.items()
+            for before, since in [self._out_since.get(key, ("", state.fetched_at))]
+        }
+        return {
+            key: why
+            for key, (why, since) in self._out_since.items()
+            if (state.fetched_at - since).total_seconds() >= SETTLED_SECONDS
+        }
 
     def _flows(self, history: History) -> dict[Key, float]:
         """Return what the copies in flight get, over a quota window."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -96,6 +97,22 @@ def test_who_has_left_an_isr_is_named_on_both_sides():
         (1, Side.LEADER): "broker 2 has left the ISR of t-0",
         (2, Side.FOLLOWER): "broker 2 has left the ISR of t-0",
     }
+
+
+def test_a_follower_is_out_of_step_once_it_has_been_for_a_while():
+    senses = Senses(None)
+    whole = cluster({"t-0": [1, 2]})
+    out = cluster({"t-0": [1, 2]}, isr={"t-0": [1]})
+
+    def told(state: Any, seconds: float) -> str:
+        looked = replace(state, fetched_at=after(seconds))
+        return senses.sides(history(), looked, {}, [SENDS])[SENDS].out_of_step
+
+    assert [told(out, 0), told(out, 2), told(whole, 2.5)] == ["", "", ""]
+    assert [told(out, 3), told(out, 5), told(out, 6)] == [
+        *("", ""),
+        "broker 2 has left the ISR of t-0",
+    ]
 
 
 @pytest.mark.parametrize(

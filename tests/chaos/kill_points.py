@@ -36,6 +36,8 @@ class Case:
 
     dooms: tuple[Doom, ...] = ()
     asks: tuple[Ask, ...] = ()
+    around: bool = False
+    """Retention is lowered before, and preferred leaders are elected after."""
 
     def __str__(self) -> str:
         return "; ".join(map(str, (*self.asks, *self.dooms))) or "nothing"
@@ -61,7 +63,8 @@ def judged(case: Case, ends: Sequence[Outcome] = (Outcome.DONE,)) -> Verdict:
     rates = [a.payload["rate_bytes_per_s"] for a in case.asks if a.kind == "throttle"]
     rate = max((RATE, *rates))
     clock = Watch(cluster, HOUR, lambda: fast.extend(unlimited(cluster, plan, rate)))
-    options = RunOptions(RATE, batch_size=BATCH)
+    more = {"retention_ms": 3_600_000, "elect": True} if case.around else {}
+    options = RunOptions(RATE, batch_size=BATCH, **more)
     lives = Lives(begin(cluster, plan, options), cluster, clock, case.asks)
     try:
         history = lives.through(case.dooms)
@@ -90,7 +93,7 @@ def every_death(quiet: Verdict, where: Where) -> Iterator[Case]:
     """Yield a death at each record or call of a run that nothing befell."""
     count = quiet.records if where.counts_records else quiet.calls
     for at in range(1, count + 1):
-        yield Case((Doom(where, at),))
+        yield Case((Doom(where, at),), around=quiet.case.around)
 
 
 def deaths_again(quiet: Verdict, seed: int, count: int) -> Iterator[Case]:

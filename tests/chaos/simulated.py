@@ -50,6 +50,10 @@ def kill_points(quiet: Verdict) -> Iterator[Item]:
         ends = UNHARMED if where in (Where.TIMED_OUT, Where.LATE) else (Outcome.DONE,)
         for case in every_death(quiet, where):
             yield _case(where.value, case, ends)
+    around = judged(Case(around=True))
+    for where in (Where.BEFORE, Where.AFTER, Where.EFFECT):
+        for case in every_death(around, where):
+            yield _case(f"{where.value}, with retention and elections", case, (Outcome.DONE,))
     for case in deaths_again(quiet, seed=1, count=200):
         yield _case("killed again while it recovers", case, (Outcome.DONE,))
     for case in every_cancel(quiet):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from core.cluster.state import PartitionRow, TopicPartition
 from core.plan.batches import Flight, may_start
 from core.run.endings import GONE, OFF, never_ends
+from core.run.giving_back import involved
 from core.run.history import History, MoveHistory, Phase
 from core.run.moves import Wish
 from core.run.steps import (
@@ -16,6 +17,7 @@ from core.run.steps import (
     Observed,
     Poll,
     Postpone,
+    SetRates,
     SetThrottles,
     Submit,
 )
@@ -38,7 +40,7 @@ def submit_again(history: History, observed: Observed) -> Submit | None:
 
 def go_on(
     history: History, observed: Observed
-) -> Poll | NoteEnded | Postpone | IntendThrottles | SetThrottles | Submit | None:
+) -> Poll | NoteEnded | Postpone | IntendThrottles | SetThrottles | SetRates | Submit | None:
     """The next batch begins, or it is waited for what is in flight or speaks against it."""
     flying = history.in_flight
     moves = tuple(history.next_batch)
@@ -51,7 +53,9 @@ def go_on(
     reason = _not_now(history, observed, moves)
     if reason:
         return Poll(reason)
-    return _sort_out(history, observed, moves) or _throttle(history, moves) or Submit(moves)
+    return (
+        _sort_out(history, observed, moves) or _throttle(history, observed, moves) or Submit(moves)
+    )
 
 
 def _is_next(history: History, observed: Observed, moves: tuple[int, ...]) -> bool:
@@ -89,13 +93,24 @@ def _sort_out(
     return Poll(why)
 
 
-def _throttle(history: History, moves: tuple[int, ...]) -> IntendThrottles | SetThrottles | None:
+def _throttle(
+    history: History, observed: Observed, moves: tuple[int, ...]
+) -> IntendThrottles | SetThrottles | SetRates | None:
     batch = history.moves[moves[0]].batch
     throttle = history.throttles.get(batch)
-    if throttle is not None:
-        return None if throttle.set else SetThrottles(batch)
-    copying = any(history.moves[i].move.moves_data for i in moves)
-    return IntendThrottles(batch) if copying and history.rate_bytes_per_s != UNLIMITED else None
+    if throttle is None:
+        copying = any(history.moves[i].move.moves_data for i in moves)
+        limited = copying and history.rate_bytes_per_s != UNLIMITED
+        return IntendThrottles(batch) if limited else None
+    if not throttle.set:
+        return SetThrottles(batch)
+    needed = {
+        key
+        for i in moves
+        for key in involved(history.moves[i].move.before, history.moves[i].move.adding)
+    }
+    due = tuple(k for k in history.rates_due if k in needed and k[0] in observed.alive)
+    return SetRates(batch, due) if due else None
 
 
 def _spoiled(history: History, observed: Observed, moves: tuple[int, ...]) -> Iterator[Ending]:

@@ -10,7 +10,7 @@ from core.cluster.client import ConfigSource, ConfigValue, Fault, Resource
 from core.cluster.state import PartitionRow, Reassignment, TopicPartition
 from core.plan.throttle_lists import ALL, entries
 from core.run.giving_back import involved
-from core.run.history import History
+from core.run.history import History, Phase
 from core.run.holdings import Away, Key, Pair
 from core.run.moves import Wish
 from core.run.pace import next_rates
@@ -34,7 +34,8 @@ def note_disturbed(history: History, observed: Observed) -> NoteDisturbed | None
     """Somebody else changed or deleted throttles of ours.
 
     A rate that is another one now is theirs. What is gone is put back once, as Kafka's own tool
-    deletes every throttle that it finds (`--verify`); the next time it is left gone.
+    deletes every throttle in the cluster when it sees no move in flight (`--verify`), between two
+    batches for example; the next time it is left gone.
     """
     rates = tuple(_lost_rates(history, observed))
     lists = tuple(_lost_pairs(history, observed))
@@ -56,7 +57,11 @@ def _lost_rates(history: History, observed: Observed) -> Iterator[LostRate]:
 
 
 def _lost_pairs(history: History, observed: Observed) -> Iterator[LostPairs]:
-    flying = {(tp.topic, str(tp.partition)) for tp in _flying(history)}
+    busy = {
+        (m.move.tp.topic, str(m.move.tp.partition))
+        for m in history.moves
+        if m.phase.in_flight or (m.phase is Phase.QUEUED and m.batch in history.throttles)
+    }
     for (topic, side), intent in history.lists.items():
         answer = observed.throttles.get(Resource.topic(topic))
         if answer is None or isinstance(answer, Fault) or (topic, side) in history.lists_due:
@@ -67,7 +72,7 @@ def _lost_pairs(history: History, observed: Observed) -> Iterator[LostPairs]:
             pair
             for pair in intent.pairs
             if pair not in there
-            and (topic, pair.split(":")[0]) in flying
+            and (topic, pair.split(":")[0]) in busy
             and (topic, side, pair) not in history.away
         )
         if gone and ALL not in there:
@@ -162,7 +167,9 @@ def _out_of_step(row: PartitionRow, listed: Reassignment) -> Iterator[int]:
 def _goes_on(history: History, pair: Pair) -> bool:
     topic, _, entry = pair
     return any(
-        tp.topic == topic and entry.startswith(f"{tp.partition}:") for tp in _flying(history)
+        m.move.tp.topic == topic and entry.startswith(f"{m.move.tp.partition}:")
+        for m in history.moves
+        if not m.phase.ended
     )
 
 

@@ -83,7 +83,8 @@ class Lookout:
     def _look_at_throttles(self, history: History) -> dict[Resource, _Answer]:
         """Return the throttles that two looks have shown alike: a broker may lag behind another."""
         now = self._clock.monotonic()
-        if now < self._throttles_due or not history.in_flight:
+        held = history.rates or history.lists
+        if now < self._throttles_due or not (held and (history.in_flight or history.queued)):
             return {}
         alive = {b.id for b in self._state.brokers if b.alive} if self._state else set()
         brokers = sorted({broker for broker, _ in history.rates} & alive)

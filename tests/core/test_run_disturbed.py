@@ -95,7 +95,7 @@ def test_a_rate_that_somebody_changes_in_mid_run_is_theirs_from_then_on(start: S
 
 
 def test_every_throttle_that_somebody_deletes_is_put_back_once(start: Start) -> None:
-    """Kafka's own tool deletes all of them when it is asked to verify another plan."""
+    """Kafka's own tool deletes all of them when it verifies a plan and no move is in flight."""
     run = a_long_run(start, megabytes=2000)
 
     def verify_of_kafkas_tool() -> None:
@@ -118,6 +118,25 @@ def test_every_throttle_that_somebody_deletes_is_put_back_once(start: Start) -> 
     assert own(run.client, B3, FOLLOWER_RATE) is None, "left to them the second time"
     assert run.to_the_end() is Outcome.DONE
     assert not any(v.value for found in throttles(run.client).values() for v in found.values())
+
+
+def test_a_throttle_that_is_deleted_between_two_batches_is_back_before_the_next(
+    start: Start,
+) -> None:
+    client = cluster({"t": [(1, 2)] * 2}, size_bytes=20 * MB)
+    targets = {("t", p): (3, 2) for p in range(2)}
+    run = start(client, plan_of(client, targets), rate=5 * MB, batch_size=1)
+    run.until(submitted)
+    run.journal.ask(client.now, "pause", {"floor": False, "who": "ann", "host": "here"})
+    run.until(lambda step: run.runner.history.moves[0].phase is Phase.DONE)
+    spend(run, 3)
+    delete(client, B3, FOLLOWER_RATE)
+    spend(run, 6)
+    run.journal.ask(client.now, "resume", {"who": "ann", "host": "here"})
+    run.until(submitted)
+    assert own(client, B3, FOLLOWER_RATE) == "5000000"
+    assert run.to_the_end() is Outcome.DONE
+    assert own(client, B3, FOLLOWER_RATE) is None
 
 
 @pytest.mark.parametrize("cancelled", [False, True])

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
-from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -29,6 +28,7 @@ from tui.feed_events import Event as FeedEvent
 from tui.screens.base import DashboardScreen
 from tui.screens.commands import CommandScreen
 from tui.screens.help import HelpScreen
+from tui.seen import Seen
 from tui.session import Session
 from tui.theming import ASCII, UNICODE, Glyphs, Palette, choose_palette, load_palettes
 from tui.widgets.header import HeaderLine
@@ -39,22 +39,6 @@ SCREEN_CLASSES = {
     "moves": ("tui.screens.moves", "MovesScreen"),
     "load": ("tui.screens.load", "LoadScreen"),
 }
-
-
-class Seen(Message):
-    """Something the feed saw, on its way from a reading thread to the event loop."""
-
-    def __init__(self, event: FeedEvent) -> None:
-        super().__init__()
-        self.event = event
-
-    def can_replace(self, message: Message) -> bool:
-        """A newer picture makes one that nobody has looked at yet superfluous."""
-        return (
-            isinstance(message, Seen)
-            and isinstance(self.event, PictureSeen)
-            and isinstance(message.event, PictureSeen)
-        )
 
 
 class TrimtabApp(App[int]):

@@ -78,9 +78,10 @@ async def _render(shot: Shot, root: Path) -> str:
     from core.cluster.state import TopicPartition
     from core.load.snapshot import Float64, Load, Source
     from core.run.markdown import markdown
-    from tui.app import Seen, TrimtabApp
+    from tui.app import TrimtabApp
     from tui.feed_events import GroupsSeen, PictureSeen, RunSeen
     from tui.screens.run_history import RunHistory
+    from tui.seen import Seen
     from tui.session import Freshness, Session
 
     cluster = SimulatedCluster(demo_spec(SEED), SEED)

@@ -50,7 +50,8 @@ def _asked(view: RunView, history: History) -> Iterator[str]:
     if view.starts_at is not None:
         yield f"- to begin at {format_time(view.starts_at)}"
     size = format_bytes(view.total_bytes)
-    yield f"- {len(view.moves)} moves, {data} with data, {size} to copy, in {view.batches} batches"
+    batches = "1 batch" if view.batches == 1 else f"{view.batches} batches"
+    yield f"- {len(view.moves)} moves, {data} with data, {size} to copy, in {batches}"
     yield f"- {limit}"
     if view.estimated_seconds is not None:
         yield f"- estimated {format_duration(view.estimated_seconds)}"

@@ -16,11 +16,12 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load, Source
-from tui.app import Seen, TrimtabApp
+from tui.app import TrimtabApp
 from tui.feed_events import Event, PictureSeen
 from tui.screens.map import MapScreen
 from tui.screens.map_hands import MapCanvas
 from tui.screenshots import rested
+from tui.seen import Seen
 from tui.session import Freshness, Session
 
 SIZES = [(80, 24), (120, 40), (200, 60)]

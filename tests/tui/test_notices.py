@@ -13,9 +13,10 @@ from core.run.notices import Notices
 from core.run.view import MoveState, RunState, RunView
 from core.settings import NotifyBy
 from core.terminal import notice_sequence
-from tui.app import Seen, TrimtabApp
+from tui.app import TrimtabApp
 from tui.feed_events import RunSeen
 from tui.screenshots import rested
+from tui.seen import Seen
 
 MOVING = a_run(moves=(a_move("orders-2", MoveState.MOVING, 25),))
 STUCK = a_run(moves=(a_move("orders-2", MoveState.STUCK, 25, why="b9 is down"),))

@@ -25,11 +25,11 @@ from pictures import (
 
 from core.run.foreign import ForeignWatch, foreign_moves
 from core.run.view import Level, MoveState, RunEvent, RunRequest, RunState, RunView
-from tui.app import Seen
 from tui.feed_events import PictureSeen, RunSeen
 from tui.screens import export as export_module
 from tui.screens.run_history import RunHistory
 from tui.screenshots import rested
+from tui.seen import Seen
 from tui.widgets.batches_page import batches_lines, batches_of, now_at
 from tui.widgets.foreign import foreign_lines, foreign_page
 from tui.widgets.lines import Lines, Tone, text_of, width_of

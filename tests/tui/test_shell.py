@@ -22,9 +22,10 @@ from core.load.snapshot import Load
 from core.plan.plan import Plan
 from tests.bench.terminal_bytes import BUDGETS, measure
 from tui import terminal
-from tui.app import Seen, TrimtabApp
+from tui.app import TrimtabApp
 from tui.feed import Feed
 from tui.feed_events import ClusterLost, Event, PictureSeen, Trouble
+from tui.seen import Seen
 from tui.session import Freshness, PlanHistory, Session, age_words, seconds_to_next_age
 from tui.theming import choose_palette, load_palettes, parse_palette
 from tui.widgets.canvas import Row
@@ -286,7 +287,7 @@ from tui.app import TrimtabApp
 from tui.session import Session
 sys.path.insert(0, "tests")
 from clusters import cluster, load_of
-from tui.app import Seen
+from tui.seen import Seen
 from tui.feed_events import PictureSeen
 state = cluster({"t-0": [1, 2]})
 async def main():

@@ -289,7 +289,8 @@ class History(Holdings):
             before.replaced, before.retarget = True, None
             self.moves.append(m)
         for index, why in p["refused"]:
-            self.moves[index].retarget, self.moves[index].why = None, why
+            m = self.moves[index]
+            m.retarget, m.why = None, m.why if m.phase is Phase.DONE else why
         if p["rollback"]:
             self.rollback_requested, self.rolling_back, self.stopped = False, True, ""
 

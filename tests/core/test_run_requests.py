@@ -234,6 +234,18 @@ def test_a_retargeting_that_is_not_safe_is_refused_and_said(start: Start) -> Non
     assert "6" in run.runner.history.moves[0].why
 
 
+def test_a_move_that_ended_before_it_could_be_retargeted_is_done(start: Start) -> None:
+    client = cluster({"t": [(1, 2), (1, 2)]})
+    run = start(client, plan_of(client, {("t", 0): (3, 2), ("t", 1): (4, 2)}), batch_size=1)
+    run.until(submitted)
+    client.advance(60)
+    ask(run, "retarget", move=0, after=[5, 2])
+    assert run.to_the_end() is Outcome.DONE
+    assert run.replicas() == {"t-0": (3, 2), "t-1": (4, 2)}
+    (added,) = (r.payload for r in run.journal.records() if r.kind is Kind.MOVES_ADDED)
+    assert added["refused"] == [[0, "it had moved before it could be taken elsewhere"]]
+
+
 # -- back -----------------------------------------------------------------------------------------
 
 

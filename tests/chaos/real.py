@@ -192,8 +192,9 @@ class Chaos:
         """Let a run live through random trouble, all of it from a seed."""
         brokers = self._brokers
         targets = opposite(brokers.replicas())
-        run = brokers.start(targets, None)
-        trouble = Trouble(brokers, Random(seed), run, targets)
+        nodes = [brokers.node_of(part, targets) for part in PARTS_OF_THE_RUN]
+        run = brokers.start(targets, None, RATE // 4)
+        trouble = Trouble(brokers, Random(seed), run, nodes)
         deadline = time.monotonic() + TROUBLE_SECONDS
         while not brokers.is_over(run) and time.monotonic() < deadline:
             trouble.makes()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Sequence
 from random import Random
 
-from chaos.brokers import PARTS_OF_THE_RUN, Brokers, Targets
+from chaos.brokers import Brokers
 from waiting import eventually
 
 from core.cluster.client import (
@@ -29,9 +30,8 @@ EDITS = (
 class Trouble:
     """What befalls one run; `ends` says what of others' edits is not as they left it."""
 
-    def __init__(self, brokers: Brokers, rng: Random, run: str, targets: Targets) -> None:
-        self._brokers, self._rng, self._run = brokers, rng, run
-        self._nodes = [brokers.node_of(part, targets) for part in PARTS_OF_THE_RUN]
+    def __init__(self, brokers: Brokers, rng: Random, run: str, nodes: Sequence[int]) -> None:
+        self._brokers, self._rng, self._run, self._nodes = brokers, rng, run, nodes
         self._edits = list(EDITS)
         rng.shuffle(self._edits)
         self._edited: list[ConfigChange] = []

@@ -244,7 +244,7 @@ class Journal:
         """Return the records after number `after`, oldest first."""
         with _readable(self.path):
             return tuple(
-                Record(seq, parse_time(at), Kind(kind), json.loads(payload))
+                Record(seq, parse_time(at), self._kind(kind), json.loads(payload))
                 for seq, at, kind, payload in self._database.execute(
                     "SELECT seq, at, kind, payload FROM records WHERE seq > ? ORDER BY seq",
                     (after,),
@@ -256,6 +256,15 @@ class Journal:
         with _readable(self.path):
             words = "SELECT 1 FROM records WHERE kind = ? LIMIT 1"
             return self._database.execute(words, (kind.value,)).fetchone() is not None
+
+    def _kind(self, name: str) -> Kind:
+        try:
+            return Kind(name)
+        except ValueError:
+            raise JournalError(
+                f"The journal {self.path} has a record that this trimtab does not know ({name}).",
+                next="Use the newer trimtab that wrote it.",
+            ) from None
 
     def samples(self) -> tuple[Sample, ...]:
         with _readable(self.path):

@@ -75,6 +75,13 @@ def test_a_run_is_never_written_over(path: Path) -> None:
         Journal.create(path)
 
 
+def test_a_kind_of_record_that_is_not_known_is_a_newer_trimtabs(path: Path) -> None:
+    with Journal.create(path) as journal:
+        journal._insert("records", NOON, "teleported", {})
+        with pytest.raises(JournalError, match="does not know \\(teleported\\)"):
+            journal.records()
+
+
 def _newer(path: Path) -> None:
     database = sqlite3.connect(path)
     database.execute(f"PRAGMA user_version = {FORMAT + 1}")

@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from core import paths
-from core.cli.context import Context, emit, json_option, write_text
+from core.cli.context import Context, emit, json_option, output_option, write_text
 from core.errors import ExitCode, TrimtabError
 from core.units import format_bytes
 
@@ -39,8 +39,9 @@ class Finding:
 
 @click.command()
 @json_option
+@output_option
 @click.pass_obj
-def doctor(context: Context, as_json: bool) -> int:
+def doctor(context: Context, as_json: bool, output: Path | None) -> int:
     """Look for what is missing here; with -b also at the cluster."""
     findings = tuple(examine(context))
     if as_json:
@@ -57,11 +58,12 @@ def doctor(context: Context, as_json: bool) -> int:
                     }
                     for finding in findings
                 ],
-            }
+            },
+            output,
         )
     else:
         width = max(len(finding.name) for finding in findings)
-        write_text("".join(_lines(finding, width) for finding in findings), None)
+        write_text("".join(_lines(finding, width) for finding in findings), output)
     return ExitCode.DONE if all(finding.fine for finding in findings) else ExitCode.NO
 
 

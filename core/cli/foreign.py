@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli.context import Context, emit, emit_line, say
+from core.cli.context import Context, emit, emit_line, say, write_text
 from core.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def ours(cluster_id: str) -> frozenset[TopicPartition]:
     )
 
 
-def show_foreign(context: Context, *, as_json: bool) -> int:
+def show_foreign(context: Context, *, as_json: bool, output: Path | None) -> int:
     """Show others' moves once."""
     from core.cluster.observe import observe
     from core.run.foreign import foreign_moves
@@ -43,9 +44,9 @@ def show_foreign(context: Context, *, as_json: bool) -> int:
         state = observe(connection.client)
     moves = foreign_moves(state, ours(state.cluster_id))
     if as_json:
-        emit(_document(state, moves))
+        emit(_document(state, moves), output)
     elif moves:
-        click.echo(_table(moves), nl=False)
+        write_text(_table(moves), output)
         say(NOTE)
     else:
         say("No move of somebody else's is in flight.")

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core import paths
-from core.cli.context import Context, emit, emit_line, json_option, say
+from core.cli.context import (
+    Context,
+    emit,
+    emit_line,
+    json_option,
+    output_option,
+    say,
+    write_text,
+)
 from core.errors import RefusedError, UsageError
 from core.units import format_duration, format_time, parse_duration
 
@@ -75,26 +83,37 @@ def once(context: Context, root: Path | None, cluster_id: str | None, as_json: b
 @root_option
 @cluster_id_option
 @json_option
+@output_option
 @click.pass_obj
-def status(context: Context, root: Path | None, cluster_id: str | None, as_json: bool) -> None:
+def status(
+    context: Context,
+    root: Path | None,
+    cluster_id: str | None,
+    as_json: bool,
+    output: Path | None,
+) -> None:
     """Say what runs here, how far behind it is, and what became of the samples."""
     root = root or paths.load_root()
     document = status_document(root, cluster_of(context, root, cluster_id))
     if as_json:
-        emit(document)
+        emit(document, output)
         return
+    lines = []
     for role in ("collector", "pipeline"):
         pid = document[f"{role}_pid"]
-        click.echo(f"{role:<12}{f'runs, pid {pid}' if pid else 'does not run'}")
+        lines.append(f"{role:<12}{f'runs, pid {pid}' if pid else 'does not run'}")
     if document["trouble"]:
-        click.echo(f"{'trouble':<12}{document['trouble']}")
+        lines.append(f"{'trouble':<12}{document['trouble']}")
     age = document["age_seconds"]
     known = document["snapshot_id"]
-    click.echo(f"{'snapshot':<12}{f'{known}, {format_duration(age)} old' if known else 'none yet'}")
-    click.echo(f"{'waiting':<12}{document['waiting_segments']} segments")
+    lines.append(
+        f"{'snapshot':<12}{f'{known}, {format_duration(age)} old' if known else 'none yet'}"
+    )
+    lines.append(f"{'waiting':<12}{document['waiting_segments']} segments")
     counts = document["counts"]
     if counts:
-        click.echo(f"{'samples':<12}{describe_counts(counts)}")
+        lines.append(f"{'samples':<12}{describe_counts(counts)}")
+    write_text("".join(f"{line}\n" for line in lines), output)
 
 
 def status_document(root: Path, cluster_id: str) -> dict[str, Any]:

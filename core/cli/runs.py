@@ -27,8 +27,9 @@ def runs() -> None:
 
 @runs.command("ls")
 @json_option
+@output_option
 @click.pass_obj
-def ls(context: Context, as_json: bool) -> None:
+def ls(context: Context, as_json: bool, output: Path | None) -> None:
     """List runs, newest first; those of one cluster with -b or --cluster."""
     from core.cli.table import table
     from core.run.documents import summary_document
@@ -44,7 +45,7 @@ def ls(context: Context, as_json: bool) -> None:
         say(wrong)
     found.sort(key=lambda run: run.started_at, reverse=True)
     if as_json:
-        emit([summary_document(run) for run in found])
+        emit([summary_document(run) for run in found], output)
         return
     if not found:
         say("No runs yet.")
@@ -66,14 +67,15 @@ def ls(context: Context, as_json: bool) -> None:
     ]
     header = ["RUN", "CLUSTER", "STATE", "DONE", "MOVED", "TOOK", "ESTIMATED", "THROTTLE"]
     header += ["STARTED", "BY"]
-    click.echo(table(header, rows, right="   >>>>>"), nl=False)
+    write_text(table(header, rows, right="   >>>>>"), output)
 
 
 @runs.command("show")
 @click.argument("run")
 @json_option
+@output_option
 @click.pass_obj
-def show(context: Context, run: str, as_json: bool) -> int:
+def show(context: Context, run: str, as_json: bool, output: Path | None) -> int:
     """Show a run: what was asked, what became of it, and what a dead one has left.
 
     `foreign` shows the moves in flight that no run of this machine started (with -b).
@@ -84,7 +86,7 @@ def show(context: Context, run: str, as_json: bool) -> int:
     from core.run.view import RunState
 
     if run == FOREIGN:
-        return show_foreign(context, as_json=as_json)
+        return show_foreign(context, as_json=as_json, output=output)
     cluster_id, name = which_run(context, run)
     look = read_journal(cluster_id, name)
     view = look.view
@@ -96,9 +98,9 @@ def show(context: Context, run: str, as_json: bool) -> int:
             else:
                 say("This cluster is not the run's: what it left there was not looked up.")
     if as_json:
-        emit(run_document(look))
+        emit(run_document(look), output)
     else:
-        write_text(report(look), None)
+        write_text(report(look), output)
     return ExitCode.INCOMPLETE if view.state is RunState.DIED else ExitCode.DONE
 
 

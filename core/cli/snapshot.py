@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from core.cli.context import Context, emit, json_option, say
+from core.cli.context import Context, emit, json_option, output_option, say, write_text
 from core.cli.pipeline import cluster_id_option, cluster_of, describe_counts
 from core.cli.table import table
 from core.errors import DocumentError, UsageError
@@ -28,8 +28,9 @@ def snapshot() -> None:
 @snapshot.command("ls")
 @cluster_id_option
 @json_option
+@output_option
 @click.pass_obj
-def ls(context: Context, cluster_id: str | None, as_json: bool) -> None:
+def ls(context: Context, cluster_id: str | None, as_json: bool, output: Path | None) -> None:
     """List the snapshots that are kept, newest first."""
     from core.load.manifest import read_manifest, snapshot_ids
 
@@ -54,7 +55,8 @@ def ls(context: Context, cluster_id: str | None, as_json: bool) -> None:
                     "bytes": sum(file.bytes for file in m.files),
                 }
                 for m in kept
-            ]
+            ],
+            output,
         )
         return
     if not kept:
@@ -70,15 +72,22 @@ def ls(context: Context, cluster_id: str | None, as_json: bool) -> None:
         ]
         for m in kept
     ]
-    click.echo(table(("ID", "PUBLISHED", "SOURCE", "PARTITIONS", "SIZE"), rows, "   >>"), nl=False)
+    write_text(table(("ID", "PUBLISHED", "SOURCE", "PARTITIONS", "SIZE"), rows, "   >>"), output)
 
 
 @snapshot.command()
 @click.argument("snapshot_id", required=False, metavar="[ID]")
 @cluster_id_option
 @json_option
+@output_option
 @click.pass_obj
-def show(context: Context, snapshot_id: str | None, cluster_id: str | None, as_json: bool) -> None:
+def show(
+    context: Context,
+    snapshot_id: str | None,
+    cluster_id: str | None,
+    as_json: bool,
+    output: Path | None,
+) -> None:
     """Show one snapshot, by default the newest: brokers, hottest partitions, counts, age."""
     from core.load.manifest import read_manifest
 
@@ -93,15 +102,16 @@ def show(context: Context, snapshot_id: str | None, cluster_id: str | None, as_j
         )
     age = (datetime.now(UTC) - manifest.window_end).total_seconds()
     if as_json:
-        emit({**manifest.to_json(), "age_seconds": age})
+        emit({**manifest.to_json(), "age_seconds": age}, output)
         return
-    click.echo(
+    parts = (
         f"{manifest.cluster_id}  {manifest.snapshot_id}  source {manifest.source.value}  "
-        f"published {format_time(manifest.published_at)}  {format_duration(age)} old\n"
+        f"published {format_time(manifest.published_at)}  {format_duration(age)} old\n",
+        _brokers(manifest),
+        _hottest(manifest),
+        f"samples: {describe_counts(manifest.to_json()['counts'])}",
     )
-    click.echo(_brokers(manifest))
-    click.echo(_hottest(manifest))
-    click.echo(f"samples: {describe_counts(manifest.to_json()['counts'])}")
+    write_text("".join(f"{part}\n" for part in parts), output)
 
 
 def _brokers(manifest: Manifest) -> str:

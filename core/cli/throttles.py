@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from core.cli.confirm import confirm
-from core.cli.context import Context, emit, json_option, say
+from core.cli.context import Context, emit, json_option, output_option, say, write_text
 from core.errors import ExitCode, IncompleteError, UsageError
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ def throttles() -> None:
 
 @throttles.command("ls")
 @json_option
+@output_option
 @click.pass_obj
-def ls(context: Context, as_json: bool) -> None:
+def ls(context: Context, as_json: bool, output: Path | None) -> None:
     """List every throttle: whose it is, and whether a move in flight needs it."""
     from core.run.runs import unreadable, with_throttles
     from core.run.throttles import find_throttles
@@ -41,12 +43,12 @@ def ls(context: Context, as_json: bool) -> None:
         say(f"Brokers that are down could not be asked: {', '.join(down)}.")
     _say_unread(unread)
     if as_json:
-        emit([throttle.to_json() for throttle in found])
+        emit([throttle.to_json() for throttle in found], output)
         return
     if not found:
         say("No throttle is set." if not unread else "No other throttle is set.")
         return
-    click.echo(_table(found), nl=False)
+    write_text(_table(found), output)
 
 
 @throttles.command("clear")

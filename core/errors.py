@@ -74,9 +74,3 @@ class IncompleteError(TrimtabError):
     """Something ended before it was complete."""
 
     exit_code = ExitCode.INCOMPLETE
-
-
-class AnswerNo(TrimtabError):
-    """The question was understood and the answer is no (verify, check, doctor, *never*)."""
-
-    exit_code = ExitCode.NO

@@ -17,7 +17,6 @@ UNLIMITED = -1
 _DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
 _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40, "pi": 2**50}
 _FACTORS = _DECIMAL | _BINARY
-_SIZE = re.compile(r"\s*(\d+(?:[._]\d+)*|\.\d+)\s*([kmgtp]i?)?(b)?\s*", re.IGNORECASE)
 _RATE = re.compile(r"\s*(\d+(?:[._]\d+)*|\.\d+)\s*([kmgtp]i?)?b(?:/s|ps)\s*", re.IGNORECASE)
 _BARE = re.compile(r"\s*\d+(?:\.\d+)?\s*")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|sec|m|min|h|d)", re.IGNORECASE)
@@ -54,14 +53,6 @@ def _moves_nothing(rate: str) -> UsageError:
         f"A rate of {rate} moves nothing.",
         next="Give at least 1B/s, or unlimited for no throttle.",
     )
-
-
-def parse_size(text: str) -> int:
-    """Return bytes for `500MB`, `2GiB`, `1024`."""
-    match = _SIZE.fullmatch(text)
-    if match is None:
-        raise UsageError(f"Not a size: {text!r}.", next="Write it like 500MB or 2GiB.")
-    return round(float(match[1].replace("_", "")) * _FACTORS[(match[2] or "").lower()])
 
 
 def parse_duration(text: str) -> float:

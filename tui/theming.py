@@ -64,10 +64,6 @@ class Palette:
         """Return a cell's style for a size, 0 … 4."""
         return _amount(self, level, bold)
 
-    @property
-    def heat_levels(self) -> int:
-        return len(self.above)
-
     def __hash__(self) -> int:
         return hash((self.name, self.plain))
 

@@ -17,7 +17,6 @@ from core.units import (
     format_time,
     parse_duration,
     parse_rate,
-    parse_size,
     parse_time,
 )
 
@@ -56,13 +55,6 @@ def test_what_is_no_rate_is_refused_with_advice(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         parse_rate(text)
     assert refused.value.next
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("400MB", 400_000_000), ("2GiB", 2**31), ("1024", 1024), ("1.5k", 1500)]
-)
-def test_size_is_bytes(text: str, size: int) -> None:
-    assert parse_size(text) == size
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,9 @@ class Throttling:
         found = self._configs(topics, throttle.LISTS)
         found |= self._configs([Resource.broker(b) for b in sorted(brokers)], throttle.RATES)
         faults = {r: a for r, a in found.items() if isinstance(a, Fault) and not is_missing(a)}
+        if faults and all(passes(fault) for fault in faults.values()):
+            self._set_later(_first_fault("reading", faults))  # one that died is not shown so yet
+            return
         if faults:
             self._chronicle.write(
                 Kind.THROTTLE_FAILED, batch=batch, why=_first_fault("reading", faults)
@@ -76,7 +79,7 @@ class Throttling:
         )
 
     def _set_throttles(self, batch: int) -> None:
-        intent = self._history.throttles[batch]
+        intent = self._history.still_wanted(batch)
         why, unknown = self._refused(intent.lists, intent.rates)
         if not why:
             self._chronicle.write(Kind.THROTTLE_SET, batch=batch)
@@ -214,7 +217,7 @@ class Throttling:
         changes: list[ConfigChange] = []
         for i in intent.lists:
             ours = self._history.lists[i.topic, i.side]
-            changes += throttle.remove_changes(ours, ours.pairs, found, unseen=True)
+            changes += throttle.remove_changes(ours, i.pairs, found, unseen=True)
         for r in intent.rates:
             changes += throttle.restore_changes(r, found, unseen=True)
         with suppress(AccessDeniedError):

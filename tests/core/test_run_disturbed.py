@@ -18,6 +18,7 @@ from core.cluster.client import (
     LEADER_RATE,
     ConfigChange,
     ConfigOp,
+    Fault,
     OffsetAt,
     Resource,
 )
@@ -350,3 +351,22 @@ def test_preferred_leaders_are_elected_at_the_end_when_asked(start: Start) -> No
     state = client.describe()
     assert [int(state.leader[state.find(TopicPartition("t", p)) or 0]) for p in (0, 1)] == [2, 1]
     assert run.runner.history.ended_why == ""
+
+
+def test_a_broker_that_died_but_is_not_shown_so_yet_does_not_end_the_run(start: Start) -> None:
+    """Its configs time out until it is fenced: the next batch waits for that."""
+    client = cluster({"t": [(1, 2), (1, 2)]})
+    before = throttles(client)
+    faulty = Faulty(client)
+    run = start(
+        client, plan_of(client, {("t", 0): (1, 3), ("t", 1): (1, 4)}), through=faulty, batch_size=1
+    )
+    run.until(lambda step: isinstance(step, Submit))
+    b2, since = Resource.broker(2), client.elapsed_seconds
+    faulty.replaced["configs"] = lambda real, resources, names=None: (
+        real(resources, names) | ({b2: Fault("REQUEST_TIMED_OUT")} if b2 in resources else {})
+        if client.elapsed_seconds < since + 15
+        else real(resources, names)
+    )
+    assert run.to_the_end() is Outcome.DONE
+    assert throttles(client) == before

@@ -73,6 +73,24 @@ class Holdings:
             self.lists_due.add(key)
         self._due(batch.rates)
 
+    def still_wanted(self, batch: int) -> BatchThrottle:
+        """Return a batch's throttles but for what was given back since they were intended."""
+        intended = self.throttles[batch]
+        held = {key: frozenset(intent.pairs) for key, intent in self.lists.items()}
+        return replace(
+            intended,
+            lists=tuple(
+                replace(i, pairs=tuple(pair for pair in i.pairs if pair in held[i.topic, i.side]))
+                for i in intended.lists
+                if (i.topic, i.side) in held
+            ),
+            rates=tuple(
+                self.rates[r.broker, r.side]
+                for r in intended.rates
+                if (r.broker, r.side) in self.rates
+            ),
+        )
+
     def throttles_are_set(self, batch: int) -> tuple[RateIntent, ...]:
         """Take in that a batch's throttles were read back; return its rates."""
         throttle = self.throttles[batch]

@@ -79,7 +79,7 @@ class Throttling:
         )
 
     def _set_throttles(self, batch: int) -> None:
-        intent = self._history.throttles[batch]
+        intent = self._history.still_wanted(batch)
         why, unknown = self._refused(intent.lists, intent.rates)
         if not why:
             self._chronicle.write(Kind.THROTTLE_SET, batch=batch)
@@ -217,7 +217,7 @@ class Throttling:
         changes: list[ConfigChange] = []
         for i in intent.lists:
             ours = self._history.lists[i.topic, i.side]
-            changes += throttle.remove_changes(ours, ours.pairs, found, unseen=True)
+            changes += throttle.remove_changes(ours, i.pairs, found, unseen=True)
         for r in intent.rates:
             changes += throttle.restore_changes(r, found, unseen=True)
         with suppress(AccessDeniedError):

@@ -7,9 +7,10 @@ nothing; one of a kind that this version does not know is journalled as refused.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from core.run.moves import MoveHistory, Phase, Wish
+from core.run.pace import Bounds
 from core.units import UNLIMITED
 
 if TYPE_CHECKING:
@@ -24,25 +25,57 @@ def refusal(history: History, kind: str, p: Mapping[str, Any]) -> str:
     """Return why a request cannot be taken up at all, in one sentence, or ""."""
     if kind not in KINDS:
         return f"this trimtab does not know what it is to {kind}"
-    try:
-        if kind == "pause" and p.get("floor") and history.rate_bytes_per_s == UNLIMITED:
-            return "an unlimited run has no throttle to lower: give it one first"
-        indices = [p["move"]] if kind == "retarget" else p.get("moves") or []
-        unknown = [i for i in indices if not 0 <= i < len(history.moves)]
-        if kind == "retarget" and not all(broker >= 0 for broker in p["after"]):
-            return "a broker's id is never negative"
-        if kind == "throttle":
-            bounds = p.get("auto")
-            least = bounds["least_bytes_per_s"] if bounds else p["rate_bytes_per_s"]
-            if least < 1 or (bounds and bounds["most_bytes_per_s"] < least):
+    unread = unreadable(kind, p)
+    if unread:
+        return unread
+    if kind == "pause" and p.get("floor") and history.rate_bytes_per_s == UNLIMITED:
+        return "an unlimited run has no throttle to lower: give it one first"
+    for index in [p["move"]] if kind == "retarget" else p.get("moves") or ():
+        if not 0 <= index < len(history.moves):
+            return f"there is no move {index}"
+    return ""
+
+
+def unreadable(kind: str, p: Mapping[str, Any]) -> str:
+    """Return what is wrong with the form of a request, whatever the run, or ""."""
+    wrong = f"the request to {kind} cannot be read"
+    match kind:
+        case "retarget":
+            if not (_is_whole(p.get("move")) and _are_whole(p.get("after")) and p["after"]):
+                return f"{wrong}: it needs a move's number and brokers' ids"
+            if min(p["after"]) < 0 or len(set(p["after"])) < len(p["after"]):
+                return "a broker's id is never negative, and each broker is named once"
+        case "skip" | "retry" if not _are_whole(p.get("moves")):
+            return f"{wrong}: it needs the numbers of moves"
+        case "cancel" if p.get("moves") is not None and not _are_whole(p["moves"]):
+            return f"{wrong}: it needs the numbers of moves, or none at all"
+        case "throttle":
+            try:
+                bounds = Bounds.from_json(p["auto"]) if p.get("auto") else None
+            except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+                return f"{wrong}: its bounds are none"
+            least = bounds.least_bytes_per_s if bounds else p.get("rate_bytes_per_s")
+            if not _is_whole(least):
+                return f"{wrong}: it needs a rate in bytes/s"
+            if least < 1 or (bounds and bounds.most_bytes_per_s < least):
                 return f"{least} bytes/s is no rate to go on at"
-    except (KeyError, TypeError) as error:
-        return f"the request to {kind} cannot be read ({type(error).__name__}: {error})"
-    return f"there is no move {unknown[0]}" if unknown else ""
+        case _:
+            pass
+    return ""
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _are_whole(values: object) -> bool:
+    return isinstance(values, list | tuple) and all(map(_is_whole, values))
 
 
 def take(history: History, kind: str, p: Mapping[str, Any]) -> None:
-    """Change what is wanted of a run and its moves."""
+    """Change what is wanted of a run and its moves; what must be refused changes nothing."""
+    if refusal(history, kind, p):
+        return
     history.pace = history.pace.asked(kind, p)
     match kind:
         case "cancel" if p.get("moves") is None:

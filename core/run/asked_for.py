@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from core.run.asked import unreadable
 from core.run.history import History
 from core.run.journal import Kind, Record, Request
 from core.run.view import RunRequest
@@ -28,6 +29,8 @@ def run_requests(
 
 def asked_words(kind: str, payload: Mapping[str, Any], history: History) -> str:
     """Return a request in words, like `cancel orders-3` or `throttle 50 MB/s`."""
+    if unreadable(kind, payload):
+        return kind
     named = payload.get("moves")
     match kind:
         case "pause":

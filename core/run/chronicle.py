@@ -34,8 +34,9 @@ class Chronicle:
     def take_requests(self) -> None:
         """Write down what has been asked of the run since it last looked."""
         for request in self.journal.requests(self.history.requests_seen):
-            why = refusal(self.history, request.kind, request.payload)
-            payload = {**request.payload, "seq": request.seq, "kind": request.kind}
+            p = request.payload
+            why = p.get("refused") or refusal(self.history, request.kind, p)
+            payload = {"who": "?", "host": "?", **p, "seq": request.seq, "kind": request.kind}
             self.write(Kind.REQUEST, **payload | ({"refused": why} if why else {}))
 
     def sample(self, payload: dict[str, Any]) -> None:

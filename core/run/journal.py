@@ -1,8 +1,7 @@
 """One SQLite file per run: what was asked, found, intended and done, on disk before it is done.
 
-Records are only ever appended, by the run's own process; requests may be added by anybody. The
-file is refused when it is damaged, of a newer format, or on a network file system, whose locks
-and fsync cannot be trusted.
+Records are only ever appended, by the run's own process; requests may be added by anybody. It is
+refused when damaged, of a newer format, or where locks and fsync cannot be trusted: on a network.
 """
 
 from __future__ import annotations
@@ -278,7 +277,7 @@ class Journal:
     def requests(self, after: int = 0) -> tuple[Request, ...]:
         with _readable(self.path):
             return tuple(
-                Request(seq, parse_time(at), kind, json.loads(payload))
+                Request(seq, parse_time(at), kind, _asked(payload))
                 for seq, at, kind, payload in self._database.execute(
                     "SELECT seq, at, kind, payload FROM requests WHERE seq > ? ORDER BY seq",
                     (after,),
@@ -339,6 +338,12 @@ def _unfit(path: Path, why: str) -> JournalError:
         detail="No run starts without its journal.",
         next="Free or mount that disk writable, or set TRIMTAB_HOME to another place.",
     )
+
+
+def _asked(text: str) -> Mapping[str, Any]:
+    """Return a request's payload; anybody may write one, and what is none is refused."""
+    asked = json.loads(text)
+    return asked if isinstance(asked, dict) else {"refused": "it is no request at all"}
 
 
 def _to_json(payload: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from core.cluster.client import ConfigSource, ConfigValue, Fault, Resource
@@ -49,11 +49,16 @@ def _lost_rates(history: History, observed: Observed) -> Iterator[LostRate]:
             continue
         if answer is None or isinstance(answer, Fault):
             continue
-        own = own_rate(answer, side)
-        if own != str(intent.rate_bytes_per_s):
-            found = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
-            mend = own is None and (broker, side) not in history.mended
-            yield LostRate(broker, side, found.value or None, found.source, mend)
+        if own_rate(answer, side) != str(intent.rate_bytes_per_s):
+            yield lost_rate(history, (broker, side), answer)
+
+
+def lost_rate(history: History, key: Key, answer: Mapping[str, ConfigValue]) -> LostRate:
+    """Return what holds now instead of a rate of ours, and whose it is."""
+    broker, side = key
+    found = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
+    mend = own_rate(answer, side) is None and key not in history.mended
+    return LostRate(broker, side, found.value or None, found.source, mend)
 
 
 def _lost_pairs(history: History, observed: Observed) -> Iterator[LostPairs]:

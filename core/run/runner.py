@@ -221,7 +221,8 @@ class Runner:
                 self._throttle(step, observed)
 
     def _throttle(self, step: ThrottleStep, observed: Observed) -> None:
-        self._lookout.forget_throttles()
+        if not isinstance(step, ChangeRates):  # reads what it changes, maybe every second
+            self._lookout.forget_throttles()
         match step:
             case IntendThrottles(batch):
                 self._throttling.set_up(batch, observed)

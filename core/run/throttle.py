@@ -280,13 +280,18 @@ def restore_changes(
         return []
     now = own_rate(answer, intent.side)
     as_found = now == (intent.prior if intent.dynamic else None)
-    ours = now in {str(rate) for rate in (intent.rate_bytes_per_s, *intent.perhaps)}
-    if not ours and not (unseen and as_found):
+    if not is_ours(intent, answer) and not (unseen and as_found):
         return []
     resource, name = Resource.broker(intent.broker), intent.side.rate_config
     if intent.dynamic:
         return [ConfigChange(resource, name, ConfigOp.SET, intent.prior)]
     return [ConfigChange(resource, name, ConfigOp.DELETE)]
+
+
+def is_ours(intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
+    """Return whether a rate that is set now is one that we set."""
+    ours = {str(rate) for rate in (intent.rate_bytes_per_s, *intent.perhaps)}
+    return own_rate(answer, intent.side) in ours
 
 
 def how_restored(intent: RateIntent, changes: Collection[ConfigChange]) -> str:

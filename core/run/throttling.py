@@ -20,6 +20,7 @@ from core.run.faults import is_missing, passes
 from core.run.history import BatchThrottle, History
 from core.run.holdings import Away, Key
 from core.run.journal import Kind
+from core.run.keeping import lost_rate
 from core.run.steps import LostPairs, LostRate, Observed
 from core.run.throttle import ListIntent, RateIntent
 
@@ -122,18 +123,38 @@ class Throttling:
             self._chronicle.write(Kind.RATE_SET, batch=batch, rates=rates)
 
     def change_rates(self, wanted: tuple[tuple[Key, int], ...], why: str) -> None:
-        """Change rates of ours; what is refused now is due, and set as soon as it can be."""
+        """Change rates of ours; what is refused now is due, and set as soon as it can be.
+
+        Each is read first: one that somebody else has changed meanwhile is theirs.
+        """
+        ours = self._history.rates
+        brokers = sorted({broker for (broker, _), _ in wanted})
+        found = self._configs([Resource.broker(b) for b in brokers], throttle.RATES)
+        faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
+        wanted = tuple(w for w in wanted if Resource.broker(w[0][0]) not in faults)
+        lost = {
+            key: lost_rate(self._history, key, found[Resource.broker(key[0])])
+            for key, _ in wanted
+            if not throttle.is_ours(ours[key], found[Resource.broker(key[0])])
+        }
+        if lost:
+            self.note_lost(tuple(lost.values()), ())
         rates: list[Any] = [
             {"broker": broker, "side": side.value, "rate_bytes_per_s": rate}
             for (broker, side), rate in wanted
+            if (broker, side) not in lost
         ]
-        self._chronicle.write(Kind.RATES_CHANGING, rates=rates, why=why)
-        refused, _ = self._refused((), [self._history.rates[key] for key, _ in wanted])
+        refused = _first_fault("reading", faults) if faults else ""
+        if rates:
+            self._chronicle.write(Kind.RATES_CHANGING, rates=rates, why=why)
+            keys = [(rate["broker"], throttle.Side(rate["side"])) for rate in rates]
+            unset, _ = self._refused((), [self._history.rates[key] for key in keys])
+            refused = refused or unset
+            if not unset:
+                changed = [[broker, side.value] for broker, side in keys]
+                self._chronicle.write(Kind.RATES_CHANGED, rates=changed)
         if refused:
             self._set_later(refused)
-        else:
-            keys = [[broker, side.value] for (broker, side), _ in wanted]
-            self._chronicle.write(Kind.RATES_CHANGED, rates=keys)
 
     def note_lost(self, rates: tuple[LostRate, ...], lists: tuple[LostPairs, ...]) -> None:
         """Journal what somebody else did to our throttles."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from run_help import Faulty, Run, Start, cluster, plan_of, throttles
+from run_help import MB, Faulty, Run, Start, cluster, plan_of, set_config, throttles
 
 from core.cluster.client import (
+    FOLLOWER_LIST,
+    FOLLOWER_RATE,
+    LEADER_RATE,
     ConfigChange,
     ConfigOp,
     Fault,
@@ -15,6 +18,7 @@ from core.cluster.client import (
 )
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
+from core.run.history import Outcome
 from core.run.journal import Kind
 from core.run.steps import IntendThrottles, Step, Submit
 
@@ -84,3 +88,55 @@ def test_a_move_that_ends_before_its_throttles_are_set_leaves_none(
         faulty.replaced["alter_configs"] = refuse_to_set
     run.to_the_end()
     assert throttles(client) == before
+
+
+# -- while a rate rises ---------------------------------------------------------------------------
+
+
+def a_rising_run(start: Start) -> Run:
+    client = cluster({"t": [(1, 2)]}, size_bytes=900 * MB)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}))
+    run.until(submitted)
+    spend(run, 5)
+    ask(run, "throttle", rate_bytes_per_s=50 * MB)
+    spend(run, 3)
+    return run
+
+
+def test_a_rate_that_somebody_changes_while_it_rises_is_theirs(start: Start) -> None:
+    run = a_rising_run(start)
+    set_config(run.client, B3, FOLLOWER_RATE, "1234567")
+    run.until(lambda step: count(run, Kind.DISTURBED) == 1, seconds=5)
+    spend(run, 5)
+    assert own(run.client, B3, FOLLOWER_RATE) == "1234567"
+    assert int(own(run.client, Resource.broker(1), LEADER_RATE) or 0) > 10 * MB
+    run.cancel()
+    assert run.to_the_end() is Outcome.CANCELLED
+    assert own(run.client, B3, FOLLOWER_RATE) == "1234567"
+    assert own(run.client, Resource.broker(1), LEADER_RATE) is None
+
+
+def test_a_list_that_somebody_deletes_while_rates_rise_is_noticed_meanwhile(start: Start) -> None:
+    run = a_rising_run(start)
+    delete(run.client, T, FOLLOWER_LIST)
+    spend(run, 6)
+    assert own(run.client, T, FOLLOWER_LIST) == "0:3"
+    assert (own(run.client, B3, FOLLOWER_RATE) or "") < "50000000", "it rises still"
+
+
+def test_a_broker_that_cannot_be_read_holds_no_other_rate_up(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=900 * MB)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=faulty)
+    run.until(submitted)
+    spend(run, 3)
+    faulty.replaced["configs"] = lambda real, resources, *names: (
+        real(resources, *names) | {r: Fault("REQUEST_TIMED_OUT") for r in resources if r == B3}
+    )
+    ask(run, "throttle", rate_bytes_per_s=2 * MB)
+    spend(run, 6)
+    assert own(client, Resource.broker(1), LEADER_RATE) == "2000000"
+    assert own(client, B3, FOLLOWER_RATE) == "5000000"
+    faulty.replaced.clear()
+    spend(run, 6)
+    assert own(client, B3, FOLLOWER_RATE) == "2000000"

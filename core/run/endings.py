@@ -56,7 +56,7 @@ def _ending(history: History, observed: Observed, index: int, m: MoveHistory) ->
             return Ending(index, Phase.DONE, why, row.leader)
         return None if late else Ending(index, Phase.DONE, leader=row.leader)
     if row.replicas == move.before:
-        if cancelled and (m.cancel_sent or (steady and _sure(m, observed))):
+        if cancelled and steady and (m.cancel_sent or _sure(m, observed)):
             return Ending(index, Phase.CANCELLED, "cancelled, order as before", row.leader)
         if steady and m.phase is Phase.SUBMITTED and not cancelled:
             return Ending(index, Phase.FAILED, CANCELLED_ELSEWHERE, row.leader)
@@ -79,7 +79,7 @@ def needs_order(m: MoveHistory, row: PartitionRow) -> bool:
     before, now = set(m.move.before), set(row.replicas)
     if row.replicas in (m.move.before, m.move.after):
         return False
-    grown = m.cancel_sent and before < now <= before | set(m.move.after)
+    grown = m.cancel_intended and before < now <= before | set(m.move.after)
     return now == before or grown
 
 

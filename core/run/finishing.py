@@ -82,9 +82,11 @@ def _outcome(history: History) -> tuple[Outcome, str]:
     whole = len(done) + len(gone) + len(skipped) == len(counted)
     if whole and not any(m.why for m in done):
         return Outcome.DONE, f"{len(skipped)} skipped, as asked" if skipped else ""
-    if history.cancel_requested:
-        return Outcome.CANCELLED, ""
     failed = [m for m in counted if m.phase is Phase.FAILED]
+    if history.cancel_requested:
+        if failed:
+            return Outcome.INCOMPLETE, f"{failed[0].move.tp}: {failed[0].why}"
+        return Outcome.CANCELLED, ""
     if not failed and not history.stopped:
         cancelled = [m for m in counted if m.phase is Phase.CANCELLED and m.why != GONE]
         if cancelled and not done:

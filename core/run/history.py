@@ -229,6 +229,9 @@ class History(Holdings):
                 self.requests_seen = p["seq"]
                 if not p.get("refused"):
                     asked.take(self, p["kind"], p)
+            case Kind.CANCELLING:
+                for index in p["moves"]:
+                    self.moves[index].cancel_intended = True
             case Kind.CANCEL_SENT:
                 for index in p["moves"]:
                     self.moves[index].cancel_sent = True

@@ -76,6 +76,8 @@ class MoveHistory:
     put_off: str = ""
     """Why the cluster did not take it, in its own words, though it may take it yet."""
     wish: Wish = Wish.GO_ON
+    cancel_intended: bool = False
+    """It has been cancelled, whether or not the cluster's answer ever came."""
     cancel_sent: bool = False
     retarget: tuple[int, ...] | None = None
     """Where it is to go instead, once it is taken back."""
@@ -91,4 +93,5 @@ class MoveHistory:
         """Forget what became of it: it begins anew in another batch."""
         self.batch, self.phase, self.wish, self.why = batch, Phase.QUEUED, Wish.GO_ON, ""
         self.submitted_at = self.ended_at = self.retarget = None
-        self.tries, self.put_off, self.cancel_sent = 0, "", False
+        self.tries, self.put_off = 0, ""
+        self.cancel_intended = self.cancel_sent = False

@@ -220,7 +220,7 @@ def test_a_move_that_is_adding_and_removing_the_same_broker_is_said_to_need_a_ca
     assert step.waiting == "foo-1 was overridden in place and never ends by itself: cancel it"
     past.moves[0].wish = Wish.CANCEL
     assert next_step(past, seen) == Cancel((0,))
-    past.moves[0].cancel_sent = True
+    past.moves[0].cancel_intended = past.moves[0].cancel_sent = True
     grown = observed((2, 1, 3, 0), (2, 1, 3), steady=60)
     assert next_step(past, grown) == Reorder((0,))
     assert next_step(past, observed((3, 2, 1))) == NoteEnded(

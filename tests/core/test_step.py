@@ -311,7 +311,8 @@ def test_the_journalled_order_is_submitted_after_a_cancel(
 ) -> None:
     m = move("foo", 1, before, after)
     assert cancelled(m, observed(reverted), sent=True) == Reorder((0,))
-    assert cancelled(m, observed(before), sent=True) == NoteEnded(
+    assert isinstance(cancelled(m, observed(before), sent=True), Poll), "it may be an old sight"
+    assert cancelled(m, observed(before, steady=3), sent=True) == NoteEnded(
         (Ending(0, Phase.CANCELLED, "cancelled, order as before", before[0]),)
     )
 
@@ -401,6 +402,7 @@ def test_throttles_of_a_partition_that_somebody_else_moves_on_stay_until_it_is_t
         ((Phase.FAILED, Phase.FAILED), {}, Outcome.FAILED),
         ((Phase.DONE, Phase.CANCELLED), {"cancel_requested": True}, Outcome.CANCELLED),
         ((Phase.DONE, Phase.DONE), {"cancel_requested": True}, Outcome.DONE),
+        ((Phase.CANCELLED, Phase.FAILED), {"cancel_requested": True}, Outcome.INCOMPLETE),
     ],
 )
 def test_how_it_ends(phases: tuple[Phase, ...], past: dict[str, Any], outcome: Outcome) -> None:

@@ -9,41 +9,28 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
-from core.clock import Clock
-from core.cluster.client import ClusterClient, ConfigChange, ConfigOp, Fault, Resource, ResourceKind
+from core.cluster.client import ConfigChange, ConfigOp, Fault, Resource, ResourceKind
 from core.errors import AccessDeniedError
 from core.plan.plan import Move
 from core.plan.throttle_lists import joined
 from core.run import throttle
-from core.run.chronicle import Chronicle
 from core.run.faults import is_missing, passes
-from core.run.history import BatchThrottle, History
-from core.run.holdings import Away, Key
+from core.run.history import BatchThrottle
+from core.run.holdings import Key
 from core.run.journal import Kind
 from core.run.keeping import lost_rate
+from core.run.returning import READ_BACK_SECONDS, Lists, Returning
 from core.run.steps import LostPairs, LostRate, Observed
 from core.run.throttle import ListIntent, RateIntent
 
-READ_BACK_SECONDS = 10.0
 RETURNED_SECONDS = 1.0
 """How soon a broker that has just come back, and has no rate yet, is asked again."""
 UNANSWERED_SECONDS = 12.0
 """How long what was not answered may act yet: one that hangs for longer is fenced, and down."""
-AGAIN_SECONDS = 5.0
-"""How long what could not be put back is left alone."""
-
-Lists = tuple[tuple[str, throttle.Side, tuple[str, ...]], ...]
 
 
-class Throttling:
+class Throttling(Returning):
     """The throttles of one run."""
-
-    def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
-        self._client, self._clock, self._chronicle = client, clock, chronicle
-
-    @property
-    def _history(self) -> History:
-        return self._chronicle.history
 
     def set_up(self, batch: int, observed: Observed | None) -> None:
         """Intend a batch's throttles, or set them; a cluster that says no fails the batch."""
@@ -252,92 +239,9 @@ class Throttling:
         brokers = [Resource.broker(b) for b in sorted({r.broker for r in rates})]
         return self._configs(topics, throttle.LISTS) | self._configs(brokers, throttle.RATES)
 
-    def remove_pairs(self, lists: Lists) -> None:
-        topics = [Resource.topic(t) for t in sorted({topic for topic, _, _ in lists})]
-        found = self._configs(topics, throttle.LISTS)
-        payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
-        self._chronicle.write(Kind.PAIRS_REMOVING, lists=payload)
-        changes: list[ConfigChange] = []
-        for topic, side, pairs in lists:
-            intent, unseen = self._history.lists[topic, side], self._unseen(topic, side, pairs)
-            changes += throttle.remove_changes(intent, pairs, found, unseen=unseen)
-        failed = self._put_back(changes, throttle.LISTS, found)
-        done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
-        if done:
-            self._chronicle.write(Kind.PAIRS_REMOVED, lists=done)
-        self._wait_for(failed)
-
-    def _unseen(self, topic: str, side: throttle.Side, pairs: Collection[str]) -> bool:
-        """Return whether pairs may be in their list although they do not show."""
-        putting = any(
-            self._history.away.get((topic, side, pair)) in (Away.PUTTING, Away.TAKING)
-            for pair in pairs
-        )
-        return putting or (topic, side) in self._history.lists_due
-
-    def restore_rates(self, rates: tuple[tuple[int, throttle.Side], ...]) -> None:
-        brokers = [Resource.broker(b) for b in sorted({broker for broker, _ in rates})]
-        found = self._configs(brokers, throttle.RATES)
-        intents = [self._history.rates[key] for key in rates]
-        self._chronicle.write(Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates])
-        due = self._history.rates_due  # set perhaps, though not seen: brokers lag
-        changes = {
-            i: throttle.restore_changes(i, found, unseen=(i.broker, i.side) in due) for i in intents
-        }
-        flat = [change for of_one in changes.values() for change in of_one]
-        failed = self._put_back(flat, throttle.RATES, found)
-        done = [
-            {
-                "broker": i.broker,
-                "side": i.side.value,
-                "how": throttle.how_restored(i, changes[i]),
-                "prior": i.prior if i.dynamic else None,
-            }
-            for i in intents
-            if Resource.broker(i.broker) not in failed
-        ]
-        if done:
-            self._chronicle.write(Kind.RATE_RESTORED, rates=done)
-        self._wait_for(failed)
-
-    def _put_back(
-        self, changes: list[ConfigChange], names: Collection[str], found: Mapping[Resource, Any]
-    ) -> dict[Resource, str]:
-        """Apply `changes` and read them back; return in words why a resource is not as found.
-
-        One of `found` that could not be read, though it may well be there, is among them.
-        """
-        faults = {r: a for r, a in found.items() if isinstance(a, Fault)} | self._alter(changes)
-        failed = {r: str(fault) for r, fault in faults.items() if not is_missing(fault)}
-        left = [change for change in changes if change.resource not in failed]
-        deadline = self._clock.monotonic() + READ_BACK_SECONDS
-        while left:
-            touched = sorted({change.resource for change in left}, key=lambda r: r.name)
-            left = list(throttle.still_there(left, self._configs(touched, names)))
-            if not left or self._clock.monotonic() >= deadline:
-                break
-            self._clock.sleep(0.05)
-        return failed | {change.resource: "it does not show yet" for change in left}
-
-    def _wait_for(self, failed: Mapping[Resource, str]) -> None:
-        """Say what could not be given back, and leave it alone a while: it is asked again."""
-        if failed:
-            (kind, name), why = next(iter(failed.items()))
-            self._chronicle.note_waiting(
-                f"the throttle of {kind.value} {name} cannot be put back: {why}"
-            )
-            self._clock.sleep(AGAIN_SECONDS)
-
     def _left_of(self, batch: int) -> list[Any]:
         moves = (self._history.moves[i] for i in self._history.batch(batch))
         return [m for m in moves if not m.phase.ended]
-
-    def _configs(self, resources: list[Resource], names: Collection[str]) -> dict[Resource, Any]:
-        return dict(self._client.configs(resources, names)) if resources else {}
-
-    def _alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
-        answers = self._client.alter_configs(changes) if changes else {}
-        return {r: fault for r, fault in answers.items() if fault is not None}
 
 
 def _first_fault(doing: str, faults: Mapping[Resource, Fault]) -> str:

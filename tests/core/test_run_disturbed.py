@@ -223,7 +223,7 @@ def test_a_move_that_is_adding_and_removing_the_same_broker_is_said_to_need_a_ca
     past.moves[0].cancel_intended = past.moves[0].cancel_sent = True
     grown = observed((2, 1, 3, 0), (2, 1, 3), steady=60)
     assert next_step(past, grown) == Reorder((0,))
-    assert next_step(past, observed((3, 2, 1))) == NoteEnded(
+    assert next_step(past, observed((3, 2, 1), steady=3)) == NoteEnded(
         (Ending(0, Phase.CANCELLED, "cancelled, order as before", 3),)
     )
 

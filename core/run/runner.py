@@ -111,11 +111,12 @@ class Runner:
         lost_since: float | None = None
         while self.history.ended is None:
             try:
-                self.advance()
-                lost_since = None
-            except (UnreachableError, AccessDeniedError) as error:
-                lost_since = lost_since or time.monotonic()
-                self._cannot_go_on(error, time.monotonic() - lost_since)
+                try:
+                    self.advance()
+                    lost_since = None
+                except (UnreachableError, AccessDeniedError) as error:
+                    lost_since = lost_since or time.monotonic()
+                    self._cannot_go_on(error, time.monotonic() - lost_since)
             except JournalError as error:
                 if not self.history.preflight:
                     raise

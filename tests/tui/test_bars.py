@@ -39,9 +39,11 @@ def test_a_bar_is_as_wide_as_asked(fraction: float, width: int) -> None:
 
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(1, 200))
 def test_done_begun_and_open_make_one_line(done: float, begun: float, width: int) -> None:
-    line = line_bar(done, begun, width)
-    assert text_of(line) == "━" * width
-    assert [span.tone for span in line] == [Tone.YOURS, Tone.RAISED, Tone.TROUGH]
+    drawn = text_of(line_bar(done, begun, width))
+    assert len(drawn) == width
+    assert drawn == "".join(sorted(drawn, key="━─╌".index)), "done, then begun, then open"
+    assert drawn.count("━") == pytest.approx(done * width, abs=0.5)
+    assert width - drawn.count("╌") == pytest.approx(max(done, begun) * width, abs=0.5)
 
 
 @pytest.mark.parametrize(

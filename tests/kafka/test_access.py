@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +19,10 @@ from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.probe import ProduceProbe
 from core.cluster.sandbox.layout import HOST, free_ports
 from core.cluster.sandbox.sandbox import Sandbox
-from core.errors import AccessDeniedError
+from core.cluster.state import TopicPartition
+from core.cluster.workload import create_topics
+from core.errors import AccessDeniedError, ExitCode
+from core.run.journal import SUFFIX
 
 NAME = f"access-{os.getpid()}"
 AUTHORIZER = (
@@ -113,3 +119,43 @@ def test_a_probe_that_may_not_make_its_topic_says_so(tmp_path: Path, address: st
     probe.close()
     assert probe.trouble == "produce latency is not measured: Authorization failed."
     assert probe.windows() == {}
+
+
+@pytest.mark.parametrize("command", [("show",), ("apply", "--throttle", "5MB/s", "--yes")])
+def test_a_command_without_rights_says_what_to_do_next_and_changes_nothing(
+    tmp_path: Path, address: str, command: tuple[str, ...]
+) -> None:
+    admin = settings(tmp_path, address, "admin", "right")
+    create_topics(admin, {"access": [(1,)]})
+    plan, home = tmp_path / "plan.json", tmp_path / "home"
+    target = {"topic": "access", "partition": 0, "replicas": [1, 2]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [target]}))
+    words = [*command, plan] if "apply" in command else command
+    settings(tmp_path, address, "guest", "right")
+
+    refused = subprocess.run(
+        [
+            *(Path(sys.executable).with_name("trimtab"), "-b", address),
+            *("--command-config", tmp_path / "client.properties", *words),
+        ],
+        env=os.environ | {"TRIMTAB_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert refused.returncode == ExitCode.UNREACHABLE
+    assert not refused.stdout
+    assert refused.stderr.splitlines() == [
+        "trimtab: This user may not list partition reassignments.",
+        "Ask for the rights, or name another user with --command-config.",
+    ]
+    assert not list(home.rglob(f"*{SUFFIX}")), "no run was begun"
+    client = KafkaClient(settings(tmp_path, address, "admin", "right"))
+    assert not client.reassignments()
+    state = client.describe()
+    row = state.find(TopicPartition("access", 0))
+    assert row is not None
+    assert state.replicas(row) == (1,)
+    client.close()

@@ -47,8 +47,8 @@ class History(Holdings):
     batch_size: int
     explicit: bool = False
     """Its batches were asked for, one by one: the next may begin before the last has ended."""
-    late: set[int] = field(default_factory=set)
-    """Batches after all others, of moves that were put off or are tried again."""
+    late: dict[int, int] = field(default_factory=dict)
+    """Batches after all others, of moves that were put off or are tried again, and of which."""
     postponed: set[int] = field(default_factory=set)
     """Moves that have been put off."""
     start_at: datetime | None = None
@@ -265,17 +265,23 @@ class History(Holdings):
             m.size_bytes, m.leader = size, leader
 
     def place_last(self, indices: Iterable[int]) -> None:
-        """Queue moves again, after all others: in the last batch, while it is open, or new ones."""
-        waiting = list(indices)
+        """Queue moves again, after all others: in the last batch, while it is open, or new ones.
+
+        Batches that were asked for, for what each may copy at once, stay apart.
+        """
+        origins = {i: self._origin(self.moves[i].batch) for i in indices}
         last = self.batches - 1
-        open_ = last in self.late and last not in self.throttles
-        taken = len(self.batch(last)) if open_ else self.batch_size
-        for index in waiting:
-            if taken >= self.batch_size:
+        taken = len(self.batch(last))
+        for index, origin in sorted(origins.items(), key=lambda item: item[1]):
+            open_ = self.late.get(last) == origin and last not in self.throttles
+            if not open_ or taken >= self.batch_size:
                 last, taken = last + 1, 0
-                self.late.add(last)
+                self.late[last] = origin
             self.moves[index].queue_again(last)
             taken += 1
+
+    def _origin(self, batch: int) -> int:
+        return self.late.get(batch, batch) if self.explicit else 0
 
     def _in_force(self, keys: Iterable[Key], at: datetime) -> None:
         """Take in that rates of ours have come into force."""

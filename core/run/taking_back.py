@@ -94,13 +94,15 @@ def _back(history: History) -> list[Added]:
         if m.phase is Phase.DONE:
             done[m.move.tp].append(index)
     first = {m.move.tp: m.move.before for m in reversed(history.moves)}
+    batches = sorted({history.moves[indices[-1]].batch for indices in done.values()})
+    ranks = {batch: rank for rank, batch in enumerate(batches)}
     added: list[Added] = []
     for indices in done.values():
         last = history.moves[indices[-1]]
         before = first[last.move.tp]
         if last.move.after == before:
             continue
-        batch = history.batches + len(added) // history.batch_size
+        batch = history.batches + ranks[last.batch]
         move = Move(last.move.tp, last.move.after, before, last.move.topic_id)
         added.append(Added(move, batch, Role.ROLLBACK, indices[-1], last.long))
     return added

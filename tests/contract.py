@@ -55,6 +55,7 @@ TOPICS: Mapping[str, TopicLayout] = {
     GROUP_TOPIC: TopicLayout([(1,), (2,)], 100_000),
     "contract.still": TopicLayout([(1, 2), (2, 3), (3, 4)], 100_000),
     "contract.listed": TopicLayout([(3, 2, 4)], _FILLED),
+    "contract.again": TopicLayout([(1, 2, 3), (3, 1, 2)], _FILLED),
     "contract.cancelled": TopicLayout([(3, 2, 1), (4, 3, 2)], _FILLED),
     "contract.overridden": TopicLayout([(1,)], _FILLED),
     "contract.moved": TopicLayout([(1, 2)], 100_000),
@@ -259,6 +260,23 @@ class ClientContract:
         until(cluster, lambda: replicas(cluster, first) == (2, 1, 3))
         until(cluster, lambda: replicas(cluster, second) == (2, 3, 4))
         assert (leader(cluster, first), leader(cluster, second)) == (3, 4)
+
+    def test_what_was_cancelled_is_not_found_when_it_is_cancelled_again(
+        self, cluster: ContractCluster
+    ) -> None:
+        foo, baz = (TopicPartition("contract.again", p) for p in (0, 1))
+        with held(cluster, foo.topic):
+            cluster.client.alter_reassignments({foo: (1, 2, 4), baz: (1, 3, 4)})
+            assert {tp: r.replicas for tp, r in cluster.client.reassignments().items()} == {
+                foo: (1, 2, 4, 3),
+                baz: (1, 3, 4, 2),
+            }
+            assert cluster.client.cancel([foo, baz]) == {foo: None, baz: None}
+            assert cluster.client.reassignments() == {}
+            again = cluster.client.cancel([foo, baz])
+        assert {_name(answer) for answer in again.values()} == {"NO_REASSIGNMENT_IN_PROGRESS"}
+        until(cluster, lambda: sorted(replicas(cluster, foo)) == [1, 2, 3])
+        until(cluster, lambda: sorted(replicas(cluster, baz)) == [1, 2, 3])
 
     def test_cancelling_what_is_not_in_flight_is_a_fault(self, cluster: ContractCluster) -> None:
         still = TopicPartition("contract.still", 1)

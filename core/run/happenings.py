@@ -46,8 +46,13 @@ def happenings(record: Record, history: History) -> Iterator[tuple[str, Level]]:
 
 
 def _disturbed(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
+    freed = [f"b{r['broker']} {r['side']} rate" for r in p["rates"] if r.get("freed")]
+    if freed:
+        what = _named(freed)
+        yield f"somebody else's limit is gone, this run's own holds instead: {what}", Level.LOOK
     for mend, then in ((True, "put back once"), (False, "left so")):
-        rates = [f"b{r['broker']} {r['side']} rate" for r in p["rates"] if r["mend"] is mend]
+        lost = [r for r in p["rates"] if r["mend"] is mend and not r.get("freed")]
+        rates = [f"b{r['broker']} {r['side']} rate" for r in lost]
         lists = [f"{e['side']} list of {e['topic']}" for e in p["lists"] if e["mend"] is mend]
         if rates or lists:
             what = _named([*rates, *lists])

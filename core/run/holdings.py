@@ -58,7 +58,7 @@ class Holdings:
     away: dict[Pair, Away] = field(default_factory=dict)
     """Pairs of ours that are to be out of their lists for now, or that somebody took out."""
     mended: set[Key | ListKey] = field(default_factory=set)
-    """What somebody else deleted once and we put back: the next time it is left to them."""
+    """What somebody else deleted once and we put back, or changed: from then on it is theirs."""
 
     def intend_throttles(self, p: Mapping[str, Any]) -> None:
         batch = BatchThrottle(
@@ -135,6 +135,9 @@ class Holdings:
         theirs = []
         for entry in p["rates"]:
             key = entry["broker"], Side(entry["side"])
+            if entry.get("freed"):
+                del self.rates[key]
+                continue
             found = replace(
                 self.rates[key], prior=entry["prior"], source=ConfigSource[entry["source"]]
             )
@@ -144,6 +147,7 @@ class Holdings:
             else:
                 self.rates[key] = replace(found, rate_bytes_per_s=None, perhaps=())
                 self.rates_due.pop(key, None)
+                self.mended.add(key)
                 theirs.append(key)
         for entry in p["lists"]:
             topic, side, pairs = entry["topic"], Side(entry["side"]), entry["pairs"]

@@ -27,7 +27,7 @@ from core.run.steps import (
     SetThrottles,
     TakePairs,
 )
-from core.run.throttle import Side, own_list, own_rate
+from core.run.throttle import RateIntent, Side, own_list, own_rate
 
 
 def note_disturbed(history: History, observed: Observed) -> NoteDisturbed | None:
@@ -45,12 +45,23 @@ def note_disturbed(history: History, observed: Observed) -> NoteDisturbed | None
 def _lost_rates(history: History, observed: Observed) -> Iterator[LostRate]:
     for (broker, side), intent in history.rates.items():
         answer = observed.throttles.get(Resource.broker(broker))
-        if intent.rate_bytes_per_s is None or (broker, side) in history.rates_due:
+        if answer is None or isinstance(answer, Fault) or (broker, side) in history.rates_due:
             continue
-        if answer is None or isinstance(answer, Fault):
-            continue
-        if own_rate(answer, side) != str(intent.rate_bytes_per_s):
+        if intent.rate_bytes_per_s is None:
+            if _is_freed(history, intent, answer):
+                yield replace(lost_rate(history, (broker, side), answer), mend=False, freed=True)
+        elif own_rate(answer, side) != str(intent.rate_bytes_per_s):
             yield lost_rate(history, (broker, side), answer)
+
+
+def _is_freed(history: History, intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
+    """Return whether a lower rate that was kept limits no longer as it did when it was found."""
+    kept, most = intent.found_bytes_per_s, history.rate_bytes_per_s
+    if kept is None or kept > most or (intent.broker, intent.side) in history.mended:
+        return False
+    found = answer.get(intent.side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
+    now = replace(intent, prior=found.value or None).found_bytes_per_s
+    return now is None or now > most
 
 
 def lost_rate(history: History, key: Key, answer: Mapping[str, ConfigValue]) -> LostRate:

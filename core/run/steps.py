@@ -123,6 +123,8 @@ class LostRate:
     source: ConfigSource
     mend: bool
     """It was deleted, and is set once more; otherwise it is somebody else's from now on."""
+    freed: bool = False
+    """It was a lower one that the run kept to, and limits no longer: ours is set instead."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -131,6 +133,7 @@ class LostRate:
             "prior": self.prior,
             "source": self.source.name,
             "mend": self.mend,
+            "freed": self.freed,
         }
 
 

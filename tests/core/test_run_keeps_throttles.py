@@ -20,7 +20,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.run.history import Outcome
 from core.run.journal import Kind
-from core.run.steps import IntendThrottles, Step, Submit
+from core.run.steps import IntendThrottles, NoteDisturbed, Step, Submit
 
 T, B3 = Resource.topic("t"), Resource.broker(3)
 
@@ -140,3 +140,52 @@ def test_a_broker_that_cannot_be_read_holds_no_other_rate_up(start: Start) -> No
     faulty.replaced.clear()
     spend(run, 6)
     assert own(client, B3, FOLLOWER_RATE) == "2000000"
+
+
+# -- somebody else's lower rate, which is kept ----------------------------------------------------
+
+KEPT = [(1, LEADER_RATE), (2, LEADER_RATE), (3, LEADER_RATE), (3, FOLLOWER_RATE)]
+
+
+def a_run_under_others_limits(start: Start) -> Run:
+    client = cluster({"t": [(1, 2)]}, size_bytes=2000 * MB)
+    for broker, name in KEPT:
+        set_config(client, Resource.broker(broker), name, "1000000")
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}))
+    run.until(submitted)
+    spend(run, 5)
+    return run
+
+
+@pytest.mark.parametrize("freed", [None, "80000000"], ids=["deleted", "raised above ours"])
+def test_a_kept_rate_that_limits_no_longer_is_replaced_by_ours(
+    start: Start, freed: str | None
+) -> None:
+    run = a_run_under_others_limits(start)
+    for broker, name in KEPT:
+        if freed:
+            set_config(run.client, Resource.broker(broker), name, freed)
+        else:
+            delete(run.client, Resource.broker(broker), name)
+    run.until(lambda step: isinstance(step, NoteDisturbed), seconds=10)
+    spend(run, 3)
+    for broker, name in KEPT:
+        assert own(run.client, Resource.broker(broker), name) == "5000000"
+    spend(run, 30)
+    assert run.runner.history.in_flight, "it is limited"
+    assert count(run, Kind.DISTURBED) == 1
+    run.cancel()
+    assert run.to_the_end() is Outcome.CANCELLED
+    for broker, name in KEPT:
+        assert own(run.client, Resource.broker(broker), name) == freed
+    assert any("this run's own holds instead" in event.text for event in run.view().events)
+
+
+def test_a_kept_rate_that_becomes_another_low_one_is_kept_still(start: Start) -> None:
+    run = a_run_under_others_limits(start)
+    set_config(run.client, B3, FOLLOWER_RATE, "3000000")
+    spend(run, 10)
+    run.cancel()
+    assert run.to_the_end() is Outcome.CANCELLED
+    assert count(run, Kind.DISTURBED) == 0
+    assert own(run.client, B3, FOLLOWER_RATE) == "3000000"

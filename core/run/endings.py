@@ -60,6 +60,11 @@ def _ending(history: History, observed: Observed, index: int, m: MoveHistory) ->
             return Ending(index, Phase.CANCELLED, "cancelled, order as before", row.leader)
         if steady and m.phase is Phase.SUBMITTED and not cancelled:
             return Ending(index, Phase.FAILED, CANCELLED_ELSEWHERE, row.leader)
+        if m.refused and _sure(m, observed):
+            return Ending(index, Phase.FAILED, m.refused, row.leader)
+        if history.stopped and _sure(m, observed):
+            why = f"not started: {history.stopped}"
+            return Ending(index, Phase.CANCELLED, why, row.leader)
         return None
     if cancelled and needs_order(m, row):
         return None  # cancelled; its order is still to be put back

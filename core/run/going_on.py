@@ -30,12 +30,10 @@ LONGEST_SECONDS = 30.0
 
 def submit_again(history: History, observed: Observed) -> Submit | None:
     """A submission without an answer has left no trace: the same is safe again."""
-    again = [
-        index
-        for index in history.in_flight
-        if not history.paused and _never_arrived(history.moves[index], observed)
-    ]
-    return Submit(tuple(again)) if again else None
+    again = tuple(i for i in history.in_flight if _never_arrived(history.moves[i], observed))
+    if not again or history.paused or history.stopped or _not_now(history, observed, again):
+        return None
+    return Submit(again)
 
 
 def go_on(
@@ -166,6 +164,7 @@ def _never_arrived(m: MoveHistory, observed: Observed) -> bool:
     return (
         m.phase is Phase.SUBMITTING
         and m.wish is Wish.GO_ON
+        and not m.refused
         and tp not in observed.reassignments
         and row is not None
         and row.replicas == m.move.before
@@ -188,6 +187,11 @@ def _waits_for(history: History, observed: Observed, flying: list[int]) -> str:
         listed = observed.reassignments.get(move.tp)
         if listed is not None and never_ends(listed):
             return f"{move.tp} was overridden in place and never ends by itself: cancel it"
+        if m.refused and move.tp not in observed.reassignments:
+            return f"{move.tp} is {m.refused}: whether an earlier try acts late is waited for"
+        reason = _not_now(history, observed, (index,)) if _never_arrived(m, observed) else ""
+        if reason:
+            return reason
         if m.phase is Phase.SUBMITTING and m.put_off and move.tp not in observed.reassignments:
             return f"{move.tp} is not taken yet ({m.put_off}): it is asked again"
         down = [b for b in move.adding if b not in observed.alive]
@@ -214,7 +218,7 @@ def _not_now(history: History, observed: Observed, moves: tuple[int, ...]) -> st
         full = [b for b in history.moves[index].move.adding if b in observed.disks]
         if full:
             return f"{observed.disks[full[0]]}: no further batch starts"
-    for index in history.queued:
+    for index in (*moves, *history.queued):
         down = [b for b in history.moves[index].move.adding if b not in observed.alive]
         if down:
             return f"broker {down[0]} is down: no further batch starts"

@@ -216,6 +216,8 @@ class History(Holdings):
                     self.moves[index].phase = Phase.SUBMITTED
                 for text, why in p.get("again", {}).items():
                     self.moves[int(text)].put_off = why
+                for text, why in p.get("refused", {}).items():
+                    self.moves[int(text)].refused = why
             case Kind.MOVED:
                 self._moved(record.at, p)
             case Kind.PAIRS_REMOVED:

@@ -75,6 +75,8 @@ class MoveHistory:
     """How often it has been submitted."""
     put_off: str = ""
     """Why the cluster did not take it, in its own words, though it may take it yet."""
+    refused: str = ""
+    """Why a later try was refused, in words, while an earlier one without an answer may act."""
     wish: Wish = Wish.GO_ON
     cancel_intended: bool = False
     """It has been cancelled, whether or not the cluster's answer ever came."""
@@ -93,5 +95,5 @@ class MoveHistory:
         """Forget what became of it: it begins anew in another batch."""
         self.batch, self.phase, self.wish, self.why = batch, Phase.QUEUED, Wish.GO_ON, ""
         self.submitted_at = self.ended_at = self.retarget = None
-        self.tries, self.put_off = 0, ""
+        self.tries, self.put_off, self.refused = 0, "", ""
         self.cancel_intended = self.cancel_sent = False

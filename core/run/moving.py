@@ -34,29 +34,36 @@ class Moving:
     def submit(self, moves: tuple[int, ...]) -> None:
         batch = self.history.moves[moves[0]].batch
         self._chronicle.write(Kind.SUBMITTING, batch=batch, moves=list(moves))
+        taken: list[int] = []
+        again: dict[str, str] = {}
+        refused: dict[int, str] = {}
+        gone: list[Ending] = []
         try:
             answers = self._client.alter_reassignments(
                 {self.history.moves[i].move.tp: self.history.moves[i].move.after for i in moves}
             )
         except AccessDeniedError as error:
-            self.note_ended(tuple(Ending(i, Phase.FAILED, error.title) for i in moves), "")
-            return
-        self.submitted = self._clock.monotonic()
-        taken, endings = [], []
-        again: dict[str, str] = {}
-        for i in moves:
-            fault = answers.get(self.history.moves[i].move.tp)
-            if fault is None:
-                taken.append(i)
-            elif is_missing(fault):
-                endings.append(Ending(i, Phase.CANCELLED, GONE))
-            elif passes(fault):
-                again[str(i)] = str(fault)
-            else:
-                endings.append(Ending(i, Phase.FAILED, f"refused: {fault}"))
-        self._chronicle.write(Kind.SUBMITTED, batch=batch, moves=taken, again=again)
-        if endings:
-            self.note_ended(tuple(endings), "")
+            refused = dict.fromkeys(moves, error.title)
+        else:
+            self.submitted = self._clock.monotonic()
+            for i in moves:
+                fault = answers.get(self.history.moves[i].move.tp)
+                if fault is None:
+                    taken.append(i)
+                elif is_missing(fault):
+                    gone.append(Ending(i, Phase.CANCELLED, GONE))
+                elif passes(fault):
+                    again[str(i)] = str(fault)
+                else:
+                    refused[i] = f"refused: {fault}"
+        # An earlier try may act yet where its answer never came: then the cluster is to show it.
+        doubtful = {str(i): why for i, why in refused.items() if self.history.moves[i].tries > 1}
+        self._chronicle.write(
+            Kind.SUBMITTED, batch=batch, moves=taken, again=again, refused=doubtful
+        )
+        failed = [Ending(i, Phase.FAILED, w) for i, w in refused.items() if str(i) not in doubtful]
+        if gone or failed:
+            self.note_ended((*gone, *failed), "")
 
     def note_ended(self, endings: tuple[Ending, ...], stop: str) -> None:
         self._chronicle.write(

@@ -29,16 +29,28 @@ class Returning:
 
     def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
         self._client, self._clock, self._chronicle = client, clock, chronicle
+        self._intended: tuple[Kind, object] | None = None
 
     @property
     def _history(self) -> History:
         return self._chronicle.history
 
+    def _intend_once(self, kind: Kind, **payload: Any) -> None:
+        """Journal an intent, unless it is the last one over again, which came to nothing."""
+        if self._intended != (kind, payload):
+            self._chronicle.write(kind, **payload)
+        self._intended = kind, payload
+
+    def _done(self, kind: Kind, **payload: Any) -> None:
+        """Journal what came of the last intent, or what makes a new one of it."""
+        self._chronicle.write(kind, **payload)
+        self._intended = None
+
     def remove_pairs(self, lists: Lists) -> None:
         topics = [Resource.topic(t) for t in sorted({topic for topic, _, _ in lists})]
         found = self._configs(topics, throttle.LISTS)
         payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
-        self._chronicle.write(Kind.PAIRS_REMOVING, lists=payload)
+        self._intend_once(Kind.PAIRS_REMOVING, lists=payload)
         changes: list[ConfigChange] = []
         for topic, side, pairs in lists:
             intent, unseen = self._history.lists[topic, side], self._unseen(topic, side, pairs)
@@ -46,7 +58,7 @@ class Returning:
         failed = self._put_back(changes, throttle.LISTS, found)
         done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
         if done:
-            self._chronicle.write(Kind.PAIRS_REMOVED, lists=done)
+            self._done(Kind.PAIRS_REMOVED, lists=done)
         self._wait_for(failed)
 
     def _unseen(self, topic: str, side: throttle.Side, pairs: Collection[str]) -> bool:
@@ -61,7 +73,7 @@ class Returning:
         brokers = [Resource.broker(b) for b in sorted({broker for broker, _ in rates})]
         found = self._configs(brokers, throttle.RATES)
         intents = [self._history.rates[key] for key in rates]
-        self._chronicle.write(Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates])
+        self._intend_once(Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates])
         due = self._history.rates_due  # set perhaps, though not seen: brokers lag
         changes = {
             i: throttle.restore_changes(i, found, unseen=(i.broker, i.side) in due) for i in intents
@@ -72,14 +84,14 @@ class Returning:
             {
                 "broker": i.broker,
                 "side": i.side.value,
-                "how": throttle.how_restored(i, changes[i]),
+                "how": _how_restored(i, changes[i], found),
                 "prior": i.prior if i.dynamic else None,
             }
             for i in intents
             if Resource.broker(i.broker) not in failed
         ]
         if done:
-            self._chronicle.write(Kind.RATE_RESTORED, rates=done)
+            self._done(Kind.RATE_RESTORED, rates=done)
         self._wait_for(failed)
 
     def _put_back(
@@ -116,3 +128,18 @@ class Returning:
     def _alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
         answers = self._client.alter_configs(changes) if changes else {}
         return {r: fault for r, fault in answers.items() if fault is not None}
+
+
+def _how_restored(
+    intent: throttle.RateIntent, changes: Collection[ConfigChange], found: throttle.Configs
+) -> str:
+    """Return in one word what `throttle.restore_changes` came to; `found` is what it was made of.
+
+    A rate that was as found already may have been put back by a process that died.
+    """
+    if intent.rate_bytes_per_s is None:
+        return "kept"
+    answer = found.get(Resource.broker(intent.broker), {})
+    if not changes and (isinstance(answer, Fault) or not throttle.is_as_found(intent, answer)):
+        return "changed"
+    return "set" if intent.dynamic else "unset"

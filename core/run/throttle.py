@@ -278,9 +278,7 @@ def restore_changes(
     answer = found.get(Resource.broker(intent.broker))
     if intent.rate_bytes_per_s is None or answer is None or isinstance(answer, Fault):
         return []
-    now = own_rate(answer, intent.side)
-    as_found = now == (intent.prior if intent.dynamic else None)
-    if not is_ours(intent, answer) and not (unseen and as_found):
+    if not is_ours(intent, answer) and not (unseen and is_as_found(intent, answer)):
         return []
     resource, name = Resource.broker(intent.broker), intent.side.rate_config
     if intent.dynamic:
@@ -288,19 +286,15 @@ def restore_changes(
     return [ConfigChange(resource, name, ConfigOp.DELETE)]
 
 
+def is_as_found(intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
+    """Return whether a rate is set now as it was before us."""
+    return own_rate(answer, intent.side) == (intent.prior if intent.dynamic else None)
+
+
 def is_ours(intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
     """Return whether a rate that is set now is one that we set."""
     ours = {str(rate) for rate in (intent.rate_bytes_per_s, *intent.perhaps)}
     return own_rate(answer, intent.side) in ours
-
-
-def how_restored(intent: RateIntent, changes: Collection[ConfigChange]) -> str:
-    """Return in one word what `restore_changes` came to."""
-    if intent.rate_bytes_per_s is None:
-        return "kept"
-    if not changes:
-        return "changed"
-    return "set" if intent.dynamic else "unset"
 
 
 def still_there(changes: Iterable[ConfigChange], found: Configs) -> tuple[ConfigChange, ...]:

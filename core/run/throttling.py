@@ -12,7 +12,7 @@ from typing import Any
 from core.cluster.client import ConfigChange, ConfigOp, Fault, Resource, ResourceKind
 from core.errors import AccessDeniedError
 from core.plan.plan import Move
-from core.plan.throttle_lists import joined
+from core.plan.throttle_lists import ALL, entries, joined
 from core.run import throttle
 from core.run.faults import is_missing, passes
 from core.run.history import BatchThrottle
@@ -33,14 +33,21 @@ class Throttling(Returning):
     """The throttles of one run."""
 
     def set_up(self, batch: int, observed: Observed | None) -> None:
-        """Intend a batch's throttles, or set them; a cluster that says no fails the batch."""
+        """Intend a batch's throttles, or set them; a cluster that says no fails one not begun."""
         try:
             if observed is not None:
                 self._intend(batch, observed)
             else:
                 self._set_throttles(batch)
         except AccessDeniedError as error:
+            if self._flies(batch):
+                raise
             self._chronicle.write(Kind.THROTTLE_FAILED, batch=batch, why=error.title.rstrip("."))
+
+    def _flies(self, batch: int) -> bool:
+        """Return whether moves go on without a limit until it can be set: nothing fails by that."""
+        moves = self._history.moves
+        return any(moves[index].phase.in_flight for index in self._history.batch(batch))
 
     def _intend(self, batch: int, observed: Observed) -> None:
         moves = [m.move for m in self._left_of(batch)]
@@ -48,7 +55,7 @@ class Throttling(Returning):
         found = self._configs(topics, throttle.LISTS)
         found |= self._configs([Resource.broker(b) for b in sorted(brokers)], throttle.RATES)
         faults = {r: a for r, a in found.items() if isinstance(a, Fault) and not is_missing(a)}
-        if faults and all(passes(fault) for fault in faults.values()):
+        if faults and (self._flies(batch) or all(passes(f) for f in faults.values())):
             self._set_later(_first_fault("reading", faults))  # one that died is not shown so yet
             return
         if faults:
@@ -71,6 +78,9 @@ class Throttling(Returning):
         why, unknown = self._refused(intent.lists, intent.rates)
         if not why:
             self._chronicle.write(Kind.THROTTLE_SET, batch=batch)
+            return
+        if self._flies(batch):
+            self._set_later(why)
             return
         if unknown:
             self._chronicle.note_waiting(f"{why}: whether it acts late is waited for")
@@ -145,7 +155,7 @@ class Throttling(Returning):
 
     def note_lost(self, rates: tuple[LostRate, ...], lists: tuple[LostPairs, ...]) -> None:
         """Journal what somebody else did to our throttles."""
-        self._chronicle.write(
+        self._done(
             Kind.DISTURBED,
             rates=[lost.to_json() for lost in rates],
             lists=[lost.to_json() for lost in lists],
@@ -154,7 +164,7 @@ class Throttling(Returning):
     def take_pairs(self, lists: Lists, why: str) -> None:
         """Take pairs out of lists for a while; they stay ours."""
         payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
-        self._chronicle.write(Kind.PAIRS_TAKING, lists=payload, why=why)
+        self._intend_once(Kind.PAIRS_TAKING, lists=payload, why=why)
         changes = [
             ConfigChange(
                 Resource.topic(topic), side.list_config, ConfigOp.SUBTRACT, joined(set(pairs))
@@ -164,19 +174,32 @@ class Throttling(Returning):
         failed = self._put_back(changes, throttle.LISTS, {})
         done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
         if done:
-            self._chronicle.write(Kind.PAIRS_TAKEN, lists=done)
+            self._done(Kind.PAIRS_TAKEN, lists=done)
         self._wait_for(failed)
 
     def put_pairs(self, lists: Lists) -> None:
-        """Put pairs of ours back into their lists, and read them back."""
+        """Put pairs of ours back into their lists, and read them back.
+
+        A list that somebody has set to `*` meanwhile holds them already, and takes no more.
+        """
+        found = self._configs(
+            [Resource.topic(t) for t in sorted({e[0] for e in lists})], throttle.LISTS
+        )
+        whole = [entry for entry in lists if _holds_all(found[Resource.topic(entry[0])], entry[1])]
+        if whole:
+            done = [[topic, side.value, list(pairs)] for topic, side, pairs in whole]
+            self._done(Kind.PAIRS_PUT, lists=done)
+        lists = tuple(entry for entry in lists if entry not in whole)
+        if not lists:
+            return
         payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
-        self._chronicle.write(Kind.PAIRS_PUTTING, lists=payload)
+        self._intend_once(Kind.PAIRS_PUTTING, lists=payload)
         wanted = [ListIntent(topic, side, None, pairs) for topic, side, pairs in lists]
         why, _ = self._refused(wanted, ())
         if why:
             self._set_later(why)
         else:
-            self._chronicle.write(Kind.PAIRS_PUT, lists=payload)
+            self._done(Kind.PAIRS_PUT, lists=payload)
 
     def _set_later(self, why: str) -> None:
         """Moves are in flight: they go on without this rate until it can be set."""
@@ -247,3 +270,8 @@ class Throttling(Returning):
 def _first_fault(doing: str, faults: Mapping[Resource, Fault]) -> str:
     resource, fault = next(iter(faults.items()))
     return f"{doing} the throttle of {resource.kind.value} {resource.name} failed: {fault}"
+
+
+def _holds_all(answer: Any, side: throttle.Side) -> bool:
+    """Return whether a topic's list is `*`; one that was not read is not."""
+    return not isinstance(answer, Fault) and ALL in entries(throttle.own_list(answer, side))

@@ -10,6 +10,7 @@ from run_help import MB, Faulty, Run, Start, cluster, plan_of, set_config, throt
 from core.cluster.client import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
+    LEADER_LIST,
     LEADER_RATE,
     ConfigChange,
     ConfigOp,
@@ -189,3 +190,112 @@ def test_a_kept_rate_that_becomes_another_low_one_is_kept_still(start: Start) ->
     assert run.to_the_end() is Outcome.CANCELLED
     assert count(run, Kind.DISTURBED) == 0
     assert own(run.client, B3, FOLLOWER_RATE) == "3000000"
+
+
+# -- what is refused ------------------------------------------------------------------------------
+
+
+def test_a_list_set_to_all_while_our_pairs_are_put_back_holds_them(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=600 * MB)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}))
+    run.until(submitted)
+    spend(run, 4)
+    delete(client, T, LEADER_LIST)
+    run.until(lambda step: isinstance(step, NoteDisturbed))
+    set_config(client, T, LEADER_LIST, "*")
+    spend(run, 20)
+    assert not run.runner.history.away
+    assert count(run, Kind.PAIRS_PUTTING) == 0
+    assert run.runner.history.waiting == ""
+    assert run.to_the_end() is Outcome.DONE
+    assert own(client, T, LEADER_LIST) == "*"
+
+
+@pytest.mark.parametrize("after_restart", [False, True], ids=["", "by another process"])
+def test_what_is_refused_over_and_over_is_journalled_once(
+    start: Start, after_restart: bool
+) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=600 * MB)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=faulty)
+    run.until(submitted)
+    spend(run, 4)
+    faulty.replaced["alter_configs"] = lambda real, changes: {
+        c.resource: Fault("POLICY_VIOLATION") for c in changes
+    }
+    delete(client, T, LEADER_LIST)
+    spend(run, 30)
+    assert count(run, Kind.PAIRS_PUTTING) == 1
+    run.cancel()
+    spend(run, 60)
+    assert count(run, Kind.PAIRS_REMOVING) == 1
+    assert "POLICY_VIOLATION" in run.runner.history.waiting
+    if after_restart:
+        run.again()
+    faulty.replaced.clear()
+    before = dict.fromkeys((LEADER_LIST, FOLLOWER_LIST), "")
+    assert run.to_the_end() is Outcome.CANCELLED
+    assert {name: own(client, T, name) or "" for name in before} == before
+    assert own(client, B3, FOLLOWER_RATE) is None
+
+
+@pytest.mark.parametrize("call", ["alter_configs", "configs"])
+def test_a_late_limit_that_is_refused_is_set_when_it_can_be(start: Start, call: str) -> None:
+    client = cluster({"t": [(1, 2)] * 2}, size_bytes=3000 * MB)
+    before = throttles(client)
+    faulty = Faulty(client)
+    plan = plan_of(client, {("t", p): (3, 2) for p in range(2)})
+    run = start(client, plan, rate=-1, through=faulty, batch_size=1)
+    run.until(submitted)
+
+    def refused(real: Any, asked: Any, *names: Any) -> Any:
+        return {getattr(one, "resource", one): Fault("POLICY_VIOLATION") for one in asked}
+
+    faulty.replaced[call] = refused
+    ask(run, "throttle", rate_bytes_per_s=MB)
+    for _ in range(20):
+        run.runner.advance()
+    assert run.runner.history.in_flight
+    assert run.runner.history.stopped == ""
+    assert count(run, Kind.THROTTLE_FAILED) == 0
+    assert count(run, Kind.THROTTLE_INTENT) == (call == "alter_configs")
+    assert "POLICY_VIOLATION" in run.runner.history.waiting
+    faulty.replaced.clear()
+    spend(run, 5)
+    assert own(client, B3, FOLLOWER_RATE) == "1000000"
+    run.cancel()
+    assert run.to_the_end() is Outcome.CANCELLED
+    assert throttles(client) == before
+
+
+# -- how it is told -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prior", [None, "80000000"])
+def test_a_rate_put_back_by_a_process_that_died_is_told_as_put_back(
+    start: Start, prior: str | None
+) -> None:
+    client = cluster({"t": [(1, 2)]})
+    if prior:
+        set_config(client, B3, FOLLOWER_RATE, prior)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}))
+    write = run.journal.write
+
+    def dying(at: Any, kind: Kind, payload: Any) -> Any:
+        if kind is Kind.RATE_RESTORED:
+            raise KeyboardInterrupt
+        return write(at, kind, payload)
+
+    run.journal.write = dying  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        run.to_the_end()
+    run.again()
+    assert run.to_the_end() is Outcome.DONE
+    told = {
+        (rate["broker"], rate["side"]): rate["how"]
+        for record in run.journal.records()
+        if record.kind is Kind.RATE_RESTORED
+        for rate in record.payload["rates"]
+    }
+    assert told[3, "follower"] == ("set" if prior else "unset")
+    assert "changed" not in told.values()

@@ -194,7 +194,8 @@ class Runner:
             case Postpone(moves, why):
                 self._chronicle.write(Kind.POSTPONED, moves=list(moves), why=why)
             case Submit(moves):
-                self._moving.submit(moves)
+                if self._throttling.are_in_force(observed):
+                    self._moving.submit(moves)
             case NoteEnded(endings, stop):
                 self._moving.note_ended(endings, stop)
             case Cancel(moves):

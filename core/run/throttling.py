@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from core.cluster.client import ConfigChange, ConfigOp, Fault, Resource, ResourceKind
@@ -18,13 +19,15 @@ from core.run.faults import is_missing, passes
 from core.run.history import BatchThrottle
 from core.run.holdings import Key
 from core.run.journal import Kind
-from core.run.keeping import lost_rate
+from core.run.keeping import lost_rate, note_disturbed
 from core.run.returning import READ_BACK_SECONDS, Lists, Returning
 from core.run.steps import LostPairs, LostRate, Observed
 from core.run.throttle import ListIntent, RateIntent
 
 RETURNED_SECONDS = 1.0
 """How soon a broker that has just come back, and has no rate yet, is asked again."""
+LAG_SECONDS = 1.0
+"""For how long one broker may show what another does not any more."""
 UNANSWERED_SECONDS = 12.0
 """How long what was not answered may act yet: one that hangs for longer is fenced, and down."""
 
@@ -160,6 +163,24 @@ class Throttling(Returning):
             rates=[lost.to_json() for lost in rates],
             lists=[lost.to_json() for lost in lists],
         )
+
+    def are_in_force(self, observed: Observed) -> bool:
+        """Return whether nobody has changed throttles of ours; journal what somebody has.
+
+        Asked before moves begin, as looks are seconds apart; what is odd is read twice.
+        """
+        lists = self._history.lists.values()
+        rates = [r for r in self._history.rates.values() if r.broker in observed.alive]
+        found = self._found(lists, rates)
+        if note_disturbed(self._history, replace(observed, throttles=found)) is None:
+            return True
+        self._clock.sleep(LAG_SECONDS)
+        again = self._found(lists, rates)
+        alike = {resource: a for resource, a in again.items() if found.get(resource) == a}
+        lost = note_disturbed(self._history, replace(observed, throttles=alike))
+        if lost is not None:
+            self.note_lost(lost.rates, lost.lists)
+        return lost is None
 
     def take_pairs(self, lists: Lists, why: str) -> None:
         """Take pairs out of lists for a while; they stay ours."""

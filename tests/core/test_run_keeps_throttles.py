@@ -19,9 +19,9 @@ from core.cluster.client import (
 )
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
-from core.run.history import Outcome
+from core.run.history import Outcome, Phase
 from core.run.journal import Kind
-from core.run.steps import IntendThrottles, NoteDisturbed, Step, Submit
+from core.run.steps import IntendThrottles, NoteDisturbed, SetThrottles, Step, Submit
 
 T, B3 = Resource.topic("t"), Resource.broker(3)
 
@@ -89,6 +89,24 @@ def test_a_move_that_ends_before_its_throttles_are_set_leaves_none(
         faulty.replaced["alter_configs"] = refuse_to_set
     run.to_the_end()
     assert throttles(client) == before
+
+
+@pytest.mark.parametrize("what", ["rate", "list"])
+def test_throttles_deleted_just_before_a_batch_begins_are_back_before_it(
+    start: Start, what: str
+) -> None:
+    client = cluster({"t": [(1, 2)] * 2})
+    run = start(client, plan_of(client, {("t", p): (3, 2) for p in range(2)}), batch_size=1)
+    run.until(lambda step: step == SetThrottles(1))
+    resource, name = (B3, FOLLOWER_RATE) if what == "rate" else (T, LEADER_LIST)
+    held = own(client, resource, name)
+    delete(client, resource, name)
+    run.until(lambda step: run.runner.history.moves[1].phase is not Phase.QUEUED)
+    assert held is not None
+    assert own(client, resource, name) == held
+    assert count(run, Kind.DISTURBED) == 1
+    assert run.to_the_end() is Outcome.DONE
+    assert own(client, resource, name) is None
 
 
 # -- while a rate rises ---------------------------------------------------------------------------

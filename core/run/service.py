@@ -40,6 +40,8 @@ __all__ = ["RunOptions", "create_journal", "recover", "request", "serve", "start
 
 AUDITED_MOVES = 200
 """Longer plans are in the audit by their hash; the journal has all of them."""
+NAMING_SECONDS = 2.0
+"""How long a run that is just being started may take to have a name."""
 SIMULATED_PATIENCE_SECONDS = 3.0
 """A simulator that is gone never comes back; real clusters are waited for."""
 
@@ -57,7 +59,7 @@ def start_run(
     this cluster lives, RefusedError while one that died is not brought back, JournalError when
     the journal cannot be made, TrimtabError when the process does not come up.
     """
-    lock = take_lock(cluster_id)
+    lock = take_lock(cluster_id, patience_seconds=NAMING_SECONDS)
     try:
         _refuse_beside_dead(cluster_id)
         at = _now(address)

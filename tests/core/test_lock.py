@@ -20,7 +20,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 class Named:
     """A run as `list_runs` gives it, as far as the lock looks at it."""
 
-    class state:  # noqa: N801
+    class state:
         ended = False
 
     run = "1121-131735"

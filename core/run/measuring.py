@@ -66,10 +66,13 @@ class Measuring:
         self._probe: Probe | None = None
         self._senses: Senses | None = None
         self._since = 0.0
+        self._cleared = False
 
     def look(self, history: History, observed: Observed, state: ClusterState) -> Observed:
         """Return what is observed with how brokers fare, if this run adapts its rate."""
         if history.pace.bounds is None or not history.preflight:
+            if history.preflight and history.pace.adapted and not self._cleared:
+                self._opened(history, state)  # closing it takes away what another process left
             self.close()
             return observed
         found = self._opened(history, state)
@@ -93,6 +96,7 @@ class Measuring:
     def close(self) -> None:
         if self._probe is not None:
             self._probe.close()
+        self._cleared |= self._senses is not None
         self._probe = self._senses = None
 
     def _opened(self, history: History, state: ClusterState) -> Senses:

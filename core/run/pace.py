@@ -108,6 +108,8 @@ class Pace:
     bounds: Bounds | None = None
     floored: bool = False
     rates: Mapping[Key, SideRate] = field(default_factory=dict)
+    adapted: bool = False
+    """There were bounds before: a process that died may have left its probe's topic."""
 
     @property
     def first_bytes_per_s(self) -> int:
@@ -127,7 +129,10 @@ class Pace:
                     bounds = replace(bounds, spare_bytes_per_s=self.bounds.spare_bytes_per_s)
                 return replace(self, bounds=bounds)
             case "throttle":
-                return replace(self, rate_bytes_per_s=payload["rate_bytes_per_s"], bounds=None)
+                rate, adapted = payload["rate_bytes_per_s"], self.bounds is not None
+                return replace(
+                    self, rate_bytes_per_s=rate, bounds=None, adapted=self.adapted or adapted
+                )
             case _:
                 return self
 

@@ -117,6 +117,27 @@ def test_a_process_that_takes_over_does_not_measure_what_was_before_again(start:
     assert kinds(run).count(Kind.MEASURED) == 1
 
 
+def test_a_probe_that_a_dead_process_left_is_taken_away_though_the_rate_is_fixed_now(
+    start: Start,
+) -> None:
+    run, probes = adaptive(start)
+    run.until(lambda _: Kind.SUBMITTED in kinds(run))
+    ask = {"rate_bytes_per_s": 50 * MB, "who": "ann", "host": "here"}
+    run.journal.ask(run.client.now, "throttle", ask)
+    run.new_process()
+    assert run.to_the_end() is Outcome.DONE
+    assert [probe.closed for probe in probes] == [False, True]
+
+
+def test_a_run_that_is_given_a_fixed_rate_opens_no_other_probe(start: Start) -> None:
+    run, probes = adaptive(start)
+    run.until(lambda _: Kind.SUBMITTED in kinds(run))
+    ask = {"rate_bytes_per_s": 50 * MB, "who": "ann", "host": "here"}
+    run.journal.ask(run.client.now, "throttle", ask)
+    assert run.to_the_end() is Outcome.DONE
+    assert [probe.closed for probe in probes] == [True]
+
+
 def test_a_run_with_a_rate_of_its_own_opens_no_probe(start: Start) -> None:
     run, probes = adaptive(start)
     client = cluster({"t": [(1, 2)] * 4})

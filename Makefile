@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -P -m pytest
 .DEFAULT_GOAL := help
 .PHONY: help install dev demo test check lint types imports test-core test-tui test-spark \
         test-kafka test-e2e screenshots screenshots-check docs clean bench-first-paint \
-        bench-terminal bench-estimate bench-run bench-moves measurements chaos
+        bench-terminal bench-estimate bench-run bench-moves measurements scenarios chaos
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -102,6 +102,10 @@ bench-moves: $(DEV)  ## 10,000 moves in one run on the simulator: memory, journa
 
 measurements: bench-first-paint bench-terminal bench-estimate bench-run bench-moves  ## all benches, and docs/measurements.md from them
 	$(BIN)/python -P -m tests.bench.summary $(REPORTS) -o docs/measurements.md
+
+scenarios: $(DEV)  ## situations that must work, at length on real brokers: expected beside seen
+	@mkdir -p $(REPORTS)
+	PYTHONPATH=tests $(BIN)/python -P -m scenarios -o $(REPORTS)/scenarios.json
 
 chaos: $(DEV)  ## kill runs everywhere: on the simulator, then on real brokers; goes on where it was
 	@mkdir -p $(REPORTS)

@@ -92,6 +92,7 @@ class Played:
     """What `estimate` said below ordinary replication; None when nothing is produced."""
     rate: int
     estimated_seconds: float
+    range_seconds: tuple[float, float]
     took_seconds: float
     verified: bool
 
@@ -156,6 +157,7 @@ def play(
         never,
         rate,
         told[0]["estimated_seconds"],
+        (answer["range_seconds"][0], answer["range_seconds"][1]),
         _took_seconds(told),
         verified,
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from core.cluster.state import PartitionRow, Reassignment
 from core.run.history import History, MoveHistory, Phase
-from core.run.moves import Wish
+from core.run.moves import NOT_STARTED, Wish
 from core.run.steps import Ending, Observed
 
 CANCELLED_ELSEWHERE = "was cancelled by somebody else"
@@ -30,7 +30,7 @@ def endings(history: History, observed: Observed) -> Iterator[Ending]:
                 yield ending
         elif m.phase is Phase.QUEUED:
             if m.wish is Wish.CANCEL:
-                yield Ending(index, Phase.CANCELLED, "not started")
+                yield Ending(index, Phase.CANCELLED, NOT_STARTED)
             elif m.wish is Wish.SKIP:
                 yield Ending(index, Phase.SKIPPED, "skipped, as asked")
             elif history.stopped:

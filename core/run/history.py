@@ -18,7 +18,7 @@ from core.run import asked
 from core.run.holdings import Away, BatchThrottle, Holdings, Key
 from core.run.journal import Kind, Record
 from core.run.measuring import Measured
-from core.run.moves import MoveHistory, Outcome, Phase, Role
+from core.run.moves import NOT_STARTED, MoveHistory, Outcome, Phase, Role
 from core.run.pace import Bounds, Pace
 from core.run.retention import Retention
 from core.run.throttle import Side
@@ -301,7 +301,10 @@ class History(Holdings):
             self.moves.append(m)
         for index, why in p["refused"]:
             m = self.moves[index]
-            m.retarget, m.why = None, m.why if m.phase is Phase.DONE else why
+            if m.why == NOT_STARTED and m.retarget != m.move.before:
+                self.place_last([index])  # it goes where it was to go
+            else:
+                m.retarget, m.why = None, m.why if m.phase is Phase.DONE else why
         if p["rollback"]:
             self.rollback_requested, self.rolling_back, self.stopped = False, True, ""
 

@@ -54,6 +54,10 @@ class Wish(Enum):
     SKIP = "skip"
 
 
+NOT_STARTED = "not started"
+"""Why a move was cancelled that had not been submitted."""
+
+
 @dataclass(slots=True)
 class MoveHistory:
     """What became of one move so far."""

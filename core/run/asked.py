@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from core.run.moves import MoveHistory, Phase, Wish
+from core.run.moves import MoveHistory, Phase, Role, Wish
 from core.run.pace import Bounds
 from core.units import UNLIMITED
 
@@ -107,6 +107,7 @@ def take(history: History, kind: str, p: Mapping[str, Any]) -> None:
                 if m.phase is not Phase.DONE:
                     _cancel(m)
                     m.retarget = tuple(p["after"])
+                    history.stopped = ""
         case "rollback" if not history.rolling_back:
             history.rollback_requested, history.cancel_requested = True, False
             history.paused = False
@@ -138,6 +139,7 @@ def _retry(history: History, indices: list[int]) -> None:
         for i in indices
         if history.moves[i].phase in (Phase.FAILED, Phase.CANCELLED, Phase.SKIPPED)
         and not history.moves[i].replaced
+        and (not history.rolling_back or history.moves[i].role is Role.ROLLBACK)
     ]
     if again:
         history.stopped, history.cancel_requested = "", False

@@ -14,7 +14,7 @@ from typing import Any
 from core.cluster.state import TopicPartition
 from core.errors import RefusedError, UsageError
 from core.run import audit
-from core.run.history import History, MoveHistory, Phase
+from core.run.history import History, MoveHistory, Phase, Role
 from core.run.journal import Journal, Kind, journal_path
 from core.run.runs import read_journal
 from core.run.view import RunState
@@ -60,6 +60,7 @@ class _Standing:
                 self.cancelling = True
             case "rollback":
                 self.rolling_back = True
+                self.cancelling = self.paused = self.floored = False
             case _:
                 pass
 
@@ -136,7 +137,7 @@ def _cancel(history: History, standing: _Standing, p: Payload, _: Collection[str
 
 
 def _pause(history: History, standing: _Standing, p: Payload, _: Collection[str]) -> None:
-    _goes_on(history, standing)
+    _is_not_cancelled(history, standing)
     if standing.paused and standing.floored == bool(p.get("floor")):
         raise UsageError(
             f"Run {history.run} is paused already.",
@@ -150,7 +151,7 @@ def _resume(history: History, standing: _Standing, p: Payload, _: Collection[str
 
 
 def _throttle(history: History, standing: _Standing, p: Payload, allow: Collection[str]) -> None:
-    _goes_on(history, standing)
+    _is_not_cancelled(history, standing)
     bounds = p.get("auto")
     if bounds is not None:
         least, most = bounds["least_bytes_per_s"], bounds["most_bytes_per_s"]
@@ -200,8 +201,15 @@ def _skip(history: History, standing: _Standing, p: Payload, _: Collection[str])
 
 
 def _retry(history: History, standing: _Standing, p: Payload, _: Collection[str]) -> None:
-    _goes_on(history, standing)
+    if history.rolling_back:
+        _is_not_cancelled(history, standing)
+    else:
+        _goes_on(history, standing)
     for tp, m in _named(history, p["moves"]):
+        if m.replaced:
+            raise UsageError(f"{tp} cannot be tried again: another move stands in for it.")
+        if history.rolling_back and m.role is not Role.ROLLBACK:
+            raise UsageError(f"{tp} cannot be tried again: the run is being rolled back.")
         if not m.phase.ended or m.phase is Phase.DONE:
             raise UsageError(f"{tp} cannot be tried again: it is {_stands(m)}.")
 
@@ -247,9 +255,17 @@ _CHECKS: Mapping[str, _Check] = {
 
 
 def _goes_on(history: History, standing: _Standing) -> None:
-    if standing.cancelling or standing.rolling_back:
-        doing = "rolled back" if standing.rolling_back else "cancelled"
-        raise UsageError(f"Run {history.run} is being {doing}: it is asked for nothing else.")
+    _is_not_cancelled(history, standing)
+    if standing.rolling_back:
+        raise UsageError(
+            f"Run {history.run} is being rolled back: its moves stay as they are.",
+            next="It can be paused, given another rate, or cancelled.",
+        )
+
+
+def _is_not_cancelled(history: History, standing: _Standing) -> None:
+    if standing.cancelling:
+        raise UsageError(f"Run {history.run} is being cancelled: it is asked for nothing else.")
 
 
 def _named(history: History, indices: Sequence[int]) -> list[tuple[TopicPartition, MoveHistory]]:

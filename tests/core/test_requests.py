@@ -141,6 +141,8 @@ def test_what_makes_none_is_one_sentence_and_not_written(
         ("cancel", "throttle", {"rate_bytes_per_s": 9 * MB}, "being cancelled"),
         ("rollback", "skip", {"moves": [2]}, "being rolled back"),
         ("rollback", "rollback", {}, "rolled back already"),
+        ("rollback", "throttle", {"rate_bytes_per_s": 9 * MB}, None),
+        ("rollback", "pause", {}, None),
     ],
 )
 @pytest.mark.parametrize("taken", [False, True])

@@ -14,10 +14,11 @@ from core.run.giving_back import give_back
 from core.run.going_on import go_on, submit_again
 from core.run.history import History, Phase
 from core.run.keeping import catch_up, change_rates, move_pairs, note_disturbed
-from core.run.measuring import MEASURING
+from core.run.measuring import MEASURING, Measured
 from core.run.steps import NoteEnded, NoteMeasured, Observed, Poll, Preflight, Step
 from core.run.taking_back import add_moves, take_back
 
+BEGUN = "what producers waited before the run is not known: it has begun"
 Rule = Callable[[History, Observed], Step | None]
 
 
@@ -41,6 +42,8 @@ def measure(history: History, observed: Observed) -> NoteMeasured | Poll | None:
     """A run that adapts its rate first learns what producers wait, to compare with."""
     if history.pace.bounds is None or history.measured is not None or not history.queued:
         return None
+    if history.in_flight:
+        return NoteMeasured(Measured({}, BEGUN))
     return Poll(MEASURING) if observed.measured is None else NoteMeasured(observed.measured)
 
 

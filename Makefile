@@ -41,7 +41,7 @@ demo: $(STAMP)  ## real brokers under a skewed load, Spark, and the dashboard on
 	@$(BIN)/trimtab sandbox demo
 
 check: lint types imports  ## the fast part of `make test`
-	$(PYTEST) tests/core
+	$(PYTEST) -m "not long" tests/core
 
 lint: $(DEV)
 	$(BIN)/ruff check .

@@ -20,6 +20,8 @@ from chaos.storm import Storm
 
 from core.run.history import Outcome
 
+pytestmark = pytest.mark.long
+
 CANCELLED = (Outcome.CANCELLED, Outcome.DONE)
 
 

@@ -133,6 +133,8 @@ class Senses:
             return {}
         (began, first), (ended, last) = self._samples[0], self._samples[-1]
         seconds = (ended - began).total_seconds()
+        if seconds <= 0:  # the wall clock was set back
+            return {}
         for index, arrived in last.items():
             earlier = first.get(index, (0,) * len(arrived))
             came = [max(0, b - a) / seconds for a, b in zip(earlier, arrived, strict=True)]

@@ -101,8 +101,16 @@ def test_a_roll_back_takes_back_what_goes_on_and_ends_a_pause() -> None:
         ("dance", {}, "this trimtab does not know what it is to dance"),
         ("skip", {"moves": [9]}, "there is no move 9"),
         ("retarget", {"move": -1, "after": [1]}, "there is no move -1"),
-        ("retarget", {"move": 0, "after": [-1]}, "a broker's id is never negative"),
-        ("retarget", {"move": 0}, "the request to retarget cannot be read (KeyError: 'after')"),
+        (
+            "retarget",
+            {"move": 0, "after": [-1]},
+            "a broker's id is never negative, and each broker is named once",
+        ),
+        (
+            "retarget",
+            {"move": 0},
+            "the request to retarget cannot be read: it needs a move's number and brokers' ids",
+        ),
         ("throttle", {"rate_bytes_per_s": 0}, "0 bytes/s is no rate to go on at"),
         ("throttle", {"rate_bytes_per_s": -1}, "-1 bytes/s is no rate to go on at"),
         ("cancel", {"moves": [0]}, ""),

@@ -16,6 +16,8 @@ from core.cli import main as cli
 from core.cli.context import Context
 from core.errors import ExitCode
 
+pytestmark = pytest.mark.long
+
 BROKERS = [{"id": id, "alive": True} for id in range(4)]
 
 

@@ -11,6 +11,8 @@ from waiting import eventually
 
 from core.errors import ExitCode
 
+pytestmark = pytest.mark.long
+
 
 class Live:
     """A run in progress, looked at from outside."""

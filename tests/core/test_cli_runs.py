@@ -20,6 +20,8 @@ from core.run.creation import RunOptions, create_journal
 from core.run.journal import Journal, Kind, journal_path
 from core.units import parse_time
 
+pytestmark = pytest.mark.long
+
 
 def test_apply_tells_events_and_exits_as_the_run_ends(here: Here) -> None:
     plan = here.plan()

@@ -25,6 +25,8 @@ from core.load.simulated_load import Picture, snapshot_of, window_of, window_sta
 from core.load.snapshot import Source
 from core.process import Process
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -26,6 +26,8 @@ from core.run.notify import Notifier, post, run_command
 from core.run.steps import Poll
 from core.settings import NotifyBy, load_settings
 
+pytestmark = pytest.mark.long
+
 DOCUMENT = {"event": "ended", "text": "trimtab: run 1 on prod: done"}
 
 

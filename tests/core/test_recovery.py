@@ -27,6 +27,8 @@ from core.run.recovery import recover
 from core.run.runs import read_journal
 from core.run.steps import Poll
 
+pytestmark = pytest.mark.long
+
 # -- with processes of their own -------------------------------------------------------------------
 
 

@@ -35,6 +35,8 @@ from core.pipeline.ledger import Batch
 from core.plan.reassignment import dump
 from core.process import Process
 
+pytestmark = pytest.mark.long
+
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMAS = DOCS / "schemas"
 

@@ -16,8 +16,8 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from core.errors import TrimtabError
-from core.run.foreign import ForeignWatch
-from core.run.notices import Notice, Notices
+from core.run.others.foreign import ForeignWatch
+from core.run.tell.notices import Notice, Notices
 from core.settings import NotifyBy
 from core.terminal import notice_sequence
 from tui import terminal

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from core.cluster.document import DocumentGroup
     from core.cluster.state import ClusterState
     from core.load.snapshot import LoadSnapshot
-    from core.run.view import RunView
+    from core.run.tell.view import RunView
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from tui.feed_events import Deliver, GroupsSeen, RunSeen
 if TYPE_CHECKING:
     from core.cluster.connect import Connection
     from core.cluster.state import ClusterState
-    from core.run.view import RunView
+    from core.run.tell.view import RunView
 
 RUN_POLL_SECONDS = 1.0
 GROUPS_POLL_SECONDS = 30.0
@@ -21,7 +21,7 @@ GROUPS_POLL_SECONDS = 30.0
 
 def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped: Flag) -> None:
     """Follow the newest run of this cluster, whoever started it, until `stopped`."""
-    from core.run.runs import list_runs, read_run, runs_named
+    from core.run.tell.runs import list_runs, read_run, runs_named
 
     last: RunView | None = None
     newest, known = "", tuple[str, ...]()

@@ -77,7 +77,7 @@ async def _render(shot: Shot, root: Path) -> str:
     from core.cluster.simulation.demo import demo_spec
     from core.cluster.state import TopicPartition
     from core.load.snapshot import Float64, Load, Source
-    from core.run.markdown import markdown
+    from core.run.tell.markdown import markdown
     from tui.app import TrimtabApp
     from tui.feed_events import GroupsSeen, PictureSeen, RunSeen
     from tui.screens.run_history import RunHistory

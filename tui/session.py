@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from core.cluster.state import ClusterState, TopicPartition
     from core.errors import TrimtabError
     from core.load.snapshot import Load, LoadSnapshot
-    from core.run.foreign import ForeignMove
-    from core.run.view import RunView
+    from core.run.others.foreign import ForeignMove
+    from core.run.tell.view import RunView
     from tui.study import Study
 
 DEFAULT_RATE_BYTES_PER_S = 50_000_000

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from core.load.snapshot import Load
     from core.plan.estimate import Estimate
     from core.plan.plan import Plan
-    from core.run.pace import Bounds
+    from core.run.limits.pace import Bounds
 
 NAMED = 3
 
@@ -150,8 +150,8 @@ def _choose(
 ) -> tuple[int | None, Bounds | None]:
     """Return the rate to reckon with, None for the recommended one, and bounds to adapt it in."""
     from core.plan.estimate import default_rate, rate_table
-    from core.run.bounds import usual_bounds
-    from core.run.pace import Bounds
+    from core.run.limits.bounds import usual_bounds
+    from core.run.limits.pace import Bounds
 
     if asked is None or isinstance(asked, int):
         return asked, None

@@ -89,7 +89,7 @@ def throttle(context: Context, run: str, rate: str, allow: str | None, as_json: 
     """Slow a run down or speed it up: RATE is 50MB/s, or auto:LEAST-MOST to adapt it."""
     from core.cli.rate import parse_throttle
     from core.plan.check import parse_allow
-    from core.run.pace import Bounds
+    from core.run.limits.pace import Bounds
 
     asked = parse_throttle(rate)
     if asked == "auto":
@@ -167,7 +167,7 @@ def _ask_of(
 
 def _indices(cluster_id: str, run: str, partitions: tuple[str, ...]) -> list[int]:
     from core.run.requests import find_moves
-    from core.run.runs import read_journal
+    from core.run.tell.runs import read_journal
 
     return find_moves(read_journal(cluster_id, run).history, partitions)
 
@@ -183,7 +183,7 @@ def _ask(
     allow: frozenset[str] = frozenset(),
 ) -> int:
     from core.run.requests import request
-    from core.run.runs import read_journal
+    from core.run.tell.runs import read_journal
 
     require_writable(context, read_journal(cluster_id, run).history)
     asked = request(cluster_id, run, kind, payload, allow=allow)
@@ -202,8 +202,8 @@ def _ask_and_follow(
 ) -> int:
     from core.cli.following import follow_run
     from core.run.requests import request
-    from core.run.runs import read_run
-    from core.run.view import RunState
+    from core.run.tell.runs import read_run
+    from core.run.tell.view import RunState
 
     _sure(context, cluster_id, run, kind, doing, yes)
     asked = request(cluster_id, run, kind)
@@ -215,7 +215,7 @@ def _ask_and_follow(
 
 
 def _sure(context: Context, cluster_id: str, run: str, verb: str, doing: str, yes: bool) -> None:
-    from core.run.runs import read_journal
+    from core.run.tell.runs import read_journal
 
     history = read_journal(cluster_id, run).history
     require_writable(context, history)

@@ -10,10 +10,10 @@ import click
 
 from core.cli.context import emit_line, say
 from core.errors import ExitCode
-from core.run.events import follow
-from core.run.notices import Notice, Notices
-from core.run.report import brings_back, headline, left_lines
-from core.run.view import RunState, RunView
+from core.run.tell.events import follow
+from core.run.tell.notices import Notice, Notices
+from core.run.tell.report import brings_back, headline, left_lines
+from core.run.tell.view import RunState, RunView
 from core.settings import load_settings
 from core.terminal import notice_sequence
 from core.units import format_bytes, format_duration, format_rate

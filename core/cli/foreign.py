@@ -14,7 +14,7 @@ from core.errors import ExitCode
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState, TopicPartition
-    from core.run.foreign import ForeignMove
+    from core.run.others.foreign import ForeignMove
 
 FOREIGN = "foreign"
 """What `runs show` calls them."""
@@ -26,7 +26,7 @@ NOTE = "Somebody else's: shown, never changed. The order their replicas had befo
 
 def ours(cluster_id: str) -> frozenset[TopicPartition]:
     """Return the partitions that runs of this machine have in flight, also runs that died."""
-    from core.run.runs import with_throttles
+    from core.run.tell.runs import with_throttles
 
     return frozenset(
         known.history.moves[index].move.tp
@@ -38,7 +38,7 @@ def ours(cluster_id: str) -> frozenset[TopicPartition]:
 def show_foreign(context: Context, *, as_json: bool, output: Path | None) -> int:
     """Show others' moves once."""
     from core.cluster.observe import observe
-    from core.run.foreign import foreign_moves
+    from core.run.others.foreign import foreign_moves
 
     with context.connected() as connection:
         state = observe(connection.client)
@@ -57,7 +57,7 @@ def attach_foreign(context: Context, *, as_json: bool) -> int:
     """Follow others' moves until none is in flight; Ctrl-C lets go."""
     from core.cli.following import DETACHED
     from core.cluster.observe import observe
-    from core.run.foreign import ForeignWatch
+    from core.run.others.foreign import ForeignWatch
 
     watch, told = ForeignWatch(), ""
     with context.connected() as connection:
@@ -81,7 +81,7 @@ def attach_foreign(context: Context, *, as_json: bool) -> int:
 
 def say_foreign(cluster_id: str, state: ClusterState) -> None:
     """Say how many moves of others' there are, if any."""
-    from core.run.foreign import foreign_moves
+    from core.run.others.foreign import foreign_moves
 
     count = len(foreign_moves(state, ours(cluster_id)))
     if count:

@@ -8,7 +8,7 @@ from core.errors import UsageError
 from core.units import UNLIMITED, parse_rate
 
 if TYPE_CHECKING:
-    from core.run.pace import Bounds
+    from core.run.limits.pace import Bounds
 
 AUTO: Literal["auto"] = "auto"
 
@@ -23,7 +23,7 @@ def parse_throttle(text: str) -> int | Bounds | Literal["auto"]:
         return parse_rate(text)
     if not rest and ":" not in text:
         return AUTO
-    from core.run.pace import Bounds
+    from core.run.limits.pace import Bounds
 
     least, dash, most = rest.partition("-")
     if not dash:

@@ -17,7 +17,7 @@ from core.cli.which import clusters, require_writable, which_run
 from core.errors import ExitCode
 
 if TYPE_CHECKING:
-    from core.run.runs import Reading
+    from core.run.tell.runs import Reading
 
 
 @click.group()
@@ -32,8 +32,8 @@ def runs() -> None:
 def ls(context: Context, as_json: bool, output: Path | None) -> None:
     """List runs, newest first; those of one cluster with -b or --cluster."""
     from core.cli.table import table
-    from core.run.documents import summary_document
-    from core.run.runs import list_runs, unreadable
+    from core.run.tell.documents import summary_document
+    from core.run.tell.runs import list_runs, unreadable
     from core.units import format_bytes, format_duration, format_rate, format_time
 
     named = clusters(context)
@@ -80,10 +80,10 @@ def show(context: Context, run: str, as_json: bool, output: Path | None) -> int:
 
     `foreign` shows the moves in flight that no run of this machine started (with -b).
     """
-    from core.run.documents import run_document
-    from core.run.report import left_in_cluster, report
-    from core.run.runs import read_journal
-    from core.run.view import RunState
+    from core.run.tell.documents import run_document
+    from core.run.tell.report import left_in_cluster, report
+    from core.run.tell.runs import read_journal
+    from core.run.tell.view import RunState
 
     if run == FOREIGN:
         return show_foreign(context, as_json=as_json, output=output)
@@ -110,8 +110,8 @@ def show(context: Context, run: str, as_json: bool, output: Path | None) -> int:
 @click.pass_obj
 def report_run(context: Context, run: str, output: Path | None) -> None:
     """Write a run down as Markdown, for an incident's ticket."""
-    from core.run.markdown import markdown
-    from core.run.runs import read_journal
+    from core.run.tell.markdown import markdown
+    from core.run.tell.runs import read_journal
 
     write_text(markdown(read_journal(*which_run(context, run))), output)
 
@@ -129,8 +129,8 @@ def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json:
     -b its brokers are looked for there.
     """
     from core.cli.following import follow_run
-    from core.run.runs import read_journal
-    from core.run.view import RunState
+    from core.run.tell.runs import read_journal
+    from core.run.tell.view import RunState
 
     if foreign:
         return attach_foreign(context, as_json=as_json)
@@ -144,7 +144,7 @@ def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json:
 def _bring_back(context: Context, look: Reading, *, yes: bool) -> None:
     """Bring a dead run back, if that is wanted; what it left is told by whoever follows it."""
     from core.run.recovery import recover
-    from core.run.report import headline
+    from core.run.tell.report import headline
 
     history = look.history
     if not yes and not sys.stdin.isatty():

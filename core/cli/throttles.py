@@ -14,7 +14,7 @@ from core.errors import ExitCode, IncompleteError, UsageError
 
 if TYPE_CHECKING:
     from core.cluster.client import Fault, Resource
-    from core.run.throttles import Throttle
+    from core.run.others.throttles import Throttle
 
 SAID = 5
 
@@ -30,8 +30,8 @@ def throttles() -> None:
 @click.pass_obj
 def ls(context: Context, as_json: bool, output: Path | None) -> None:
     """List every throttle: whose it is, and whether a move in flight needs it."""
-    from core.run.runs import unreadable, with_throttles
-    from core.run.throttles import find_throttles
+    from core.run.others.throttles import find_throttles
+    from core.run.tell.runs import unreadable, with_throttles
 
     with context.connected() as connection:
         state = connection.client.describe()
@@ -63,9 +63,9 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
     this machine in progress works with is never touched.
     """
     from core.run import audit
-    from core.run import clearing as act
     from core.run.audited import audited
-    from core.run.runs import unreadable, with_throttles
+    from core.run.others import clearing as act
+    from core.run.tell.runs import unreadable, with_throttles
 
     context.require_writable()
     named = [_resource(name) for name in names]

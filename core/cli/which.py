@@ -8,12 +8,12 @@ from core.cli.context import Context
 from core.errors import RefusedError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
-    from core.run.history import History
+    from core.run.record.history import History
 
 
 def clusters(context: Context) -> tuple[str, ...]:
     """Return the cluster that was named, asked for its id; else all that have runs here."""
-    from core.run.runs import clusters_with_runs
+    from core.run.tell.runs import clusters_with_runs
 
     if context.target.address is None:
         return clusters_with_runs()
@@ -23,7 +23,7 @@ def clusters(context: Context) -> tuple[str, ...]:
 
 def which_run(context: Context, run: str) -> tuple[str, str]:
     """Return (cluster id, run id) of the one run that `run` names, in full or in part."""
-    from core.run.runs import clusters_with_runs, find_run, runs_named
+    from core.run.tell.runs import clusters_with_runs, find_run, runs_named
 
     if not run.strip():
         raise UsageError("Which run?", next="`trimtab runs ls` lists them.")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from core import paths
-from core.run.journal import JournalError
+from core.run.record.journal import JournalError
 from core.run.who import asker
 from core.units import format_time
 

@@ -8,8 +8,8 @@ import time
 
 from core import paths
 from core.errors import ExitCode, TrimtabError
-from core.run.journal import JournalError
-from core.run.runs import list_runs
+from core.run.record.journal import JournalError
+from core.run.tell.runs import list_runs
 
 
 class BusyError(TrimtabError):

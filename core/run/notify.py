@@ -22,9 +22,9 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from core.run.chronicle import Chronicle
-from core.run.history import History, Phase
-from core.run.journal import Journal, Kind
+from core.run.record.chronicle import Chronicle
+from core.run.record.history import History, Phase
+from core.run.record.journal import Journal, Kind
 from core.settings import NotifyBy
 from core.units import format_bytes, format_duration, format_time
 

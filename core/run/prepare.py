@@ -11,8 +11,8 @@ from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.batches import batch_moves
 from core.plan.plan import Plan
-from core.run.bounds import with_spare
 from core.run.creation import RunOptions
+from core.run.limits.bounds import with_spare
 
 
 def prepared(options: RunOptions, state: ClusterState, load: Load, plan: Plan) -> RunOptions:

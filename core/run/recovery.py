@@ -9,12 +9,12 @@ from core.cluster.connect import Address, connect
 from core.errors import RefusedError, UnreachableError, UsageError
 from core.run import audit
 from core.run.creation import address_of
-from core.run.history import History
-from core.run.journal import Journal, journal_path
 from core.run.lock import BusyError, take_lock
-from core.run.runs import read_journal
+from core.run.record.history import History
+from core.run.record.journal import Journal, journal_path
 from core.run.spawning import await_start, log_size, spawn
-from core.run.view import RunState
+from core.run.tell.runs import read_journal
+from core.run.tell.view import RunState
 
 GOING_SECONDS = 2.0
 """How long a process that has just died, or another that is being started, may hold the lock."""

@@ -14,10 +14,10 @@ from typing import Any
 from core.cluster.state import TopicPartition
 from core.errors import RefusedError, UsageError
 from core.run import audit
-from core.run.history import History, MoveHistory, Phase, Role
-from core.run.journal import Journal, Kind, journal_path
-from core.run.runs import read_journal
-from core.run.view import RunState
+from core.run.record.history import History, MoveHistory, Phase, Role
+from core.run.record.journal import Journal, Kind, journal_path
+from core.run.tell.runs import read_journal
+from core.run.tell.view import RunState
 from core.run.who import asker
 from core.units import UNLIMITED, format_rate
 

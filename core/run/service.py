@@ -27,13 +27,13 @@ from core.process import Process
 from core.run import audit
 from core.run.audited import audited
 from core.run.creation import RunOptions, address_of, address_to_json, create_journal
-from core.run.journal import SUFFIX, Journal, Kind
 from core.run.lock import take_lock
 from core.run.notify import Notifier
+from core.run.record.journal import SUFFIX, Journal, Kind
 from core.run.recovery import recover
 from core.run.requests import request
-from core.run.runs import left_behind
 from core.run.spawning import await_start, log_path, spawn
+from core.run.tell.runs import left_behind
 from core.settings import NotifyBy, load_settings
 
 __all__ = ["RunOptions", "create_journal", "recover", "request", "serve", "start_run"]
@@ -141,7 +141,7 @@ def serve(path: Path, elsewhere: Address | None = None, lock: int | None = None)
 
 
 def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) -> int:
-    from core.run.runner import Runner
+    from core.run.act.runner import Runner
 
     path = journal.path
     address = elsewhere or address_of(journal.records())

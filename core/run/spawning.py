@@ -14,8 +14,8 @@ from core.cluster.connect import Address
 from core.errors import TrimtabError
 from core.run import logout
 from core.run.creation import address_to_json
-from core.run.journal import SUFFIX, Journal
 from core.run.lock import BusyError, take_lock
+from core.run.record.journal import SUFFIX, Journal
 from core.run.who import asker
 
 START_SECONDS = 20.0

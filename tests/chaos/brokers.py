@@ -34,10 +34,10 @@ from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import create_topics, delete_topics, fill
-from core.run.history import History, Phase
-from core.run.journal import Journal, journal_path
-from core.run.runs import read_run
-from core.run.view import MoveState, RunState, RunView
+from core.run.record.history import History, Phase
+from core.run.record.journal import Journal, journal_path
+from core.run.tell.runs import read_run
+from core.run.tell.view import MoveState, RunState, RunView
 
 MB = 1_000_000
 ROOT = Path(__file__).resolve().parents[2]

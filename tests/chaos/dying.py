@@ -20,9 +20,9 @@ from core.cluster.state import Reassignment, TopicPartition
 from core.errors import UnreachableError
 from core.plan.plan import Plan
 from core.process import Process
-from core.run.history import History
-from core.run.journal import Journal, JournalError, Kind, Record
-from core.run.runner import Runner
+from core.run.act.runner import Runner
+from core.run.record.history import History
+from core.run.record.journal import Journal, JournalError, Kind, Record
 from core.run.service import RunOptions, create_journal
 
 

@@ -34,7 +34,7 @@ from chaos.played import Played
 from chaos.storm import Storm
 
 from core import paths
-from core.run.history import Outcome
+from core.run.record.history import Outcome
 
 CANCELLED = (Outcome.CANCELLED, Outcome.DONE)
 UNHARMED = (*CANCELLED, Outcome.FAILED, Outcome.INCOMPLETE)

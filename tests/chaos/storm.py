@@ -19,8 +19,8 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import small_spec
 from core.cluster.state import TopicPartition
 from core.plan.plan import Plan
-from core.run.endings import GONE
-from core.run.history import History, Outcome, Phase
+from core.run.decide.endings import GONE
+from core.run.record.history import History, Outcome, Phase
 from core.run.service import RunOptions
 
 MB = 1_000_000

@@ -26,7 +26,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import small_spec
 from core.cluster.state import TopicPartition
 from core.plan.plan import Plan
-from core.run.history import History, Phase
+from core.run.record.history import History, Phase
 
 MB = 1_000_000
 RATE = 1 * MB

@@ -23,14 +23,14 @@ from core.cluster.simulation.spec import small_spec
 from core.cluster.state import TopicPartition
 from core.errors import UnreachableError
 from core.plan.plan import Move, Plan
+from core.run.act.runner import Runner
 from core.run.creation import RunOptions, create_journal
-from core.run.history import Outcome
-from core.run.journal import Journal
-from core.run.progress import run_view
-from core.run.runner import Runner
-from core.run.runs import Reading
-from core.run.steps import Step
-from core.run.view import RunView
+from core.run.decide.steps import Step
+from core.run.record.history import Outcome
+from core.run.record.journal import Journal
+from core.run.tell.progress import run_view
+from core.run.tell.runs import Reading
+from core.run.tell.view import RunView
 
 MB = 1_000_000
 THROTTLES = (LEADER_LIST, FOLLOWER_LIST, LEADER_RATE, FOLLOWER_RATE)

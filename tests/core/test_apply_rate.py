@@ -10,7 +10,7 @@ from core.cli.rate import parse_throttle
 from core.cluster.observe import observe
 from core.errors import UsageError
 from core.load.snapshot import Load
-from core.run.pace import Bounds
+from core.run.limits.pace import Bounds
 from core.units import UNLIMITED
 
 

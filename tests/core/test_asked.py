@@ -8,10 +8,10 @@ import pytest
 from run_help import move
 from test_step import history
 
-from core.run.asked import refusal, take
-from core.run.history import History, Phase
-from core.run.moves import Wish
-from core.run.pace import Bounds
+from core.run.limits.pace import Bounds
+from core.run.record.asked import refusal, take
+from core.run.record.history import History, Phase
+from core.run.record.moves import Wish
 
 MOVES = [move("foo", p, (3, 2, 1), (0, 2, 1)) for p in range(4)]
 

@@ -14,7 +14,7 @@ from core.load.snapshot import Load
 from core.plan.batches import batch_moves
 from core.plan.plan import Move, Plan
 from core.plan.throttle_lists import batch_lists, joined
-from core.run.throttle import Side
+from core.run.limits.throttle import Side
 
 SECONDS = 3
 

@@ -26,9 +26,9 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.errors import ExitCode
 from core.run import audit
-from core.run.clearing import Clearing, clear, plan_clearing
-from core.run.steps import Poll
-from core.run.throttles import Known
+from core.run.decide.steps import Poll
+from core.run.others.clearing import Clearing, clear, plan_clearing
+from core.run.others.throttles import Known
 
 T, U = Resource.topic("t"), Resource.topic("u")
 Changes = set[tuple[str, str, ConfigOp, str | None]]

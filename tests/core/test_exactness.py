@@ -26,8 +26,8 @@ from core.cluster.client import (
 )
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
-from core.run.history import Outcome, Phase, Role
-from core.run.runner import Runner
+from core.run.act.runner import Runner
+from core.run.record.history import Outcome, Phase, Role
 
 LAYOUT = {"a": [(1, 2), (2, 3), (3, 1)], "b": [(4, 5), (5, 6), (1, 4)], "theirs": [(5, 6)]}
 MOVED = [(topic, p) for topic in ("a", "b") for p in range(3)]

@@ -18,14 +18,15 @@ from core.cluster.connect import Address
 from core.errors import ExitCode, TrimtabError
 from core.plan.plan import Plan
 from core.process import Process
-from core.run import events, spawning
+from core.run import spawning
 from core.run.creation import RunOptions, create_journal
-from core.run.events import follow
-from core.run.journal import Journal, Kind
 from core.run.lock import take_lock
-from core.run.notices import Notice
-from core.run.runs import read_run
-from core.run.view import RunState
+from core.run.record.journal import Journal, Kind
+from core.run.tell import events
+from core.run.tell.events import follow
+from core.run.tell.notices import Notice
+from core.run.tell.runs import read_run
+from core.run.tell.view import RunState
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 CLUSTER = "cluster"

@@ -13,7 +13,7 @@ from core.cli import foreign
 from core.cluster.observe import observe
 from core.cluster.state import TopicPartition
 from core.errors import ExitCode
-from core.run.foreign import ForeignWatch, foreign_moves
+from core.run.others.foreign import ForeignWatch, foreign_moves
 
 TP = TopicPartition("t", 0)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.run.journal import Journal, JournalError, Kind
+from core.run.record.journal import Journal, JournalError, Kind
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -9,10 +9,10 @@ import pytest
 from clusters import MB, NOON
 from run_help import Start, cluster, plan_of
 
-from core.run.inflow import Growing, growth_bytes_per_s, inflow_bytes_per_s, never
-from core.run.steps import Submit
-from core.run.throttle import Side
-from core.run.view import MoveState
+from core.run.decide.steps import Submit
+from core.run.limits.inflow import Growing, growth_bytes_per_s, inflow_bytes_per_s, never
+from core.run.limits.throttle import Side
+from core.run.tell.view import MoveState
 
 
 def after(seconds: float) -> datetime:

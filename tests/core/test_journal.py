@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.run.journal import (
+from core.run.record.journal import (
     FORMAT,
     KEPT_SAMPLES,
     Journal,

@@ -18,7 +18,7 @@ from chaos.kill_points import (
 )
 from chaos.storm import Storm
 
-from core.run.history import Outcome
+from core.run.record.history import Outcome
 
 pytestmark = pytest.mark.long
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from run_help import MB, Start, cluster, plan_of, set_config
 
 from core.cluster.client import FOLLOWER_RATE, Resource
-from core.run.history import Outcome
-from core.run.markdown import markdown
-from core.run.runs import read_journal
-from core.run.steps import Poll
+from core.run.decide.steps import Poll
+from core.run.record.history import Outcome
+from core.run.tell.markdown import markdown
+from core.run.tell.runs import read_journal
 
 TWO = {"t": [(1, 2), (2, 3)]}
 TARGETS = {("t", 0): (4, 2), ("t", 1): (2, 4)}

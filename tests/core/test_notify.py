@@ -20,10 +20,10 @@ from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode, UsageError
 from core.run import notify, service
-from core.run.chronicle import Chronicle
-from core.run.journal import Kind
+from core.run.decide.steps import Poll
 from core.run.notify import Notifier, post, run_command
-from core.run.steps import Poll
+from core.run.record.chronicle import Chronicle
+from core.run.record.journal import Kind
 from core.settings import NotifyBy, load_settings
 
 pytestmark = pytest.mark.long

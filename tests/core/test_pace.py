@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from core.cluster.probe import Window
 from core.cluster.state import Broker
 from core.plan.plan import Plan
-from core.run.bounds import spare, usual_bounds
-from core.run.inflow import FLOOR_BYTES_PER_S
-from core.run.pace import Bounds, Pace, RateChange, next_rates
-from core.run.strain import Before, SideSeen, before
-from core.run.throttle import Side
+from core.run.limits.bounds import spare, usual_bounds
+from core.run.limits.inflow import FLOOR_BYTES_PER_S
+from core.run.limits.pace import Bounds, Pace, RateChange, next_rates
+from core.run.limits.strain import Before, SideSeen, before
+from core.run.limits.throttle import Side
 
 SENDS, ALSO_SENDS = (1, Side.LEADER), (2, Side.LEADER)
 RECEIVES = (3, Side.FOLLOWER)

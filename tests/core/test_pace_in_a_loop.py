@@ -16,9 +16,9 @@ from core.cluster.probe import WINDOW_SECONDS, Window
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.plan.throttle_lists import joined
-from core.run.pace import Bounds, Pace, next_rates
-from core.run.strain import SideSeen, before
-from core.run.throttle import Side
+from core.run.limits.pace import Bounds, Pace, next_rates
+from core.run.limits.strain import SideSeen, before
+from core.run.limits.throttle import Side
 
 WEAK, STRONG = 1, 3
 FLOWS = {WEAK: 2, STRONG: 4}

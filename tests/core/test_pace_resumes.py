@@ -9,8 +9,8 @@ from core.cluster.client import Resource
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.plan.throttle_lists import joined
-from core.run.pace import Pace, next_rates
-from core.run.throttle import Side
+from core.run.limits.pace import Pace, next_rates
+from core.run.limits.throttle import Side
 
 RATE = 20 * MB
 FETCH_BYTES = 8 * 2**20

@@ -7,9 +7,9 @@ from clusters import MB, cluster, load_of, tp
 from core.cluster.state import Broker
 from core.plan.plan import Plan
 from core.run.creation import RunOptions
-from core.run.pace import Bounds
+from core.run.limits.pace import Bounds
+from core.run.limits.throttle import Side
 from core.run.prepare import prepared
-from core.run.throttle import Side
 
 
 def case():

@@ -12,14 +12,14 @@ from run_help import MB, Start, cluster, plan_of, set_config
 
 from core.cluster.client import FOLLOWER_RATE, Resource
 from core.cluster.state import TopicPartition
-from core.run.asked_for import asked_words
-from core.run.history import History
-from core.run.journal import Kind, Record, Request, Sample
-from core.run.progress import run_view, summary
-from core.run.rates import left_seconds
-from core.run.runs import read_run
-from core.run.steps import NoteEnded, Poll
-from core.run.view import Level, MoveState, RunState, RunView
+from core.run.decide.steps import NoteEnded, Poll
+from core.run.record.history import History
+from core.run.record.journal import Kind, Record, Request, Sample
+from core.run.tell.asked_for import asked_words
+from core.run.tell.progress import run_view, summary
+from core.run.tell.rates import left_seconds
+from core.run.tell.runs import read_run
+from core.run.tell.view import Level, MoveState, RunState, RunView
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -21,11 +21,11 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode, RefusedError, TrimtabError, UnreachableError, UsageError
 from core.run import audit, recovery, service, spawning
 from core.run.creation import address_of
-from core.run.journal import Journal, JournalError, Kind
+from core.run.decide.steps import Poll
 from core.run.lock import BusyError, take_lock
+from core.run.record.journal import Journal, JournalError, Kind
 from core.run.recovery import recover
-from core.run.runs import read_journal
-from core.run.steps import Poll
+from core.run.tell.runs import read_journal
 
 pytestmark = pytest.mark.long
 

@@ -20,12 +20,12 @@ from core.cluster.client import (
 )
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode
-from core.run.changes import Change, changes
-from core.run.journal import Kind, Record
-from core.run.markdown import markdown
-from core.run.report import report
-from core.run.steps import Poll
-from core.run.story import story
+from core.run.decide.steps import Poll
+from core.run.record.journal import Kind, Record
+from core.run.tell.changes import Change, changes
+from core.run.tell.markdown import markdown
+from core.run.tell.report import report
+from core.run.tell.story import story
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -15,9 +15,9 @@ from core.errors import RefusedError, TrimtabError, UsageError
 from core.plan.plan import Plan
 from core.process import Process
 from core.run.creation import RunOptions, create_journal
-from core.run.journal import Journal, Kind
+from core.run.record.journal import Journal, Kind
 from core.run.requests import find_moves, request
-from core.run.runs import read_journal
+from core.run.tell.runs import read_journal
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 CLUSTER = "cluster"

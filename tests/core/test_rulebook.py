@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.run import rulebook
-from core.run.step import RULES
+from core.run.decide import rulebook
+from core.run.decide.step import RULES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "run-states.md"
 

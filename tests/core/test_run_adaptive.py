@@ -10,10 +10,10 @@ from run_help import MB, Start, cluster, plan_of, throttles
 
 from core.cluster.probe import WINDOW_SECONDS, Window
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.run.history import Outcome
-from core.run.journal import Kind
-from core.run.pace import Bounds
-from core.run.runner import Runner
+from core.run.act.runner import Runner
+from core.run.limits.pace import Bounds
+from core.run.record.history import Outcome
+from core.run.record.journal import Kind
 
 BOUNDS = Bounds(2 * MB, 20 * MB)
 TARGETS: dict[tuple[str, int], tuple[int, ...]] = {("t", i): (3, 2) for i in range(4)}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from run_help import MB, Start, cluster, plan_of
 
-from core.run.history import Outcome
-from core.run.journal import Kind
-from core.run.pace import Bounds
+from core.run.decide.steps import NoteMeasured, Submit
+from core.run.limits.pace import Bounds
+from core.run.record.history import Outcome
+from core.run.record.journal import Kind
 from core.run.requests import request
-from core.run.steps import NoteMeasured, Submit
 
 
 def test_nothing_is_measured_under_its_own_load_and_no_batch_waits_for_that(start: Start) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 from run_help import MB, Run, Start, cluster, plan_of
 
-from core.run.history import Outcome, Phase
-from core.run.steps import Step, Submit
+from core.run.decide.steps import Step, Submit
+from core.run.record.history import Outcome, Phase
 
 COUNT = 6
 

@@ -8,9 +8,9 @@ from run_help import MB, Faulty, Run, Start, cluster, plan_of
 
 from core.cluster.client import Fault
 from core.cluster.state import TopicPartition
-from core.run.history import Outcome
-from core.run.journal import Kind
-from core.run.steps import Cancel, Step, Submit
+from core.run.decide.steps import Cancel, Step, Submit
+from core.run.record.history import Outcome
+from core.run.record.journal import Kind
 
 TP = TopicPartition("t", 0)
 

@@ -10,9 +10,9 @@ from run_help import MB, Run, Start, cluster, plan_of
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.errors import UsageError
-from core.run.history import Outcome, Phase, Role
+from core.run.decide.steps import NoteEnded, Step, Submit
+from core.run.record.history import Outcome, Phase, Role
 from core.run.requests import request
-from core.run.steps import NoteEnded, Step, Submit
 
 
 def submitted(step: Step) -> bool:

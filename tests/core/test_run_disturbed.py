@@ -25,13 +25,9 @@ from core.cluster.client import (
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import Reassignment, TopicPartition
 from core.plan.throttle_lists import entries
-from core.run.history import Outcome, Phase
-from core.run.holdings import Away
-from core.run.journal import Kind
-from core.run.moves import Wish
-from core.run.runner import Runner
-from core.run.step import next_step
-from core.run.steps import (
+from core.run.act.runner import Runner
+from core.run.decide.step import next_step
+from core.run.decide.steps import (
     Cancel,
     Ending,
     NoteDisturbed,
@@ -43,6 +39,10 @@ from core.run.steps import (
     Submit,
     TakePairs,
 )
+from core.run.record.history import Outcome, Phase
+from core.run.record.holdings import Away
+from core.run.record.journal import Kind
+from core.run.record.moves import Wish
 
 T, B3 = Resource.topic("t"), Resource.broker(3)
 TP = TopicPartition("t", 0)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from run_help import MB, Faulty, Start, cluster, plan_of, unreachable
 
-from core.run.history import Outcome
-from core.run.journal import Journal, JournalError, Kind
-from core.run.steps import Step, Submit
+from core.run.decide.steps import Step, Submit
+from core.run.record.history import Outcome
+from core.run.record.journal import Journal, JournalError, Kind
 
 
 def submitted(step: Step) -> bool:

@@ -19,9 +19,9 @@ from core.cluster.client import (
 )
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
-from core.run.history import Outcome, Phase
-from core.run.journal import Kind
-from core.run.steps import IntendThrottles, NoteDisturbed, SetThrottles, Step, Submit
+from core.run.decide.steps import IntendThrottles, NoteDisturbed, SetThrottles, Step, Submit
+from core.run.record.history import Outcome, Phase
+from core.run.record.journal import Kind
 
 T, B3 = Resource.topic("t"), Resource.broker(3)
 

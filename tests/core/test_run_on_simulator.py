@@ -21,14 +21,14 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError
 from core.plan.plan import Plan, current_target
-from core.run.history import History, Outcome, Phase
-from core.run.journal import Kind
-from core.run.report import left_in_cluster, report
-from core.run.runner import Runner
-from core.run.runs import with_throttles
-from core.run.steps import IntendRates, NoteEnded, Poll, Preflight, Submit
-from core.run.throttles import Whose, find_throttles
-from core.run.view import Leftovers, MoveState, RunState
+from core.run.act.runner import Runner
+from core.run.decide.steps import IntendRates, NoteEnded, Poll, Preflight, Submit
+from core.run.others.throttles import Whose, find_throttles
+from core.run.record.history import History, Outcome, Phase
+from core.run.record.journal import Kind
+from core.run.tell.report import left_in_cluster, report
+from core.run.tell.runs import with_throttles
+from core.run.tell.view import Leftovers, MoveState, RunState
 from core.units import UNLIMITED
 
 TWO = {"t": [(1, 2), (2, 1)], "u": [(1, 2, 3)]}

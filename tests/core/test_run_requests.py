@@ -12,9 +12,9 @@ from run_help import MB, Run, Start, cluster, plan_of, set_config, throttles
 from core.cluster.client import FOLLOWER_RATE, LEADER_RATE, Resource
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
-from core.run.history import Outcome, Phase, Role
-from core.run.journal import Kind
-from core.run.steps import ChangeRates, Poll, Step, Submit
+from core.run.decide.steps import ChangeRates, Poll, Step, Submit
+from core.run.record.history import Outcome, Phase, Role
+from core.run.record.journal import Kind
 from core.units import UNLIMITED
 
 FOUR = {"t": [(1, 2)] * 4}

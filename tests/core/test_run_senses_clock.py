@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from run_help import MB, Start, cluster, plan_of
 
-from core.run.senses import Senses
-from core.run.throttle import Side
+from core.run.act.senses import Senses
+from core.run.limits.throttle import Side
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

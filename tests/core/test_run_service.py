@@ -13,12 +13,12 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import RefusedError, UnreachableError
 from core.run import service
 from core.run.audit import AuditError
-from core.run.events import end
-from core.run.journal import Journal, Kind
-from core.run.report import report
-from core.run.runs import list_runs, read_journal
+from core.run.record.journal import Journal, Kind
 from core.run.service import RunOptions, start_run
-from core.run.view import RunState
+from core.run.tell.events import end
+from core.run.tell.report import report
+from core.run.tell.runs import list_runs, read_journal
+from core.run.tell.view import RunState
 
 SOMEWHERE = Address("sim:none")
 

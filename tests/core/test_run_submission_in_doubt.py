@@ -11,9 +11,9 @@ from run_help import MB, Faulty, Run, Start, cluster, plan_of
 from core.cluster.client import Fault
 from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError
-from core.run.history import Outcome, Phase
-from core.run.journal import Kind
-from core.run.steps import NoteEnded, Step, Submit
+from core.run.decide.steps import NoteEnded, Step, Submit
+from core.run.record.history import Outcome, Phase
+from core.run.record.journal import Kind
 
 TP = TopicPartition("t", 0)
 

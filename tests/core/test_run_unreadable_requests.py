@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from run_help import MB, Start, cluster, plan_of
 
-from core.run.asked_for import run_requests
-from core.run.events import of_record
-from core.run.history import History, Outcome
-from core.run.journal import Kind
+from core.run.record.history import History, Outcome
+from core.run.record.journal import Kind
+from core.run.tell.asked_for import run_requests
+from core.run.tell.events import of_record
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from clusters import MB, NOON, cluster, tp
 
 from core.cluster.probe import Window
 from core.plan.plan import Move
-from core.run.senses import Senses, out_of_step, teller
-from core.run.strain import Before
-from core.run.throttle import Side
+from core.run.act.senses import Senses, out_of_step, teller
+from core.run.limits.strain import Before
+from core.run.limits.throttle import Side
 
 SENDS, RECEIVES = (1, Side.LEADER), (3, Side.FOLLOWER)
 NEW = Move(tp("t-0"), (1, 2), (3, 2))

@@ -13,13 +13,9 @@ from run_help import move
 from core.cluster.client import ConfigSource
 from core.cluster.state import PartitionRow, Reassignment, TopicPartition
 from core.plan.plan import Move
-from core.run.endings import CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE, GONE
-from core.run.history import BatchThrottle, History, MoveHistory, Outcome, Phase
-from core.run.journal import Kind, Record
-from core.run.moves import Wish
-from core.run.pace import Pace
-from core.run.step import next_step
-from core.run.steps import (
+from core.run.decide.endings import CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE, GONE
+from core.run.decide.step import next_step
+from core.run.decide.steps import (
     Cancel,
     End,
     Ending,
@@ -38,7 +34,11 @@ from core.run.steps import (
     Step,
     Submit,
 )
-from core.run.throttle import ListIntent, RateIntent, Side
+from core.run.limits.pace import Pace
+from core.run.limits.throttle import ListIntent, RateIntent, Side
+from core.run.record.history import BatchThrottle, History, MoveHistory, Outcome, Phase
+from core.run.record.journal import Kind, Record
+from core.run.record.moves import Wish
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TP = TopicPartition("foo", 1)

@@ -21,7 +21,7 @@ from core.cluster.client import (
 )
 from core.cluster.simulation.configs import SimulatedConfigs
 from core.plan.throttle_lists import entries
-from core.run.throttle import (
+from core.run.limits.throttle import (
     ListIntent,
     RateIntent,
     Side,

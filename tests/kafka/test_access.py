@@ -22,7 +22,7 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import create_topics
 from core.errors import AccessDeniedError, ExitCode
-from core.run.journal import SUFFIX
+from core.run.record.journal import SUFFIX
 
 NAME = f"access-{os.getpid()}"
 AUTHORIZER = (

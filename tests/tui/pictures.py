@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from core.cluster.connect import Address
 from core.plan.plan import Plan
-from core.run.view import (
+from core.run.tell.view import (
     BrokerProgress,
     Level,
     MoveProgress,

@@ -30,7 +30,7 @@ from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.impact import impact
 from core.plan.plan import Plan
-from core.run.view import RunEvent, RunState
+from core.run.tell.view import RunEvent, RunState
 from tui.feed_events import GroupsSeen, RunSeen
 from tui.map_view import MapView, build_model
 from tui.screens.map_hands import MapCanvas

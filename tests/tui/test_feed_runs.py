@@ -14,9 +14,9 @@ from core.cluster.connect import Address
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import small_spec
 from core.plan.plan import Plan
-from core.run import runs
-from core.run.journal import Kind
+from core.run.record.journal import Kind
 from core.run.service import RunOptions, create_journal
+from core.run.tell import runs
 from tui.feed_events import RunSeen
 from tui.feed_watches import watch_runs
 

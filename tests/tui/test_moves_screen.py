@@ -20,7 +20,7 @@ from pictures import (
     spot,
 )
 
-from core.run.view import Leftovers, MoveState, RunState, RunSummary
+from core.run.tell.view import Leftovers, MoveState, RunState, RunSummary
 from core.units import UNLIMITED
 from tui.screenshots import rested
 from tui.widgets.lines import Ground, Lines, Tone, text_of, width_of

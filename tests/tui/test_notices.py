@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 from pictures import a_move, a_run, a_session, at, dashboard
 
-from core.run.notices import Notices
-from core.run.view import MoveState, RunState, RunView
+from core.run.tell.notices import Notices
+from core.run.tell.view import MoveState, RunState, RunView
 from core.settings import NotifyBy
 from core.terminal import notice_sequence
 from tui.app import TrimtabApp

@@ -25,7 +25,7 @@ from textual.widgets import Button, Static
 
 from core.errors import UsageError
 from core.run.requests import Asked
-from core.run.view import MoveProgress, MoveState, RunRequest, RunState, RunView
+from core.run.tell.view import MoveProgress, MoveState, RunRequest, RunState, RunView
 from tui.screens import run_requests as module
 from tui.screens.asking import cancel_dialog, roll_back_dialog
 from tui.screens.rate_dialog import RateDialog, rest_of

@@ -23,8 +23,8 @@ from pictures import (
     pressed,
 )
 
-from core.run.foreign import ForeignWatch, foreign_moves
-from core.run.view import Level, MoveState, RunEvent, RunRequest, RunState, RunView
+from core.run.others.foreign import ForeignWatch, foreign_moves
+from core.run.tell.view import Level, MoveState, RunEvent, RunRequest, RunState, RunView
 from tui.feed_events import PictureSeen, RunSeen
 from tui.screens import export as export_module
 from tui.screens.run_history import RunHistory
@@ -268,7 +268,7 @@ async def test_a_run_of_the_past_opens_as_its_report(
 
 @pytest.mark.parametrize("size", SIZES)
 def test_the_history_says_how_long_it_took_and_was_estimated(size: tuple[int, int]) -> None:
-    from core.run.progress import summary
+    from core.run.tell.progress import summary
 
     run = summary(a_run(RunState.DONE, ended_at=at(3, 11, 1)))
     lines = runs_lines((run,), 0, 0, at(4, 0), size[0], size[1])

@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Input, Label
 
-from core.run.view import MoveProgress, MoveState, RunView
+from core.run.tell.view import MoveProgress, MoveState, RunView
 from core.units import format_bytes
 from tui.screens.ask import ConfirmDialog, Dialog
 from tui.screens.naming import NamingDialog

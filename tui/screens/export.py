@@ -6,9 +6,9 @@ from pathlib import Path
 
 from core.errors import TrimtabError, UsageError
 from core.plan.reassignment import dump
-from core.run.markdown import markdown
-from core.run.runs import read_journal
-from core.run.view import RunView
+from core.run.tell.markdown import markdown
+from core.run.tell.runs import read_journal
+from core.run.tell.view import RunView
 from tui.screens.ask import AskDialog
 from tui.screens.base import DashboardScreen
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core.load.verdicts import Verdict, Weight, verdicts
-from core.run.view import RunState
+from core.run.tell.view import RunState
 from tui.map_moves import at_verdict, next_trouble
 from tui.map_view import Model
 from tui.session import Session

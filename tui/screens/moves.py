@@ -12,7 +12,7 @@ from enum import Enum
 from textual import events
 from textual.widget import Widget
 
-from core.run.view import RunState, RunSummary, RunView
+from core.run.tell.view import RunState, RunSummary, RunView
 from tui.actions import MOVES, actions_of, bindings_of, keys_of
 from tui.map_moves import type_filter
 from tui.screens.cursor import EDGE, CursorKeys

@@ -13,7 +13,7 @@ from textual.widgets import Button, Label, Static
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.plan import Move, Plan
-from core.run.view import MoveState, RunView
+from core.run.tell.view import MoveState, RunView
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.screens.ask import Dialog
 from tui.study import Study, study

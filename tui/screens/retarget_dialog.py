@@ -16,7 +16,7 @@ from core.load.snapshot import Load
 from core.plan.check import check_plan
 from core.plan.findings import Severity
 from core.plan.plan import Move, Plan
-from core.run.view import MoveProgress
+from core.run.tell.view import MoveProgress
 from core.units import format_bytes
 from tui.screens.ask import Dialog
 from tui.widgets.lines import (

@@ -13,7 +13,7 @@ from textual.message import Message
 from core.errors import TrimtabError
 from core.run.requests import request
 from core.run.service import recover
-from core.run.view import MoveProgress, MoveState, RunState, RunView
+from core.run.tell.view import MoveProgress, MoveState, RunState, RunView
 from core.units import format_rate
 from tui.screens.asking import (
     FLYING,

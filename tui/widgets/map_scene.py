@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from core.cluster.document import DocumentGroup
     from core.plan.estimate import Estimate
     from core.plan.suggest import Suggestion
-    from core.run.view import RunView
+    from core.run.tell.view import RunView
 
 SIDE = 32
 WIDE_SIDE = 46

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.run.view import BrokerProgress
+from core.run.tell.view import BrokerProgress
 from core.units import UNLIMITED, format_rate
 from tui.widgets.bars import bar
 from tui.widgets.lines import Line, Lines, Span, Tone, bright, dim, fit, left, right

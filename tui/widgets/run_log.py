@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC
 
-from core.run.view import Level, RunEvent, RunRequest, RunView
+from core.run.tell.view import Level, RunEvent, RunRequest, RunView
 from tui.widgets.lines import (
     BLANK,
     Line,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC
 
-from core.run.view import MoveProgress, MoveState, RunState, RunView
+from core.run.tell.view import MoveProgress, MoveState, RunState, RunView
 from core.units import format_duration, format_rate
 from tui.widgets.lines import (
     BLANK,

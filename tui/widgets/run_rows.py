@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from core.cluster.state import TopicPartition
-from core.run.view import MoveProgress, MoveState
+from core.run.tell.view import MoveProgress, MoveState
 from core.units import format_bytes, format_duration, format_rate
 from tui.widgets.bars import bar
 from tui.widgets.lines import (

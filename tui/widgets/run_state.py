@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC
 from typing import NamedTuple
 
-from core.run.view import MoveState, RunState, RunView
+from core.run.tell.view import MoveState, RunState, RunView
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.widgets.bars import line_bar
 from tui.widgets.lines import Line, Lines, Span, Tone, bright, dim, fit, plain

@@ -28,7 +28,7 @@ from tui.widgets.topic_rows import Brush
 if TYPE_CHECKING:
     from core.cluster.document import DocumentGroup
     from core.plan.estimate import Estimate
-    from core.run.view import RunView
+    from core.run.tell.view import RunView
 
 PLAN_LINES = 6
 CELL_LINES = 12

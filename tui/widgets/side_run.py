@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from core.run.view import Level, MoveState
+from core.run.tell.view import Level, MoveState
 from core.units import format_duration
 from tui.widgets.inspector import Word
 from tui.widgets.preview import move_words, short_name
 
 if TYPE_CHECKING:
-    from core.run.view import MoveProgress, RunView
+    from core.run.tell.view import MoveProgress, RunView
     from tui.widgets.side_panel import Panel
 
 MOVES = 8

@@ -9,7 +9,7 @@ import signal
 
 
 def _arm(order: str, token: str) -> None:
-    from core.run.journal import Journal
+    from core.run.record.journal import Journal
 
     when, kind, *pids = order.split()
     write = Journal.write

@@ -1,0 +1,1 @@
+"""Looking at the cluster and carrying steps out, each intent journalled before it is done."""

@@ -1,0 +1,171 @@
+"""Around a run: retention lowered and put back exactly, preferred leaders elected at the end."""
+
+from __future__ import annotations
+
+from core.clock import Clock
+from core.cluster.client import (
+    ClusterClient,
+    ConfigChange,
+    ConfigOp,
+    ConfigSource,
+    ConfigValue,
+    Fault,
+    OffsetAt,
+    Resource,
+)
+from core.cluster.faults import is_missing
+from core.cluster.state import TopicPartition
+from core.run.record.chronicle import Chronicle
+from core.run.record.history import History
+from core.run.record.journal import Kind
+from core.run.record.retention import RetentionIntent
+
+RETENTION = "retention.ms"
+SHORTER_SECONDS = 330.0
+"""How long logs are given to become shorter: brokers look every five minutes by default."""
+OFFSETS_SECONDS = 5.0
+AGAIN_SECONDS = 5.0
+UNLIMITED_MS = -1
+
+
+class Around:
+    """What one run does to its topics before and after its moves."""
+
+    def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
+        self._client, self._clock, self._chronicle = client, clock, chronicle
+        self._since: float | None = None
+        self._due = 0.0
+        self._waited = False
+
+    @property
+    def _history(self) -> History:
+        return self._chronicle.history
+
+    # -- retention ------------------------------------------------------------------------------
+
+    def lower_retention(self) -> None:
+        """Journal the topics' retention as it is, then lower it where that makes it less."""
+        retention = self._history.retention
+        assert retention is not None
+        if not retention.intended:
+            self._intend(retention.ms)
+            return
+        changes = [
+            ConfigChange(Resource.topic(topic), RETENTION, ConfigOp.SET, str(retention.ms))
+            for topic in retention.topics
+        ]
+        answers = self._client.alter_configs(changes) if changes else {}
+        faults = {r.name: f for r, f in answers.items() if f is not None and not is_missing(f)}
+        if faults:
+            topic, fault = next(iter(faults.items()))
+            self._wait(f"the retention of {topic} is not lowered yet ({fault}): it is asked again")
+            return
+        self._chronicle.write(Kind.RETENTION_LOWERED, topics=sorted(retention.topics))
+
+    def _intend(self, wanted_ms: int) -> None:
+        tps = [self._history.moves[i].move.tp for i in self._history.queued]
+        resources = [Resource.topic(topic) for topic in sorted({tp.topic for tp in tps})]
+        found = []
+        for resource, answer in self._client.configs(resources, [RETENTION]).items():
+            if isinstance(answer, Fault):
+                continue
+            value = answer.get(RETENTION, ConfigValue(None, ConfigSource.UNKNOWN))
+            now_ms = int(value.value or UNLIMITED_MS)
+            if now_ms == UNLIMITED_MS or now_ms > wanted_ms:
+                found.append(RetentionIntent(resource.name, value.value, value.source))
+        lowered = {intent.topic for intent in found}
+        earliest = self._client.offsets(
+            [tp for tp in tps if tp.topic in lowered], OffsetAt.EARLIEST
+        )
+        self._chronicle.write(
+            Kind.RETENTION_LOWERING,
+            ms=wanted_ms,
+            topics=[intent.to_json() for intent in found],
+            earliest=[[tp.topic, tp.partition, offset] for tp, offset in earliest.items()],
+        )
+
+    @property
+    def shorter(self) -> bool:
+        """Return whether the logs have become shorter, or have had the time for it."""
+        retention = self._history.retention
+        if retention is None or not retention.lowered or retention.awaited:
+            return False
+        now = self._clock.monotonic()
+        self._since = now if self._since is None else self._since
+        if not retention.earliest or now - self._since >= SHORTER_SECONDS:
+            return True
+        if now >= self._due:
+            self._due = now + OFFSETS_SECONDS
+            self._waited = len(self._moved()) == len(retention.earliest)
+        return self._waited
+
+    def note_shorter(self) -> None:
+        retention = self._history.retention
+        assert retention is not None
+        moved, of = len(self._moved()), len(retention.earliest)
+        self._chronicle.write(Kind.RETENTION_AWAITED, moved=moved, of=of)
+
+    def _moved(self) -> list[TopicPartition]:
+        """Return the partitions whose log begins later than before."""
+        retention = self._history.retention
+        before = {} if retention is None else retention.earliest
+        now = self._client.offsets(list(before), OffsetAt.EARLIEST) if before else {}
+        return [tp for tp, offset in before.items() if now.get(tp, offset + 1) > offset]
+
+    def restore_retention(self, topics: tuple[str, ...]) -> None:
+        """Put retention back as it was found, unless somebody has changed it meanwhile."""
+        retention = self._history.retention
+        assert retention is not None
+        self._chronicle.write(Kind.RETENTION_RESTORING, topics=list(topics))
+        found = self._client.configs([Resource.topic(topic) for topic in topics], [RETENTION])
+        how: dict[str, str] = {}
+        changes = []
+        for topic in topics:
+            intent, answer = retention.topics[topic], found[Resource.topic(topic)]
+            if isinstance(answer, Fault):
+                if is_missing(answer):
+                    how[topic] = "gone"
+                continue
+            now = answer.get(RETENTION, ConfigValue(None, ConfigSource.UNKNOWN))
+            own = now.value if now.source is ConfigSource.TOPIC else None
+            as_found = own == (intent.prior if intent.own else None)
+            if own != str(retention.ms) and not (as_found and not retention.lowered):
+                how[topic] = "found" if as_found else "changed"
+                continue
+            op = ConfigOp.SET if intent.own else ConfigOp.DELETE
+            value = intent.prior if intent.own else None
+            changes.append(ConfigChange(Resource.topic(topic), RETENTION, op, value))
+            how[topic] = "set" if intent.own else "unset"
+        answers = self._client.alter_configs(changes) if changes else {}
+        faults = {r.name: f for r, f in answers.items() if f is not None and not is_missing(f)}
+        done = {topic: word for topic, word in how.items() if topic not in faults}
+        if done:
+            self._chronicle.write(Kind.RETENTION_RESTORED, topics=done)
+        late = [topic for topic in topics if topic not in done]
+        if late:
+            self._wait(f"the retention of {late[0]} cannot be put back yet: it is asked again")
+
+    # -- leaders --------------------------------------------------------------------------------
+
+    def elect(self, moves: tuple[int, ...]) -> None:
+        """Elect preferred leaders; one whose replica is not in sync yet is asked again."""
+        self._chronicle.write(Kind.ELECTING, moves=list(moves))
+        tps = {self._history.moves[i].move.tp: i for i in moves}
+        answers = self._client.elect_leaders(list(tps))
+        again: dict[str, str] = {}
+        done = []
+        for tp, index in tps.items():
+            fault = answers.get(tp)
+            if fault is None or fault.name == "ELECTION_NOT_NEEDED" or is_missing(fault):
+                done.append(index)
+            else:
+                again[str(index)] = str(fault)
+        self._chronicle.write(Kind.ELECTED, moves=done, again=again)
+        if again:
+            text, why = next(iter(again.items()))
+            tp = self._history.moves[int(text)].move.tp
+            self._wait(f"the preferred leader of {tp} is not elected yet ({why}): asked again")
+
+    def _wait(self, why: str) -> None:
+        self._chronicle.note_waiting(why)
+        self._clock.sleep(AGAIN_SECONDS)

@@ -1,0 +1,100 @@
+"""Moves submitted, cancelled and put back in order: each intent journalled, each answer kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from core.clock import Clock
+from core.cluster.client import ClusterClient, Fault
+from core.cluster.faults import is_missing, is_settled, passes
+from core.cluster.state import TopicPartition
+from core.errors import AccessDeniedError
+from core.run.decide.endings import GONE
+from core.run.decide.steps import Ending
+from core.run.record.chronicle import Chronicle
+from core.run.record.history import History, Phase
+from core.run.record.journal import Kind
+
+AGAIN_SECONDS = 5.0
+"""How long what was refused is left alone."""
+
+
+class Moving:
+    """The moves of one run."""
+
+    def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
+        self._client, self._clock, self._chronicle = client, clock, chronicle
+        self.submitted = clock.monotonic()
+        """When this process last submitted something."""
+
+    @property
+    def history(self) -> History:
+        return self._chronicle.history
+
+    def submit(self, moves: tuple[int, ...]) -> None:
+        batch = self.history.moves[moves[0]].batch
+        self._chronicle.write(Kind.SUBMITTING, batch=batch, moves=list(moves))
+        taken: list[int] = []
+        again: dict[str, str] = {}
+        refused: dict[int, str] = {}
+        gone: list[Ending] = []
+        try:
+            answers = self._client.alter_reassignments(
+                {self.history.moves[i].move.tp: self.history.moves[i].move.after for i in moves}
+            )
+        except AccessDeniedError as error:
+            refused = dict.fromkeys(moves, error.title)
+        else:
+            self.submitted = self._clock.monotonic()
+            for i in moves:
+                fault = answers.get(self.history.moves[i].move.tp)
+                if fault is None:
+                    taken.append(i)
+                elif is_missing(fault):
+                    gone.append(Ending(i, Phase.CANCELLED, GONE))
+                elif passes(fault):
+                    again[str(i)] = str(fault)
+                else:
+                    refused[i] = f"refused: {fault}"
+        # An earlier try may act yet where its answer never came: then the cluster is to show it.
+        doubtful = {str(i): why for i, why in refused.items() if self.history.moves[i].tries > 1}
+        self._chronicle.write(
+            Kind.SUBMITTED, batch=batch, moves=taken, again=again, refused=doubtful
+        )
+        failed = [Ending(i, Phase.FAILED, w) for i, w in refused.items() if str(i) not in doubtful]
+        if gone or failed:
+            self.note_ended((*gone, *failed), "")
+
+    def note_ended(self, endings: tuple[Ending, ...], stop: str) -> None:
+        self._chronicle.write(
+            Kind.MOVED,
+            moves=[
+                {"index": e.index, "phase": e.phase.value, "why": e.why, "leader": e.leader}
+                for e in endings
+            ],
+            stop=stop,
+        )
+
+    def cancel(self, moves: tuple[int, ...]) -> None:
+        self._chronicle.write(Kind.CANCELLING, moves=list(moves))
+        answers = self._client.cancel([self.history.moves[i].move.tp for i in moves])
+        sent = [i for i in moves if answers.get(self.history.moves[i].move.tp) is None]
+        self._chronicle.write(Kind.CANCEL_SENT, moves=sent)
+        self._ask_again("cancelled", answers)
+
+    def reorder(self, moves: tuple[int, ...]) -> None:
+        self._chronicle.write(Kind.REORDERING, moves=list(moves))
+        answers = self._client.alter_reassignments(
+            {self.history.moves[i].move.tp: self.history.moves[i].move.before for i in moves}
+        )
+        faults = {str(tp): str(fault) for tp, fault in answers.items() if fault is not None}
+        self._chronicle.write(Kind.REORDERED, moves=list(moves), faults=faults)
+        self._ask_again("put back in its order", answers)
+
+    def _ask_again(self, what: str, answers: Mapping[TopicPartition, Fault | None]) -> None:
+        """Say what the cluster did not do, and leave it alone a while: it is asked again."""
+        faults = ((tp, f) for tp, f in answers.items() if f is not None and not is_settled(f))
+        tp, fault = next(faults, (None, None))
+        if tp is not None:
+            self._chronicle.note_waiting(f"{tp} is not {what} yet ({fault}): it is asked again")
+            self._clock.sleep(AGAIN_SECONDS)

@@ -1,0 +1,71 @@
+"""Preflight: a plan looked at once more by the process that carries it out, nothing written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from core.cluster.broker_logs import with_logs
+from core.cluster.client import ClusterClient, Fault, Resource
+from core.errors import RefusedError
+from core.load.snapshot import Load
+from core.plan.check import Severity, check_plan, refuse
+from core.plan.plan import Move, Plan
+from core.run.record.history import History
+
+MIN_INSYNC = "min.insync.replicas"
+
+
+def preflight(client: ClusterClient, history: History) -> dict[str, Any]:
+    """Return what the journal is to keep of the cluster as it was found.
+
+    Raises RefusedError when the plan must not be carried out, or not on this cluster.
+    """
+    plan = history.plan
+    reassignments = client.reassignments()
+    state = client.describe()
+    if state.cluster_id != history.cluster_id:
+        raise RefusedError(f"This is cluster {state.cluster_id}, not {history.cluster_id}.")
+    alive = {broker.id for broker in state.brokers if broker.alive}
+    involved = {b for move in plan for b in (*move.before, *move.after)}
+    state = with_logs(state, client.log_dirs(sorted(involved & alive)))
+    min_insync = _min_insync(client, {move.tp.topic for move in plan})
+    state = state.with_topics(
+        {
+            topic.name: replace(topic, min_insync=min_insync[topic.name])
+            for topic in state.topics
+            if topic.name in min_insync
+        }
+    )
+    findings = check_plan(state, Load.unknown(state), plan, reassignments=reassignments)
+    refuse(findings, history.allowed)
+    rows = [state.find(move.tp) for move in plan]
+    sizes = [-1 if row is None else int(state.partition_size_bytes[row]) for row in rows]
+    return {
+        "sizes": [None if size < 0 else size for size in sizes],
+        "leaders": [None if row is None else int(state.leader[row]) for row in rows],
+        "min_insync": min_insync,
+        "said": [[f.id, f.sentence] for f in findings if f.severity is Severity.UNSAFE],
+    }
+
+
+def speaks_against(client: ClusterClient, history: History, move: Move) -> str:
+    """Return why a move that is added to a run must not be made, "" when it may."""
+    state = client.describe()
+    state = with_logs(state, client.log_dirs([b.id for b in state.brokers if b.alive]))
+    findings = check_plan(state, Load.unknown(state), Plan(state.cluster_id, (move,)))
+    try:
+        refuse(findings, history.allowed)
+    except RefusedError as error:
+        return f"{error.title} {error.detail.strip()}".strip()
+    return ""
+
+
+def _min_insync(client: ClusterClient, topics: Iterable[str]) -> dict[str, int]:
+    answers = client.configs([Resource.topic(t) for t in sorted(topics)], [MIN_INSYNC])
+    found = {}
+    for resource, answer in answers.items():
+        if not isinstance(answer, Fault) and MIN_INSYNC in answer:
+            found[resource.name] = int(answer[MIN_INSYNC].value or 1)
+    return found

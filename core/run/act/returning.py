@@ -1,0 +1,146 @@
+"""Giving back: a run's throttles taken out of the cluster again, each read back to be gone.
+
+What puts one back exactly is `core.run.limits.throttle`'s to say, which are idle
+`core.run.decide.giving_back`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from core.clock import Clock
+from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
+from core.cluster.faults import is_missing
+from core.run.limits import throttle
+from core.run.record.chronicle import Chronicle
+from core.run.record.history import History
+from core.run.record.holdings import Away
+from core.run.record.journal import Kind
+
+READ_BACK_SECONDS = 10.0
+AGAIN_SECONDS = 5.0
+"""How long what could not be put back is left alone."""
+
+Lists = tuple[tuple[str, throttle.Side, tuple[str, ...]], ...]
+
+
+class Returning:
+    """Puts the throttles of one run back."""
+
+    def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
+        self._client, self._clock, self._chronicle = client, clock, chronicle
+        self._intended: tuple[Kind, object] | None = None
+
+    @property
+    def _history(self) -> History:
+        return self._chronicle.history
+
+    def _intend_once(self, kind: Kind, **payload: Any) -> None:
+        """Journal an intent, unless it is the last one over again, which came to nothing."""
+        if self._intended != (kind, payload):
+            self._chronicle.write(kind, **payload)
+        self._intended = kind, payload
+
+    def _done(self, kind: Kind, **payload: Any) -> None:
+        """Journal what came of the last intent, or what makes a new one of it."""
+        self._chronicle.write(kind, **payload)
+        self._intended = None
+
+    def remove_pairs(self, lists: Lists) -> None:
+        topics = [Resource.topic(t) for t in sorted({topic for topic, _, _ in lists})]
+        found = self._configs(topics, throttle.LISTS)
+        payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
+        self._intend_once(Kind.PAIRS_REMOVING, lists=payload)
+        changes: list[ConfigChange] = []
+        for topic, side, pairs in lists:
+            intent, unseen = self._history.lists[topic, side], self._unseen(topic, side, pairs)
+            changes += throttle.remove_changes(intent, pairs, found, unseen=unseen)
+        failed = self._put_back(changes, throttle.LISTS, found)
+        done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
+        if done:
+            self._done(Kind.PAIRS_REMOVED, lists=done)
+        self._wait_for(failed)
+
+    def _unseen(self, topic: str, side: throttle.Side, pairs: Collection[str]) -> bool:
+        """Return whether pairs may be in their list although they do not show."""
+        putting = any(
+            self._history.away.get((topic, side, pair)) in (Away.PUTTING, Away.TAKING)
+            for pair in pairs
+        )
+        return putting or (topic, side) in self._history.lists_due
+
+    def restore_rates(self, rates: tuple[tuple[int, throttle.Side], ...]) -> None:
+        brokers = [Resource.broker(b) for b in sorted({broker for broker, _ in rates})]
+        found = self._configs(brokers, throttle.RATES)
+        intents = [self._history.rates[key] for key in rates]
+        self._intend_once(Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates])
+        due = self._history.rates_due  # set perhaps, though not seen: brokers lag
+        changes = {
+            i: throttle.restore_changes(i, found, unseen=(i.broker, i.side) in due) for i in intents
+        }
+        flat = [change for of_one in changes.values() for change in of_one]
+        failed = self._put_back(flat, throttle.RATES, found)
+        done = [
+            {
+                "broker": i.broker,
+                "side": i.side.value,
+                "how": _how_restored(i, changes[i], found),
+                "prior": i.prior if i.dynamic else None,
+            }
+            for i in intents
+            if Resource.broker(i.broker) not in failed
+        ]
+        if done:
+            self._done(Kind.RATE_RESTORED, rates=done)
+        self._wait_for(failed)
+
+    def _put_back(
+        self, changes: list[ConfigChange], names: Collection[str], found: Mapping[Resource, Any]
+    ) -> dict[Resource, str]:
+        """Apply `changes` and read them back; return in words why a resource is not as found.
+
+        One of `found` that could not be read, though it may well be there, is among them.
+        """
+        faults = {r: a for r, a in found.items() if isinstance(a, Fault)} | self._alter(changes)
+        failed = {r: str(fault) for r, fault in faults.items() if not is_missing(fault)}
+        left = [change for change in changes if change.resource not in failed]
+        deadline = self._clock.monotonic() + READ_BACK_SECONDS
+        while left:
+            touched = sorted({change.resource for change in left}, key=lambda r: r.name)
+            left = list(throttle.still_there(left, self._configs(touched, names)))
+            if not left or self._clock.monotonic() >= deadline:
+                break
+            self._clock.sleep(0.05)
+        return failed | {change.resource: "it does not show yet" for change in left}
+
+    def _wait_for(self, failed: Mapping[Resource, str]) -> None:
+        """Say what could not be given back, and leave it alone a while: it is asked again."""
+        if failed:
+            (kind, name), why = next(iter(failed.items()))
+            self._chronicle.note_waiting(
+                f"the throttle of {kind.value} {name} cannot be put back: {why}"
+            )
+            self._clock.sleep(AGAIN_SECONDS)
+
+    def _configs(self, resources: list[Resource], names: Collection[str]) -> dict[Resource, Any]:
+        return dict(self._client.configs(resources, names)) if resources else {}
+
+    def _alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
+        answers = self._client.alter_configs(changes) if changes else {}
+        return {r: fault for r, fault in answers.items() if fault is not None}
+
+
+def _how_restored(
+    intent: throttle.RateIntent, changes: Collection[ConfigChange], found: throttle.Configs
+) -> str:
+    """Return in one word what `throttle.restore_changes` came to; `found` is what it was made of.
+
+    A rate that was as found already may have been put back by a process that died.
+    """
+    if intent.rate_bytes_per_s is None:
+        return "kept"
+    answer = found.get(Resource.broker(intent.broker), {})
+    if not changes and (isinstance(answer, Fault) or not throttle.is_as_found(intent, answer)):
+        return "changed"
+    return "set" if intent.dynamic else "unset"

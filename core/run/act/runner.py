@@ -1,0 +1,291 @@
+"""The runner carries steps out: it looks, asks `next_step`, journals the intent, then does it.
+
+It decides nothing that `core.run.decide.step` could decide. Whatever fails, the journal says what
+was meant, and the next look says what came of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from core.clock import Clock
+from core.cluster.client import ClusterClient
+from core.errors import AccessDeniedError, RefusedError, TrimtabError, UnreachableError
+from core.run.act.around import Around
+from core.run.act.lookout import Lookout
+from core.run.act.measuring import Measuring, OpenProbe
+from core.run.act.moving import Moving
+from core.run.act.preflight import preflight, speaks_against
+from core.run.act.sampling import Sampler
+from core.run.act.throttling import Throttling
+from core.run.decide.step import next_step
+from core.run.decide.steps import (
+    AddMoves,
+    Cancel,
+    ChangeRates,
+    ElectLeaders,
+    End,
+    IntendRates,
+    IntendThrottles,
+    LowerRetention,
+    NoteDisturbed,
+    NoteEnded,
+    NoteMeasured,
+    NoteShorter,
+    Observed,
+    Poll,
+    Postpone,
+    Preflight,
+    PutPairs,
+    RemovePairs,
+    Reorder,
+    RestoreRates,
+    RestoreRetention,
+    SetRates,
+    SetThrottles,
+    Step,
+    Submit,
+    TakePairs,
+    ThrottleStep,
+)
+from core.run.record.chronicle import Chronicle
+from core.run.record.history import History, Outcome, Role
+from core.run.record.journal import Journal, JournalError, Kind
+from core.run.record.moves import Wish
+from core.units import format_time
+
+LOST_SECONDS = 5.0
+"""How long to wait before asking again when the cluster or the journal's disk does not answer."""
+DENIED_REMEDY = (
+    "give the run's user its rights back and it goes on (a cancel leaves what it may not put back)"
+)
+
+log = logging.getLogger(__name__)
+
+
+class Runner:
+    """One run's process: owns the journal's records; everything it knows is in `history`."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        client: ClusterClient,
+        clock: Clock,
+        *,
+        patience_seconds: float = math.inf,
+        open_probe: OpenProbe = lambda brokers: None,
+        on_look: Callable[[Chronicle], None] = lambda chronicle: None,
+    ) -> None:
+        self._client, self._clock = client, clock
+        self._patience_seconds, self._on_look = patience_seconds, on_look
+        self._chronicle = Chronicle(journal, clock)
+        self._moving = Moving(client, clock, self._chronicle)
+        self._throttling = Throttling(client, clock, self._chronicle)
+        self._around = Around(client, clock, self._chronicle)
+        self._sampler = Sampler(client, clock)
+        self._lookout = Lookout(client, clock)
+        self._measuring = Measuring(open_probe, clock)
+        self._last_step: Step | None = None
+
+    @property
+    def history(self) -> History:
+        return self._chronicle.history
+
+    def run(self) -> Outcome:
+        """Carry the run to its end and return how it ended.
+
+        Raises TrimtabError when it could not begin; afterwards it waits for a cluster that does
+        not answer (`patience_seconds`, for ever unless told), for rights that it lost (until a
+        cancel leaves what cannot be put back), and for a disk that takes no more.
+        """
+        try:
+            return self._run()
+        finally:
+            self._measuring.close()
+
+    def _run(self) -> Outcome:
+        lost_since: float | None = None
+        while self.history.ended is None:
+            try:
+                try:
+                    self.advance()
+                    lost_since = None
+                except (UnreachableError, AccessDeniedError) as error:
+                    lost_since = lost_since or time.monotonic()
+                    self._cannot_go_on(error, time.monotonic() - lost_since)
+            except JournalError as error:
+                if not self.history.preflight:
+                    raise
+                log.error("%s", error)
+                self._clock.sleep(LOST_SECONDS)
+        assert self.history.ended is not None
+        return self.history.ended
+
+    def _cannot_go_on(self, error: TrimtabError, lost_seconds: float) -> None:
+        """Wait a little for the cluster, or end the run."""
+        why = error.title.rstrip(".")
+        denied = isinstance(error, AccessDeniedError)
+        over = self.history.cancel_requested if denied else lost_seconds >= self._patience_seconds
+        if not self.history.preflight:
+            self._chronicle.write(Kind.ENDED, outcome=Outcome.FAILED.value, why=error.title)
+        elif over:
+            why = f"{why}; throttles may be left"
+            self._chronicle.write(Kind.ENDED, outcome=Outcome.INCOMPLETE.value, why=why)
+        else:
+            log.warning("waiting: %s", error)
+            self._chronicle.note_waiting(f"{why}: {DENIED_REMEDY}" if denied else why)
+            self._clock.sleep(LOST_SECONDS)
+
+    def advance(self) -> Step:
+        """Look once, carry one step out, and return it."""
+        self._chronicle.take_requests()
+        self._on_look(self._chronicle)
+        if self._waits_to_begin():
+            return Poll()
+        observed = self._look()
+        step = next_step(self.history, observed)
+        if step == self._last_step and not isinstance(step, Poll):
+            self._clock.sleep(self._pace())  # it did not help at once: brokers lag, or refuse
+        log.debug("%s", step)
+        self._carry_out(step, observed)
+        self._last_step = step
+        return step
+
+    def _waits_to_begin(self) -> bool:
+        """Wait a little for the time that was asked for, unless it has come."""
+        history = self.history
+        if history.preflight or history.cancel_requested or history.start_at is None:
+            return False
+        left = (history.start_at - self._clock.now()).total_seconds()
+        if left <= 0:
+            return False
+        self._chronicle.note_waiting(f"begins at {format_time(history.start_at)}")
+        self._clock.sleep(min(1.0, left))
+        return True
+
+    def _look(self) -> Observed:
+        wanted = any(m.wish is not Wish.GO_ON for m in self.history.moves if not m.phase.ended)
+        afresh = wanted or not isinstance(self._last_step, Poll)
+        since = self._clock.monotonic() - self._moving.submitted
+        observed = replace(
+            self._lookout.look(self.history, afresh=afresh),
+            now=self._clock.now(),
+            since_submission_seconds=since,
+            disks=self._sampler.disks,
+            shorter=self._around.shorter,
+        )
+        return self._measuring.look(self.history, observed, self._lookout.state)
+
+    # -- doing ----------------------------------------------------------------------------------
+
+    def _carry_out(self, step: Step, observed: Observed) -> None:
+        again = step == self._last_step or self._is_another_try(step)
+        if not isinstance(step, Poll | NoteEnded | ChangeRates) and not again:
+            self._chronicle.note_waiting("")
+        match step:
+            case Preflight():
+                self._preflight()
+            case NoteMeasured(measured):
+                self._chronicle.write(Kind.MEASURED, **measured.to_json())
+            case Postpone(moves, why):
+                self._chronicle.write(Kind.POSTPONED, moves=list(moves), why=why)
+            case Submit(moves):
+                if self._throttling.are_in_force(observed):
+                    self._moving.submit(moves)
+            case NoteEnded(endings, stop):
+                self._moving.note_ended(endings, stop)
+            case Cancel(moves):
+                self._moving.cancel(moves)
+            case Reorder(moves):
+                self._moving.reorder(moves)
+            case AddMoves():
+                self._add_moves(step)
+            case LowerRetention():
+                self._around.lower_retention()
+            case NoteShorter():
+                self._around.note_shorter()
+            case RestoreRetention(topics):
+                self._around.restore_retention(topics)
+            case ElectLeaders(moves):
+                self._around.elect(moves)
+            case Poll(waiting):
+                self._chronicle.note_waiting(waiting)
+                self._sample(observed)
+                self._clock.sleep(self._pace())
+            case End(outcome, why):
+                self._measuring.close()
+                self._chronicle.write(Kind.ENDED, outcome=outcome.value, why=why)
+            case _:
+                self._throttle(step, observed)
+
+    def _throttle(self, step: ThrottleStep, observed: Observed) -> None:
+        if not isinstance(step, ChangeRates):  # reads what it changes, maybe every second
+            self._lookout.forget_throttles()
+        match step:
+            case IntendThrottles(batch):
+                self._throttling.set_up(batch, observed)
+            case SetThrottles(batch):
+                self._throttling.set_up(batch, None)
+            case IntendRates(batch, brokers):
+                self._throttling.intend_rates(batch, brokers)
+            case SetRates(batch, rates):
+                self._throttling.set_rates(batch, rates)
+            case ChangeRates(wanted, why):
+                self._throttling.change_rates(wanted, why)
+            case NoteDisturbed(lost, lists):
+                self._throttling.note_lost(lost, lists)
+            case TakePairs(lists, why):
+                self._throttling.take_pairs(lists, why)
+            case PutPairs(lists):
+                self._throttling.put_pairs(lists)
+            case RemovePairs(lists):
+                self._throttling.remove_pairs(lists)
+            case RestoreRates(rates):
+                self._throttling.restore_rates(rates)
+        self._sample(observed)
+
+    def _is_another_try(self, step: Step) -> bool:
+        return isinstance(step, Submit) and self.history.moves[step.moves[0]].phase.in_flight
+
+    def _preflight(self) -> None:
+        try:
+            found = preflight(self._client, self.history)
+        except RefusedError as error:
+            why = f"{error.title} {error.detail.strip()}".strip()
+            self._chronicle.write(Kind.ENDED, outcome=Outcome.FAILED.value, why=why)
+        else:
+            self._chronicle.write(Kind.PREFLIGHT, **found)
+
+    def _add_moves(self, step: AddMoves) -> None:
+        """Journal moves that stand in for others; one that must not be made is refused."""
+        refused = dict(step.refused)
+        for added in step.moves:
+            if added.role is Role.RETARGET:
+                why = speaks_against(self._client, self.history, added.move)
+                if why:
+                    refused[added.instead_of] = why
+        self._chronicle.write(
+            Kind.MOVES_ADDED,
+            moves=[added.to_json() for added in step.moves if added.instead_of not in refused],
+            refused=[[index, why] for index, why in refused.items()],
+            rollback=step.rollback,
+        )
+
+    def _sample(self, observed: Observed) -> None:
+        if not self.history.in_flight:
+            return
+        sample = self._sampler.sample(self.history, observed)
+        if sample is not None:
+            self._measuring.take_sample(observed.now, sample)
+            self._chronicle.sample(sample)
+
+    # -- small helps ----------------------------------------------------------------------------
+
+    def _pace(self) -> float:
+        """Return how long to wait between looks: a short run is looked at more often."""
+        elapsed = self._clock.monotonic() - self._moving.submitted
+        return max(min(1.0, max(0.1, elapsed / 50)), min(10 * self._lookout.took_seconds, 30.0))

@@ -1,0 +1,135 @@
+"""Bytes that have arrived, partition by partition, as destinations' log dirs tell them.
+
+Only destinations are asked often; leaders, whose logs grow while they are copied, now and then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from core.clock import Clock
+from core.cluster.client import ClusterClient
+from core.cluster.state import TopicPartition
+from core.run.decide.steps import Observed
+from core.run.record.history import History
+
+DUTY = 10
+"""A call is made again after ten times its duration, so that it never loads a broker."""
+LEADERS_SECONDS = 10.0
+SOON_SECONDS = 2.5
+"""How soon leaders are asked again at first: whether a log outgrows its copy shows at once."""
+FIRST_SECONDS = 0.25
+STEADY_SECONDS = 1.0
+
+
+class Sampler:
+    """Asks log dirs at a pace that follows the run's length and the calls' duration."""
+
+    def __init__(self, client: ClusterClient, clock: Clock) -> None:
+        self._client, self._clock = client, clock
+        self._due = self._leaders_due = self._first = 0.0
+        self._leader_sizes: dict[TopicPartition, int] = {}
+        self._seen: dict[int, tuple[int, float]] = {}
+        self._arrived: dict[int, list[int | None]] = {}
+        """What each move's destinations were last seen to hold, while it is in flight."""
+        self.disks: dict[int, str] = {}
+        """Brokers with a log dir that takes no more, in words, as they last answered."""
+
+    def sample(self, history: History, observed: Observed) -> dict[str, Any] | None:
+        """Return a journal sample of the moves in flight, or None when none is due.
+
+        `moves`: [index, leader's bytes or null, leader, bytes on each adding replica or null,
+        when any byte last came]; `down`: the brokers that are not alive; `held`: moves of which
+        some bytes are those last known.
+        """
+        copying = [i for i in history.in_flight if history.moves[i].move.moves_data]
+        now = self._clock.monotonic()
+        if not copying or now < self._due:
+            return None
+        self._first = self._first or now
+        destinations = {b for i in copying for b in history.moves[i].move.adding}
+        if now >= self._leaders_due:
+            self._ask_leaders(history, observed, copying, destinations)
+        sizes = self._ask(destinations & observed.alive)
+        took = self._clock.monotonic() - now
+        pace = min(STEADY_SECONDS, max(FIRST_SECONDS, (now - self._first) / 20))
+        self._due = now + max(pace, DUTY * took)
+        moment = self._clock.now().timestamp()
+        held = self._hold(history, copying, sizes)
+        return {
+            "moves": [self._entry(history, observed, i, moment) for i in copying],
+            "held": held,
+            "down": sorted(self._involved(history, copying) - observed.alive),
+        }
+
+    def _ask_leaders(
+        self, history: History, observed: Observed, copying: list[int], asked: set[int]
+    ) -> None:
+        tps = {history.moves[i].move.tp for i in copying}
+        leaders = {row.leader for tp in tps if (row := observed.rows.get(tp)) is not None}
+        sizes = self._ask(leaders & observed.alive)
+        for tp in tps:
+            row = observed.rows.get(tp)
+            if row is not None and (row.leader, tp) in sizes:
+                self._leader_sizes[tp] = sizes[row.leader, tp]
+        now = self._clock.monotonic()
+        young = now - self._first < LEADERS_SECONDS
+        self._leaders_due = now + (SOON_SECONDS if young else LEADERS_SECONDS)
+
+    def _ask(self, brokers: Iterable[int]) -> dict[tuple[int, TopicPartition], int]:
+        wanted = sorted(brokers)
+        if not wanted:
+            return {}
+        answers = [answer for answer in self._client.log_dirs(wanted) if answer.error is None]
+        for answer in answers:
+            self.disks.pop(answer.broker, None)
+            failed = next((one for one in answer.log_dirs if one.error), None)
+            if failed is not None:
+                said = f"log dir {failed.path} of broker {answer.broker} fails ({failed.error})"
+                self.disks[answer.broker] = said
+        return {
+            (answer.broker, TopicPartition(log.topic, log.partition)): log.size_bytes
+            for answer in answers
+            for log in answer.replicas
+            if not log.future
+        }
+
+    def _hold(
+        self,
+        history: History,
+        copying: list[int],
+        sizes: dict[tuple[int, TopicPartition], int],
+    ) -> list[int]:
+        """Take sizes in; return the moves of which a size is missing that was known before."""
+        held = []
+        last, self._arrived = self._arrived, {}
+        for index in copying:
+            move = history.moves[index].move
+            now = [sizes.get((broker, move.tp)) for broker in move.adding]
+            before = last.get(index, [None] * len(now))
+            self._arrived[index] = [b if a is None else a for a, b in zip(now, before, strict=True)]
+            if self._arrived[index] != now:
+                held.append(index)
+        return held
+
+    def _entry(self, history: History, observed: Observed, index: int, moment: float) -> list[Any]:
+        m = history.moves[index]
+        row = observed.rows.get(m.move.tp)
+        arrived = self._arrived[index]
+        total = sum(size or 0 for size in arrived)
+        before, since = self._seen.get(index, (-1, moment))
+        if total != before:
+            since = moment
+        self._seen[index] = (total, since)
+        size = self._leader_sizes.get(m.move.tp, m.size_bytes)
+        leader = m.leader if row is None else row.leader
+        return [index, size, leader, arrived, round(since, 3)]
+
+    @staticmethod
+    def _involved(history: History, copying: list[int]) -> set[int]:
+        return {
+            b
+            for i in copying
+            for b in (*history.moves[i].move.before, *history.moves[i].move.after)
+        }

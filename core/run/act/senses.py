@@ -1,0 +1,173 @@
+"""Senses: what a run with an adaptive rate notices of its brokers, side by side.
+
+What copies get and what comes in are told by its samples, who falls out of step by the cluster's
+description, and what producers wait by a probe, where there is one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from core.cluster.probe import Window
+from core.cluster.state import ClusterState
+from core.run.limits.inflow import inflow_bytes_per_s
+from core.run.limits.strain import Before, SideSeen, before
+from core.run.limits.throttle import Side
+from core.run.record.growing import growing_sides
+
+if TYPE_CHECKING:
+    from core.run.record.history import History
+
+FLOW_SECONDS = 12.0
+"""Copies under a quota stall and burst: what they get is told by a whole window."""
+SETTLED_SECONDS = 3.0
+"""How long a follower must be out of step to be believed: brokers lag behind the controller."""
+KEPT_SIZES = 8
+BEFORE_WINDOWS = 3
+"""So many windows of a probe are awaited before a run begins."""
+
+Key = tuple[int, Side]
+
+
+class Probe(Protocol):
+    """What measures how long producers wait; see core.cluster.probe."""
+
+    @property
+    def trouble(self) -> str: ...
+    @property
+    def places(self) -> Mapping[int, tuple[int, ...]]: ...
+    def windows(self) -> dict[int, tuple[Window, ...]]: ...
+
+
+class Senses:
+    """Keeps the newest of what was seen; nothing of it outlives the process."""
+
+    def __init__(self, probe: Probe | None) -> None:
+        self._probe = probe
+        self._samples: deque[tuple[datetime, dict[int, tuple[int, ...]]]] = deque()
+        self._leaders: dict[int, int] = {}
+        self._out_since: dict[Key, tuple[str, datetime]] = {}
+        self._sizes: dict[int, deque[tuple[datetime, int]]] = {}
+
+    @property
+    def trouble(self) -> str:
+        """Return why producers' waits are not known, "" while they are or may yet be."""
+        if self._probe is None:
+            return "produce latency is not measured: nobody produces to a simulated cluster"
+        return self._probe.trouble
+
+    @property
+    def ready(self) -> bool:
+        """Return whether what producers wait before the run is known, or never will be."""
+        if self._probe is None or self._probe.trouble:
+            return True
+        windows = self._probe.windows()
+        return bool(windows) and all(len(seen) >= BEFORE_WINDOWS for seen in windows.values())
+
+    def before(self) -> dict[int, Before]:
+        """Return what producers to each broker wait now, which is before the run begins."""
+        windows = self._probe.windows() if self._probe else {}
+        found = {broker: before(seen) for broker, seen in windows.items()}
+        return {broker: wait for broker, wait in found.items() if wait is not None}
+
+    def take_sample(self, at: datetime, sample: Mapping[str, Any]) -> None:
+        """Take one of the journal's samples in (core.run.act.sampling)."""
+        came = {}
+        for index, size, leader, arrived, _ in sample["moves"]:
+            came[index] = tuple(part or 0 for part in arrived)
+            self._leaders[index] = -1 if leader is None else leader
+            sizes = self._sizes.setdefault(index, deque(maxlen=KEPT_SIZES))
+            if size is not None and (not sizes or sizes[-1][1] != size):
+                sizes.append((at, size))
+        self._samples.append((at, came))
+        while (at - self._samples[0][0]).total_seconds() > FLOW_SECONDS:
+            self._samples.popleft()
+
+    def sides(
+        self,
+        history: History,
+        state: ClusterState,
+        waited: Mapping[int, Before],
+        keys: Iterable[Key],
+    ) -> dict[Key, SideSeen]:
+        """Return what is known of these sides; `waited` is what `before` once said."""
+        flows = self._flows(history)
+        growing = growing_sides(history, self._sizes, self._leaders)
+        fallen = self._fallen(state)
+        windows = self._probe.windows() if self._probe else {}
+        places = self._probe.places if self._probe else {}
+        found = {}
+        for key in keys:
+            told_by = teller(places, key)
+            found[key] = SideSeen(
+                before=waited.get(told_by),
+                windows=windows.get(told_by, ()),
+                out_of_step=fallen.get(key, ""),
+                flow_bytes_per_s=flows.get(key, 0.0),
+                inflow_bytes_per_s=inflow_bytes_per_s(key[1], growing.get(key, ())),
+            )
+        return found
+
+    def _fallen(self, state: ClusterState) -> dict[Key, str]:
+        """Return who is out of step for long enough: a replica that has just arrived seems so."""
+        now = out_of_step(state)
+        self._out_since = {
+            key: (why, since if why == before else state.fetched_at)
+            for key, why in now.items()
+            for before, since in [self._out_since.get(key, ("", state.fetched_at))]
+        }
+        return {
+            key: why
+            for key, (why, since) in self._out_since.items()
+            if (state.fetched_at - since).total_seconds() >= SETTLED_SECONDS
+        }
+
+    def _flows(self, history: History) -> dict[Key, float]:
+        """Return what the copies in flight get, over a quota window."""
+        flows: defaultdict[Key, float] = defaultdict(float)
+        if len(self._samples) < 2:
+            return {}
+        (began, first), (ended, last) = self._samples[0], self._samples[-1]
+        seconds = (ended - began).total_seconds()
+        if seconds <= 0:  # the wall clock was set back
+            return {}
+        for index, arrived in last.items():
+            earlier = first.get(index, (0,) * len(arrived))
+            came = [max(0, b - a) / seconds for a, b in zip(earlier, arrived, strict=True)]
+            for broker, rate in zip(history.moves[index].move.adding, came, strict=True):
+                flows[broker, Side.FOLLOWER] += rate
+            flows[self._leaders[index], Side.LEADER] += sum(came)
+        return dict(flows)
+
+
+def teller(places: Mapping[int, Sequence[int]], key: Key) -> int:
+    """Return whose messages tell of a broker's side: its own, or those that it follows."""
+    broker, side = key
+    if side is Side.FOLLOWER:
+        for leader, replicas in places.items():
+            if leader != broker and broker in replicas:
+                return leader
+    return broker
+
+
+def out_of_step(state: ClusterState) -> dict[Key, str]:
+    """Return which broker's sides have a follower that lives and is out of the ISR, in words.
+
+    New replicas are out of it by nature, and a broker that is down is out of step for its own
+    reasons.
+    """
+    alive = [broker.id for broker in state.brokers if broker.alive]
+    lost = ~state.in_sync & ~state.adding & np.isin(state.replica_broker, alive)
+    found: dict[Key, str] = {}
+    for replica in np.flatnonzero(lost).tolist():
+        row = int(state.partition_of_replica[replica])
+        broker, leader = int(state.replica_broker[replica]), int(state.leader[row])
+        why = f"broker {broker} has left the ISR of {state.tp(row)}"
+        found.setdefault((leader, Side.LEADER), why)
+        found.setdefault((broker, Side.FOLLOWER), why)
+    return found

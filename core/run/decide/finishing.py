@@ -1,0 +1,108 @@
+"""The end of a run: retention put back, preferred leaders elected, and how it ended."""
+
+from __future__ import annotations
+
+from core.run.decide.endings import GONE
+from core.run.decide.giving_back import still_held
+from core.run.decide.steps import (
+    ElectLeaders,
+    End,
+    LowerRetention,
+    NoteShorter,
+    Observed,
+    Poll,
+    RestoreRetention,
+)
+from core.run.record.history import History, MoveHistory, Outcome, Phase, Role
+
+MOST_ELECTIONS = 12
+"""How often a preferred leader that is not in sync is elected again, some seconds apart."""
+
+
+def shorten(history: History, observed: Observed) -> LowerRetention | NoteShorter | Poll | None:
+    """Logs are made shorter before anything is copied, when that is asked for."""
+    retention = history.retention
+    if retention is None or retention.awaited or not history.queued or history.paused:
+        return None
+    if not retention.lowered:
+        return LowerRetention()
+    if observed.shorter:
+        return NoteShorter()
+    return Poll("retention is lowered: waits for leaders to delete what is too old")
+
+
+def restore_retention(history: History, observed: Observed) -> RestoreRetention | None:
+    """Retention is put back as a topic's last move ends."""
+    if history.retention is None:
+        return None
+    busy = {m.move.tp.topic for m in history.moves if not m.phase.ended}
+    idle = tuple(topic for topic in history.retention.topics if topic not in busy)
+    return RestoreRetention(idle) if idle else None
+
+
+def elect(history: History, observed: Observed) -> ElectLeaders | None:
+    """Preferred leaders are elected at the end, when that is asked for."""
+    if not history.elect or history.cancel_requested or history.in_flight or history.queued:
+        return None
+    due = [
+        index
+        for index, m in enumerate(history.moves)
+        if _moved(m) and not m.elected and m.elections < MOST_ELECTIONS
+    ]
+    return ElectLeaders(tuple(due)) if due else None
+
+
+def finish(history: History, observed: Observed) -> Poll | End:
+    """Nothing is left to do but to wait for what is held, and to say how it ended."""
+    for reason, left in still_held(history, observed):
+        if history.leave_requested:
+            return End(Outcome.INCOMPLETE, left)
+        return Poll(f"{reason} (a cancel leaves it)")
+    outcome, why = _outcome(history)
+    late = [m for m in history.moves if _moved(m) and not m.elected] if history.elect else []
+    if late and outcome is Outcome.DONE:
+        rest = f" and {len(late) - 1} more" if len(late) > 1 else ""
+        return End(outcome, f"the preferred leader of {late[0].move.tp}{rest} was not elected")
+    return End(outcome, why)
+
+
+def _moved(m: MoveHistory) -> bool:
+    return m.phase is Phase.DONE and not m.replaced
+
+
+def _outcome(history: History) -> tuple[Outcome, str]:
+    counted = [m for m in history.moves if not m.replaced]
+    gone = [m for m in counted if m.phase is Phase.CANCELLED and m.why == GONE]
+    skipped = [m for m in counted if m.phase is Phase.SKIPPED]
+    done = [m for m in counted if m.phase is Phase.DONE]
+    if history.rolling_back:
+        return _rolled_back(history)
+    if gone and len(gone) == len(counted):
+        return Outcome.INCOMPLETE, "nothing was left to move: every topic was deleted"
+    whole = len(done) + len(gone) + len(skipped) == len(counted)
+    if whole and not any(m.why for m in done):
+        return Outcome.DONE, f"{len(skipped)} skipped, as asked" if skipped else ""
+    failed = [m for m in counted if m.phase is Phase.FAILED]
+    if history.cancel_requested:
+        if failed:
+            return Outcome.INCOMPLETE, f"{failed[0].move.tp}: {failed[0].why}"
+        return Outcome.CANCELLED, ""
+    if not failed and not history.stopped:
+        cancelled = [m for m in counted if m.phase is Phase.CANCELLED and m.why != GONE]
+        if cancelled and not done:
+            return Outcome.CANCELLED, ""
+        if cancelled:
+            return Outcome.INCOMPLETE, f"{cancelled[0].move.tp} was cancelled, as asked"
+    why = history.stopped or (f"{failed[0].move.tp}: {failed[0].why}" if failed else "")
+    return Outcome.INCOMPLETE if done else Outcome.FAILED, why
+
+
+def _rolled_back(history: History) -> tuple[Outcome, str]:
+    back = [m for m in history.moves if m.role is Role.ROLLBACK]
+    left = [m for m in back if m.phase is not Phase.DONE and m.why != GONE]
+    if left:
+        return Outcome.INCOMPLETE, f"{left[0].move.tp} was not rolled back: {left[0].why}"
+    other = [m for m in history.moves if m.phase is Phase.FAILED and not m.replaced]
+    if other:
+        return Outcome.INCOMPLETE, f"{other[0].move.tp}: {other[0].why}"
+    return Outcome.CANCELLED, "rolled back"

@@ -1,0 +1,229 @@
+"""Batches: which moves are submitted next, which again, and what they wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from core.cluster.state import PartitionRow, TopicPartition
+from core.plan.batches import Flight, may_start
+from core.run.decide.endings import GONE, OFF, never_ends
+from core.run.decide.giving_back import involved
+from core.run.decide.steps import (
+    Ending,
+    IntendThrottles,
+    NoteEnded,
+    Observed,
+    Poll,
+    Postpone,
+    SetRates,
+    SetThrottles,
+    Submit,
+)
+from core.run.decide.taking_back import not_clean
+from core.run.record.history import History, MoveHistory, Phase
+from core.run.record.moves import Wish
+from core.units import UNLIMITED
+
+LONGEST_SECONDS = 30.0
+"""The longest time between two tries to submit the same."""
+
+
+def submit_again(history: History, observed: Observed) -> Submit | None:
+    """A submission without an answer has left no trace: the same is safe again."""
+    again = tuple(i for i in history.in_flight if _never_arrived(history.moves[i], observed))
+    if not again or history.paused or history.stopped or _not_now(history, observed, again):
+        return None
+    return Submit(again)
+
+
+def go_on(
+    history: History, observed: Observed
+) -> Poll | NoteEnded | Postpone | IntendThrottles | SetThrottles | SetRates | Submit | None:
+    """The next batch begins, or it is waited for what is in flight or speaks against it."""
+    flying = history.in_flight
+    moves = tuple(history.next_batch)
+    if flying and not (moves and _is_next(history, observed, moves)):
+        return Poll(_waits_for(history, observed, flying))
+    if not moves:
+        return None
+    if history.paused:
+        return Poll("paused, as asked")
+    reason = _not_now(history, observed, moves)
+    if reason:
+        return Poll(reason)
+    return (
+        _sort_out(history, observed, moves) or _throttle(history, observed, moves) or Submit(moves)
+    )
+
+
+def _is_next(history: History, observed: Observed, moves: tuple[int, ...]) -> bool:
+    """Return whether a batch may begin although moves of earlier ones are in flight."""
+    if not history.explicit or history.paused:
+        return False
+    return may_start(
+        [_flight(history.moves[i]) for i in moves],
+        [_flight(history.moves[i]) for i in history.in_flight],
+        observed.since_submission_seconds,
+    )
+
+
+def _flight(m: MoveHistory) -> Flight:
+    return Flight(m.batch, m.long, m.move.adding, m.size_bytes or 0)
+
+
+def _sort_out(
+    history: History, observed: Observed, moves: tuple[int, ...]
+) -> NoteEnded | Postpone | Poll | None:
+    """Return what is to be done about moves of a batch that cannot be submitted now, or None."""
+    spoiled = tuple(_spoiled(history, observed, moves))
+    if spoiled:
+        return NoteEnded(spoiled)
+    doubtful = _doubtful(history, observed, moves)
+    if doubtful:
+        return Poll(doubtful)
+    held = dict(_held_up(history, observed, moves))
+    if not held:
+        return None
+    why = next(iter(held.values()))
+    first = tuple(index for index in held if index not in history.postponed)
+    if first and len(held) < len(history.queued):
+        return Postpone(first, held[first[0]])
+    return Poll(why)
+
+
+def _throttle(
+    history: History, observed: Observed, moves: tuple[int, ...]
+) -> IntendThrottles | SetThrottles | SetRates | None:
+    batch = history.moves[moves[0]].batch
+    throttle = history.throttles.get(batch)
+    if throttle is None:
+        copying = any(history.moves[i].move.moves_data for i in moves)
+        limited = copying and history.rate_bytes_per_s != UNLIMITED
+        return IntendThrottles(batch) if limited else None
+    if not throttle.set:
+        return SetThrottles(batch)
+    needed = {
+        key
+        for i in moves
+        for key in involved(history.moves[i].move.before, history.moves[i].move.adding)
+    }
+    due = tuple(k for k in history.rates_due if k in needed and k[0] in observed.alive)
+    return SetRates(batch, due) if due else None
+
+
+def _spoiled(history: History, observed: Observed, moves: tuple[int, ...]) -> Iterator[Ending]:
+    """Yield queued moves that must not be submitted any more."""
+    for index in moves:
+        m = history.moves[index]
+        row = observed.rows.get(m.move.tp)
+        if row is None and m.move.tp in observed.gone:
+            yield Ending(index, Phase.CANCELLED, GONE)
+        elif row is not None and _is_off(m, row, observed) and observed.is_settled(m.move.tp):
+            yield Ending(index, Phase.FAILED, OFF, row.leader)
+
+
+def _doubtful(history: History, observed: Observed, moves: tuple[int, ...]) -> str:
+    """Return which queued move looks wrong, though that is not sure yet, or ""."""
+    for index in moves:
+        m = history.moves[index]
+        tp, row = m.move.tp, observed.rows.get(m.move.tp)
+        if row is None and tp not in observed.hidden:
+            return _unseen(observed, tp)
+        if _is_off(m, row, observed):
+            return f"{tp} {OFF}: looked at again"
+    return ""
+
+
+def _held_up(
+    history: History, observed: Observed, moves: tuple[int, ...]
+) -> Iterator[tuple[int, str]]:
+    """Yield queued moves that have to wait, and for what: a move in flight is not overridden."""
+    for index in moves:
+        tp = history.moves[index].move.tp
+        if tp in observed.reassignments:
+            yield index, f"{tp} is being moved by somebody else: waited for, never overridden"
+        elif tp in observed.hidden:
+            yield index, observed.hidden[tp]
+
+
+def _is_off(m: MoveHistory, row: PartitionRow | None, observed: Observed) -> bool:
+    """Return whether a partition at rest has replicas that the plan does not know."""
+    if row is None or m.move.tp in observed.reassignments:
+        return False
+    return row.replicas not in (m.move.before, m.move.after)
+
+
+def _unseen(observed: Observed, tp: TopicPartition) -> str:
+    again = f"{tp} is not in the cluster's description: looked for again"
+    return observed.hidden.get(tp, again)
+
+
+def _never_arrived(m: MoveHistory, observed: Observed) -> bool:
+    """Return whether a submission without an answer has left no trace: the same is safe again."""
+    row, tp = observed.rows.get(m.move.tp), m.move.tp
+    return (
+        m.phase is Phase.SUBMITTING
+        and m.wish is Wish.GO_ON
+        and not m.refused
+        and tp not in observed.reassignments
+        and row is not None
+        and row.replicas == m.move.before
+        and observed.steady_seconds.get(tp, 0.0) >= _patience_seconds(m.tries)
+    )
+
+
+def _patience_seconds(tries: int) -> float:
+    """Return how long to wait before another try: twice as long each time, up to a limit."""
+    return min(LONGEST_SECONDS, 2.0 ** max(0, tries - 1))
+
+
+def _waits_for(history: History, observed: Observed, flying: list[int]) -> str:
+    unclean = not_clean(history, observed)
+    if unclean:
+        return unclean
+    for index in flying:
+        m = history.moves[index]
+        move = m.move
+        listed = observed.reassignments.get(move.tp)
+        if listed is not None and never_ends(listed):
+            return f"{move.tp} was overridden in place and never ends by itself: cancel it"
+        if m.refused and move.tp not in observed.reassignments:
+            return f"{move.tp} is {m.refused}: whether an earlier try acts late is waited for"
+        reason = _not_now(history, observed, (index,)) if _never_arrived(m, observed) else ""
+        if reason:
+            return reason
+        if m.phase is Phase.SUBMITTING and m.put_off and move.tp not in observed.reassignments:
+            return f"{move.tp} is not taken yet ({m.put_off}): it is asked again"
+        down = [b for b in move.adding if b not in observed.alive]
+        if down:
+            return f"broker {down[0]} is down: {move.tp} waits for it"
+        full = [b for b in move.adding if b in observed.disks]
+        if full:
+            return f"{observed.disks[full[0]]}: {move.tp} may not end; cancel or retarget it"
+        row = observed.rows.get(move.tp)
+        if row is None:
+            return _unseen(observed, move.tp)
+        if row.leader < 0:
+            return f"{move.tp} has no leader"
+        if move.tp not in observed.reassignments and row.replicas == move.after:
+            late = [b for b in move.after if b not in row.isr]
+            if late:
+                return f"{move.tp} has moved, but broker {late[0]} is not in its ISR"
+    return "paused, as asked: what is in flight goes on" if history.paused else ""
+
+
+def _not_now(history: History, observed: Observed, moves: tuple[int, ...]) -> str:
+    """Return why no new batch should start now, or ""."""
+    for index in moves:
+        full = [b for b in history.moves[index].move.adding if b in observed.disks]
+        if full:
+            return f"{observed.disks[full[0]]}: no further batch starts"
+    for index in (*moves, *history.queued):
+        down = [b for b in history.moves[index].move.adding if b not in observed.alive]
+        if down:
+            return f"broker {down[0]} is down: no further batch starts"
+    for tp, row in observed.rows.items():
+        least = history.min_insync.get(tp.topic, 1)
+        if len(row.isr) < min(least, len(row.replicas)):
+            return f"{tp} has fewer than {least} replicas in sync: no further batch starts"
+    return ""

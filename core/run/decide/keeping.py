@@ -1,0 +1,200 @@
+"""Throttles kept as they should be while moves are in flight: rates as wanted, pairs in place."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from core.cluster.client import ConfigSource, ConfigValue, Fault, Resource
+from core.cluster.state import PartitionRow, Reassignment, TopicPartition
+from core.plan.throttle_lists import ALL, entries
+from core.run.decide.giving_back import involved
+from core.run.decide.steps import (
+    ChangeRates,
+    IntendRates,
+    IntendThrottles,
+    LostPairs,
+    LostRate,
+    NoteDisturbed,
+    Observed,
+    PutPairs,
+    SetRates,
+    SetThrottles,
+    TakePairs,
+)
+from core.run.limits.pace import next_rates
+from core.run.limits.throttle import RateIntent, Side, own_list, own_rate
+from core.run.record.history import History, Phase
+from core.run.record.holdings import Away, Key, Pair
+from core.run.record.moves import Wish
+
+
+def note_disturbed(history: History, observed: Observed) -> NoteDisturbed | None:
+    """Somebody else changed or deleted throttles of ours.
+
+    A rate that is another one now is theirs. What is gone is put back once, as Kafka's own tool
+    deletes every throttle in the cluster when it sees no move in flight (`--verify`), between two
+    batches for example; the next time it is left gone.
+    """
+    rates = tuple(_lost_rates(history, observed))
+    lists = tuple(_lost_pairs(history, observed))
+    return NoteDisturbed(rates, lists) if rates or lists else None
+
+
+def _lost_rates(history: History, observed: Observed) -> Iterator[LostRate]:
+    for (broker, side), intent in history.rates.items():
+        answer = observed.throttles.get(Resource.broker(broker))
+        if answer is None or isinstance(answer, Fault) or (broker, side) in history.rates_due:
+            continue
+        if intent.rate_bytes_per_s is None:
+            if _is_freed(history, intent, answer):
+                yield replace(lost_rate(history, (broker, side), answer), mend=False, freed=True)
+        elif own_rate(answer, side) != str(intent.rate_bytes_per_s):
+            yield lost_rate(history, (broker, side), answer)
+
+
+def _is_freed(history: History, intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
+    """Return whether a lower rate that was kept limits no longer as it did when it was found."""
+    kept, most = intent.found_bytes_per_s, history.rate_bytes_per_s
+    if kept is None or kept > most or (intent.broker, intent.side) in history.mended:
+        return False
+    found = answer.get(intent.side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
+    now = replace(intent, prior=found.value or None).found_bytes_per_s
+    return now is None or now > most
+
+
+def lost_rate(history: History, key: Key, answer: Mapping[str, ConfigValue]) -> LostRate:
+    """Return what holds now instead of a rate of ours, and whose it is."""
+    broker, side = key
+    found = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
+    mend = own_rate(answer, side) is None and key not in history.mended
+    return LostRate(broker, side, found.value or None, found.source, mend)
+
+
+def _lost_pairs(history: History, observed: Observed) -> Iterator[LostPairs]:
+    busy = {
+        (m.move.tp.topic, str(m.move.tp.partition))
+        for m in history.moves
+        if m.phase.in_flight or (m.phase is Phase.QUEUED and m.batch in history.throttles)
+    }
+    for (topic, side), intent in history.lists.items():
+        answer = observed.throttles.get(Resource.topic(topic))
+        if answer is None or isinstance(answer, Fault) or (topic, side) in history.lists_due:
+            continue
+        value = own_list(answer, side)
+        there = entries(value)
+        gone = tuple(
+            pair
+            for pair in intent.pairs
+            if pair not in there
+            and (topic, pair.split(":")[0]) in busy
+            and (topic, side, pair) not in history.away
+        )
+        if gone and ALL not in there:
+            yield LostPairs(topic, side, value, gone, (topic, side) not in history.mended)
+
+
+def catch_up(
+    history: History, observed: Observed
+) -> IntendThrottles | SetThrottles | SetRates | IntendRates | None:
+    """Moves in flight lack a limit: brokers were down, or the run had none until now."""
+    for index in history.in_flight:
+        m = history.moves[index]
+        if not (history.limit_late and m.move.moves_data and m.wish is Wish.GO_ON):
+            continue
+        throttle = history.throttles.get(m.batch)
+        if throttle is None:
+            return IntendThrottles(m.batch)
+        if not throttle.set:
+            return SetThrottles(m.batch)
+    for index in history.in_flight:
+        m = history.moves[index]
+        if m.batch not in history.throttles:
+            continue
+        needed = [k for k in involved(m.move.before, m.move.adding) if k[0] in observed.alive]
+        due = tuple(key for key in needed if key in history.rates_due)
+        if due:
+            return SetRates(m.batch, due)
+        brokers = tuple(dict.fromkeys(key[0] for key in needed if key not in history.rates))
+        if brokers:
+            return IntendRates(m.batch, brokers)
+    return None
+
+
+def change_rates(history: History, observed: Observed) -> ChangeRates | None:
+    """Rates are not what is wanted now: another was asked for, a pause, an adaptive one."""
+    if not (history.in_flight or history.queued):
+        return None
+    ours = {
+        key: rate
+        for key, rate in history.pace.rates.items()
+        if key[0] in observed.alive and key not in history.rates_due
+    }
+    change = next_rates(replace(history.pace, rates=ours), observed.seen, observed.now)
+    if change is None:
+        return None
+    rates = tuple(
+        (key, capped)
+        for key, rate in change.rates.items()
+        if (capped := _capped(history, key, rate)) != ours[key].rate_bytes_per_s
+    )
+    return ChangeRates(rates, change.why) if rates else None
+
+
+def _capped(history: History, key: Key, rate: int) -> int:
+    """Return a rate that is no higher than somebody else's, unless that is overridden."""
+    found = history.rates[key].found_bytes_per_s
+    return rate if found is None or history.override_rates else min(rate, found)
+
+
+def move_pairs(history: History, observed: Observed) -> TakePairs | PutPairs | None:
+    """A follower that fell out of step may not come back while its leader's own pair is listed.
+
+    The pair goes out of the leader list until the ISR is whole; the follower side still limits
+    the copy. Pairs that somebody deleted are put back.
+    """
+    wanted = dict(_wanted_away(history, observed))
+    taking = [p for p in wanted if history.away.get(p, Away.TAKING) is Away.TAKING]
+    if taking:
+        return TakePairs(_by_list(taking), wanted[taking[0]])
+    back = [pair for pair in history.away if pair not in wanted and _goes_on(history, pair)]
+    return PutPairs(_by_list(back)) if back else None
+
+
+def _wanted_away(history: History, observed: Observed) -> Iterator[tuple[Pair, str]]:
+    for tp in _flying(history):
+        row, listed = observed.rows.get(tp), observed.reassignments.get(tp)
+        if row is None or listed is None:
+            continue
+        pair = f"{tp.partition}:{row.leader}"
+        intent = history.lists.get((tp.topic, Side.LEADER))
+        sick = [b for b in _out_of_step(row, listed) if b in observed.alive]
+        if sick and intent is not None and pair in intent.pairs:
+            why = f"broker {sick[0]} is out of {tp}'s ISR: its leader's limit is off meanwhile"
+            yield (tp.topic, Side.LEADER, pair), why
+
+
+def _out_of_step(row: PartitionRow, listed: Reassignment) -> Iterator[int]:
+    """Yield the replicas that are not new and not in sync: they would be held back as copies."""
+    return (b for b in row.replicas if b not in listed.adding and b not in row.isr)
+
+
+def _goes_on(history: History, pair: Pair) -> bool:
+    topic, _, entry = pair
+    return any(
+        m.move.tp.topic == topic and entry.startswith(f"{m.move.tp.partition}:")
+        for m in history.moves
+        if not m.phase.ended
+    )
+
+
+def _flying(history: History) -> Iterator[TopicPartition]:
+    return (history.moves[index].move.tp for index in history.in_flight)
+
+
+def _by_list(pairs: Iterable[Pair]) -> tuple[tuple[str, Side, tuple[str, ...]], ...]:
+    found: defaultdict[tuple[str, Side], list[str]] = defaultdict(list)
+    for topic, side, pair in pairs:
+        found[topic, side].append(pair)
+    return tuple((topic, side, tuple(of)) for (topic, side), of in found.items())

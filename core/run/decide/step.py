@@ -1,0 +1,74 @@
+"""What a run does next: `next_step(history, observed)`, a pure function over a table of rules.
+
+The journal's fold and what the cluster shows decide everything, so a run that crashed goes on
+where the two say it is. Nothing here talks to a cluster (docs/runs.md tells the order and why).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from core.run.decide.endings import STOPPING, endings
+from core.run.decide.finishing import elect, finish, restore_retention, shorten
+from core.run.decide.giving_back import give_back
+from core.run.decide.going_on import go_on, submit_again
+from core.run.decide.keeping import catch_up, change_rates, move_pairs, note_disturbed
+from core.run.decide.steps import NoteEnded, NoteMeasured, Observed, Poll, Preflight, Step
+from core.run.decide.taking_back import add_moves, take_back
+from core.run.limits.strain import Measured
+from core.run.record.history import History, Phase
+
+MEASURING = "measuring what producers wait, to compare with"
+BEGUN = "what producers waited before the run is not known: it has begun"
+Rule = Callable[[History, Observed], Step | None]
+
+
+def preflight(history: History, observed: Observed) -> Preflight | None:
+    """The plan is looked at once more before anything is written."""
+    begun = history.preflight or history.stopped or history.cancel_requested
+    return None if begun else Preflight()
+
+
+def note_ended(history: History, observed: Observed) -> NoteEnded | None:
+    """Moves have ended, or are not to begin."""
+    ended = tuple(endings(history, observed))
+    if not ended:
+        return None
+    changed = [e for e in ended if e.phase is Phase.FAILED and e.why in STOPPING]
+    stop = f"{history.moves[changed[0].index].move.tp} {changed[0].why}" if changed else ""
+    return NoteEnded(ended, stop)
+
+
+def measure(history: History, observed: Observed) -> NoteMeasured | Poll | None:
+    """A run that adapts its rate first learns what producers wait, to compare with."""
+    if history.pace.bounds is None or history.measured is not None or not history.queued:
+        return None
+    if history.in_flight:
+        return NoteMeasured(Measured({}, BEGUN))
+    return Poll(MEASURING) if observed.measured is None else NoteMeasured(observed.measured)
+
+
+RULES: tuple[Rule, ...] = (
+    preflight,
+    note_ended,
+    take_back,
+    note_disturbed,
+    catch_up,
+    change_rates,
+    move_pairs,
+    restore_retention,
+    give_back,
+    add_moves,
+    shorten,
+    submit_again,
+    measure,
+    go_on,
+    elect,
+    finish,
+)
+"""The first that has a step is followed: clean up before going on, a cancel before both."""
+
+
+def next_step(history: History, observed: Observed) -> Step:
+    """Return what to do now."""
+    return next(step for rule in RULES if (step := rule(history, observed)) is not None)

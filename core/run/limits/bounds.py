@@ -1,0 +1,59 @@
+"""The bounds of an adaptive rate: what is safe to begin with, and what brokers have to spare.
+
+Pure; decided where load and capacities are known, before a run is started.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+
+from core.cluster.state import ClusterState, TopicPartition
+from core.load.brokers import state_loads
+from core.load.snapshot import Load
+from core.plan.copying import Copy, Copying, copying, side_loads
+from core.plan.plan import Plan
+from core.run.limits.pace import Bounds, Key
+from core.run.limits.throttle import Side
+
+LEAST_BYTES_PER_S = 5_000_000
+MOST_BYTES_PER_S = 200_000_000
+INFLOW_FACTOR = 1.5
+"""How far above what one partition brings with it the least rate is: below it, it never ends."""
+
+
+def usual_bounds(state: ClusterState, load: Load, plan: Plan) -> Bounds:
+    """Return the bounds for a plan when nobody has said any."""
+    by_partition: defaultdict[TopicPartition, list[Copy]] = defaultdict(list)
+    for copy in copying(state, load, plan).copies:
+        by_partition[copy.tp].append(copy)
+    alone = [side_loads(Copying(tuple(copies), {})) for copies in by_partition.values()]
+    inflow = max((side.background for sides in alone for side in sides.values()), default=0.0)
+    least = max(LEAST_BYTES_PER_S, round(inflow * INFLOW_FACTOR))
+    return with_spare(Bounds(least, max(least, MOST_BYTES_PER_S)), state, load)
+
+
+def with_spare(bounds: Bounds, state: ClusterState, load: Load) -> Bounds:
+    """Return bounds that know what capacity leaves each broker, as far as that is known."""
+    return replace(bounds, spare_bytes_per_s=spare(state, load))
+
+
+def spare(state: ClusterState, load: Load) -> dict[Key, float]:
+    """Return what capacity leaves each broker's sides; those without a known one are left out."""
+    found: dict[Key, float] = {}
+    if np.isnan(load.in_bytes_per_s).all():
+        return found
+    known = state.broker_by_id
+    for one in state_loads(state, load.in_bytes_per_s, load.out_bytes_per_s):
+        broker = known.get(one.broker)
+        if broker is None:
+            continue
+        if broker.out_capacity_bytes_per_s is not None and one.out_bytes_per_s is not None:
+            left = broker.out_capacity_bytes_per_s - one.out_bytes_per_s
+            found[one.broker, Side.LEADER] = max(0.0, left)
+        if broker.in_capacity_bytes_per_s is not None:
+            comes = (one.leader_in_bytes_per_s or 0.0) + (one.follower_in_bytes_per_s or 0.0)
+            found[one.broker, Side.FOLLOWER] = max(0.0, broker.in_capacity_bytes_per_s - comes)
+    return found

@@ -1,0 +1,1 @@
+"""What a cluster holds beside our runs: every throttle explained, moves of others."""

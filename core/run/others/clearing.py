@@ -1,0 +1,142 @@
+"""Clearing throttles that no move needs: what may go, what stays and why, and doing it.
+
+What a run of ours in progress works with is never touched. What a dead one left goes as that run
+would have put it back. A `*`, and what moves in flight run under, goes only when it is named.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from core.clock import Clock
+from core.cluster.client import (
+    LOG_DIRS_RATE,
+    ClusterClient,
+    ConfigChange,
+    ConfigOp,
+    ConfigSource,
+    Fault,
+    Resource,
+    ResourceKind,
+)
+from core.cluster.state import ClusterState
+from core.plan.throttle_lists import ALL, entries, joined
+from core.run.limits import throttle
+from core.run.limits.throttle import Configs, Side
+from core.run.others.throttles import Known, Throttle, find_throttles
+
+READ_BACK_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Clearing:
+    """What would be changed to clear `cleared`; `kept` with the reason of each."""
+
+    cleared: tuple[Throttle, ...] = ()
+    kept: tuple[tuple[Throttle, str], ...] = ()
+    changes: tuple[ConfigChange, ...] = ()
+    unread: Mapping[Resource, Fault] = field(default_factory=dict)
+
+
+def plan_clearing(
+    client: ClusterClient,
+    state: ClusterState,
+    runs: Collection[Known],
+    named: Collection[Resource] = (),
+) -> Clearing:
+    """Look at every throttle and return what would be cleared; of `named` resources only, if any.
+
+    Nothing is changed.
+    """
+    found, unread = find_throttles(client, state, runs)
+    wanted = [t for t in found if not named or t.resource in named]
+    reasons = [_kept(t, runs, named=bool(named)) for t in wanted]
+    cleared = tuple(t for t, reason in zip(wanted, reasons, strict=True) if not reason)
+    resources = list(dict.fromkeys(t.resource for t in cleared))
+    names = [*throttle.LISTS, *throttle.RATES, LOG_DIRS_RATE]
+    configs = client.configs(resources, names) if resources else {}
+    return Clearing(
+        cleared,
+        tuple((t, reason) for t, reason in zip(wanted, reasons, strict=True) if reason),
+        tuple(_changes(cleared, configs, runs)),
+        unread,
+    )
+
+
+def clear(client: ClusterClient, clock: Clock, clearing: Clearing) -> dict[Resource, str]:
+    """Make the changes and read them back; return in words what could not be cleared."""
+    answers = client.alter_configs(clearing.changes) if clearing.changes else {}
+    failed = {r: str(fault) for r, fault in answers.items() if fault is not None}
+    left = tuple(change for change in clearing.changes if change.resource not in failed)
+    deadline = clock.monotonic() + READ_BACK_SECONDS
+    while left:
+        names = list({change.name for change in left})
+        resources = list(dict.fromkeys(change.resource for change in left))
+        left = throttle.still_there(left, client.configs(resources, names))
+        if not left or clock.monotonic() >= deadline:
+            break
+        clock.sleep(0.05)
+    return failed | {change.resource: "it is set still" for change in left}
+
+
+def _kept(found: Throttle, runs: Iterable[Known], *, named: bool) -> str:
+    """Return why a throttle stays, or ""."""
+    for run in runs:
+        if run.living and _works_with(run, found):
+            return f"run {run.history.run} is in progress and works with it"
+    if found.source in (ConfigSource.STATIC, ConfigSource.DEFAULT):
+        return "it is in the broker's own configuration file"
+    if found.source is ConfigSource.BROKER_DEFAULT:
+        return "it is a default of the whole cluster"
+    if found.source not in (ConfigSource.BROKER, ConfigSource.TOPIC):
+        return "nothing tells who set it"
+    if named:
+        return ""
+    if found.needed:
+        return "moves in flight run under it"
+    if found.value == ALL:
+        return "it is for every replica of the topic: name the topic to clear it"
+    if found.config == LOG_DIRS_RATE:
+        return "it is for moves between log dirs: name the broker to clear it"
+    return ""
+
+
+def _works_with(run: Known, found: Throttle) -> bool:
+    moves = [m.move for m in run.history.moves]
+    if found.resource.kind is ResourceKind.TOPIC:
+        return any(move.tp.topic == found.resource.name for move in moves)
+    return any(int(found.resource.name) in (*move.before, *move.after) for move in moves)
+
+
+def _changes(
+    cleared: Iterable[Throttle], configs: Configs, runs: Collection[Known]
+) -> Iterable[ConfigChange]:
+    gone: defaultdict[tuple[Resource, str], set[str]] = defaultdict(set)
+    for t in cleared:
+        if t.resource.kind is ResourceKind.TOPIC:
+            gone[t.resource, t.config] |= entries(t.value)
+        else:
+            yield _rate_change(t, configs, runs)
+    for (resource, name), pairs in gone.items():
+        answer = configs.get(resource, {})
+        if isinstance(answer, Fault):
+            continue
+        side = Side.LEADER if name == Side.LEADER.list_config else Side.FOLLOWER
+        if entries(throttle.own_list(answer, side)) <= pairs:
+            yield ConfigChange(resource, name, ConfigOp.DELETE)
+        else:
+            yield ConfigChange(resource, name, ConfigOp.SUBTRACT, joined(pairs))
+
+
+def _rate_change(t: Throttle, configs: Configs, runs: Collection[Known]) -> ConfigChange:
+    """Return what clears a rate: as it was found before a run of ours that died, else no rate."""
+    for run in runs:
+        if run.history.run == t.run:
+            for intent in run.history.rates.values():
+                if (str(intent.broker), intent.side.rate_config) == (t.resource.name, t.config):
+                    back = throttle.restore_changes(intent, configs)
+                    if back:
+                        return back[0]
+    return ConfigChange(t.resource, t.config, ConfigOp.DELETE)

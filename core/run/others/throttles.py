@@ -1,0 +1,194 @@
+"""Every throttle in a cluster, explained: whose it is, and whether a move in flight needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple
+
+from core.cluster.client import (
+    LOG_DIRS_RATE,
+    ClusterClient,
+    ConfigSource,
+    ConfigValue,
+    Fault,
+    Resource,
+)
+from core.cluster.faults import is_missing
+from core.cluster.state import ClusterState, Reassignment, TopicPartition
+from core.plan.throttle_lists import ALL, entries, joined
+from core.run.limits.throttle import LISTS, NO_LIMIT, RATES, Side, own_list
+from core.run.record.history import History
+from core.units import format_rate
+
+
+class Whose(Enum):
+    OURS = "ours"
+    FOREIGN = "foreign"
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """One rate of a broker, or the entries of one topic list that belong together."""
+
+    resource: Resource
+    config: str
+    value: str
+    source: ConfigSource
+    whose: Whose
+    run: str | None
+    needed: bool
+    """Whether a move in flight runs under it."""
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "resource": self.resource.kind.value,
+            "name": self.resource.name,
+            "config": self.config,
+            "value": self.value,
+            "source": self.source.value,
+            "whose": self.whose.value,
+            "run": self.run,
+            "needed": self.needed,
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One of our runs that may have throttles set; `living` whether its process is there."""
+
+    history: History
+    living: bool
+
+    @property
+    def says(self) -> str:
+        if self.history.ended is not None:
+            doing = "which gave up"
+        else:
+            doing = "in progress" if self.living else "whose process has died"
+        return f"set by run {self.history.run}, {doing}"
+
+
+class Throttles(NamedTuple):
+    """Every throttle that is set, brokers first, and what could not be asked for its own."""
+
+    found: tuple[Throttle, ...]
+    unread: Mapping[Resource, Fault]
+
+
+def find_throttles(client: ClusterClient, state: ClusterState, runs: Iterable[Known]) -> Throttles:
+    """Return every throttle in the cluster; `runs` are those that may have set some.
+
+    Brokers that are down are left out: only they know their rates.
+    """
+    runs = tuple(runs)
+    flying = client.reassignments()
+    brokers = [Resource.broker(b.id) for b in state.brokers if b.alive]
+    topics = [Resource.topic(topic.name) for topic in state.topics]
+    rates = client.configs(brokers, [*RATES, LOG_DIRS_RATE]) if brokers else {}
+    lists = client.configs(topics, LISTS) if topics else {}
+    found: list[Throttle] = []
+    unread: dict[Resource, Fault] = {}
+    answers = {**rates, **lists}
+    for resources, explained in ((brokers, _rates), (topics, _lists)):
+        for resource in resources:
+            answer = answers[resource]
+            if not isinstance(answer, Fault):
+                found += explained(resource, answer, flying, runs)
+            elif not is_missing(answer):  # deleted meanwhile
+                unread[resource] = answer
+    return Throttles(tuple(found), unread)
+
+
+def _rates(
+    resource: Resource,
+    answer: Mapping[str, ConfigValue],
+    flying: Mapping[TopicPartition, Reassignment],
+    runs: tuple[Known, ...],
+) -> Iterator[Throttle]:
+    broker = int(resource.name)
+    moving = sum(broker in r.replicas for r in flying.values())
+    for name in (*RATES, LOG_DIRS_RATE):
+        value = answer.get(name)
+        if value is None or not value.value or int(value.value) >= NO_LIMIT:
+            continue
+        ours = next(
+            (
+                run
+                for run in runs
+                for rate in run.history.rates.values()
+                if rate.broker == broker
+                and rate.side.rate_config == name
+                and str(rate.rate_bytes_per_s) == value.value
+                and value.source is ConfigSource.BROKER
+            ),
+            None,
+        )
+        needed = moving > 0 and name != LOG_DIRS_RATE
+        takes_part = f"takes part in {moving} move{'' if moving == 1 else 's'} in flight"
+        why = (
+            ours.says
+            if ours
+            else f"not ours; the broker {takes_part if moving else 'moves nothing'}"
+        )
+        yield Throttle(
+            resource,
+            name,
+            value.value,
+            value.source,
+            Whose.OURS if ours else Whose.FOREIGN,
+            ours.history.run if ours else None,
+            needed,
+            f"{format_rate(int(value.value))}: {why}",
+        )
+
+
+def _lists(
+    resource: Resource,
+    answer: Mapping[str, ConfigValue],
+    flying: Mapping[TopicPartition, Reassignment],
+    runs: tuple[Known, ...],
+) -> Iterator[Throttle]:
+    for side in Side:
+        value = own_list(answer, side)
+        if value is None:
+            continue
+
+        def throttle(
+            text: str, run: Known | None, needed: bool, why: str, side: Side = side
+        ) -> Throttle:
+            whose = Whose.OURS if run else Whose.FOREIGN
+            name = run.history.run if run else None
+            return Throttle(
+                resource, side.list_config, text, ConfigSource.TOPIC, whose, name, needed, why
+            )
+
+        there = entries(value)
+        if not there:
+            yield throttle("", None, False, "set to nothing: it throttles no replica")
+            continue
+        if ALL in there:
+            moving = any(tp.topic == resource.name for tp in flying)
+            yield throttle(ALL, None, moving, "not ours; every replica of the topic")
+            continue
+        for run in runs:
+            intent = run.history.lists.get((resource.name, side))
+            mine = there & set(intent.pairs) if intent else frozenset[str]()
+            if mine:
+                there -= mine
+                needed = any(_in_flight(resource.name, pair, flying) for pair in mine)
+                yield throttle(joined(mine), run, needed, run.says)
+        used = {pair for pair in there if _in_flight(resource.name, pair, flying)}
+        if used:
+            yield throttle(joined(used), None, True, "not ours; for moves in flight")
+        if there - used:
+            yield throttle(joined(there - used), None, False, "not ours; matches no move in flight")
+
+
+def _in_flight(topic: str, pair: str, flying: Mapping[TopicPartition, Reassignment]) -> bool:
+    partition, broker = (int(part) for part in pair.split(":"))
+    reassignment = flying.get(TopicPartition(topic, partition))
+    return reassignment is not None and broker in reassignment.replicas

@@ -1,0 +1,334 @@
+"""History: the fold of a journal's records, which is all that a run knows about itself.
+
+Each record changes it in one way (`apply`); folding the records again after a crash gives the
+same History. It says what was asked, found, intended and done, and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from core.cluster.state import TopicPartition
+from core.plan.plan import Move, Plan
+from core.process import Process
+from core.run.limits.pace import Bounds, Pace
+from core.run.limits.strain import Measured
+from core.run.limits.throttle import Side
+from core.run.record import asked
+from core.run.record.holdings import Away, BatchThrottle, Holdings, Key
+from core.run.record.journal import Kind, Record
+from core.run.record.moves import NOT_STARTED, MoveHistory, Outcome, Phase, Role
+from core.run.record.retention import Retention
+from core.units import parse_time
+
+__all__ = ["BatchThrottle", "History", "MoveHistory", "Outcome", "Phase", "Role"]
+
+
+@dataclass(slots=True, kw_only=True)
+class History(Holdings):
+    """Everything the records say, in the shape that decisions and screens need."""
+
+    run: str
+    cluster_id: str
+    cluster_name: str
+    bootstrap: str
+    command_config: str | None
+    rate_bytes_per_s: int
+    override_rates: bool
+    allowed: frozenset[str]
+    estimate: Mapping[str, Any] | None
+    who: str
+    host: str
+    created_at: datetime
+    moves: list[MoveHistory]
+    batch_size: int
+    explicit: bool = False
+    """Its batches were asked for, one by one: the next may begin before the last has ended."""
+    late: dict[int, int] = field(default_factory=dict)
+    """Batches after all others, of moves that were put off or are tried again, and of which."""
+    postponed: set[int] = field(default_factory=set)
+    """Moves that have been put off."""
+    start_at: datetime | None = None
+    elect: bool = False
+    pace: Pace
+    retention: Retention | None = None
+    measured: Measured | None = None
+    """What producers waited before an adaptive run; None until that has been measured."""
+    limit_late: bool = False
+    """It began without a limit and was given one: moves in flight get it too."""
+    min_insync: dict[str, int] = field(default_factory=dict)
+    process: Process | None = None
+    preflight: bool = False
+    foreign_before: frozenset[TopicPartition] = frozenset()
+    """Moves of others that were in flight before we set the first rate."""
+    paused: bool = False
+    cancel_requested: bool = False
+    """All of it is to be taken back; what is asked of single moves is their `wish`."""
+    leave_requested: bool = False
+    """Cancelled when no move was left: what cannot be given back now is to be left."""
+    rollback_requested: bool = False
+    rolling_back: bool = False
+    """The moves back have been added."""
+    requests_seen: int = 0
+    stopped: str = ""
+    """Why no further batch is to start; "" while all is well."""
+    waiting: str = ""
+    crashed: str = ""
+    """On which error of its own the process ended, in one sentence."""
+    ended: Outcome | None = None
+    ended_why: str = ""
+    ended_at: datetime | None = None
+    last_at: datetime | None = None
+    last_seq: int = 0
+
+    @classmethod
+    def fold(cls, records: Iterable[Record]) -> History:
+        """Return the history of all `records`; raises ValueError when the first is not CREATED."""
+        history: History | None = None
+        for record in records:
+            if history is None:
+                history = cls._created(record)
+            else:
+                history.apply(record)
+        if history is None:
+            raise ValueError("the journal has no records")
+        return history
+
+    @classmethod
+    def _created(cls, record: Record) -> History:
+        if record.kind is not Kind.CREATED:
+            raise ValueError(f"the first record is {record.kind.value}, not created")
+        p = record.payload
+        options = p["options"]
+        size, rate = int(options["batch_size"]), options["rate_bytes_per_s"]
+        auto, at, retention = options.get("auto"), options.get("at"), options.get("retention")
+        return cls(
+            run=p["run"],
+            cluster_id=p["cluster_id"],
+            cluster_name=p["cluster_name"],
+            bootstrap=p["address"]["bootstrap"],
+            command_config=p["address"]["command_config"],
+            rate_bytes_per_s=rate,
+            override_rates=options["override_rates"],
+            allowed=frozenset(options["allow"]),
+            estimate=p["estimate"],
+            who=p["who"],
+            host=p["host"],
+            created_at=record.at,
+            moves=[_move(m, index // size) for index, m in enumerate(p["moves"])],
+            batch_size=size,
+            explicit=any("batch" in m for m in p["moves"]),
+            start_at=parse_time(at) if at else None,
+            elect=bool(options.get("elect")),
+            pace=Pace(rate, Bounds.from_json(auto) if auto else None),
+            retention=Retention(retention["ms"]) if retention else None,
+            last_at=record.at,
+            last_seq=record.seq,
+        )
+
+    # -- what is asked of it --------------------------------------------------------------------
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(self.cluster_id, tuple(m.move for m in self.moves))
+
+    @property
+    def batches(self) -> int:
+        return max((m.batch for m in self.moves), default=-1) + 1
+
+    def batch(self, number: int) -> list[int]:
+        """Return the indices of batch `number`'s moves, counted from 0."""
+        return [index for index, m in enumerate(self.moves) if m.batch == number]
+
+    @property
+    def in_flight(self) -> list[int]:
+        return [i for i, m in enumerate(self.moves) if m.phase.in_flight]
+
+    @property
+    def queued(self) -> list[int]:
+        return [i for i, m in enumerate(self.moves) if m.phase is Phase.QUEUED]
+
+    @property
+    def next_batch(self) -> list[int]:
+        """Return the queued moves of the first batch that has any."""
+        queued = self.queued
+        first = min((self.moves[i].batch for i in queued), default=0)
+        return [i for i in queued if self.moves[i].batch == first]
+
+    # -- folding --------------------------------------------------------------------------------
+
+    def apply(self, record: Record) -> None:
+        """Take one more record in."""
+        p = record.payload
+        match record.kind:
+            case Kind.CREATED:
+                raise ValueError("a journal has only one created record")
+            case Kind.STARTED:
+                self.process, self.crashed = Process(p["pid"], p["pid_started"]), ""
+            case Kind.PREFLIGHT:
+                self._preflight(p)
+            case Kind.MEASURED:
+                self.measured = Measured.from_json(p)
+            case Kind.THROTTLE_INTENT:
+                if not self.throttles:
+                    self.foreign_before = frozenset(TopicPartition(t, n) for t, n in p["foreign"])
+                self.intend_throttles(p)
+            case Kind.THROTTLE_SET:
+                rates = self.throttles_are_set(p["batch"])
+                self._in_force(((r.broker, r.side) for r in rates), record.at)
+            case Kind.THROTTLE_FAILED:
+                self.stopped = p["why"]
+                self.throttles_failed(p)
+            case Kind.RATE_INTENT:
+                self.intend_rates(p)
+            case Kind.RATES_CHANGING:
+                wanted = [(_key(rate), rate["rate_bytes_per_s"]) for rate in p["rates"]]
+                self.change_rates(wanted)
+                self.pace = self.pace.changed(wanted, record.at)
+            case Kind.RATE_SET | Kind.RATES_CHANGED:
+                keys = [(broker, Side(side)) for broker, side in p["rates"]]
+                self.rates_are_set(keys)
+                self._in_force((key for key in keys if key not in self.pace.rates), record.at)
+            case Kind.DISTURBED:
+                self.pace = self.pace.given_back(self.disturb(p))
+            case Kind.PAIRS_TAKING:
+                self.put_pairs(p["lists"], Away.TAKING)
+            case Kind.PAIRS_TAKEN:
+                self.put_pairs(p["lists"], Away.TAKEN)
+            case Kind.PAIRS_PUTTING:
+                self.put_pairs(p["lists"], Away.PUTTING)
+            case Kind.PAIRS_PUT:
+                self.put_pairs(p["lists"], None)
+            case Kind.POSTPONED:
+                self.place_last(p["moves"])
+                self.postponed |= set(p["moves"])
+            case Kind.MOVES_ADDED:
+                self._add(p)
+            case Kind.SUBMITTING:
+                for index in p["moves"]:
+                    m = self.moves[index]
+                    m.phase, m.submitted_at, m.tries = Phase.SUBMITTING, record.at, m.tries + 1
+            case Kind.SUBMITTED:
+                for index in p["moves"]:
+                    self.moves[index].phase = Phase.SUBMITTED
+                for text, why in p.get("again", {}).items():
+                    self.moves[int(text)].put_off = why
+                for text, why in p.get("refused", {}).items():
+                    self.moves[int(text)].refused = why
+            case Kind.MOVED:
+                self._moved(record.at, p)
+            case Kind.PAIRS_REMOVED:
+                for topic, side, pairs in p["lists"]:
+                    self.remove_pairs(topic, Side(side), pairs)
+            case Kind.RATE_RESTORED:
+                keys = [_key(rate) for rate in p["rates"]]
+                self.rates_are_restored(keys)
+                self.pace = self.pace.given_back(keys)
+            case Kind.REQUEST:
+                self.requests_seen = p["seq"]
+                if not p.get("refused"):
+                    asked.take(self, p["kind"], p)
+            case Kind.CANCELLING:
+                for index in p["moves"]:
+                    self.moves[index].cancel_intended = True
+            case Kind.CANCEL_SENT:
+                for index in p["moves"]:
+                    self.moves[index].cancel_sent = True
+            case Kind.ELECTED:
+                for index in p["moves"]:
+                    self.moves[index].elected = True
+                for text in p["again"]:
+                    self.moves[int(text)].elections += 1
+            case Kind.WAITING:
+                self.waiting = p["why"]
+            case Kind.CRASHED:
+                self.crashed = p["why"]
+            case Kind.ENDED:
+                self.ended, self.ended_at = Outcome(p["outcome"]), record.at
+                self.ended_why = p["why"]
+            case (
+                Kind.RETENTION_LOWERING
+                | Kind.RETENTION_LOWERED
+                | Kind.RETENTION_AWAITED
+                | Kind.RETENTION_RESTORED
+            ) if self.retention is not None:
+                self.retention = self.retention.after(record)
+            case _:
+                pass  # intentions whose outcome the cluster shows; kept for whoever reads the story
+        self.last_at, self.last_seq = record.at, record.seq
+
+    def _preflight(self, p: Mapping[str, Any]) -> None:
+        self.preflight = True
+        self.min_insync = dict(p["min_insync"])
+        for m, size, leader in zip(self.moves, p["sizes"], p["leaders"], strict=True):
+            m.size_bytes, m.leader = size, leader
+
+    def place_last(self, indices: Iterable[int]) -> None:
+        """Queue moves again, after all others: in the last batch, while it is open, or new ones.
+
+        Batches that were asked for, for what each may copy at once, stay apart.
+        """
+        origins = {i: self._origin(self.moves[i].batch) for i in indices}
+        last = self.batches - 1
+        taken = len(self.batch(last))
+        for index, origin in sorted(origins.items(), key=lambda item: item[1]):
+            open_ = self.late.get(last) == origin and last not in self.throttles
+            if not open_ or taken >= self.batch_size:
+                last, taken = last + 1, 0
+                self.late[last] = origin
+            self.moves[index].queue_again(last)
+            taken += 1
+
+    def _origin(self, batch: int) -> int:
+        return self.late.get(batch, batch) if self.explicit else 0
+
+    def _in_force(self, keys: Iterable[Key], at: datetime) -> None:
+        """Take in that rates of ours have come into force."""
+        held = ((key, self.rates.get(key)) for key in keys)
+        rates = [(k, r.rate_bytes_per_s) for k, r in held if r and r.rate_bytes_per_s is not None]
+        self.pace = self.pace.changed(rates, at)
+
+    def _add(self, p: Mapping[str, Any]) -> None:
+        for entry in p["moves"]:
+            m = _move(entry, entry["batch"])
+            m.role, m.instead_of = Role(entry["role"]), entry["instead_of"]
+            before = self.moves[entry["instead_of"]]
+            m.size_bytes, m.leader = before.size_bytes, before.leader
+            before.replaced, before.retarget = True, None
+            self.moves.append(m)
+        for index, why in p["refused"]:
+            m = self.moves[index]
+            if m.why == NOT_STARTED and m.retarget != m.move.before:
+                self.place_last([index])  # it goes where it was to go
+            else:
+                m.retarget, m.why = None, m.why if m.phase is Phase.DONE else why
+        if p["rollback"]:
+            self.rollback_requested, self.rolling_back, self.stopped = False, True, ""
+
+    def _moved(self, at: datetime, p: Mapping[str, Any]) -> None:
+        for entry in p["moves"]:
+            m = self.moves[entry["index"]]
+            m.phase, m.why, m.ended_at = Phase(entry["phase"]), entry["why"], at
+            if entry["leader"] is not None:
+                m.leader = entry["leader"]
+        self.stopped = self.stopped or p["stop"]
+
+
+def _move(p: Mapping[str, Any], batch: int) -> MoveHistory:
+    return MoveHistory(
+        Move(
+            TopicPartition(p["topic"], p["partition"]),
+            tuple(p["before"]),
+            tuple(p["after"]),
+            p["topic_id"],
+        ),
+        batch=p.get("batch", batch),
+        long=bool(p.get("long")),
+    )
+
+
+def _key(rate: Mapping[str, Any]) -> Key:
+    return rate["broker"], Side(rate["side"])

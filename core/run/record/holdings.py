@@ -1,0 +1,196 @@
+"""What stands in the cluster because of a run: its throttles, folded from the journal.
+
+Everything intended is held here until it is read back to be gone: a call without an answer may
+have acted, and may act yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from core.cluster.client import ConfigSource
+from core.run.limits.throttle import ListIntent, RateIntent, Side
+
+Key = tuple[int, Side]
+"""A broker and side."""
+ListKey = tuple[str, Side]
+"""A topic and side."""
+Pair = tuple[str, Side, str]
+"""One `partition:broker` entry of ours in a topic's list."""
+
+
+class Away(Enum):
+    """Why a pair of ours may not be in its list. `…ING` is intended, the answer not known."""
+
+    TAKING = "taking"
+    TAKEN = "taken"
+    LOST = "lost"
+    PUTTING = "putting"
+
+
+@dataclass(slots=True)
+class BatchThrottle:
+    """What one batch's throttles are to be; `set` once they have been read back."""
+
+    lists: tuple[ListIntent, ...]
+    rates: tuple[RateIntent, ...]
+    set: bool = False
+    late: tuple[RateIntent, ...] = ()
+    """Rates of brokers that were down at first."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Holdings:
+    """The throttles of a run that it has not given back."""
+
+    throttles: dict[int, BatchThrottle] = field(default_factory=dict)
+    lists: dict[ListKey, ListIntent] = field(default_factory=dict)
+    """What of the topic lists is ours, and not given back yet."""
+    rates: dict[Key, RateIntent] = field(default_factory=dict)
+    """Rates that we set (or kept), and have not given back yet."""
+    rates_due: dict[Key, RateIntent] = field(default_factory=dict)
+    """Those of `rates` that have not been read back: they may be in force, or come into it."""
+    lists_due: set[ListKey] = field(default_factory=set)
+    """Lists with pairs of ours that have not been read back."""
+    away: dict[Pair, Away] = field(default_factory=dict)
+    """Pairs of ours that are to be out of their lists for now, or that somebody took out."""
+    mended: set[Key | ListKey] = field(default_factory=set)
+    """What somebody else deleted once and we put back, or changed: from then on it is theirs."""
+
+    def intend_throttles(self, p: Mapping[str, Any]) -> None:
+        batch = BatchThrottle(
+            tuple(ListIntent.from_json(entry) for entry in p["lists"]),
+            tuple(RateIntent.from_json(entry) for entry in p["rates"]),
+        )
+        self.throttles[p["batch"]] = batch
+        for intent in batch.lists:
+            key = intent.topic, intent.side
+            known = self.lists.get(key)
+            self.lists[key] = known.joined(intent) if known else intent
+            self.lists_due.add(key)
+        self._due(batch.rates)
+
+    def still_wanted(self, batch: int) -> BatchThrottle:
+        """Return a batch's throttles but for what was given back since they were intended."""
+        intended = self.throttles[batch]
+        held = {key: frozenset(intent.pairs) for key, intent in self.lists.items()}
+        return replace(
+            intended,
+            lists=tuple(
+                replace(i, pairs=tuple(pair for pair in i.pairs if pair in held[i.topic, i.side]))
+                for i in intended.lists
+                if (i.topic, i.side) in held
+            ),
+            rates=tuple(
+                self.rates[r.broker, r.side]
+                for r in intended.rates
+                if (r.broker, r.side) in self.rates
+            ),
+        )
+
+    def throttles_are_set(self, batch: int) -> tuple[RateIntent, ...]:
+        """Take in that a batch's throttles were read back; return its rates."""
+        throttle = self.throttles[batch]
+        throttle.set = True
+        self.lists_due -= {(i.topic, i.side) for i in throttle.lists}
+        for rate in throttle.rates:
+            self.rates_due.pop((rate.broker, rate.side), None)
+        return throttle.rates
+
+    def throttles_failed(self, p: Mapping[str, Any]) -> None:
+        """Take in that a batch's throttles were refused; `unknown` brokers may have them yet."""
+        unknown = p.get("unknown", {"topics": [], "brokers": []})
+        for key in [key for key in self.rates_due if key[0] not in unknown["brokers"]]:
+            del self.rates_due[key]
+        self.lists_due = {key for key in self.lists_due if key[0] in unknown["topics"]}
+
+    def intend_rates(self, p: Mapping[str, Any]) -> None:
+        late = tuple(RateIntent.from_json(entry) for entry in p["rates"])
+        self.throttles[p["batch"]].late += late
+        self._due(late)
+
+    def change_rates(self, wanted: Iterable[tuple[Key, int]]) -> None:
+        """Take in that rates of ours are about to be changed; either value may be in force."""
+        for key, rate in wanted:
+            known = self.rates[key]
+            held = known.rate_bytes_per_s
+            perhaps = {*known.perhaps, *(() if held is None else (held,))} - {rate}
+            self._due([replace(known, rate_bytes_per_s=rate, perhaps=tuple(sorted(perhaps)))])
+
+    def rates_are_set(self, keys: Iterable[Key]) -> None:
+        """Take in that these rates were read back."""
+        for key in keys:
+            self.rates_due.pop(key, None)
+            if key in self.rates:
+                self.rates[key] = replace(self.rates[key], perhaps=())
+
+    def disturb(self, p: Mapping[str, Any]) -> Iterable[Key]:
+        """Take in what somebody did to throttles of ours; return the rates that are theirs now.
+
+        What they deleted is ours still when it is to be mended: from now on as they left it.
+        """
+        theirs = []
+        for entry in p["rates"]:
+            key = entry["broker"], Side(entry["side"])
+            if entry.get("freed"):
+                del self.rates[key]
+                continue
+            found = replace(
+                self.rates[key], prior=entry["prior"], source=ConfigSource[entry["source"]]
+            )
+            if entry["mend"]:
+                self.mended.add(key)
+                self._due([found])
+            else:
+                self.rates[key] = replace(found, rate_bytes_per_s=None, perhaps=())
+                self.rates_due.pop(key, None)
+                self.mended.add(key)
+                theirs.append(key)
+        for entry in p["lists"]:
+            topic, side, pairs = entry["topic"], Side(entry["side"]), entry["pairs"]
+            if entry["mend"]:
+                self.mended.add((topic, side))
+                self.lists[topic, side] = replace(self.lists[topic, side], prior=entry["prior"])
+                self.away |= {(topic, side, pair): Away.LOST for pair in pairs}
+            else:
+                self.remove_pairs(topic, side, pairs)
+        return theirs
+
+    def put_pairs(self, lists: Iterable[tuple[str, str, list[str]]], away: Away | None) -> None:
+        """Take in that pairs are on their way out or back; None is back where they belong."""
+        for topic, side, pairs in lists:
+            for pair in pairs:
+                if away is None:
+                    self.away.pop((topic, Side(side), pair), None)
+                else:
+                    self.away[topic, Side(side), pair] = away
+
+    def remove_pairs(self, topic: str, side: Side, pairs: Iterable[str]) -> None:
+        """Take in that pairs are not ours any more."""
+        gone = tuple(pairs)
+        for pair in gone:
+            self.away.pop((topic, side, pair), None)
+        intent = self.lists.get((topic, side))
+        if intent is None:
+            return
+        left = intent.without(gone)
+        if left.pairs:
+            self.lists[topic, side] = left
+        else:
+            del self.lists[topic, side]
+            self.lists_due.discard((topic, side))
+
+    def rates_are_restored(self, keys: Iterable[Key]) -> None:
+        """Take in that these rates are the cluster's own again."""
+        for key in keys:
+            self.rates.pop(key, None)
+            self.rates_due.pop(key, None)
+
+    def _due(self, rates: Iterable[RateIntent]) -> None:
+        for rate in rates:
+            self.rates[rate.broker, rate.side] = rate
+            if rate.rate_bytes_per_s is not None:
+                self.rates_due[rate.broker, rate.side] = rate

@@ -1,0 +1,350 @@
+"""One SQLite file per run: what was asked, found, intended and done, on disk before it is done.
+
+Records are only ever appended, by the run's own process; requests may be added by anybody. It is
+refused when damaged, of a newer format, or where locks and fsync cannot be trusted: on a network.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+from core import files, paths
+from core.errors import TrimtabError, UsageError
+from core.run.record.place import network_file_system
+from core.units import format_time, parse_time
+
+FORMAT: Final = 1
+SUFFIX: Final = ".run"
+KEPT_SAMPLES: Final = 120
+
+_APPLICATION_ID: Final = 0x74726D74  # "trmt", so that another program's SQLite file is noticed
+_UNUSABLE: Final = ("unable to open", "readonly", "is full", "is locked", "disk I/O")
+"""What SQLite says of the disk, not of the file."""
+_SCHEMA: Final = f"""
+PRAGMA application_id = {_APPLICATION_ID};
+PRAGMA user_version = {FORMAT};
+CREATE TABLE records (
+    seq INTEGER PRIMARY KEY, at TEXT NOT NULL, kind TEXT NOT NULL, payload TEXT NOT NULL
+);
+CREATE TABLE samples (seq INTEGER PRIMARY KEY, at TEXT NOT NULL, payload TEXT NOT NULL);
+CREATE TABLE requests (
+    seq INTEGER PRIMARY KEY, at TEXT NOT NULL, kind TEXT NOT NULL, payload TEXT NOT NULL
+);
+"""
+
+
+class JournalError(TrimtabError):
+    """A journal cannot be read or written; nothing was changed because of it."""
+
+
+class Kind(Enum):
+    """What a record tells. `…ING` and `…INTENT` are written before the cluster is changed."""
+
+    CREATED = "created"
+    STARTED = "started"
+    PREFLIGHT = "preflight"
+    MEASURED = "measured"
+    THROTTLE_INTENT = "throttle_intent"
+    THROTTLE_SET = "throttle_set"
+    THROTTLE_FAILED = "throttle_failed"
+    RATE_INTENT = "rate_intent"
+    RATE_SET = "rate_set"
+    POSTPONED = "postponed"
+    SUBMITTING = "submitting"
+    SUBMITTED = "submitted"
+    MOVED = "moved"
+    PAIRS_REMOVING = "pairs_removing"
+    PAIRS_REMOVED = "pairs_removed"
+    RATE_RESTORING = "rate_restoring"
+    RATE_RESTORED = "rate_restored"
+    REQUEST = "request"
+    CANCELLING = "cancelling"
+    CANCEL_SENT = "cancel_sent"
+    REORDERING = "reordering"
+    REORDERED = "reordered"
+    RATES_CHANGING = "rates_changing"
+    RATES_CHANGED = "rates_changed"
+    DISTURBED = "disturbed"
+    PAIRS_PUTTING = "pairs_putting"
+    PAIRS_PUT = "pairs_put"
+    PAIRS_TAKING = "pairs_taking"
+    PAIRS_TAKEN = "pairs_taken"
+    MOVES_ADDED = "moves_added"
+    RETENTION_LOWERING = "retention_lowering"
+    RETENTION_LOWERED = "retention_lowered"
+    RETENTION_AWAITED = "retention_awaited"
+    RETENTION_RESTORING = "retention_restoring"
+    RETENTION_RESTORED = "retention_restored"
+    ELECTING = "electing"
+    ELECTED = "elected"
+    WAITING = "waiting"
+    NOTIFIED = "notified"
+    CRASHED = "crashed"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    seq: int
+    at: datetime
+    kind: Kind
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Bytes seen at one moment; only the newest KEPT_SAMPLES are kept."""
+
+    at: datetime
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    seq: int
+    at: datetime
+    kind: str
+    payload: Mapping[str, Any]
+
+
+class Journal:
+    """An open journal. Every write is on disk when its call returns."""
+
+    def __init__(self, path: Path, database: sqlite3.Connection) -> None:
+        self.path = path
+        self._database = database
+
+    @classmethod
+    def create(cls, path: Path) -> Journal:
+        """Make a new journal, readable by its owner only.
+
+        Raises JournalError when the place is unfit, FileExistsError when there is one already.
+        """
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            refuse_network(path.parent)
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise _unfit(path, error.strerror or str(error)) from error
+        try:
+            journal = cls(path, _connect(path))
+            journal._database.execute("PRAGMA journal_mode = WAL")
+            journal._database.executescript(f"BEGIN;{_SCHEMA}COMMIT;")
+        except sqlite3.Error as error:
+            raise _unfit(path, str(error)) from error
+        files.sync_folder(path.parent)
+        return journal
+
+    @classmethod
+    def open(cls, path: Path) -> Journal:
+        """Open an existing journal; raises JournalError for one that must not be trusted."""
+        if not path.is_file():
+            raise JournalError(f"There is no run journal {path}.", next="`trimtab runs ls` lists.")
+        refuse_network(path.parent)
+        with _readable(path):
+            database = _connect(path)
+            try:
+                application = database.execute("PRAGMA application_id").fetchone()[0]
+                version = database.execute("PRAGMA user_version").fetchone()[0]
+                if application != _APPLICATION_ID:
+                    raise JournalError(
+                        f"{path} is not a run journal.", next="Move it out of that folder."
+                    )
+                if version > FORMAT:
+                    raise JournalError(
+                        f"{path} has format {version}; this trimtab reads up to {FORMAT}.",
+                        next="Use the newer trimtab that wrote it.",
+                    )
+            except BaseException:
+                database.close()
+                raise
+        return cls(path, database)
+
+    def check(self) -> None:
+        """Raise JournalError when the file is damaged anywhere (reads all of it)."""
+        with _readable(self.path):
+            answer = self._database.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if answer != "ok":
+            raise _damaged(self.path, str(answer))
+
+    def prove_writable(self) -> None:
+        """Raise JournalError unless the disk takes a write (of what stands there already)."""
+        with self._writable():
+            self._database.execute(f"PRAGMA user_version = {FORMAT}")
+
+    def close(self) -> None:
+        self._database.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- writing --------------------------------------------------------------------------------
+
+    def write(self, at: datetime, kind: Kind, payload: Mapping[str, Any]) -> Record:
+        """Append a record; it is on disk when this returns."""
+        seq = self._insert("records", at, kind.value, payload)
+        return Record(seq, parse_time(format_time(at)), kind, payload)  # as it is read again
+
+    def ask(self, at: datetime, kind: str, payload: Mapping[str, Any]) -> int:
+        """Add a request, from any process; returns its number."""
+        return self._insert("requests", at, kind, payload)
+
+    def sample(self, at: datetime, payload: Mapping[str, Any]) -> None:
+        """Add a sample and forget the oldest beyond KEPT_SAMPLES."""
+        with self._writable():
+            self._database.execute("BEGIN IMMEDIATE")
+            cursor = self._database.execute(
+                "INSERT INTO samples (at, payload) VALUES (?, ?)",
+                (format_time(at), _to_json(payload)),
+            )
+            self._database.execute(
+                "DELETE FROM samples WHERE seq <= ?", ((cursor.lastrowid or 0) - KEPT_SAMPLES,)
+            )
+            self._database.execute("COMMIT")
+
+    def _insert(self, table: str, at: datetime, kind: str, payload: Mapping[str, Any]) -> int:
+        with self._writable():
+            cursor = self._database.execute(
+                f"INSERT INTO {table} (at, kind, payload) VALUES (?, ?, ?)",
+                (format_time(at), kind, _to_json(payload)),
+            )
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+    @contextmanager
+    def _writable(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            if self._database.in_transaction:
+                self._database.rollback()
+            raise JournalError(
+                f"The journal {self.path} cannot be written: {error}.",
+                next="Free space on that disk; nothing is changed without the journal.",
+            ) from error
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def records(self, after: int = 0) -> tuple[Record, ...]:
+        """Return the records after number `after`, oldest first."""
+        with _readable(self.path):
+            return tuple(
+                Record(seq, parse_time(at), self._kind(kind), json.loads(payload))
+                for seq, at, kind, payload in self._database.execute(
+                    "SELECT seq, at, kind, payload FROM records WHERE seq > ? ORDER BY seq",
+                    (after,),
+                )
+            )
+
+    def has(self, kind: Kind) -> bool:
+        """Return whether there is a record of this kind; reads no payload."""
+        with _readable(self.path):
+            words = "SELECT 1 FROM records WHERE kind = ? LIMIT 1"
+            return self._database.execute(words, (kind.value,)).fetchone() is not None
+
+    def _kind(self, name: str) -> Kind:
+        try:
+            return Kind(name)
+        except ValueError:
+            raise JournalError(
+                f"The journal {self.path} has a record that this trimtab does not know ({name}).",
+                next="Use the newer trimtab that wrote it.",
+            ) from None
+
+    def samples(self) -> tuple[Sample, ...]:
+        with _readable(self.path):
+            return tuple(
+                Sample(parse_time(at), json.loads(payload))
+                for at, payload in self._database.execute(
+                    "SELECT at, payload FROM samples ORDER BY seq"
+                )
+            )
+
+    def requests(self, after: int = 0) -> tuple[Request, ...]:
+        with _readable(self.path):
+            return tuple(
+                Request(seq, parse_time(at), kind, _asked(payload))
+                for seq, at, kind, payload in self._database.execute(
+                    "SELECT seq, at, kind, payload FROM requests WHERE seq > ? ORDER BY seq",
+                    (after,),
+                )
+            )
+
+
+def journal_path(cluster_id: str, run: str) -> Path:
+    return paths.runs_dir(cluster_id) / f"{paths.safe_name(run)}{SUFFIX}"
+
+
+def refuse_network(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> None:
+    """Raise JournalError when `folder` is on a network file system (known on Linux only)."""
+    kind = network_file_system(folder, mounts)
+    if kind is not None:
+        raise JournalError(
+            f"{folder} is on a network file system ({kind}).",
+            detail="A run's journal needs locks and fsync that hold.",
+            next="Set TRIMTAB_HOME to a folder on a local disk.",
+        )
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=10
+    )
+    try:
+        database.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, ValueError, UsageError) as error:
+        if any(words in str(error) for words in _UNUSABLE):
+            raise JournalError(
+                f"The journal {path} cannot be read: {error}.",
+                next="Make its disk writable again, with room; the journal itself may be whole.",
+            ) from error
+        raise _damaged(path, str(error)) from error
+
+
+def _damaged(path: Path, why: str) -> JournalError:
+    return JournalError(
+        f"The journal {path} is damaged: {why}.",
+        next="Keep the file; see `trimtab throttles ls` for what may be left in the cluster.",
+    )
+
+
+def _unfit(path: Path, why: str) -> JournalError:
+    return JournalError(
+        f"A run's journal cannot be made at {path}: {why}.",
+        detail="No run starts without its journal.",
+        next="Free or mount that disk writable, or set TRIMTAB_HOME to another place.",
+    )
+
+
+def _asked(text: str) -> Mapping[str, Any]:
+    """Return a request's payload; anybody may write one, and what is none is refused."""
+    asked = json.loads(text)
+    return asked if isinstance(asked, dict) else {"refused": "it is no request at all"}
+
+
+def _to_json(payload: Mapping[str, Any]) -> str:
+    return json.dumps(payload, separators=(",", ":"), ensure_ascii=False)

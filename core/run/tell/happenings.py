@@ -1,0 +1,82 @@
+"""What else happens in a run, in words: what others do to it, what is asked for, what is around it.
+
+Part of the story (`core.run.tell.story`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from core.run.record.history import History
+from core.run.record.journal import Kind, Record
+from core.run.tell.view import Level
+from core.units import format_duration
+
+NAMED = 3
+
+
+def happenings(record: Record, history: History) -> Iterator[tuple[str, Level]]:
+    """Yield the lines of one record."""
+    p = record.payload
+    match record.kind:
+        case Kind.DISTURBED:
+            yield from _disturbed(p)
+        case Kind.PAIRS_PUT:
+            topics = _named([topic for topic, _, _ in p["lists"]])
+            yield f"throttle list of {topics} is whole again", Level.INFO
+        case Kind.MOVES_ADDED:
+            yield from _added(p, history)
+        case Kind.RETENTION_LOWERED if p["topics"] and history.retention is not None:
+            lowered = format_duration(history.retention.ms / 1000)
+            yield f"retention of {_named(p['topics'])} lowered to {lowered}", Level.LOOK
+        case Kind.RETENTION_AWAITED if p["of"]:
+            yield f"logs of {p['moved']} of {p['of']} partitions are shorter", Level.INFO
+        case Kind.RETENTION_RESTORED:
+            changed = [topic for topic, how in p["topics"].items() if how == "changed"]
+            back = [topic for topic, how in p["topics"].items() if how in ("set", "unset", "found")]
+            if back:
+                yield f"retention of {_named(back)} as before", Level.INFO
+            if changed:
+                yield f"retention of {_named(changed)}: changed by others, left so", Level.LOOK
+        case Kind.ELECTED if p["moves"]:
+            yield f"preferred leaders elected: {named_moves(p['moves'], history)}", Level.INFO
+        case _:
+            pass
+
+
+def _disturbed(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
+    freed = [f"b{r['broker']} {r['side']} rate" for r in p["rates"] if r.get("freed")]
+    if freed:
+        what = _named(freed)
+        yield f"somebody else's limit is gone, this run's own holds instead: {what}", Level.LOOK
+    for mend, then in ((True, "put back once"), (False, "left so")):
+        lost = [r for r in p["rates"] if r["mend"] is mend and not r.get("freed")]
+        rates = [f"b{r['broker']} {r['side']} rate" for r in lost]
+        lists = [f"{e['side']} list of {e['topic']}" for e in p["lists"] if e["mend"] is mend]
+        if rates or lists:
+            what = _named([*rates, *lists])
+            yield f"somebody else changed throttles of this run, {then}: {what}", Level.LOOK
+
+
+def _added(p: Mapping[str, Any], history: History) -> Iterator[tuple[str, Level]]:
+    if p["rollback"]:
+        count = len(p["moves"])
+        back = f"{count} partition{'' if count == 1 else 's'} that had moved"
+        yield f"rolling back: {back} go back" if count else "rolling back", Level.LOOK
+    else:
+        for entry in p["moves"]:
+            after = ",".join(map(str, entry["after"]))
+            yield f"{entry['topic']}-{entry['partition']} goes to {after} instead", Level.LOOK
+    for index, why in p["refused"]:
+        yield f"{history.moves[index].move.tp} does not go elsewhere: {why}", Level.ACT
+
+
+def named_moves(indices: Sequence[int], history: History) -> str:
+    """Return the partitions of moves, the first few by name."""
+    return _named([str(history.moves[i].move.tp) for i in indices])
+
+
+def _named(names: Sequence[str]) -> str:
+    rest = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,127 @@
+"""A run's report as Markdown, for an incident's ticket: asked, done, changed, restored, left.
+
+It is made from the journal alone; no cluster is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from core.run.record.history import History
+from core.run.tell.changes import changes
+from core.run.tell.runs import Reading
+from core.run.tell.view import MoveState, RunView
+from core.units import UNLIMITED, format_bytes, format_duration, format_rate, format_time
+
+MOST_ROWS = 500
+"""A ticket is read by people: larger runs have the rest in `runs show --json`."""
+
+
+def markdown(look: Reading) -> str:
+    """Return the report of a run, ended or not."""
+    view, history = look.view, look.history
+    why = f": {view.why}" if view.why else ""
+    parts = [
+        f"# Run {view.run} on {view.cluster_name}: {view.state.value}{why}",
+        "",
+        "## Asked",
+        *_asked(view, history),
+        "",
+        "## Done",
+        *_done(view),
+        "",
+        *_table(("partition", "before", "after", "bytes", "batch", "state"), _moves(view)),
+        "",
+        "## Changed and restored",
+        *_changed(look),
+        "",
+        *(["## Left in the cluster", *_left(view), ""] if view.leftovers is not None else []),
+        "## What happened",
+        *_table(("at", "what"), ((format_time(e.at), e.text) for e in view.events)),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _asked(view: RunView, history: History) -> Iterator[str]:
+    data = sum(bool(m.total_bytes) for m in view.moves)
+    rate = view.rate_bytes_per_s
+    limit = "no throttle" if rate == UNLIMITED else f"{format_rate(rate)} a broker and side"
+    yield f"- by {view.who}, at {format_time(view.started_at)}"
+    if view.starts_at is not None:
+        yield f"- to begin at {format_time(view.starts_at)}"
+    size = format_bytes(view.total_bytes)
+    batches = "1 batch" if view.batches == 1 else f"{view.batches} batches"
+    yield f"- {len(view.moves)} moves, {data} with data, {size} to copy, in {batches}"
+    yield f"- {limit}"
+    if view.estimated_seconds is not None:
+        yield f"- estimated {format_duration(view.estimated_seconds)}"
+    if history.allowed:
+        yield f"- allowed: {', '.join(sorted(history.allowed))}"
+    for request in view.requests:
+        became = "waits" if not request.taken else "taken up"
+        if request.refused:
+            became = f"refused: {request.refused}"
+        yield f"- {format_time(request.at)} {_cell(f'{request.what}, by {request.who}: {became}')}"
+
+
+def _done(view: RunView) -> Iterator[str]:
+    states = ((state, sum(m.state is state for m in view.moves)) for state in MoveState)
+    counts = ", ".join(f"{n} {state.value}" for state, n in states if n)
+    yield f"- {view.done} of {len(view.moves)} done ({counts})"
+    yield f"- {format_bytes(view.moved_bytes)} of {format_bytes(view.total_bytes)} moved"
+    took = format_duration(view.elapsed_seconds)
+    estimated = view.estimated_seconds
+    known = format_duration(estimated) if estimated is not None else "not known"
+    word = "took" if view.ended_at is not None else "so far"
+    average = view.average_bytes_per_s
+    mean = f", {format_rate(average)} on average" if average else ""
+    yield f"- {word} {took}, estimated {known}{mean}"
+
+
+def _moves(view: RunView) -> Iterator[Sequence[str]]:
+    for m in view.moves[:MOST_ROWS]:
+        size = f"{format_bytes(m.moved_bytes)} / {format_bytes(m.total_bytes)}"
+        says = f"{m.state.value}{': ' if m.why else ''}{m.why}"
+        yield str(m.tp), _ids(m.before), _ids(m.after), size, str(m.batch), says
+    if len(view.moves) > MOST_ROWS:
+        yield f"and {len(view.moves) - MOST_ROWS} more", "", "", "", "", ""
+
+
+def _changed(look: Reading) -> Iterable[str]:
+    """Yield every config that was changed: before, during and after."""
+    rows = [
+        (change.where, change.before_words, change.during_words, change.after_words)
+        for change in changes(look.records, look.history)
+    ]
+    if not rows:
+        return ["Nothing: no throttle was set."]
+    return _table(("what", "before", "during", "after"), rows)
+
+
+def _left(view: RunView) -> Iterator[str]:
+    left = view.leftovers
+    if not left:
+        yield "Nothing."
+        return
+    if left.moves:
+        yield f"- in flight: {', '.join(map(str, left.moves))}"
+    for topic, side, pairs in left.lists:
+        yield f"- {side} throttle list of {topic}: {','.join(pairs)}"
+    for broker, side, rate in left.rates:
+        yield f"- {side} throttle rate of broker {broker}: {format_rate(rate)}"
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(titles)} |"
+    yield f"|{'---|' * len(titles)}"
+    for row in rows:
+        yield f"| {' | '.join(map(_cell, row))} |"
+
+
+def _cell(text: str) -> str:
+    """Return text that stays in its cell, and means nothing to Markdown."""
+    return " ".join(text.split()).replace("|", "/").replace("<", "&lt;")
+
+
+def _ids(replicas: Iterable[int]) -> str:
+    return ",".join(map(str, replicas))

@@ -1,0 +1,251 @@
+"""A run's progress: the pure fold of a journal into the RunView that screens and commands show.
+
+Times are the journal's own, so a run on a simulated clock reads like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from core.run.limits.throttle import Side
+from core.run.record.history import History, MoveHistory, Outcome, Phase
+from core.run.record.journal import Kind, Record, Request, Sample
+from core.run.tell.asked_for import run_requests
+from core.run.tell.never import never_sides
+from core.run.tell.rates import (
+    Point,
+    average_of,
+    brokers_now,
+    least_seconds,
+    left_range,
+    left_seconds,
+    rate_now,
+    tracks,
+)
+from core.run.tell.recent import Recent, recent
+from core.run.tell.story import story
+from core.run.tell.stuck import slowed, stuck
+from core.run.tell.view import Leftovers, MoveProgress, MoveState, RunState, RunSummary, RunView
+
+_DUE = (MoveState.QUEUED, MoveState.MOVING, MoveState.STUCK)
+
+
+def run_view(
+    records: Sequence[Record],
+    samples: Sequence[Sample],
+    *,
+    living: bool,
+    history: History | None = None,
+    pending: Sequence[Request] = (),
+) -> RunView:
+    """Return the view of these records; `living` says whether the run's process is there.
+
+    `pending` are requests that it has not taken up yet.
+    """
+    history = history or History.fold(records)
+    tracked = tracks(samples)
+    pace = recent(records, samples, tracked)
+    never = never_sides(history, tracked)
+    down = frozenset(samples[-1].payload["down"] if samples else ())
+    seen_at = max(filter(None, (history.last_at, samples[-1].at if samples else None)))
+    moves = tuple(
+        _move(history, i, m, tracked.get(i), down, pace, never) for i, m in enumerate(history.moves)
+    )
+    state = _state(records, samples, history, living)
+    if state.ended:  # whatever its last samples saw, nobody sees it now
+        moves = tuple(
+            replace(m, bytes_per_s=None, left_seconds=None, left_range=None) for m in moves
+        )
+    flying = [m for m in moves if m.state in (MoveState.MOVING, MoveState.STUCK)]
+    counted = [
+        m
+        for m, known in zip(moves, history.moves, strict=True)
+        if m.state is MoveState.DONE or not known.replaced
+    ]
+    total = sum(m.total_bytes or 0 for m in counted)
+    moved = sum(m.moved_bytes for m in counted)
+    due = sum((m.total_bytes or 0) - m.moved_bytes for m in counted if m.state in _DUE)
+    first = min((m.submitted_at for m in history.moves if m.submitted_at), default=None)
+    last = samples[-1].at if samples and flying else (history.ended_at or seen_at)
+    elapsed = (last - first).total_seconds() if first else 0.0
+    average = moved / elapsed if elapsed > 0 and moved else None
+    now = sum(m.bytes_per_s or 0.0 for m in flying) if flying and samples else None
+    estimated = history.estimate.get("seconds") if history.estimate else None
+    left = None if state.ended else _left(pace, elapsed, due, moved, estimated)
+    least = least_seconds(history, moves)
+    if left is not None:
+        left = max(left, least)
+    return RunView(
+        run=history.run,
+        cluster_id=history.cluster_id,
+        cluster_name=history.cluster_name,
+        state=state,
+        why=_why(history, state),
+        pid=history.process.pid if history.process else None,
+        started_at=history.created_at,
+        ended_at=history.ended_at,
+        seen_at=seen_at,
+        rate_bytes_per_s=history.rate_bytes_per_s,
+        total_bytes=total,
+        moved_bytes=moved,
+        bytes_per_s=None if state.ended else now,
+        average_bytes_per_s=average,
+        left_seconds=left,
+        left_range=None
+        if left is None
+        else left_range(total - moved, pace.bytes_per_s, average, least),
+        estimated_seconds=estimated,
+        moves=moves,
+        brokers=() if state.ended else brokers_now(history, tracked, down),
+        events=story(records, history),
+        batches=history.batches,
+        leftovers=_left_behind(history, state),
+        who=f"{history.who} on {history.host}",
+        requests=run_requests(records, pending, history),
+        starts_at=history.start_at,
+    )
+
+
+def _left(
+    pace: Recent, elapsed: float, due: int, moved: int, estimated: float | None
+) -> float | None:
+    """Return the time left at the recent pace; without one as estimated, or at the average."""
+    if pace.bytes_per_s and moved:
+        return due / pace.bytes_per_s
+    if pace.bytes_per_s is None and estimated is not None:
+        return estimated * due / (moved + due) if moved else max(0.0, estimated - elapsed)
+    left = left_seconds(elapsed, moved + due, moved)
+    return max(0.0, estimated - elapsed) if left is None and estimated is not None else left
+
+
+def summary(view: RunView) -> RunSummary:
+    return RunSummary(
+        run=view.run,
+        cluster_id=view.cluster_id,
+        state=view.state,
+        started_at=view.started_at,
+        ended_at=view.ended_at,
+        moves=len(view.moves),
+        done=view.done,
+        total_bytes=view.total_bytes,
+        moved_bytes=view.moved_bytes,
+        rate_bytes_per_s=view.rate_bytes_per_s,
+        who=view.who,
+        seconds=view.elapsed_seconds,
+        estimated_seconds=view.estimated_seconds,
+    )
+
+
+def leftovers(history: History) -> Leftovers:
+    """Return what stands in the cluster because of this run, as far as its journal knows."""
+    return Leftovers(
+        moves=tuple(history.moves[i].move.tp for i in history.in_flight),
+        lists=tuple((i.topic, i.side.value, i.pairs) for i in history.lists.values()),
+        rates=tuple(
+            (r.broker, r.side.value, r.rate_bytes_per_s)
+            for r in history.rates.values()
+            if r.rate_bytes_per_s is not None
+        ),
+    )
+
+
+def _left_behind(history: History, state: RunState) -> Leftovers | None:
+    """Return what a run left that died, or that gave up on a cluster which says no."""
+    left = leftovers(history) if state.ended else None
+    return left if left or state is RunState.DIED else None
+
+
+def _state(
+    records: Sequence[Record], samples: Sequence[Sample], history: History, living: bool
+) -> RunState:
+    if history.ended is not None:
+        return RunState(history.ended.value)
+    if not living or history.crashed:
+        return RunState.DIED
+    unseen = not samples or samples[-1].at <= records[-1].at
+    if records[-1].kind is Kind.STARTED and history.in_flight and unseen:
+        return RunState.RECOVERING
+    if history.cancel_requested:
+        return RunState.CANCELLING
+    if history.rollback_requested:
+        return RunState.ROLLING_BACK
+    if history.paused:
+        return RunState.PAUSED
+    if history.start_at is not None and not history.preflight:
+        return RunState.SCHEDULED
+    if history.waiting:
+        return RunState.WAITING
+    return RunState.RUNNING if history.preflight else RunState.STARTING
+
+
+def _why(history: History, state: RunState) -> str:
+    if state is RunState.DIED and history.crashed:
+        return history.crashed
+    if state is RunState.DIED:
+        return f"its process (pid {history.process.pid if history.process else '?'}) has died"
+    if history.ended in (Outcome.FAILED, Outcome.INCOMPLETE):
+        return history.ended_why
+    return history.waiting if not state.ended else ""
+
+
+def _move(
+    history: History,
+    index: int,
+    m: MoveHistory,
+    track: list[Point] | None,
+    down: frozenset[int],
+    pace: Recent,
+    never: Mapping[tuple[int, Side], str],
+) -> MoveProgress:
+    newest = track[-1] if track else None
+    size = newest.size_bytes if newest and newest.size_bytes is not None else m.size_bytes
+    copies = len(m.move.adding)
+    total = 0 if not copies else None if size is None else size * copies
+    arrived = newest.bytes if newest and m.phase is not Phase.QUEUED else 0
+    moved = arrived if total is None else min(arrived, total)
+    rate: float | None = None
+    left: float | None = None
+    between: tuple[float, float] | None = None
+    average = average_of(m, track)
+    why = m.why
+    match m.phase:
+        case Phase.QUEUED:
+            state = MoveState.QUEUED
+            if history.ended is not None:
+                state, why = MoveState.CANCELLED, "not started"
+        case Phase.DONE:
+            state = MoveState.DONE
+            moved = total = arrived if total is None else total
+        case Phase.FAILED:
+            state = MoveState.FAILED
+        case Phase.CANCELLED:
+            state = MoveState.CANCELLED
+        case Phase.SKIPPED:
+            state = MoveState.SKIPPED
+        case Phase.SUBMITTING | Phase.SUBMITTED:
+            rate = rate_now(m, track)
+            reason = stuck(m, track, down, never)
+            state = MoveState.STUCK if reason else MoveState.MOVING
+            why = reason or slowed(history, m)
+            lately = pace.of.get(index) or rate
+            if lately and total is not None and not reason:
+                left = max(0.0, total - moved) / lately
+                between = left_range(total - moved, lately, average)
+    return MoveProgress(
+        tp=m.move.tp,
+        before=m.move.before,
+        after=m.move.after,
+        total_bytes=total,
+        moved_bytes=moved,
+        bytes_per_s=rate,
+        left_seconds=left,
+        state=state,
+        why=why,
+        batch=m.batch + 1,
+        done_at=m.ended_at,
+        average_bytes_per_s=average,
+        left_range=between,
+        held=bool(newest and newest.held and m.phase.in_flight),
+        role=m.role,
+    )

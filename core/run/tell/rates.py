@@ -1,0 +1,208 @@
+"""Rates and times of a run, from the bytes that its samples saw arrive."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from core.run.limits.throttle import RateIntent, Side
+from core.run.record.history import History, MoveHistory, Phase
+from core.run.record.journal import Sample
+from core.run.tell.story import side_word
+from core.run.tell.view import BrokerProgress, MoveProgress, MoveState
+from core.units import format_rate
+
+RATE_SECONDS = 12.0
+"""Rates *now* are over one quota window: within it a throttled copy stalls and bursts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What one sample says of one move."""
+
+    at: datetime
+    size_bytes: int | None
+    leader: int | None
+    arrived: tuple[int | None, ...]
+    since: float
+    """When its last byte came, as a timestamp."""
+    held: bool = False
+    """Whether a destination could not be asked, so that its bytes are those last known."""
+
+    @property
+    def bytes(self) -> int:
+        return sum(size or 0 for size in self.arrived)
+
+
+def tracks(samples: Iterable[Sample]) -> dict[int, list[Point]]:
+    """Return the samples of each move, oldest first.
+
+    What a destination that is down holds is what it was last seen to hold.
+    """
+    found: defaultdict[int, list[Point]] = defaultdict(list)
+    for sample in samples:
+        held = frozenset(sample.payload.get("held", ()))
+        for index, size, leader, arrived, since in sample.payload["moves"]:
+            track = found[index]
+            known = track[-1].arrived if track else (None,) * len(arrived)
+            filled = tuple(
+                before if now is None else now for now, before in zip(arrived, known, strict=True)
+            )
+            missed = index in held or filled != tuple(arrived)
+            track.append(Point(sample.at, size, leader, filled, since, missed))
+    return found
+
+
+def _window(track: list[Point]) -> tuple[Point, Point]:
+    newest = track[-1]
+    start = next(p for p in track if (newest.at - p.at).total_seconds() <= RATE_SECONDS)
+    return start, newest
+
+
+def rate_now(m: MoveHistory, track: list[Point] | None) -> float | None:
+    """Return bytes/s over the last quota window, or since the submission when that is shorter."""
+    if not track:
+        return None
+    start, newest = _window(track)
+    begun, seconds = start.bytes, (newest.at - start.at).total_seconds()
+    if m.submitted_at is not None:
+        whole = (newest.at - m.submitted_at).total_seconds()
+        if whole <= RATE_SECONDS:
+            begun, seconds = 0, whole
+    return max(0, newest.bytes - begun) / seconds if seconds > 0 else None
+
+
+def left_seconds(elapsed: float, total_bytes: float, moved_bytes: float) -> float | None:
+    """Return the time left at the average so far; None while nothing has moved."""
+    if moved_bytes <= 0 or elapsed <= 0:
+        return None
+    return max(0.0, elapsed * (total_bytes - moved_bytes) / moved_bytes)
+
+
+def least_seconds(history: History, moves: Sequence[MoveProgress]) -> float:
+    """Return the time that the limits leave no way around: the busiest destination's.
+
+    A leader's quota lets a window's worth through at wire speed; an average of that is no promise.
+    """
+    due: defaultdict[int, float] = defaultdict(float)
+    for m in moves:
+        if m.state in (MoveState.QUEUED, MoveState.MOVING, MoveState.STUCK) and m.total_bytes:
+            adding = [b for b in m.after if b not in m.before]
+            for broker in adding:
+                due[broker] += (m.total_bytes - m.moved_bytes) / len(adding)
+    least = 0.0
+    for broker, left_bytes in due.items():
+        intent = limit_of(history, broker, Side.FOLLOWER)
+        if intent is not None and intent.limit_bytes_per_s:
+            least = max(least, left_bytes / intent.limit_bytes_per_s)
+    return least
+
+
+def average_of(m: MoveHistory, track: list[Point] | None) -> float | None:
+    """Return bytes/s since the submission."""
+    if not track or m.submitted_at is None:
+        return None
+    seconds = (track[-1].at - m.submitted_at).total_seconds()
+    return track[-1].bytes / seconds if seconds > 0 else None
+
+
+def left_range(
+    left_bytes: float, one: float | None, other: float | None, least: float = 0.0
+) -> tuple[float, float] | None:
+    """Return the time left at the better and at the worse of two rates, a tenth wider."""
+    rates = [rate for rate in (one, other) if rate]
+    if not rates or left_bytes < 0:
+        return None
+    low, high = left_bytes / max(rates), left_bytes / min(rates)
+    return 0.9 * max(low, least), 1.1 * max(high, least)
+
+
+def limit_of(history: History, broker: int, side: Side) -> RateIntent | None:
+    """Return what was last intended for a broker and side, given back since or not."""
+    return next(
+        (
+            rate
+            for batch in reversed(history.throttles.values())
+            for rate in (*batch.late, *batch.rates)
+            if rate.broker == broker and rate.side is side
+        ),
+        None,
+    )
+
+
+def brokers_now(
+    history: History, tracks: Mapping[int, list[Point]], down: frozenset[int]
+) -> tuple[BrokerProgress, ...]:
+    """Return the brokers and sides of the moves in flight, the busiest first."""
+    flows: defaultdict[tuple[int, Side], float] = defaultdict(float)
+    averages = _averages(history, tracks)
+    for index in history.in_flight:
+        m, track = history.moves[index], tracks.get(index)
+        if not track or not m.move.moves_data:
+            continue
+        rate = rate_now(m, track) or 0.0
+        start, newest = _window(track)
+        came = [
+            (end or 0) - (begin or 0)
+            for begin, end in zip(start.arrived, newest.arrived, strict=True)
+        ]
+        whole = sum(came)
+        for broker, part in zip(m.move.adding, came, strict=True):
+            share = part / whole if whole > 0 else 1 / len(came)
+            flows[broker, Side.FOLLOWER] += rate * share
+        if newest.leader is not None and newest.leader >= 0:
+            flows[newest.leader, Side.LEADER] += rate
+    rows = [
+        replace(_broker(history, *key, rate, down), average_bytes_per_s=averages.get(key))
+        for key, rate in flows.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (-(row.bytes_per_s or 0.0), row.broker, row.side)))
+
+
+def _averages(history: History, tracks: Mapping[int, list[Point]]) -> dict[tuple[int, Side], float]:
+    """Return bytes/s of each broker and side since the first move in which it has that part."""
+    came: defaultdict[tuple[int, Side], float] = defaultdict(float)
+    begun: dict[tuple[int, Side], datetime] = {}
+    newest = max((track[-1].at for track in tracks.values()), default=None)
+    for index, m in enumerate(history.moves):
+        if m.submitted_at is None or not m.move.moves_data:
+            continue
+        track = tracks.get(index)
+        if m.phase is Phase.DONE:
+            arrived: tuple[int | None, ...] = (m.size_bytes,) * len(m.move.adding)
+        else:
+            arrived = track[-1].arrived if track else ()
+        parts = [
+            ((broker, Side.FOLLOWER), size or 0)
+            for broker, size in zip(m.move.adding, arrived, strict=False)
+        ]
+        leader = track[-1].leader if track and m.phase is not Phase.DONE else m.move.before[0]
+        if leader is not None:
+            parts.append(((leader, Side.LEADER), sum(size for _, size in parts)))
+        for key, size in parts:
+            came[key] += size
+            begun[key] = min(begun.get(key, m.submitted_at), m.submitted_at)
+    if newest is None:
+        return {}
+    return {
+        key: came[key] / seconds
+        for key, since in begun.items()
+        if (seconds := (newest - since).total_seconds()) > 0
+    }
+
+
+def _broker(
+    history: History, broker: int, side: Side, rate: float, down: frozenset[int]
+) -> BrokerProgress:
+    intent = limit_of(history, broker, side)
+    limit = intent.limit_bytes_per_s if intent else None
+    why = ""
+    if broker in down:
+        why = "down"
+    elif intent is not None and intent.rate_bytes_per_s is None:
+        why = f"foreign quota {format_rate(limit)}, kept"
+    elif limit is not None and rate >= 0.95 * limit:
+        why = "at its limit"
+    return BrokerProgress(broker, side_word(side), rate, limit, why)

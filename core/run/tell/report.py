@@ -1,0 +1,156 @@
+"""A run told in text: what was asked, what became of it, and what one that died left behind."""
+
+from __future__ import annotations
+
+from core.cluster.client import ClusterClient, Fault, Resource
+from core.cluster.faults import is_missing
+from core.plan.throttle_lists import entries
+from core.run.limits import throttle
+from core.run.limits.throttle import Side
+from core.run.record.journal import Record
+from core.run.tell.changes import changes
+from core.run.tell.runs import Reading
+from core.run.tell.view import Leftovers, MoveState, RunState, RunView
+from core.units import format_bytes, format_duration, format_rate, format_time
+
+_SHOWN = 40
+_MARKS = {
+    MoveState.QUEUED: " ",
+    MoveState.MOVING: "→",
+    MoveState.STUCK: "!",
+    MoveState.DONE: "√",
+    MoveState.FAILED: "x",
+    MoveState.CANCELLED: "-",
+    MoveState.SKIPPED: "-",
+}
+
+
+def headline(view: RunView) -> str:
+    """Return where the run stands, in one line."""
+    parts = [
+        f"run {view.run} on {view.cluster_name}: {view.state.value}",
+        f"{view.done} of {len(view.moves)} done",
+    ]
+    if view.total_bytes:
+        parts.append(f"{format_bytes(view.moved_bytes)} of {format_bytes(view.total_bytes)}")
+    if not view.state.ended and view.left_seconds is not None:
+        parts.append(f"{format_duration(view.left_seconds)} left")
+    if view.ended_at is not None:
+        parts.append(f"took {format_duration(view.elapsed_seconds)}")
+    return ", ".join(parts)
+
+
+def asked_lines(created: Record) -> list[str]:
+    """Return what was asked for as the run was made, one line each."""
+    p, options = created.payload, created.payload["options"]
+    came = f", {p['from']}" if p.get("from") else ""
+    throttle_words = f"{format_rate(options['rate_bytes_per_s'])} a broker and side"
+    if bounds := options.get("auto"):
+        least, most = format_rate(bounds["least_bytes_per_s"]), bounds["most_bytes_per_s"]
+        throttle_words = f"adapted between {least} and {format_rate(most)} a broker and side"
+    seconds = (p["estimate"] or {}).get("seconds")
+    estimated = format_duration(seconds) if seconds else "not known"
+    lines = [
+        f"asked for by {p['who']} on {p['host']}{came} at {format_time(created.at)}",
+        f"{len(p['moves'])} partitions, throttle {throttle_words}, estimated {estimated}",
+    ]
+    if options.get("at"):
+        lines.append(f"to start at {options['at']}")
+    if options.get("retention"):
+        lowered = format_duration(options["retention"]["ms"] / 1000)
+        lines.append(f"with the retention of its topics lowered to {lowered} meanwhile")
+    if options.get("elect"):
+        lines.append("with preferred leaders elected at the end")
+    if options["override_rates"]:
+        lines.append("over lower rates that somebody else has set")
+    if options["allow"]:
+        lines.append(f"although these checks spoke against it: {', '.join(options['allow'])}")
+    return lines
+
+
+def report(look: Reading) -> str:
+    """Return the text of `runs show`."""
+    view = look.view
+    lines = [
+        headline(view),
+        *([f"  {view.why}"] if view.why else []),
+        *(f"  {line}" for line in asked_lines(look.records[0])),
+        "",
+    ]
+    width = max((len(str(m.tp)) for m in view.moves[:_SHOWN]), default=0)
+    for m in view.moves[:_SHOWN]:
+        size = f"{format_bytes(m.moved_bytes)} / {format_bytes(m.total_bytes)}"
+        way = f"{_brokers(m.before)} → {_brokers(m.after)}"
+        says = f"{m.state.value}{': ' if m.why else ''}{m.why}"
+        lines.append(f"  {_MARKS[m.state]} {m.tp!s:<{width}}  {way}  {size}  {says}")
+    if len(view.moves) > _SHOWN:
+        lines.append(f"    and {len(view.moves) - _SHOWN} more (--json has all of them)")
+    configs = changes(look.records, look.history)
+    if configs:
+        lines += ["", "  configs: before → during → after"]
+    lines += [
+        f"    {c.where}: {c.before_words} → {c.during_words} → {c.after_words}"
+        for c in configs[:_SHOWN]
+    ]
+    if len(configs) > _SHOWN:
+        lines.append(f"    and {len(configs) - _SHOWN} more (--json has all of them)")
+    waiting = [f"  waits to be taken up: {r.what}, {r.who}" for r in view.requests if not r.taken]
+    lines += ["", *(f"  {e.at:%H:%M:%S}  {e.text}" for e in view.events[-_SHOWN:]), *waiting]
+    if view.leftovers is not None:
+        lines += ["", *left_lines(view.leftovers)]
+    if view.state is RunState.DIED:
+        lines += ["", brings_back(view.run)]
+    return "\n".join(lines) + "\n"
+
+
+def brings_back(run: str) -> str:
+    """Return what to do about a run whose process has died."""
+    return f"Bring it back, to go on where it was: trimtab runs attach {run} --yes"
+
+
+def left_lines(left: Leftovers) -> list[str]:
+    """Return what a run left in the cluster, one line each."""
+    if not left:
+        return ["It left nothing in the cluster."]
+    lines = ["It left in the cluster:"]
+    if left.moves:
+        lines.append(f"  in flight: {', '.join(str(tp) for tp in left.moves)}")
+    for topic, side, pairs in left.lists:
+        lines.append(f"  {side} throttle list of {topic}: {','.join(pairs)}")
+    for broker, side, rate in left.rates:
+        lines.append(f"  {side} throttle rate of broker {broker}: {format_rate(rate)}")
+    return lines
+
+
+def left_in_cluster(client: ClusterClient, left: Leftovers) -> Leftovers:
+    """Return what of `left` still stands, asked of the cluster itself, or cannot be asked."""
+    flying = client.reassignments()
+    topics = sorted({topic for topic, _, _ in left.lists})
+    brokers = sorted({broker for broker, _, _ in left.rates})
+    resources = [*map(Resource.topic, topics), *map(Resource.broker, brokers)]
+    found = client.configs(resources, [*throttle.LISTS, *throttle.RATES]) if resources else {}
+
+    def pairs(topic: str, side: str, ours: tuple[str, ...]) -> tuple[str, ...]:
+        answer = found.get(Resource.topic(topic), {})
+        if isinstance(answer, Fault):
+            return () if is_missing(answer) else ours
+        there = entries(throttle.own_list(answer, Side(side)))
+        return tuple(pair for pair in ours if pair in there)
+
+    def stands(broker: int, side: str, rate: int) -> bool:
+        answer = found.get(Resource.broker(broker), {})
+        if isinstance(answer, Fault):
+            return True
+        value = answer.get(Side(side).rate_config)
+        return value is not None and value.value == str(rate)
+
+    lists = [(topic, side, pairs(topic, side, ours)) for topic, side, ours in left.lists]
+    return Leftovers(
+        moves=tuple(tp for tp in left.moves if tp in flying),
+        lists=tuple(entry for entry in lists if entry[2]),
+        rates=tuple(rate for rate in left.rates if stands(*rate)),
+    )
+
+
+def _brokers(replicas: tuple[int, ...]) -> str:
+    return ",".join(str(broker) for broker in replicas)

@@ -1,0 +1,144 @@
+"""The runs that this machine knows: which there are, and where each of them stands.
+
+Everything is read from their journals; no cluster is asked, and nothing is changed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from core import paths
+from core.errors import UsageError
+from core.run.others.throttles import Known
+from core.run.record.history import History
+from core.run.record.journal import SUFFIX, Journal, JournalError, Kind, Record, journal_path
+from core.run.tell.progress import run_view, summary
+from core.run.tell.view import RunState, RunSummary, RunView
+
+STARTING_SECONDS = 30.0
+"""A run that has not said its process yet is taken for starting so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One look at a journal: the view, and what it was made from."""
+
+    view: RunView
+    records: tuple[Record, ...]
+    history: History
+
+
+def read_run(cluster_id: str, run: str) -> RunView:
+    """Return a run as its journal tells it; raises JournalError when it cannot be read."""
+    return read_journal(cluster_id, run).view
+
+
+def read_journal(cluster_id: str, run: str) -> Reading:
+    """Return one look at a run's journal; raises JournalError when it cannot be read."""
+    path = journal_path(cluster_id, run)
+    with Journal.open(path) as journal:
+        history = _fold(path, records := journal.records())
+        living = history.ended is not None or _is_living(path, history)
+        if not living:
+            # It may have ended well since it was read; what a dead process wrote is final.
+            history = _fold(path, records := journal.records())
+        samples, pending = journal.samples(), journal.requests(history.requests_seen)
+    view = run_view(records, samples, living=living, history=history, pending=pending)
+    return Reading(view, records, history)
+
+
+def _fold(path: Path, records: Iterable[Record]) -> History:
+    try:
+        return History.fold(records)
+    except (ValueError, KeyError, TypeError) as error:
+        raise JournalError(f"The journal {path} is damaged: {error}.") from error
+
+
+def _is_living(path: Path, history: History) -> bool:
+    if history.process is not None:
+        return history.process.alive
+    return time.time() - path.stat().st_mtime < STARTING_SECONDS
+
+
+def list_runs(cluster_id: str) -> tuple[RunSummary, ...]:
+    """Return the runs of a cluster that this machine knows, newest first.
+
+    Journals that cannot be read are left out: `unreadable` names them.
+    """
+    found = []
+    for run in runs_named(cluster_id, ""):
+        with suppress(JournalError):
+            found.append(summary(read_run(cluster_id, run)))
+    return tuple(sorted(found, key=lambda run: run.started_at, reverse=True))
+
+
+def unreadable(cluster_id: str) -> tuple[str, ...]:
+    """Return in words what is wrong with each journal that cannot be read."""
+    wrong = []
+    for run in runs_named(cluster_id, ""):
+        try:
+            read_run(cluster_id, run)
+        except JournalError as error:
+            wrong.append(error.title)
+    return tuple(wrong)
+
+
+def clusters_with_runs() -> tuple[str, ...]:
+    """Return the folder names of clusters that have journals here."""
+    root = paths.runs_dir("any").parent
+    return tuple(sorted(folder.name for folder in root.iterdir())) if root.is_dir() else ()
+
+
+def runs_named(cluster_id: str, name: str) -> tuple[str, ...]:
+    """Return the ids of runs that `name` names: the one that is it, else those that contain it."""
+    runs = [path.name.removesuffix(SUFFIX) for path in _journals(cluster_id)]
+    return (name,) if name in runs else tuple(run for run in runs if name in run)
+
+
+def find_run(cluster_id: str, name: str) -> str:
+    """Return the id of the one run that `name` names; raises UsageError otherwise."""
+    matching = runs_named(cluster_id, name)
+    if len(matching) == 1:
+        return matching[0]
+    what = "No run here matches" if not matching else f"{len(matching)} runs here match"
+    known = ", ".join((matching or runs_named(cluster_id, ""))[-5:]) or "none"
+    raise UsageError(f"{what} {name!r}.", next=f"There are: {known}.")
+
+
+def with_throttles(cluster_id: str) -> tuple[Known, ...]:
+    """Return the runs that may have throttles in a cluster, and whether their processes live.
+
+    Journals that cannot be read are left out: `unreadable` names them.
+    """
+    found = []
+    for path in _journals(cluster_id):
+        with suppress(JournalError):
+            look = read_journal(cluster_id, path.name.removesuffix(SUFFIX))
+            if not look.view.state.ended or look.view.leftovers:
+                found.append(Known(look.history, living=not look.view.state.ended))
+    return tuple(found)
+
+
+def left_behind(cluster_id: str) -> tuple[str, ...]:
+    """Return the runs whose process has died before they were done with the cluster.
+
+    Journals that cannot be read are left out: `unreadable` names them.
+    """
+    found = []
+    for path in _journals(cluster_id):
+        with suppress(JournalError):
+            with Journal.open(path) as journal:
+                if journal.has(Kind.ENDED) or not journal.has(Kind.PREFLIGHT):
+                    continue
+            run = path.name.removesuffix(SUFFIX)
+            if read_run(cluster_id, run).state is RunState.DIED:
+                found.append(run)
+    return tuple(found)
+
+
+def _journals(cluster_id: str) -> list[Path]:
+    return sorted(paths.runs_dir(cluster_id).glob(f"*{SUFFIX}"))

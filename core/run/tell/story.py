@@ -1,0 +1,179 @@
+"""The run's story in plain words, one line for each record that an operator wants to know of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from core.run.limits.throttle import RateIntent, Side
+from core.run.record.history import History, Outcome, Phase
+from core.run.record.journal import Kind, Record
+from core.run.tell.happenings import happenings, named_moves
+from core.run.tell.view import Level, RunEvent
+from core.units import format_bytes, format_duration, format_rate
+
+
+def story(records: Iterable[Record], history: History) -> tuple[RunEvent, ...]:
+    """Return the events of `records`, oldest first; `history` is the fold of all of them."""
+    events: list[RunEvent] = []
+    started, paced, waited = False, "", ""
+    for record in records:
+        if record.kind is Kind.WAITING:
+            if waited and not record.payload["why"]:
+                text = f"goes on, no longer: {waited}"
+                events.append(RunEvent(record.at, record.kind.value, text, Level.GOOD))
+            waited = record.payload["why"]
+        if record.kind is Kind.STARTED and started:
+            text = f"brought back: process {record.payload['pid']} goes on"
+            events.append(RunEvent(record.at, record.kind.value, text, Level.LOOK))
+        started |= record.kind is Kind.STARTED
+        for text, level in _lines(record, history):
+            if record.kind is Kind.RATES_CHANGING:
+                if text == paced:
+                    continue  # a ramp goes on for seconds
+                paced = text
+            events.append(RunEvent(record.at, record.kind.value, text, level))
+    return tuple(events)
+
+
+def _lines(record: Record, history: History) -> Iterator[tuple[str, Level]]:
+    p = record.payload
+    match record.kind:
+        case Kind.CREATED:
+            yield f"journal opened; original order of {_partitions(p['moves'])} kept", Level.INFO
+        case Kind.PREFLIGHT:
+            for _, sentence in p["said"]:
+                yield sentence, Level.LOOK
+        case Kind.MEASURED if p["trouble"]:
+            yield p["trouble"], Level.LOOK
+        case Kind.MEASURED:
+            most = max((p99 for _, _, p99 in p["before"]), default=0.0)
+            yield f"producers wait up to {most:.0f} ms (p99) before the run", Level.INFO
+        case Kind.THROTTLE_SET:
+            yield throttled(history, p["batch"]), Level.INFO
+        case Kind.RATE_SET:
+            back = " ".join(map(str, sorted({broker for broker, _ in p["rates"]})))
+            yield f"throttles set and read back on brokers that have returned: {back}", Level.INFO
+        case Kind.THROTTLE_FAILED:
+            yield f"{p['why']}; what was set is taken back", Level.ACT
+        case Kind.POSTPONED:
+            yield (
+                f"put off until the others are done: {named_moves(p['moves'], history)}",
+                Level.LOOK,
+            )
+        case Kind.SUBMITTED if p["moves"]:
+            batch = f"batch {p['batch'] + 1} of {history.batches}"
+            yield f"{batch} submitted: {_partitions(p['moves'])}", Level.INFO
+        case Kind.MOVED:
+            yield from _moved(p, history)
+        case Kind.RATE_RESTORED:
+            yield restored(p["rates"]), Level.INFO
+        case Kind.REQUEST:
+            asked = f"{p['kind']} asked for by {p['who']} on {p['host']}"
+            refused = p.get("refused")
+            yield f"{asked}; refused: {refused}" if refused else asked, Level.LOOK
+        case Kind.RATES_CHANGING:
+            yield f"throttles: {p['why']}", Level.INFO
+        case Kind.PAIRS_TAKING:
+            yield p["why"], Level.LOOK
+        case (
+            Kind.DISTURBED
+            | Kind.PAIRS_PUT
+            | Kind.MOVES_ADDED
+            | Kind.RETENTION_LOWERED
+            | Kind.RETENTION_AWAITED
+            | Kind.RETENTION_RESTORED
+            | Kind.ELECTED
+        ):
+            yield from happenings(record, history)
+        case Kind.CANCEL_SENT if p["moves"]:
+            yield f"cancelled in flight: {named_moves(p['moves'], history)}", Level.LOOK
+        case Kind.REORDERED:
+            yield f"original order submitted again: {named_moves(p['moves'], history)}", Level.INFO
+        case Kind.WAITING if p["why"]:
+            yield p["why"], Level.LOOK
+        case Kind.NOTIFIED if p["why"]:
+            yield f"nobody was told ({p['event']}): {p['why']}", Level.LOOK
+        case Kind.NOTIFIED:
+            yield f"told by {p['by']} ({p['event']})", Level.INFO
+        case Kind.CRASHED:
+            yield p["why"], Level.ACT
+        case Kind.ENDED:
+            yield _ended(record, history)
+
+
+def _moved(p: Mapping[str, Any], history: History) -> Iterator[tuple[str, Level]]:
+    for entry in p["moves"]:
+        m = history.moves[entry["index"]]
+        match Phase(entry["phase"]):
+            case Phase.DONE:
+                first = f"{m.move.after[0]} first as planned"
+                if m.move.only_reorders:
+                    yield f"{m.move.tp} done: re-ordered, {first}", Level.GOOD
+                else:
+                    yield f"{m.move.tp} done: in ISR, {first}", Level.GOOD
+            case Phase.FAILED:
+                yield f"{m.move.tp} {entry['why']}", Level.ACT
+            case _:
+                yield f"{m.move.tp} {entry['why']}", Level.LOOK
+    if p["stop"]:
+        yield f"no further batch starts: {p['stop']}", Level.ACT
+
+
+def throttled(history: History, batch: int) -> str:
+    """Return what throttles a batch set, and what was there before."""
+    rates = history.throttles[batch].rates
+    if not rates:
+        return "throttles as set before"
+    brokers = " ".join(str(broker) for broker in sorted({r.broker for r in rates}))
+    found = [_found(r) for r in rates if r.prior is not None]
+    before = f"{', '.join(found)}, others unset" if found else "all unset"
+    return f"throttles set and read back on brokers {brokers}; before: {before}"
+
+
+def _found(rate: RateIntent) -> str:
+    kept = " (kept)" if rate.rate_bytes_per_s is None else ""
+    return f"b{rate.broker} {rate.side.value} {format_rate(rate.found_bytes_per_s)}{kept}"
+
+
+def restored(rates: Iterable[Mapping[str, Any]]) -> str:
+    """Return how rates were put back, the unremarkable ones counted together."""
+    words = {
+        "set": "set as before",
+        "kept": "was kept",
+        "changed": "changed by somebody else meanwhile, left so",
+    }
+    plain = sorted({rate["broker"] for rate in rates if rate["how"] == "unset"})
+    parts = [f"brokers {' '.join(map(str, plain))} unset again"] if plain else []
+    parts += [
+        f"b{rate['broker']} {rate['side']} {words[rate['how']]}"
+        for rate in rates
+        if rate["how"] in words
+    ]
+    return f"throttle rates: {', '.join(parts)}"
+
+
+def _ended(record: Record, history: History) -> tuple[str, Level]:
+    p = record.payload
+    took = format_duration((record.at - history.created_at).total_seconds())
+    done = [m for m in history.moves if m.phase is Phase.DONE]
+    size = format_bytes(sum((m.size_bytes or 0) * len(m.move.adding) for m in done))
+    counted = f"{len(done)} of {_partitions(history.moves)}, {size} in {took}"
+    match Outcome(p["outcome"]):
+        case Outcome.DONE:
+            return f"done: {counted}; throttles as found", Level.GOOD
+        case Outcome.CANCELLED:
+            return f"cancelled: {counted} had been done; throttles as found", Level.LOOK
+        case Outcome.INCOMPLETE:
+            return f"incomplete: {counted}; {p['why']}", Level.ACT
+        case Outcome.FAILED:
+            return f"failed: {p['why']}", Level.ACT
+
+
+def _partitions(things: list[Any]) -> str:
+    return f"{len(things)} partition{'' if len(things) == 1 else 's'}"
+
+
+def side_word(side: Side) -> str:
+    """Return what a broker does on a side."""
+    return "sends" if side is Side.LEADER else "receives"

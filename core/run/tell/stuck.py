@@ -1,0 +1,61 @@
+"""Why a move in flight gets nowhere, or goes slower than was asked, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from core.run.limits.throttle import Side
+from core.run.record.history import History, MoveHistory
+from core.run.tell.rates import Point, limit_of
+from core.units import format_rate
+
+STUCK_SECONDS = 30.0
+"""No byte for this long, longer than two quota windows, is stuck."""
+GROWTH_SECONDS = 20.0
+
+
+def stuck(
+    m: MoveHistory,
+    track: list[Point] | None,
+    down: frozenset[int],
+    never: Mapping[tuple[int, Side], str],
+) -> str:
+    """Return why a move in flight gets nowhere, in words; "" while it does or may still.
+
+    `never` are the sides whose quota is below what comes in (core.run.limits.inflow).
+    """
+    gone = [b for b in m.move.adding if b in down]
+    if gone:
+        return f"b{gone[0]} is down"
+    if not track:
+        return ""
+    newest = track[-1]
+    idle = newest.at.timestamp() - newest.since
+    whole = newest.size_bytes is not None and newest.bytes >= newest.size_bytes * len(m.move.adding)
+    sides = [(b, Side.FOLLOWER) for b in m.move.adding]
+    if newest.leader is not None:
+        sides.insert(0, (newest.leader, Side.LEADER))
+    hopeless = next((never[side] for side in sides if side in never), "")
+    if hopeless and not whole:
+        return hopeless
+    if idle >= STUCK_SECONDS and not whole:
+        if newest.leader is not None and newest.leader in down:
+            return f"b{newest.leader}, its leader, is down"
+        return "no byte has come"
+    first = next((p for p in track if (newest.at - p.at).total_seconds() >= GROWTH_SECONDS), None)
+    if first is not None and first.size_bytes is not None and newest.size_bytes is not None:
+        grown = (newest.size_bytes - first.size_bytes) * len(m.move.adding)
+        if grown > 0 and grown >= newest.bytes - first.bytes and not whole:
+            return "throttle below what is produced"
+    return ""
+
+
+def slowed(history: History, m: MoveHistory) -> str:
+    """Return which lower quota of somebody else's slows a move; "" for none."""
+    for broker in m.move.adding:
+        limit = limit_of(history, broker, Side.FOLLOWER)
+        if limit is not None and limit.rate_bytes_per_s is None:
+            rate = limit.limit_bytes_per_s
+            if rate is not None and rate < history.rate_bytes_per_s:
+                return f"b{broker} quota {format_rate(rate)}, not ours"
+    return ""

@@ -1,0 +1,211 @@
+"""What a run looks like from outside: the values that screens and commands show.
+
+`progress` folds a journal into a RunView; it never asks the cluster and changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from core.cluster.state import TopicPartition
+from core.run.record.moves import Role
+
+
+class RunState(Enum):
+    """Where a run stands; the values are what `--json` prints."""
+
+    SCHEDULED = "scheduled"
+    STARTING = "starting"
+    RECOVERING = "recovering"
+    RUNNING = "running"
+    PAUSED = "paused"
+    WAITING = "waiting"
+    CANCELLING = "cancelling"
+    ROLLING_BACK = "rolling-back"
+    DONE = "done"
+    CANCELLED = "cancelled"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+    DIED = "died"
+
+    @property
+    def ended(self) -> bool:
+        """Return whether nothing more will happen (a dead run may have left something behind)."""
+        return self in _ENDED
+
+
+_ENDED = frozenset(
+    (
+        RunState.DONE,
+        RunState.CANCELLED,
+        RunState.INCOMPLETE,
+        RunState.FAILED,
+        RunState.DIED,
+    )
+)
+
+
+class MoveState(Enum):
+    QUEUED = "queued"
+    MOVING = "moving"
+    STUCK = "stuck"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+
+
+class Level(Enum):
+    """How an event is to be read: blue for ours, green for good, amber to look, red to act."""
+
+    INFO = "info"
+    GOOD = "good"
+    LOOK = "look"
+    ACT = "act"
+
+
+@dataclass(frozen=True, slots=True)
+class MoveProgress:
+    """One partition of a run; bytes are over all its new replicas."""
+
+    tp: TopicPartition
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    total_bytes: int | None
+    moved_bytes: int
+    bytes_per_s: float | None
+    left_seconds: float | None
+    state: MoveState
+    why: str
+    """In words, short: why it is stuck, failed or cancelled; "" when there is nothing to say."""
+    batch: int
+    """Counted from 1."""
+    done_at: datetime | None = None
+    average_bytes_per_s: float | None = None
+    """Since it was submitted."""
+    left_range: tuple[float, float] | None = None
+    held: bool = False
+    """Whether a destination cannot be asked: its bytes are those last known."""
+    role: Role = Role.PLAN
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerProgress:
+    """One broker and side of a run against its limit; `limit_bytes_per_s` None is unlimited."""
+
+    broker: int
+    side: str
+    """`sends` or `receives`."""
+    bytes_per_s: float | None
+    limit_bytes_per_s: int | None
+    why: str = ""
+    average_bytes_per_s: float | None = None
+    """Since the first move in which it has this part."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """Something that was asked of the run; `taken` once its process has written it down."""
+
+    at: datetime
+    kind: str
+    what: str
+    """In words, what was asked for."""
+    who: str
+    taken: bool
+    refused: str = ""
+    """Why it was not done, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvent:
+    """One line of the run's story, in plain words."""
+
+    at: datetime
+    kind: str
+    text: str
+    level: Level = Level.INFO
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """What a run that died or gave up left in the cluster, as far as its journal says."""
+
+    moves: tuple[TopicPartition, ...] = ()
+    lists: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    """(topic, `leader` or `follower`, our `partition:broker` pairs)."""
+    rates: tuple[tuple[int, str, int], ...] = ()
+    """(broker, `leader` or `follower`, the bytes/s that we set)."""
+
+    def __bool__(self) -> bool:
+        return bool(self.moves or self.lists or self.rates)
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run as its journal tells it. `events` are oldest first."""
+
+    run: str
+    cluster_id: str
+    cluster_name: str
+    state: RunState
+    why: str
+    """Why it waits or how it ended, in words; "" when there is nothing to say."""
+    pid: int | None
+    started_at: datetime
+    ended_at: datetime | None
+    seen_at: datetime
+    """When the newest thing in the journal happened."""
+    rate_bytes_per_s: int
+    """The chosen throttle; units.UNLIMITED for none."""
+    total_bytes: int
+    moved_bytes: int
+    bytes_per_s: float | None
+    average_bytes_per_s: float | None
+    left_seconds: float | None
+    left_range: tuple[float, float] | None
+    estimated_seconds: float | None
+    moves: tuple[MoveProgress, ...]
+    brokers: tuple[BrokerProgress, ...]
+    events: tuple[RunEvent, ...]
+    batches: int
+    leftovers: Leftovers | None = None
+    who: str = ""
+    requests: tuple[RunRequest, ...] = ()
+    """Oldest first."""
+    starts_at: datetime | None = None
+    """When it was asked to begin; None for at once."""
+
+    @property
+    def done(self) -> int:
+        """Return how many moves are done."""
+        return sum(move.state is MoveState.DONE for move in self.moves)
+
+    @property
+    def stuck(self) -> int:
+        return sum(move.state is MoveState.STUCK for move in self.moves)
+
+    @property
+    def elapsed_seconds(self) -> float:
+        return ((self.ended_at or self.seen_at) - self.started_at).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One line of `runs ls`."""
+
+    run: str
+    cluster_id: str
+    state: RunState
+    started_at: datetime
+    ended_at: datetime | None
+    moves: int
+    done: int
+    total_bytes: int
+    moved_bytes: int
+    rate_bytes_per_s: int
+    who: str
+    seconds: float = 0.0
+    estimated_seconds: float | None = None

@@ -1,4 +1,4 @@
-"""`trimtab runs cancel | rollback | pause | resume | throttle | skip | retry | retarget`.
+"""`trimtab runs cancel | pause | resume | throttle | skip | retarget`; `again` has the others.
 
 Each writes one request to the run's journal; the run's process takes it up, now or when it is
 brought back.
@@ -40,21 +40,10 @@ def cancel(context: Context, run: str, moves: tuple[str, ...], yes: bool, as_jso
     """
     cluster_id, name = _run(context, run)
     if moves:
-        only = {"moves": _indices(cluster_id, name, moves)}
+        only = {"moves": indices(cluster_id, name, moves)}
         _sure(context, cluster_id, name, "cancel", "Cancelling", yes)
-        return _ask(context, cluster_id, name, "cancel", only, as_json=as_json)
-    return _ask_and_follow(context, cluster_id, name, "cancel", "Cancelling", yes, as_json)
-
-
-@click.command()
-@run_argument
-@yes_option
-@json_option
-@click.pass_obj
-def rollback(context: Context, run: str, yes: bool, as_json: bool) -> int:
-    """Undo a run and follow it: what is in flight is cancelled, what is done moves back."""
-    cluster_id, name = _run(context, run)
-    return _ask_and_follow(context, cluster_id, name, "rollback", "Rolling back", yes, as_json)
+        return ask(context, cluster_id, name, "cancel", only, as_json=as_json)
+    return ask_and_follow(context, cluster_id, name, "cancel", "Cancelling", yes, as_json)
 
 
 @click.command()
@@ -67,7 +56,7 @@ def pause(context: Context, run: str, floor: bool, as_json: bool) -> int:
 
     Nothing is cancelled: what has been copied stays.
     """
-    return _ask(context, *_run(context, run), "pause", {"floor": floor}, as_json=as_json)
+    return ask(context, *_run(context, run), "pause", {"floor": floor}, as_json=as_json)
 
 
 @click.command()
@@ -76,7 +65,7 @@ def pause(context: Context, run: str, floor: bool, as_json: bool) -> int:
 @click.pass_obj
 def resume(context: Context, run: str, as_json: bool) -> int:
     """Let a paused run go on."""
-    return _ask(context, *_run(context, run), "resume", {}, as_json=as_json)
+    return ask(context, *_run(context, run), "resume", {}, as_json=as_json)
 
 
 @click.command(context_settings={"ignore_unknown_options": True})  # so that -1 is a rate
@@ -99,7 +88,7 @@ def throttle(context: Context, run: str, rate: str, allow: str | None, as_json: 
         payload = {"auto": asked.to_json()}
     cluster_id, name = _run(context, run)
     allowed = parse_allow(allow)
-    return _ask(context, cluster_id, name, "throttle", payload, allow=allowed, as_json=as_json)
+    return ask(context, cluster_id, name, "throttle", payload, allow=allowed, as_json=as_json)
 
 
 @click.command()
@@ -109,17 +98,9 @@ def throttle(context: Context, run: str, rate: str, allow: str | None, as_json: 
 @click.pass_obj
 def skip(context: Context, run: str, partitions: tuple[str, ...], as_json: bool) -> int:
     """Leave partitions out that have not begun to move."""
-    return _ask_of(context, run, "skip", partitions, as_json)
-
-
-@click.command()
-@run_argument
-@partitions_argument
-@json_option
-@click.pass_obj
-def retry(context: Context, run: str, partitions: tuple[str, ...], as_json: bool) -> int:
-    """Try partitions again that failed, were cancelled or were skipped; they go last."""
-    return _ask_of(context, run, "retry", partitions, as_json)
+    cluster_id, name = _run(context, run)
+    moves = indices(cluster_id, name, partitions)
+    return ask(context, cluster_id, name, "skip", {"moves": moves}, as_json=as_json)
 
 
 @click.command()
@@ -143,10 +124,10 @@ def retarget(
             f"Not brokers: {brokers!r}.", next="Write their ids like 4,2,7, preferred one first."
         ) from error
     cluster_id, name = _run(context, run)
-    (index,) = _indices(cluster_id, name, (partition,))
+    (index,) = indices(cluster_id, name, (partition,))
     _sure(context, cluster_id, name, "retarget", "Retargeting", yes)
     payload = {"move": index, "after": after}
-    return _ask(context, cluster_id, name, "retarget", payload, as_json=as_json)
+    return ask(context, cluster_id, name, "retarget", payload, as_json=as_json)
 
 
 def _run(context: Context, run: str) -> tuple[str, str]:
@@ -154,25 +135,18 @@ def _run(context: Context, run: str) -> tuple[str, str]:
     return which_run(context, run)
 
 
-COMMANDS = (cancel, rollback, pause, resume, throttle, skip, retry, retarget)
+COMMANDS = (cancel, pause, resume, throttle, skip, retarget)
 
 
-def _ask_of(
-    context: Context, run: str, kind: str, partitions: tuple[str, ...], as_json: bool
-) -> int:
-    cluster_id, name = _run(context, run)
-    moves = _indices(cluster_id, name, partitions)
-    return _ask(context, cluster_id, name, kind, {"moves": moves}, as_json=as_json)
-
-
-def _indices(cluster_id: str, run: str, partitions: tuple[str, ...]) -> list[int]:
+def indices(cluster_id: str, run: str, partitions: tuple[str, ...]) -> list[int]:
+    """Return the indices of a run's moves by the names of their partitions."""
     from core.run.requests import find_moves
     from core.run.tell.runs import read_journal
 
     return find_moves(read_journal(cluster_id, run).history, partitions)
 
 
-def _ask(
+def ask(
     context: Context,
     cluster_id: str,
     run: str,
@@ -182,6 +156,7 @@ def _ask(
     as_json: bool,
     allow: frozenset[str] = frozenset(),
 ) -> int:
+    """Write one request to a run's journal and say so; return an exit code."""
     from core.run.requests import request
     from core.run.tell.runs import read_journal
 
@@ -197,9 +172,10 @@ def _ask(
     return ExitCode.DONE
 
 
-def _ask_and_follow(
+def ask_and_follow(
     context: Context, cluster_id: str, run: str, kind: str, doing: str, yes: bool, as_json: bool
 ) -> int:
+    """Ask for the cluster's name, write the request, and follow the run to its end."""
     from core.cli.following import follow_run
     from core.run.requests import request
     from core.run.tell.runs import read_run

@@ -84,10 +84,12 @@ def request(
     if kind not in _CHECKS:
         raise UsageError(f"A run cannot be asked to {kind}.", next=f"Known: {', '.join(_CHECKS)}.")
     if history.ended is not None:
-        back = kind == "rollback"
+        again = kind in ("rollback", "retry")
         raise UsageError(
             f"Run {run} has ended: {state.value}.",
-            next="`trimtab plan inverse` makes the plan back." if back else "Nothing was changed.",
+            next=f"`trimtab runs {kind} {run}` starts another."
+            if again
+            else "Nothing was changed.",
         )
     asked = dict(payload or {})
     with Journal.open(journal_path(cluster_id, run)) as journal:

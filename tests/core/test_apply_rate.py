@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from run_help import MB, cluster, plan_of
 
-from core.cli.apply import _choose, _estimate
+from core.cli.carrying import _choose, _estimate
 from core.cli.rate import parse_throttle
 from core.cluster.observe import observe
 from core.errors import UsageError

@@ -1,0 +1,192 @@
+"""Carrying a plan out on the command line: checks, an estimate, a yes, and the run that starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+from core.cli.confirm import confirm
+from core.cli.context import Context, emit_line, say
+from core.cli.start_time import said
+from core.cluster.connect import Address, connect
+from core.errors import UsageError
+from core.units import format_duration
+
+if TYPE_CHECKING:
+    from core.cluster.state import ClusterState, Reassignment, TopicPartition
+    from core.load.snapshot import Load
+    from core.plan.estimate import Estimate
+    from core.plan.plan import Plan
+    from core.run.limits.pace import Bounds
+
+NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The cluster as a plan is held against it: what is in flight, and its own clock."""
+
+    address: Address
+    state: ClusterState
+    reassignments: Mapping[TopicPartition, Reassignment]
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How a plan is to be carried out, as far as somebody has said."""
+
+    throttle: int | Bounds | Literal["auto"] | None = None
+    start_at: datetime | None = None
+    retention_ms: int | None = None
+    elect: bool = False
+    detach: bool = False
+    yes: bool = False
+    allow: frozenset[str] = frozenset()
+    override_throttles: bool = False
+    as_json: bool = False
+
+
+def picture_of(address: Address) -> Picture:
+    """Return what is there now; raises UnreachableError when the cluster does not answer."""
+    from core.cluster.observe import observe
+
+    connection = connect(address)
+    try:
+        state = observe(connection.client)
+        return Picture(address, state, connection.client.reassignments(), connection.clock.now())
+    finally:
+        connection.client.close()
+
+
+def carry_out(
+    context: Context,
+    picture: Picture,
+    plan: Plan,
+    wishes: Wishes,
+    *,
+    name: str,
+    verb: str = "apply",
+    doing: str = "Applying",
+) -> int:
+    """Check `plan`, ask for the cluster's name, start its run and follow it; return an exit code.
+
+    Raises RefusedError for what a check refuses and nobody allowed, UsageError without a yes.
+    """
+    from core.cli.following import follow_run
+    from core.load.locate import newest_load
+    from core.plan.check import check_plan, never_finding, refuse
+    from core.plan.estimate import to_json
+    from core.plan.findings import Severity
+    from core.run.creation import RunOptions
+    from core.run.logout import look
+    from core.run.prepare import prepared
+    from core.run.service import start_run
+
+    state = picture.state
+    load = newest_load(state, context.target.snapshots)
+    rate, bounds = _choose(state, load, plan, wishes.throttle)
+    estimate = _estimate(state, load, plan, rate)
+    seconds = {} if estimate.seconds is None else {"seconds": estimate.seconds}
+    findings = [*check_plan(state, load, plan, reassignments=picture.reassignments, **seconds)]
+    if estimate.never:
+        findings.append(never_finding(estimate.never))
+    refuse(findings, wishes.allow)
+    for finding in findings:
+        if finding.severity is not Severity.ILLEGAL:
+            say(f"{finding.id}: {finding.sentence}")
+    say(_intent(plan, estimate, name, bounds))
+    if wishes.retention_ms is not None:
+        say(_deletes(plan, wishes.retention_ms))
+    if wishes.start_at is not None:
+        left = format_duration((wishes.start_at - picture.now).total_seconds())
+        say(f"It starts at {said(wishes.start_at)}, in {left}, after all checks once more.")
+    if (leaving := look()).ends_runs:
+        say(f"This machine ends your processes at logout, this run too: first {leaving.remedy}")
+    if not wishes.yes:
+        confirm(name, verb, doing, "nothing was changed")
+    options = RunOptions(
+        rate_bytes_per_s=estimate.rate_bytes_per_s,
+        cluster_name=name,
+        allow=wishes.allow,
+        override_rates=wishes.override_throttles,
+        auto=bounds,
+        start_at=wishes.start_at,
+        retention_ms=wishes.retention_ms,
+        elect=wishes.elect,
+    )
+    options = prepared(options, state, load, plan)
+    run = start_run(picture.address, state.cluster_id, plan, options, to_json(estimate))
+    if wishes.detach:
+        if wishes.as_json:
+            emit_line({"run": run})
+        else:
+            say(f"Run {run} goes on by itself. Follow it: trimtab runs attach {run}")
+        return 0
+    return follow_run(state.cluster_id, run, as_json=wishes.as_json)
+
+
+def _choose(
+    state: ClusterState, load: Load, plan: Plan, asked: int | Bounds | Literal["auto"] | None
+) -> tuple[int | None, Bounds | None]:
+    """Return the rate to reckon with, None for the recommended one, and bounds to adapt it in."""
+    from core.plan.estimate import default_rate, rate_table
+    from core.run.limits.bounds import usual_bounds
+    from core.run.limits.pace import Bounds
+
+    if asked is None or isinstance(asked, int):
+        return asked, None
+    bounds = asked if isinstance(asked, Bounds) else usual_bounds(state, load, plan)
+    least, most = bounds.least_bytes_per_s, bounds.most_bytes_per_s
+    wanted = default_rate(rate_table(state, load, plan)) or most
+    return min(max(wanted, least), most), bounds
+
+
+def _deletes(plan: Plan, retention_ms: int) -> str:
+    topics = sorted({move.tp.topic for move in plan if move.moves_data})
+    named = ", ".join(topics[:NAMED]) + (f" and {len(topics) - NAMED} more" * (len(topics) > NAMED))
+    return (
+        f"Records of {named} older than {format_duration(retention_ms / 1000)} are deleted for "
+        "good; their retention is put back afterwards."
+    )
+
+
+def _estimate(state: ClusterState, load: Load, plan: Plan, rate: int | None) -> Estimate:
+    """Return the estimate at the rate asked for, or at the recommended one.
+
+    Raises UsageError when no rate was given and none can be recommended.
+    """
+    from core.plan.estimate import default_rate, estimate_at, rate_table
+    from core.units import UNLIMITED, format_rate
+
+    if rate is None and any(move.moves_data for move in plan):
+        table = rate_table(state, load, plan)
+        rate = default_rate(table)
+        if rate is None:
+            raise UsageError(
+                "How fast? No rate can be recommended for this plan.",
+                next="Say --throttle 50MB/s, or --throttle unlimited.",
+            )
+        if not table[0].total_bytes:
+            return estimate_at(state, load, plan, UNLIMITED)
+        say(f"No --throttle was given; the recommended one is {format_rate(rate)}.")
+    return estimate_at(state, load, plan, UNLIMITED if rate is None else rate)
+
+
+def _intent(plan: Plan, estimate: Estimate, name: str, bounds: Bounds | None) -> str:
+    from core.units import format_bytes, format_rate
+
+    moves = f"{len(plan)} partition{'' if len(plan) == 1 else 's'}"
+    if not estimate.total_bytes:
+        return f"{moves} on {name}; no data moves."
+    rate = f"{format_rate(estimate.rate_bytes_per_s)} a broker and side"
+    if bounds is not None:
+        least, most = format_rate(bounds.least_bytes_per_s), format_rate(bounds.most_bytes_per_s)
+        rate = f"{rate}, adapted between {least} and {most}"
+    what = f"{moves} on {name}, {format_bytes(estimate.total_bytes)}, at {rate}"
+    if estimate.seconds is None or estimate.range_seconds is None:
+        return f"{what}; how long is not known. {estimate.note}"
+    low, high = (format_duration(seconds) for seconds in estimate.range_seconds)
+    return f"{what}: about {format_duration(estimate.seconds)} ({low} to {high})."

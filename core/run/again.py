@@ -1,0 +1,139 @@
+"""What a run that has ended is followed by: what it left undone once more, or what it did undone.
+
+Pure; both are plans on the present state of the cluster. What does not hold any more is left out,
+and said partition by partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from core.cluster.state import ClusterState, TopicPartition
+from core.errors import UsageError
+from core.plan.plan import Move, Plan, current_target
+from core.run.record.history import History, MoveHistory, Phase, Role
+
+__all__ = ["Again", "Left", "Way", "plan_again"]
+
+
+class Way(Enum):
+    """What is to come of an ended run; the values are what a run in progress is asked for."""
+
+    RETRY = "retry"
+    ROLLBACK = "rollback"
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A partition that is left as it is, and why."""
+
+    tp: TopicPartition
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.tp} {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A plan on the present state, and what of the ended run is not in it."""
+
+    plan: Plan
+    left: tuple[Left, ...]
+
+
+def plan_again(
+    history: History, way: Way, state: ClusterState, only: Collection[TopicPartition] = ()
+) -> Again:
+    """Return the plan that tries an ended run again, or rolls it back; of `only`, or of all.
+
+    RETRY takes what failed, was cancelled or skipped. ROLLBACK takes what was really done, back to
+    the ordered replicas from before the run. Raises UsageError when there is none of either.
+    """
+    wanted = _undone(history) if way is Way.RETRY else _done(history)
+    for tp in only:
+        if all(move.tp != tp for move in wanted):
+            raise UsageError(f"{tp} {_not_due(history, way)}", next="Nothing was changed.")
+    if not wanted:
+        raise UsageError(_nothing(history, way), next="Nothing was changed.")
+    moves, left = [], []
+    for move in wanted:
+        if only and move.tp not in only:
+            continue
+        why = _speaks_against(state, move)
+        if why:
+            left.append(Left(move.tp, why))
+        else:  # from the order of now, so that a cancel leads back to it
+            now = current_target(state, move.tp)
+            moves.append(replace(move, before=now))
+    said = "what run {} left undone" if way is Way.RETRY else "back to before run {}"
+    notes = (said.format(history.run),)
+    return Again(Plan.of(moves, cluster_id=state.cluster_id, notes=notes), tuple(left))
+
+
+def _undone(history: History) -> list[Move]:
+    """Return the moves that have not been done, of the way back where the run was rolled back."""
+    return [
+        m.move
+        for m in history.moves
+        if m.phase is not Phase.DONE
+        and not m.replaced
+        and (not history.rolling_back or m.role is Role.ROLLBACK)
+    ]
+
+
+def _done(history: History) -> list[Move]:
+    """Return for each partition the move from what the run made of it to what it was before."""
+    first: dict[TopicPartition, MoveHistory] = {}
+    last: dict[TopicPartition, MoveHistory] = {}
+    for m in history.moves:
+        first.setdefault(m.move.tp, m)
+        if m.phase is Phase.DONE:
+            last[m.move.tp] = m
+    return [
+        Move(tp, m.move.after, first[tp].move.before, m.move.topic_id)
+        for tp, m in last.items()
+        if m.move.after != first[tp].move.before
+    ]
+
+
+def _speaks_against(state: ClusterState, move: Move) -> str:
+    """Return why a move does not hold any more, or "" while it does."""
+    index = state.find(move.tp)
+    if index is None:
+        return "is not there any more"
+    topic = state.topic(move.tp.topic)
+    if topic is not None and None not in (topic.id, move.topic_id) and topic.id != move.topic_id:
+        return "is another topic's by now: the one that was moved has been deleted"
+    row = state.row(index)
+    if row.adding or row.removing:
+        return "is moving just now"
+    if row.replicas == move.after:
+        return f"has {_brokers(move.after)} already"
+    if set(row.replicas) != set(move.before):
+        return f"has {_brokers(row.replicas)} by now, not {_brokers(move.before)}"
+    for broker in move.adding:
+        if broker not in state.broker_by_id:
+            return f"would go to broker {broker}, which the cluster does not have any more"
+        if not state.broker_by_id[broker].alive:
+            return f"would go to broker {broker}, which is down"
+    return ""
+
+
+def _not_due(history: History, way: Way) -> str:
+    if way is Way.RETRY:
+        return f"has neither failed nor been left out in run {history.run}."
+    return f"was not moved by run {history.run}."
+
+
+def _nothing(history: History, way: Way) -> str:
+    if way is Way.ROLLBACK:
+        back = history.rolling_back and "has been rolled back already"
+        return f"Run {history.run} {back or 'has moved nothing'}: there is nothing to roll back."
+    return f"Run {history.run} left nothing undone: there is nothing to try again."
+
+
+def _brokers(replicas: Iterable[int]) -> str:
+    return ",".join(map(str, replicas))

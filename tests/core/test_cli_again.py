@@ -1,0 +1,122 @@
+"""Runs that have ended are tried again and rolled back on the command line, by other runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_help import FAST, SLOW, Here, validate
+from waiting import eventually
+
+from core.errors import ExitCode
+from core.run.tell.runs import read_journal
+
+pytestmark = pytest.mark.long
+
+ALLOWED = ("--yes", "--allow", "disk,never")
+
+
+def done(here: Here, plan: Path) -> str:
+    """Carry a plan out to its end; return its run."""
+    code, out, err = here("apply", plan, *FAST, "--json")
+    assert code == ExitCode.DONE, err
+    return str(json.loads(out.splitlines()[0])["run"])
+
+
+def cancelled(here: Here, plan: Path) -> str:
+    """Begin a plan and cancel all of it; return its run."""
+    run = str(json.loads(here("apply", plan, *SLOW)[1])["run"])
+    eventually(lambda: bool(here.client.reassignments()))
+    assert here("runs", "cancel", run, "--yes")[0] == ExitCode.DONE
+    return run
+
+
+def targets(plan: Path) -> set[tuple[str, int, tuple[int, ...]]]:
+    entries = json.loads(plan.read_text())["partitions"]
+    return {(e["topic"], e["partition"], tuple(e["replicas"])) for e in entries}
+
+
+def test_a_run_that_was_done_is_rolled_back_by_another_at_its_own_rate(here: Here) -> None:
+    plan = here.plan(skip=200)
+    before = here.replicas(plan)
+    run = done(here, plan)
+    code, out, err = here("runs", "rollback", run, *ALLOWED, "--json")
+    assert code == ExitCode.DONE, err
+    for line in out.splitlines():
+        validate("run-event", json.loads(line))
+    back = json.loads(out.splitlines()[0])["run"]
+    assert back != run
+    assert here.replicas(plan) == before
+    cluster_id = here.state().cluster_id
+    assert read_journal(cluster_id, back).history.rate_bytes_per_s == 2 * 10**9
+    code, _, err = here("runs", "rollback", run, *ALLOWED)
+    assert code == ExitCode.DONE
+    assert "already" in err
+    assert "Nothing to do" in err
+
+
+def test_what_was_cancelled_is_tried_again_by_another_run(here: Here) -> None:
+    plan = here.plan(skip=210)
+    run = cancelled(here, plan)
+    code, out, err = here("runs", "retry", run, "--throttle", "2GB/s", *ALLOWED, "--json")
+    assert code == ExitCode.DONE, err
+    assert all(now == planned for now, planned in here.replicas(plan))
+    code, _, err = here("runs", "rollback", run, *ALLOWED)
+    assert code == ExitCode.USAGE
+    assert "has moved nothing" in err
+    code, _, err = here("runs", "retry", json.loads(out.splitlines()[0])["run"], *ALLOWED)
+    assert code == ExitCode.USAGE
+    assert "left nothing undone" in err
+
+
+def test_with_a_file_only_the_plan_is_written_also_where_nothing_may_be_changed(
+    here: Here, tmp_path: Path
+) -> None:
+    plan = here.plan(skip=220)
+    run = cancelled(here, plan)
+    (tmp_path / "config").mkdir(exist_ok=True)
+    marked = f'[clusters.prod]\nbootstrap = "{here.address.bootstrap}"\nread_only = true\n'
+    (tmp_path / "config" / "config.toml").write_text(marked)
+    code, _, err = here("runs", "retry", run, *ALLOWED)
+    assert code == ExitCode.REFUSED
+    assert "read_only" in err
+    again = tmp_path / "again.json"
+    code, _, err = here("runs", "retry", run, "-o", again)
+    assert code == ExitCode.DONE, err
+    assert targets(again) == targets(plan)
+    assert len(json.loads(here("runs", "ls", "--json")[1])) == 1
+
+
+def test_only_what_is_named_and_not_without_the_clusters_name(here: Here) -> None:
+    plan = here.plan(skip=230)
+    run = cancelled(here, plan)
+    first = json.loads(plan.read_text())["partitions"][0]
+    name = f"{first['topic']}-{first['partition']}"
+    code, _, err = here("runs", "retry", run, name, "--throttle", "2GB/s", "--allow", "disk")
+    assert code == ExitCode.USAGE
+    assert "there is no terminal" in err
+    code, _, err = here("runs", "retry", run, name, *FAST)
+    assert code == ExitCode.DONE, err
+    there = [now == planned for now, planned in here.replicas(plan)]
+    assert sorted(there) == [False, True]
+
+
+@pytest.mark.parametrize("words", [("--detach",), ("--throttle", "1MB/s"), ("-o", "x.json")])
+def test_what_is_for_an_ended_run_is_not_said_of_one_in_progress(
+    here: Here, words: tuple[str, ...]
+) -> None:
+    run = str(json.loads(here("apply", here.plan(skip=240), *SLOW)[1])["run"])
+    code, _, err = here("runs", "rollback", run, *words, "--yes")
+    assert code == ExitCode.USAGE
+    assert "is for one that has ended" in err
+    assert here("runs", "cancel", run, "--yes")[0] == ExitCode.DONE
+
+
+def test_another_run_in_progress_is_waited_for_by_nobody(here: Here) -> None:
+    ended = cancelled(here, here.plan(skip=250))
+    run = str(json.loads(here("apply", here.plan(skip=260), *SLOW)[1])["run"])
+    code, _, err = here("runs", "retry", ended, *ALLOWED)
+    assert code == ExitCode.REFUSED
+    assert f"Run {run} is in progress" in err
+    assert here("runs", "cancel", run, "--yes")[0] == ExitCode.DONE

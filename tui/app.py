@@ -176,13 +176,18 @@ class TrimtabApp(App[int]):
             self._driver.write(notice_sequence(notice.title, notice.text))
 
     def draw(self) -> None:
-        """Have the open screen draw the session, and wake up when an age reads differently."""
+        """Have the open screen draw the session, and wake up when an age reads differently.
+
+        It is drawn under a dialog too: what goes on does not wait for an answer.
+        """
         self.session.now = self.monotonic()
-        screen = self.screen if self.screen_stack else None
-        if isinstance(screen, DashboardScreen):
+        for screen in reversed(self.screen_stack):
+            if not isinstance(screen, DashboardScreen):
+                continue
             screen.show(self.session)
             if self.feed is not None and self.session.state is not None:
                 self.call_after_refresh(self.feed.painted)
+            break
         if self._age_timer is not None:
             self._age_timer.stop()
             self._age_timer = None

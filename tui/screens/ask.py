@@ -10,6 +10,8 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label
 
+from tui.painting import PreciseCompositor
+
 if TYPE_CHECKING:
     from tui.app import TrimtabApp
 
@@ -43,6 +45,10 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
     Dialog.-plain Input { text-style: underline; }
     Dialog.-ascii .dialog { border: ascii $foreground; padding: 0 2; }
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._compositor = PreciseCompositor()
 
     def on_mount(self) -> None:
         app = cast("TrimtabApp", self.app)

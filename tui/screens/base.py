@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
 from textual.app import ComposeResult
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 
 from tui.actions import GLOBAL, Action, actions_of, footer_of
@@ -129,6 +129,18 @@ class DashboardScreen(Screen[None]):
         if footer.message is not None:
             footer.message = None
             self.show_footer()
+
+    # -- under a dialog --------------------------------------------------------------------------
+
+    def _compositor_refresh(self) -> None:
+        """Hand the dialog above only what has changed since; Textual repeats all that ever did."""
+        above = self.app.screen
+        if above is self or not isinstance(above, ModalScreen):
+            super()._compositor_refresh()
+        elif regions := set(self._compositor._dirty_regions):
+            self._compositor._dirty_regions.clear()
+            self._dirty_widgets.clear()
+            above.refresh(*regions)
 
     # -- events ----------------------------------------------------------------------------------
 

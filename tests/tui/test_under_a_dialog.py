@@ -1,0 +1,64 @@
+"""What goes on is drawn while a dialog is open, and no more of it than has changed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pictures import GB, SIZES, a_run, a_session, dashboard, pressed
+from textual._compositor import CompositorUpdate
+from textual.pilot import Pilot
+
+from tui.app import TrimtabApp
+
+BUDGET_BYTES = 2500
+"""For a few numbers and bars that have changed; at 120×40; the whole screen is three times that."""
+
+
+def text_on(app: TrimtabApp) -> str:
+    """Return what the terminal shows: the dialog, and around it the screen below."""
+    return app.export_screenshot().replace("&#160;", " ")
+
+
+async def drawn(pilot: Pilot[int], words: str) -> None:
+    """Wait until words are shown: a screen that is not in front draws by its own timer."""
+    app = pilot.app
+    assert isinstance(app, TrimtabApp)
+    deadline = time.monotonic() + 10
+    while words not in text_on(app):
+        assert time.monotonic() < deadline, text_on(app)
+        await pilot.pause(0.01)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("key", ["P", "C", "plus", "m"])
+async def test_progress_goes_on_behind_a_dialog(
+    key: str, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = a_session()
+    session.run = a_run()
+    async with dashboard(session, "moves", size) as pilot:
+        app = pilot.app
+        assert isinstance(app, TrimtabApp)
+        await pressed(pilot, key)
+        assert "1 of 4 done" in text_on(app)
+        sent: list[int] = []
+        display = app._display
+
+        def count(screen: Any, update: Any) -> None:
+            if isinstance(update, CompositorUpdate):
+                sent.append(len(update.render_segments(app.console)))
+            display(screen, update)
+
+        monkeypatch.setattr(app, "_display", count)
+        for done in (2, 3):
+            sent.clear()
+            assert session.run is not None
+            states = [*session.run.moves]
+            states[done - 1] = replace(states[0], tp=states[done - 1].tp)
+            session.run = replace(session.run, moves=tuple(states), moved_bytes=100 * GB * done)
+            app.draw()
+            await drawn(pilot, f"{done} of 4 done")
+            assert 0 < sum(sent) < BUDGET_BYTES * size[0] * size[1] / (120 * 40)

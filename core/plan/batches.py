@@ -15,9 +15,17 @@ from core.cluster.quota import SLOT_SECONDS, SLOTS
 from core.cluster.state import Broker, ClusterState
 from core.load.snapshot import Load
 from core.plan import relief
-from core.plan.copying import BrokerSide, Copy, Copying, Side, copying, side_loads
+from core.plan.copying import (
+    PARTITION_FETCH_BYTES,
+    PARTITIONS_A_FETCH,
+    BrokerSide,
+    Copy,
+    Copying,
+    Side,
+    copying,
+    side_loads,
+)
 from core.plan.plan import Plan
-from core.plan.replication import PARTITION_FETCH_BYTES, PARTITIONS_A_FETCH
 from core.units import UNLIMITED
 
 MOST_MOVES = 200

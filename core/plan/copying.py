@@ -14,6 +14,10 @@ from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
 from core.plan.plan import Plan
 
+PARTITION_FETCH_BYTES = 1 << 20
+"""replica.fetch.max.bytes."""
+PARTITIONS_A_FETCH = 10
+"""replica.fetch.response.max.bytes (10 MiB) over the former."""
 FETCH_WAIT_SECONDS = 0.5
 """replica.fetch.wait.max.ms: how long a leader holds a fetch for which it has nothing."""
 BACKOFF_SECONDS = 1.0

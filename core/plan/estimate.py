@@ -9,37 +9,25 @@ its end.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import Any
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
-from core.plan.copying import BrokerSide, Copying, Side, SideLoad, copying, side_loads
-from core.plan.estimate_words import never_ends, notes_of
-from core.plan.in_batches import batched, is_busy
+from core.plan.copying import BrokerSide, Side, SideLoad, side_loads
+from core.plan.estimate_words import never_ends, no_rate_fits, notes_of, risk_of
 from core.plan.plan import Plan
-from core.plan.replication import Conditions, end_seconds
-from core.units import UNLIMITED, format_bytes, format_rate
+from core.plan.spread import (
+    AROUND_RANGE,
+    AROUND_SECONDS,
+    START_SECONDS,
+    Task,
+    slow_seconds,
+    spread,
+)
+from core.units import UNLIMITED
 
-START_SECONDS = 1.8
-"""From the start of an apply until brokers copy: preflight, journal, throttles read back."""
-END_SECONDS = 0.8
-"""From the last byte until the apply ends: the last poll, throttles restored."""
-LINK_BYTES_PER_S = 300e6
-"""What one fetcher is taken to get unthrottled, where no capacity is configured."""
-USUAL_CUT = 1.01
-"""How often a byte is counted with batches of 15 kB; 1.06 with 100 kB and with 1 MB."""
-CUTS = (1.0, 1.06)
-"""The least and the most that the range covers; batches of half a fetch (600 kB) reach 1.8."""
-PHASES = (0.35, 0.05, 0.95)
-"""Where in a second brokers' samples may begin: the middle first, then the extremes."""
-MANY_FLOWS = 24
-"""From here on one play-through must do: an estimate is made at each key press."""
-MARGIN = 0.02
-"""What two runs of the same plan differ by."""
 ROUND_RATES = tuple(int(step * 10**power) for power in range(3, 11) for step in (1, 2, 5))
 TABLE_ROWS = 8
 SOON_SECONDS = 600.0
@@ -88,39 +76,30 @@ def estimate_at(state: ClusterState, load: Load, plan: Plan, rate_bytes_per_s: i
 
     `UNLIMITED` is answered only where capacities of the brokers concerned are known.
     """
-    what = copying(state, load, plan)
-    estimate = _at(what, state, rate_bytes_per_s)
-    if (
-        estimate.rows
-        and not (what.blocked or what.sizes_unknown)
-        and is_busy(what, rate_bytes_per_s)
-    ):
-        return _in_batches(state, load, plan, what, estimate)
-    return estimate
+    return _at(Task.of(state, load, plan), rate_bytes_per_s)
 
 
 def estimate_within(state: ClusterState, load: Load, plan: Plan, seconds: float) -> Estimate:
     """Return the rate that `plan` needs to end within `seconds` of wall time.
 
     `rate_bytes_per_s` is the closed form's largest; `recommended_bytes_per_s` is the least whose
-    simulated time fits, to which `seconds` and `range_seconds` belong. When no rate fits,
-    `never` says so.
+    whole range fits, to which `seconds` and `range_seconds` belong. When no rate fits, `never`
+    says so.
     """
-    what = copying(state, load, plan)
-    if not what.copies:
-        return _at(what, state, UNLIMITED)
-    loads = side_loads(what).values()
+    task = Task.of(state, load, plan)
+    if not task.what.copies:
+        return _at(task, UNLIMITED)
+    loads = side_loads(task.what).values()
     needed = math.ceil(max(load.required_bytes_per_s(seconds) for load in loads))
-    recommended = _least_rate(what, state, seconds)
+    recommended = _least_rate(task, seconds) if task.known else None
     if recommended is None:
-        estimate = _at(what, state, needed)
-        reason = estimate.never or (
-            f"No rate moves {format_bytes(what.total_bytes)} in {seconds:g} s: "
-            f"the links give about {format_rate(_link(what, state) or LINK_BYTES_PER_S)}."
+        estimate = _at(task, needed)
+        reason = estimate.never or no_rate_fits(
+            task.what, seconds, AROUND_RANGE[1], task.link_bytes_per_s
         )
         return replace(estimate, rate_bytes_per_s=needed, never=reason, seconds=None)
     return replace(
-        _at(what, state, recommended, deadline_seconds=seconds),
+        _at(task, recommended, deadline_seconds=seconds),
         rate_bytes_per_s=needed,
         recommended_bytes_per_s=recommended,
     )
@@ -128,20 +107,20 @@ def estimate_within(state: ClusterState, load: Load, plan: Plan, seconds: float)
 
 def rate_table(state: ClusterState, load: Load, plan: Plan) -> tuple[Estimate, ...]:
     """Return estimates at round rates, slowest first; a rate that never ends begins, if any."""
-    what = copying(state, load, plan)
-    if not what.copies or what.blocked or what.sizes_unknown:
+    task = Task.of(state, load, plan)
+    if not task.what.copies or not task.known:
         return ()
-    link = _link(what, state) or LINK_BYTES_PER_S
-    floor = max(load.background for load in side_loads(what).values())
-    largest = max(load.bytes for load in side_loads(what).values())
+    loads = side_loads(task.what).values()
+    floor = max(load.background for load in loads)
+    largest = max(load.bytes for load in loads)
     least = max(floor * 0.99, largest / (24 * 3600))
-    rates = [rate for rate in ROUND_RATES if least <= rate <= link]
+    rates = [rate for rate in ROUND_RATES if least <= rate <= task.link_bytes_per_s]
     below = [rate for rate in ROUND_RATES if rate < least]
     if floor > 0 and below:
         rates.insert(0, below[-1])
     useful = [rate for rate in rates if largest / rate > 2.0]
     chosen = useful[-TABLE_ROWS:] if len(useful) > 1 else rates[:2]
-    return tuple(_at(what, state, rate) for rate in chosen)
+    return tuple(_at(task, rate) for rate in chosen)
 
 
 def default_rate(table: Sequence[Estimate]) -> int | None:
@@ -192,138 +171,82 @@ def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 1)
 
 
-# -- the simulation ------------------------------------------------------------------------------
+# -- from the simulation's answer ----------------------------------------------------------------
 
 
-def _at(
-    what: Copying, state: ClusterState, rate: int, *, deadline_seconds: float | None = None
-) -> Estimate:
+def _at(task: Task, rate: int, *, deadline_seconds: float | None = None) -> Estimate:
+    what = task.what
     loads = side_loads(what)
     if not what.copies:
-        seconds = START_SECONDS + END_SECONDS
-        return Estimate(rate, seconds, (seconds / 2, seconds * 1.5), None, None, (), 0)
+        return Estimate(rate, AROUND_SECONDS, AROUND_RANGE, None, None, (), 0)
     notes = notes_of(what)
-    link = _link(what, state)
     never = what.blocked
     if never is None and rate != UNLIMITED and rate <= 0:
         never = "A rate of 0 moves nothing."
-    if never or what.sizes_unknown or (rate == UNLIMITED and link is None):
-        if never is None and not what.sizes_unknown:
-            notes.append(
-                "Without a throttle it takes what links and disks give, which is not known; "
-                "configure in_capacity and out_capacity for an answer."
-            )
-        rows = _rows(loads, deadline_seconds, {})
-        return Estimate(
-            rate, None, None, never, _limit(rows), rows, what.total_bytes, note=" ".join(notes)
+    seconds: float | None = None
+    range_seconds: tuple[float, float] | None = None
+    limit: BrokerSide | None = None
+    ends: Mapping[BrokerSide, float] = {}
+    if never or what.sizes_unknown:
+        pass
+    elif rate == UNLIMITED and not task.link_known:
+        notes.append(
+            "Without a throttle it takes what links and disks give, which is not known; "
+            "configure in_capacity and out_capacity for an answer."
         )
-    ends = _played(what, rate, link or LINK_BYTES_PER_S, PHASES[0])
-    last = max(ends)
-    side_ends = _side_ends(what, ends)
-    if math.isinf(last):
-        rows = _rows(loads, deadline_seconds, side_ends)
-        limit, reason = never_ends(loads, rate)
-        return Estimate(
-            rate, None, None, reason, limit, rows, what.total_bytes, note=" ".join(notes)
-        )
-    seconds, range_seconds = _range(what, rate, link or LINK_BYTES_PER_S, last)
-    rows = _rows(loads, deadline_seconds or seconds, side_ends)
-    note, total = " ".join(notes), what.total_bytes
-    return Estimate(rate, seconds, range_seconds, None, _limit(rows), rows, total, note=note)
-
-
-def _in_batches(
-    state: ClusterState, load: Load, plan: Plan, what: Copying, at_once: Estimate
-) -> Estimate:
-    """Return the estimate of a busy plan's batches; the same where they are one, or never end."""
-    rate = float(at_once.rate_bytes_per_s)
-    conditions = Conditions(rate, rate, _link(what, state) or LINK_BYTES_PER_S, USUAL_CUT)
-    found = batched(state, load, plan, what, at_once.rate_bytes_per_s, conditions)
-    if found is None or found.batches == 1:
-        return at_once
-    rows = _rows(side_loads(what), found.seconds, found.ends)
-    around = START_SECONDS + END_SECONDS
-    low, high = found.least_seconds * (1 - MARGIN), found.most_seconds * (1 + MARGIN)
-    return replace(
-        at_once,
-        seconds=found.seconds + around,
-        range_seconds=(low + around / 2, high + found.batches * around),
-        never=None,
-        limit=_limit(rows),
-        rows=rows,
+    else:
+        found = spread(task, rate)
+        ends = found.ends
+        if found.never:
+            limit, never = never_ends(loads, rate)
+        else:
+            seconds, range_seconds = found.seconds, (found.least_seconds, found.most_seconds)
+            if found.risk:
+                notes.append(risk_of(loads, rate))
+    rows = _rows(loads, deadline_seconds or seconds, ends)
+    return Estimate(
+        rate,
+        seconds,
+        range_seconds,
+        never,
+        limit or _limit(rows),
+        rows,
+        what.total_bytes,
+        note=" ".join(notes),
     )
 
 
-def _played(what: Copying, rate: int, link: float, phase: float) -> list[float]:
-    quota = math.inf if rate == UNLIMITED else float(rate)
-    return end_seconds(
-        what.copies, what.idle_seconds, Conditions(quota, quota, link, USUAL_CUT, phase)
-    )
+def _least_rate(task: Task, seconds: float) -> int | None:
+    """Return the least rate whose whole range ends in `seconds`, to 1 %; None when none does.
 
-
-def _range(what: Copying, rate: int, link: float, last: float) -> tuple[float, tuple[float, float]]:
-    """Return wall seconds and their range over what is not known: phases and batch sizes."""
-    ends = [last]
-    if len(what.idle_seconds) <= MANY_FLOWS:
-        ends += [max(_played(what, rate, link, phase)) for phase in PHASES[1:]]
-    ends = [end for end in ends if math.isfinite(end)]
-    around = START_SECONDS + END_SECONDS
-    return median(ends) + around, (
-        min(ends) * CUTS[0] / USUAL_CUT * (1 - MARGIN) + around / 2,
-        max(ends) * CUTS[1] / USUAL_CUT * (1 + MARGIN) + around * 1.5,
-    )
-
-
-def _least_rate(what: Copying, state: ClusterState, seconds: float) -> int | None:
-    """Return the least rate that ends in `seconds`, to 1 %; None when not even the link's does."""
-    link = _link(what, state) or LINK_BYTES_PER_S
-    fits = seconds - START_SECONDS - END_SECONDS
-    if what.blocked or what.sizes_unknown or not what.copies or fits <= 0:
+    The slow case is searched alone, as it is nearly the most; then the others are looked at too.
+    """
+    fits = seconds - AROUND_RANGE[1]
+    if fits <= 0:
         return None
-
-    def ends_at(rate: float) -> float:
-        return max(_played(what, round(rate), link, PHASES[0]))
-
-    slow, fast = 1.0, max(load.required_bytes_per_s(fits) for load in side_loads(what).values())
-    while ends_at(fast) > fits:
+    most = 4 * task.link_bytes_per_s * len(task.what.copies)
+    loads = side_loads(task.what).values()
+    slow, fast = 1.0, max(load.required_bytes_per_s(fits) for load in loads)
+    while slow_seconds(task, math.ceil(fast)) > seconds:
         slow, fast = fast, fast * 1.5
-        if fast > 4 * link * len(what.copies):
+        if fast > most:
             return None
     slow = max(slow, fast / 3)
     while fast - slow > fast * 0.01:
         middle = (slow + fast) / 2
-        slow, fast = (slow, middle) if ends_at(middle) <= fits else (middle, fast)
-    # The bisection knows one phase; what is recommended should fit in most.
-    for _ in range(20):
-        if _range(what, math.ceil(fast), link, ends_at(fast))[0] <= seconds:
-            break
+        late = slow_seconds(task, math.ceil(middle)) > seconds
+        slow, fast = (middle, fast) if late else (slow, middle)
+    while not spread(task, math.ceil(fast)).fits(seconds):
         fast *= 1.01
+        if fast > most:
+            return None
     return math.ceil(fast)
 
 
-def _link(what: Copying, state: ClusterState) -> float | None:
-    """Return the least capacity among the brokers concerned, None when one is not configured."""
-    known = state.broker_by_id
-    senders = {c.leader for c in what.copies} & known.keys()
-    receivers = {c.destination for c in what.copies} & known.keys()
-    capacities = [known[b].out_capacity_bytes_per_s for b in senders]
-    capacities += [known[b].in_capacity_bytes_per_s for b in receivers]
-    found = [capacity for capacity in capacities if capacity is not None]
-    return min(found) if found and len(found) == len(capacities) else None
-
-
-def _side_ends(what: Copying, ends: Sequence[float]) -> dict[BrokerSide, float]:
-    latest: defaultdict[BrokerSide, float] = defaultdict(float)
-    for copy, end in zip(what.copies, ends, strict=True):
-        for side in copy.sides:
-            latest[side] = max(latest[side], end)
-    return latest
-
-
 def _rows(
-    loads: dict[BrokerSide, SideLoad],
+    loads: Mapping[BrokerSide, SideLoad],
     deadline_seconds: float | None,
-    ends: dict[BrokerSide, float],
+    ends: Mapping[BrokerSide, float],
 ) -> tuple[SideRow, ...]:
     return tuple(
         SideRow(

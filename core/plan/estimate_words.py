@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from core.plan.copying import BrokerSide, Copying, Side, SideLoad
 from core.plan.findings import named
-from core.units import format_rate
+from core.units import format_bytes, format_rate
 
 
 def never_ends(loads: Mapping[BrokerSide, SideLoad], rate: int) -> tuple[BrokerSide, str]:
@@ -16,6 +16,30 @@ def never_ends(loads: Mapping[BrokerSide, SideLoad], rate: int) -> tuple[BrokerS
     return side, (
         f"Broker {side.broker} has to {does} {format_rate(load.background)} of ordinary "
         f"replication of the moving partitions alone; {format_rate(rate)} never catches up."
+    )
+
+
+def risk_of(loads: Mapping[BrokerSide, SideLoad], rate: int) -> str:
+    """Say that a rate which does end may not, with a little more of what comes in."""
+    side, load = max(loads.items(), key=lambda item: item[1].background)
+    return (
+        f"{format_rate(load.background)} of broker {side.broker}'s {format_rate(rate)} are "
+        "ordinary replication: with a few percent more of it, this never catches up."
+    )
+
+
+def no_rate_fits(
+    what: Copying, seconds: float, around_seconds: float, link_bytes_per_s: float
+) -> str:
+    """Return why a deadline is missed at any rate."""
+    if seconds <= around_seconds:
+        return (
+            f"No rate moves {format_bytes(what.total_bytes)} in {seconds:g} s: "
+            f"what comes before and after the copying may take {around_seconds:.1f} s."
+        )
+    return (
+        f"No rate moves {format_bytes(what.total_bytes)} in {seconds:g} s: "
+        f"the links give about {format_rate(link_bytes_per_s)}."
     )
 
 

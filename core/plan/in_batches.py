@@ -1,81 +1,110 @@
-"""How long a plan takes batch by batch, where what comes in meanwhile would fill a rate at once.
+"""Which copies are in flight together: a run submits a plan in batches, one after the other.
 
-All of a busy plan at once may never end at a rate at which its batches do: only what is in flight
-must be kept up with (core.plan.batches).
+What is produced to the partitions of a batch counts in the quotas only while it is in flight, so
+that all of a busy plan at once may never end at a rate at which its batches do.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from typing import NamedTuple
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from core.cluster.state import ClusterState
+from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
-from core.plan.batches import BACKGROUND_SHARE, batch_moves
-from core.plan.copying import BrokerSide, Copying, side_loads
+from core.plan.batches import MOST_MOVES, WINDOW_SECONDS, batch_moves
+from core.plan.copying import Copy, Copying
 from core.plan.plan import Plan
-from core.plan.replication import WINDOW_SECONDS, Conditions, end_seconds
-from core.units import UNLIMITED
+
+BETWEEN_SECONDS = 0.8
+"""From the moment at which a batch may begin until it is copied: polled, listed, submitted."""
 
 
-class Batched(NamedTuple):
-    """Seconds from the first submission to the last replica in sync; `ends` by broker and side.
+@dataclass(frozen=True, slots=True)
+class InBatches:
+    """The number of each copy's batch, and the copies for which no later batch waits."""
 
-    The least is what the busiest side needs if no batch waits for another, the most what all
-    take one after the other.
+    number: tuple[int, ...]
+    long: frozenset[int] = frozenset()
+
+    @classmethod
+    def at_once(cls, copies: int) -> InBatches:
+        return cls((0,) * copies)
+
+    @classmethod
+    def of(
+        cls, state: ClusterState, load: Load, plan: Plan, what: Copying, rate_bytes_per_s: int
+    ) -> InBatches:
+        """Return the batches of a run at this rate."""
+        if len(what.copies) < 2:
+            return cls.at_once(len(what.copies))
+        found = batch_moves(state, load, plan, rate_bytes_per_s=rate_bytes_per_s)
+        move_of = {move.tp: index for index, move in enumerate(plan)}
+        batch_of = {index: n for n, batch in enumerate(found.batches) for index in batch}
+        moves = [move_of[copy.tp] for copy in what.copies]
+        return cls(
+            tuple(batch_of[index] for index in moves),
+            frozenset(at for at, index in enumerate(moves) if index in found.long),
+        )
+
+
+class Submissions:
+    """What is in flight, and when the next batch begins (core.plan.batches.may_start).
+
+    `begins_at` is that time in seconds from the first submission, infinite while it waits for
+    what is in flight, or when there is none left.
     """
 
-    least_seconds: float
-    most_seconds: float
-    ends: dict[BrokerSide, float]
-    batches: int
+    def __init__(self, copies: Sequence[Copy], batches: InBatches) -> None:
+        self._copies, self._batches = copies, batches
+        parts: defaultdict[int, list[int]] = defaultdict(list)
+        for at, number in enumerate(batches.number):
+            parts[number].append(at)
+        self._waiting = [parts[number] for number in sorted(parts, reverse=True)]
+        self._open: Counter[TopicPartition] = Counter()
+        self._flying: Counter[int] = Counter()
+        self._last = 0.0
+        self.begins_at = 0.0 if copies else math.inf
 
     @property
-    def seconds(self) -> float:
-        return (self.least_seconds + self.most_seconds) / 2
+    def waiting(self) -> list[int]:
+        """Return the copies that have not begun."""
+        return [at for part in self._waiting for at in part]
 
+    def begin(self, now: float) -> list[int]:
+        """Submit the next batch, and return its copies."""
+        part = self._waiting.pop()
+        for at in part:
+            self._open[self._copies[at].tp] += 1
+        for at in {self._copies[at].tp: at for at in part}.values():
+            self._flying[self._counted(at)] += 1
+        self._last = now
+        self._plan_next(now)
+        return part
 
-def is_busy(what: Copying, rate_bytes_per_s: int) -> bool:
-    """Return whether what comes in meanwhile takes so much of a rate that batches matter."""
-    if rate_bytes_per_s == UNLIMITED or rate_bytes_per_s <= 0:
-        return False
-    most = max((load.background for load in side_loads(what).values()), default=0.0)
-    return most > BACKGROUND_SHARE * rate_bytes_per_s
+    def caught_up(self, at: int, now: float) -> None:
+        """Take in that a copy has ended; its partition has with the last of its copies."""
+        tp = self._copies[at].tp
+        self._open[tp] -= 1
+        if not self._open[tp]:
+            self._flying[self._counted(at)] -= 1
+            self._flying += Counter()  # drops what is 0
+            self._plan_next(now)
 
+    def _counted(self, at: int) -> int:
+        """Return the batch that a copy holds up; long ones hold up none."""
+        return -1 if at in self._batches.long else self._batches.number[at]
 
-def batched(
-    state: ClusterState,
-    load: Load,
-    plan: Plan,
-    what: Copying,
-    rate_bytes_per_s: int,
-    conditions: Conditions,
-) -> Batched | None:
-    """Return how long the plan's batches take at a rate; None when one of them never ends."""
-    indices = {move.tp: index for index, move in enumerate(plan)}
-    batches = batch_moves(state, load, plan, rate_bytes_per_s=rate_bytes_per_s).batches
-    number = {index: n for n, batch in enumerate(batches) for index in batch}
-    parts: defaultdict[int, list[int]] = defaultdict(list)
-    for at, copy in enumerate(what.copies):
-        parts[number[indices[copy.tp]]].append(at)
-    busy: defaultdict[BrokerSide, float] = defaultdict(float)
-    now = 0.0
-    ends: dict[BrokerSide, float] = {}
-    for _, part in sorted(parts.items()):
-        copies = [what.copies[at] for at in part]
-        took = max(end_seconds(copies, what.idle_seconds, conditions))
-        if math.isinf(took):
-            return None
-        sides = {
-            side: carried.bytes / (rate_bytes_per_s - carried.background)
-            for side, carried in side_loads(Copying(tuple(copies), {})).items()
-        }
-        if now:  # a leader's first window is quick once only
-            took = max(took, *sides.values())
-        for side, seconds in sides.items():
-            busy[side] += seconds
-            ends[side] = now + took
-        now += took
-    least = max(busy.values()) - WINDOW_SECONDS
-    return Batched(min(now, max(least, now / 2)), now, ends, len(parts))
+    def _plan_next(self, now: float) -> None:
+        if not self._waiting:
+            self.begins_at = math.inf
+        elif not self._flying:
+            self.begins_at = now + BETWEEN_SECONDS
+        elif (
+            len(self._flying.keys() - {-1}) > 1
+            or self._flying.total() + len(self._waiting[-1]) > 2 * MOST_MOVES
+        ):
+            self.begins_at = math.inf
+        else:
+            self.begins_at = max(now, self._last + WINDOW_SECONDS) + BETWEEN_SECONDS

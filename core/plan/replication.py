@@ -9,23 +9,27 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
 from core.cluster.quota import Quota
-from core.plan.copying import FETCH_WAIT_SECONDS, Copy, Flow, wait_seconds
+from core.cluster.state import TopicPartition
+from core.plan import flowing
+from core.plan.copying import (
+    PARTITION_FETCH_BYTES,
+    PARTITIONS_A_FETCH,
+    Copy,
+    Flow,
+    wait_seconds,
+)
+from core.plan.in_batches import InBatches, Submissions
 
-PARTITION_FETCH_BYTES = 1 << 20
-"""replica.fetch.max.bytes."""
-PARTITIONS_A_FETCH = 10
-"""replica.fetch.response.max.bytes (10 MiB) over the former."""
 WINDOW_SECONDS = 11.5
 """What the brokers' quota window is on average."""
 ROUND_TRIP_SECONDS = 0.004
+APPEND_SECONDS = 0.1
+"""How soon at least an append wakes a fetch that waits at the leader for the leader's quota."""
 TICK_SECONDS = 0.25
 """How often ordinary replication is counted; followers fetch at least twice a second."""
 EVENT_BUDGET = 2500
@@ -33,11 +37,6 @@ EVENT_BUDGET = 2500
 STAGGER_SECONDS = 0.5
 """Within how long after a submission the fetchers begin."""
 _GOLDEN = 0.618034
-_MERGE = 0.005
-"""Flows that end within this share of the longest one's time end together: it bounds the steps."""
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +73,32 @@ class _Part:
 class _Fetcher:
     flow: Flow
     idle_seconds: float
+    stagger: float
+    """When it begins after a submission, 0 to 1; nobody knows, so it is spread evenly."""
     parts: deque[_Part] = field(default_factory=deque)
+
+    @property
+    def held_seconds(self) -> float:
+        """Return how long the leader holds a fetch while its quota is used up.
+
+        It waits in the leader's purgatory, where each append to one of its partitions has the
+        quota looked at anew (DelayedFetch.tryComplete).
+        """
+        appended = sum(part.copy.in_bytes_per_s for part in self.parts)
+        return min(self.idle_seconds, max(wait_seconds(appended), APPEND_SECONDS))
 
 
 def end_seconds(
-    copies: Sequence[Copy], idle_seconds: Mapping[Flow, float], conditions: Conditions
+    copies: Sequence[Copy],
+    idle_seconds: Mapping[Flow, float],
+    conditions: Conditions,
+    batches: InBatches | None = None,
 ) -> list[float]:
-    """Return for each copy when it has caught up, in seconds from its submission; inf is never."""
-    game = _Game(copies, idle_seconds, conditions)
+    """Return for each copy when it has caught up, in seconds from the first submission.
+
+    Infinite is never. Without `batches` all are submitted at once.
+    """
+    game = _Game(copies, idle_seconds, conditions, batches or InBatches.at_once(len(copies)))
     game.play()
     game.flow()
     return game.ends
@@ -95,8 +112,9 @@ class _Game:
         copies: Sequence[Copy],
         idle_seconds: Mapping[Flow, float],
         conditions: Conditions,
+        batches: InBatches,
     ) -> None:
-        self.conditions = conditions
+        self.copies, self.conditions, self.batches = copies, conditions, batches
         self.now = 0.0
         self.ends = [math.inf] * len(copies)
         leaders = {copy.leader for copy in copies}
@@ -107,45 +125,90 @@ class _Game:
         self.receives = {
             copy.destination: Quota(conditions.follower_bytes_per_s) for copy in copies
         }
-        self.open_copies: dict[tuple[str, int], int] = {}
+        self.submissions = Submissions(copies, batches)
+        self.open_copies: Counter[TopicPartition] = Counter()
         self.sent_in_sync = dict.fromkeys(leaders, 0.0)
         self.received_in_sync = dict.fromkeys(self.receives, 0.0)
-        fetchers: dict[Flow, _Fetcher] = {}
-        for index, copy in enumerate(copies):
-            flow = copy.flow
-            if flow not in fetchers:
-                fetchers[flow] = _Fetcher(flow, idle_seconds[flow])
-            fetchers[flow].parts.append(_Part(index, copy))
-            if copy.tp not in self.open_copies:
-                self.sent_in_sync[copy.leader] += copy.in_bytes_per_s * copy.followers
-            self.open_copies[copy.tp] = self.open_copies.get(copy.tp, 0) + 1
-        self.fetchers = list(fetchers.values())
-        self.caught_up: dict[tuple[str, int], list[Copy]] = {}
-
-    # -- fetch by fetch ------------------------------------------------------------------------
+        self.fetchers = {
+            flow: _Fetcher(flow, idle_seconds[flow], (conditions.phase + i * _GOLDEN) % 1.0)
+            for i, flow in enumerate(dict.fromkeys(copy.flow for copy in copies))
+        }
+        self.heap: list[tuple[float, float, Flow]] = []
+        self.caught_up: dict[TopicPartition, list[Copy]] = {}
 
     def play(self) -> None:
         """Play fetches and waits until all is copied or the budget of events is spent."""
-        starts = [
-            (self.conditions.phase + i * _GOLDEN) % 1.0 * STAGGER_SECONDS
-            for i in range(len(self.fetchers))
-        ]
-        heap = [(start - min(starts), i) for i, start in enumerate(starts)]
-        heapq.heapify(heap)
-        tick, busy = 0.0, len(heap)
+        tick = 0.0
         for _ in range(EVENT_BUDGET):
-            if not busy:
+            begins_at = self.submissions.begins_at
+            if not self.heap and math.isinf(begins_at):
                 return
-            self.now, i = heapq.heappop(heap)
+            if not self.heap or begins_at <= self.heap[0][0]:
+                self.now = begins_at
+                self._begin()
+                continue
+            self.now, _, flow = heapq.heappop(self.heap)
             while tick <= self.now:
                 self._tick(tick)
                 tick += TICK_SECONDS
-            fetcher = self.fetchers[i]
+            fetcher = self.fetchers[flow]
             wait = self._step(fetcher)
             if fetcher.parts:
-                heapq.heappush(heap, (self.now + wait, i))
-            else:
-                busy -= 1
+                self._awake(fetcher, self.now + wait)
+
+    def flow(self) -> None:
+        """Let what is left flow at the rates that the steps average to."""
+        units: dict[tuple[Flow, int], list[flowing.Part]] = {}
+        for fetcher in self.fetchers.values():
+            for part in fetcher.parts:
+                key = fetcher.flow, self.batches.number[part.index]
+                open_copies = self.open_copies[part.copy.tp]
+                units.setdefault(key, []).append(
+                    flowing.Part(part.index, part.copy, part.left(self.now), open_copies)
+                )
+        waiting = self.submissions.waiting
+        open_later = Counter(self.copies[at].tp for at in waiting)
+        for at in waiting:
+            copy = self.copies[at]
+            left = _Part(at, copy).left(self.now)
+            units.setdefault((copy.flow, self.batches.number[at]), []).append(
+                flowing.Part(at, copy, left, open_later[copy.tp])
+            )
+        if not units:
+            return
+        limits = flowing.Limits(
+            self.conditions.leader_bytes_per_s,
+            self.conditions.link_bytes_per_s,
+            self.conditions.cut,
+            [self._average_bytes_per_s(flow, len(parts)) for (flow, _), parts in units.items()],
+        )
+        for at, end in flowing.ends(list(units.values()), limits, self.submissions, self.now):
+            self.ends[at] = end
+
+    def _average_bytes_per_s(self, flow: Flow, parts: int) -> float:
+        """Return what a destination's quota averages to: sleeps lose, overshooting gains."""
+        fetch_bytes = min(PARTITIONS_A_FETCH, parts) * PARTITION_FETCH_BYTES
+        asleep = self.fetchers[flow].idle_seconds / WINDOW_SECONDS
+        return self.conditions.follower_bytes_per_s * (1 - asleep) + fetch_bytes / (
+            4 * WINDOW_SECONDS
+        )
+
+    def _begin(self) -> None:
+        """A batch is submitted: its partitions count from now on."""
+        asleep = [fetcher for fetcher in self.fetchers.values() if not fetcher.parts]
+        for at in self.submissions.begin(self.now):
+            copy = self.copies[at]
+            self.fetchers[copy.flow].parts.append(_Part(at, copy))
+            if not self.open_copies[copy.tp]:
+                self.sent_in_sync[copy.leader] += copy.in_bytes_per_s * copy.followers
+            self.open_copies[copy.tp] += 1
+        woken = [fetcher for fetcher in asleep if fetcher.parts]
+        first = min((fetcher.stagger for fetcher in woken), default=0.0)
+        for fetcher in woken:
+            self._awake(fetcher, self.now + (fetcher.stagger - first) * STAGGER_SECONDS)
+
+    def _awake(self, fetcher: _Fetcher, at: float) -> None:
+        heapq.heappush(self.heap, (at, fetcher.stagger, fetcher.flow))
 
     def _tick(self, now: float) -> None:
         for broker, quota in self.sends.items():
@@ -161,7 +224,7 @@ class _Game:
         if not receives.allows(now):
             return fetcher.idle_seconds
         if not sends.allows(now):
-            return min(fetcher.idle_seconds, FETCH_WAIT_SECONDS)
+            return fetcher.held_seconds
         counted = 0.0
         full = PARTITION_FETCH_BYTES / self.conditions.cut
         for _ in range(min(PARTITIONS_A_FETCH, len(fetcher.parts))):
@@ -183,6 +246,7 @@ class _Game:
         """The replica enters the ISR; with the partition's last one, its throttle pairs go."""
         copy = part.copy
         self.ends[part.index] = self.now + ROUND_TRIP_SECONDS
+        self.submissions.caught_up(part.index, self.now)
         fetcher.idle_seconds = min(fetcher.idle_seconds, wait_seconds(copy.in_bytes_per_s))
         self.open_copies[copy.tp] -= 1
         siblings = self.caught_up.setdefault(copy.tp, [])
@@ -195,93 +259,3 @@ class _Game:
         self.sent_in_sync[copy.leader] -= rate * (copy.followers + len(siblings))
         for sibling in siblings:
             self.received_in_sync[sibling.destination] -= rate
-
-    # -- at average rates ------------------------------------------------------------------------
-
-    def flow(self) -> None:
-        """Let what is left flow at the rates that the steps average to, the longest last."""
-        fetchers = [fetcher for fetcher in self.fetchers if fetcher.parts]
-        if not fetchers:
-            return
-        leaders = sorted({f.flow.leader for f in fetchers})
-        destinations = sorted({f.flow.destination for f in fetchers})
-        leader_of = np.array([leaders.index(f.flow.leader) for f in fetchers])
-        destination_of = np.array([destinations.index(f.flow.destination) for f in fetchers])
-        left = np.array([sum(p.left(self.now) for p in f.parts) for f in fetchers])
-        growth = np.array([sum(p.copy.in_bytes_per_s for p in f.parts) for f in fetchers])
-        in_sync = np.array(
-            [
-                sum(
-                    p.copy.in_bytes_per_s * p.copy.followers / self.open_copies[p.copy.tp]
-                    for p in f.parts
-                )
-                for f in fetchers
-            ]
-        )
-        own = np.array([self._average_bytes_per_s(f) for f in fetchers])
-        running = np.ones(len(fetchers), np.bool_)
-        now = self.now
-        while running.any():
-            at = np.flatnonzero(running)
-            send = np.full(len(leaders), self.conditions.leader_bytes_per_s)
-            send -= np.bincount(leader_of[at], in_sync[at], len(leaders))
-            receive = np.full(len(destinations), -np.inf)
-            np.maximum.at(receive, destination_of[at], own[at])
-            rates = _shared(
-                leader_of[at],
-                destination_of[at],
-                np.maximum(send, 0.0),
-                receive,
-                self.conditions.link_bytes_per_s,
-            )
-            net = rates / self.conditions.cut - growth[at]
-            with np.errstate(divide="ignore"):
-                need = np.where(net > 0, left[at] / np.where(net > 0, net, 1.0), np.inf)
-            if not np.isfinite(need).any():
-                return
-            step = max(float(need.min()), _MERGE * float(need[np.isfinite(need)].max()))
-            now += step
-            left[at] -= net * step
-            ended = need <= step
-            for i in at[ended].tolist():
-                for part in fetchers[i].parts:
-                    self.ends[part.index] = now
-            running[at[ended]] = False
-
-    def _average_bytes_per_s(self, fetcher: _Fetcher) -> float:
-        """Return what a destination's quota averages to: sleeps lose, overshooting gains."""
-        fetch_bytes = min(PARTITIONS_A_FETCH, len(fetcher.parts)) * PARTITION_FETCH_BYTES
-        asleep = fetcher.idle_seconds / WINDOW_SECONDS
-        return self.conditions.follower_bytes_per_s * (1 - asleep) + fetch_bytes / (
-            4 * WINDOW_SECONDS
-        )
-
-
-def _shared(
-    leader_of: Ints, destination_of: Ints, send: Floats, receive: Floats, link: float
-) -> Floats:
-    """Return each flow's rate when all grow alike until a broker's side is full (max-min fair)."""
-    rates = np.zeros(len(leader_of))
-    growing = np.ones(len(leader_of), np.bool_)
-    send, receive = send.copy(), np.maximum(receive, 0.0)
-    level = 0.0
-    while growing.any():
-        senders = np.bincount(leader_of[growing], minlength=len(send))
-        receivers = np.bincount(destination_of[growing], minlength=len(receive))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shares = np.concatenate(
-                [
-                    np.where(senders > 0, send / senders, np.inf),
-                    np.where(receivers > 0, receive / receivers, np.inf),
-                ]
-            )
-        step = min(float(shares.min()), link - level)
-        level += step
-        rates[growing] += step
-        send -= step * senders
-        receive -= step * receivers
-        full_send, full_receive = send <= 1e-3, receive <= 1e-3
-        growing &= ~(full_send[leader_of] | full_receive[destination_of])
-        if level >= link:
-            break
-    return rates

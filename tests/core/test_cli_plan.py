@@ -200,7 +200,8 @@ def test_estimate_within_a_time(here):
     assert document["rate_bytes_per_s"] == 1_900_000
     assert document["recommended_bytes_per_s"] == pytest.approx(1_900_000, rel=0.1)
     _, out, _ = here.run("estimate", here.plan(t0=[0, 2]), "--within", "200s")
-    assert out.startswith("100 MB in 3 m 20 s: throttle to 1.")
+    assert out.startswith("100 MB in 3 m 20 s: throttle to 2")
+    assert document["range_seconds"][1] <= 200
     assert "The closed form says 1.9MB/s." in out
 
 

@@ -13,8 +13,6 @@ from clusters import MB, cluster, load_of, tp
 from core.cluster.state import TopicPartition
 from core.plan.copying import Copy, Flow, Side, copying
 from core.plan.estimate import (
-    END_SECONDS,
-    START_SECONDS,
     Estimate,
     default_rate,
     estimate_at,
@@ -24,6 +22,7 @@ from core.plan.estimate import (
 )
 from core.plan.plan import Plan
 from core.plan.replication import Conditions, end_seconds
+from core.plan.spread import END_SECONDS, START_SECONDS
 from core.units import UNLIMITED
 
 
@@ -144,6 +143,11 @@ CLOCK = [
     ("both", "1 partition, RF 2 before", copies(1, 26.1, 0.71, 1), 1.9, 1.007, 41.3, 0.05),
     ("both", "1 partition, RF 3 before", copies(1, 20.8, 0.51, 2), 2.4, 1.007, 18.3, 0.05),
     ("both", "1 partition, near never", copies(1, 12.9, 0.51, 1), 1.2, 1.007, 40.5, 0.05),
+    # Appends of 71 kB, ten a second: a fetch brought 1.00 to 1.01 MB of its MiB. Each append wakes
+    # the fetch that waits for the leader's quota, or a window had one fetch less.
+    ("both", "near the leader's limit, 1st", copies(1, 40.4, 0.707, 1), 1.887, 1.04, 75.6, 0.02),
+    ("both", "near the leader's limit, 2nd", copies(1, 39.4, 0.707, 1), 1.893, 1.04, 76.0, 0.02),
+    ("both", "near the leader's limit, 3rd", copies(1, 39.5, 0.707, 1), 1.881, 1.04, 76.0, 0.02),
 ]
 
 
@@ -204,9 +208,9 @@ def test_the_recommended_rate_is_the_least_that_fits(name, seconds):
 
     recommended = estimate_within(state, load, plan, seconds).recommended_bytes_per_s
 
-    assert estimate_at(state, load, plan, recommended).seconds <= seconds * 1.05
+    assert estimate_at(state, load, plan, recommended).range_seconds[1] <= seconds
     slower = estimate_at(state, load, plan, round(recommended * 0.9))
-    assert slower.never or slower.seconds > seconds * 0.97
+    assert slower.never or slower.note or slower.range_seconds[1] > seconds * 0.97
 
 
 def test_a_deadline_that_no_link_meets_is_a_no():
@@ -394,7 +398,7 @@ def test_a_busy_plan_that_would_never_end_at_once_ends_batch_by_batch():
     assert math.isinf(max(end_seconds(what.copies, what.idle_seconds, conditions)))
     assert estimate.never is None
     low, high = estimate.range_seconds
-    assert 60 < low < estimate.seconds < high < 200
+    assert 60 < low < estimate.seconds < high < 400
 
 
 def test_a_partition_that_outgrows_its_rate_alone_never_ends_in_batches_either():

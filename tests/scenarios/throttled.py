@@ -23,7 +23,7 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import TopicLoad, Workload, create_topics, delete_topics, fill, run
 from core.errors import ExitCode
-from core.plan.estimate import START_SECONDS
+from core.plan.spread import START_SECONDS
 
 MB = 1_000_000
 TRIMTAB = str(Path(sys.executable).with_name("trimtab"))

@@ -1,0 +1,133 @@
+"""Copies at average rates: how a long plan ends once its first windows have been played.
+
+Broker sides are shared fairly among what is in flight; nothing here knows single fetches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from core.plan.copying import Copy
+from core.plan.in_batches import Submissions
+
+_STEPS = 500
+"""Ends within this share of the whole time are one: it bounds the steps."""
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is left of one copy; `open_copies` is how many its partition has yet."""
+
+    index: int
+    copy: Copy
+    left_bytes: float
+    open_copies: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may flow: `receive_bytes_per_s` is of each unit's destination."""
+
+    send_bytes_per_s: float
+    link_bytes_per_s: float
+    cut: float
+    receive_bytes_per_s: Sequence[float]
+
+
+def ends(
+    units: Sequence[Sequence[Part]], limits: Limits, submissions: Submissions, now: float
+) -> Iterator[tuple[int, float]]:
+    """Yield each copy that ends, and when.
+
+    A unit is what goes from one leader to one destination in one batch; it ends as a whole.
+    """
+    _, leader_of = np.unique([unit[0].copy.leader for unit in units], return_inverse=True)
+    _, destination_of = np.unique([unit[0].copy.destination for unit in units], return_inverse=True)
+    left = np.array([sum(part.left_bytes for part in unit) for unit in units])
+    growth = np.array([sum(part.copy.in_bytes_per_s for part in unit) for unit in units])
+    in_sync = np.array([sum(_in_sync_bytes_per_s(part) for part in unit) for unit in units])
+    own = np.array(limits.receive_bytes_per_s)
+    unit_of = {part.index: i for i, unit in enumerate(units) for part in unit}
+    running = np.ones(len(units), np.bool_)
+    running[[unit_of[at] for at in submissions.waiting]] = False
+    least_step = _whole_seconds(leader_of, destination_of, left, own, limits) / _STEPS
+    while True:
+        while submissions.begins_at <= now:
+            running[[unit_of[at] for at in submissions.begin(now)]] = True
+        at = np.flatnonzero(running)
+        send = np.full(leader_of.max() + 1, limits.send_bytes_per_s)
+        send -= np.bincount(leader_of[at], in_sync[at], len(send))
+        receive = np.full(destination_of.max() + 1, -np.inf)
+        np.maximum.at(receive, destination_of[at], own[at])
+        rates = _shared(
+            leader_of[at],
+            destination_of[at],
+            np.maximum(send, 0.0),
+            receive,
+            limits.link_bytes_per_s,
+        )
+        net = rates / limits.cut - growth[at]
+        need = np.where(net > 0, left[at] / np.where(net > 0, net, 1.0), np.inf)
+        step = min(max(float(need.min(initial=math.inf)), least_step), submissions.begins_at - now)
+        if math.isinf(step):
+            return
+        now += step
+        left += growth * step
+        left[at] -= (net + growth[at]) * step
+        for unit in at[need <= step].tolist():
+            running[unit] = False
+            for part in units[unit]:
+                yield part.index, now
+                submissions.caught_up(part.index, now)
+
+
+def _in_sync_bytes_per_s(part: Part) -> float:
+    """Return what in-sync followers take of a partition, shared among its copies."""
+    return part.copy.in_bytes_per_s * part.copy.followers / part.open_copies
+
+
+def _whole_seconds(
+    leader_of: Ints, destination_of: Ints, left: Floats, own: Floats, limits: Limits
+) -> float:
+    """Return about how long the busiest side is at work."""
+    rate = min(limits.send_bytes_per_s, limits.link_bytes_per_s)
+    sent = float(np.bincount(leader_of, left).max()) / rate
+    return max(sent, float(np.bincount(destination_of, left / own).max()))
+
+
+def _shared(
+    leader_of: Ints, destination_of: Ints, send: Floats, receive: Floats, link: float
+) -> Floats:
+    """Return each flow's rate when all grow alike until a broker's side is full (max-min fair)."""
+    rates = np.zeros(len(leader_of))
+    growing = np.ones(len(leader_of), np.bool_)
+    send, receive = send.copy(), np.maximum(receive, 0.0)
+    level = 0.0
+    while growing.any():
+        senders = np.bincount(leader_of[growing], minlength=len(send))
+        receivers = np.bincount(destination_of[growing], minlength=len(receive))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = np.concatenate(
+                [
+                    np.where(senders > 0, send / senders, np.inf),
+                    np.where(receivers > 0, receive / receivers, np.inf),
+                ]
+            )
+        step = min(float(shares.min()), link - level)
+        level += step
+        rates[growing] += step
+        send -= step * senders
+        receive -= step * receivers
+        full_send, full_receive = send <= 1e-3, receive <= 1e-3
+        growing &= ~(full_send[leader_of] | full_receive[destination_of])
+        if level >= link:
+            break
+    return rates

@@ -1,0 +1,184 @@
+"""What is not known about a plan's time, and what comes of it: one play-through for each case.
+
+Near a limit a few percent more of what is produced cost a whole quota window, so a range is what
+the cases come to, and no percentage of the time itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import NamedTuple
+
+from core.cluster.state import ClusterState
+from core.load.snapshot import Load
+from core.plan.copying import BrokerSide, Copying, copying
+from core.plan.in_batches import InBatches
+from core.plan.plan import Plan
+from core.plan.replication import Conditions, end_seconds
+from core.units import UNLIMITED
+
+START_SECONDS = 1.8
+"""From the start of an apply until brokers copy: preflight, journal, throttles read back."""
+END_SECONDS = 0.8
+"""From the last byte until the apply ends: the last poll, throttles restored."""
+AROUND_SECONDS = START_SECONDS + END_SECONDS
+AROUND_RANGE = (0.5 * AROUND_SECONDS, 1.5 * AROUND_SECONDS)
+LINK_BYTES_PER_S = 300e6
+"""What one fetcher is taken to get unthrottled, where no capacity is configured."""
+USUAL_CUT = 1.01
+"""How often a byte is counted with batches of 15 kB; 1.06 with 100 kB and with 1 MB."""
+CUTS = (1.0, 1.06)
+"""The least and the most that the range covers; batches of half a fetch (600 kB) reach 1.8."""
+INFLOWS = (0.95, 1.05)
+"""What is produced while a plan runs, over what a snapshot told of it, where the load is steady."""
+PHASES = (0.35, 0.05, 0.95)
+"""Where in a second brokers' samples may begin: the middle first, then the extremes."""
+MANY_FLOWS = 24
+"""From here on three play-throughs must do: an estimate is made at each key press."""
+MARGIN = 0.02
+"""What two runs of the same plan differ by."""
+
+
+class Case(NamedTuple):
+    """One way in which what is not known may turn out; `inflow` is a factor."""
+
+    phase: float = PHASES[0]
+    cut: float = USUAL_CUT
+    inflow: float = 1.0
+
+
+USUAL = Case()
+QUICK, SLOW = (Case(PHASES[0], *both) for both in zip(CUTS, INFLOWS, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A plan to be timed, and what brokers copy for it."""
+
+    state: ClusterState
+    load: Load
+    plan: Plan
+    what: Copying
+    link_bytes_per_s: float
+    """What one fetcher gets when nothing holds it back."""
+    link_known: bool
+
+    @classmethod
+    def of(cls, state: ClusterState, load: Load, plan: Plan) -> Task:
+        what = copying(state, load, plan)
+        link = _least_capacity(what, state)
+        return cls(state, load, plan, what, link or LINK_BYTES_PER_S, link is not None)
+
+    @property
+    def known(self) -> bool:
+        """Return whether everything is known that a time needs, but for the link."""
+        return not (self.what.blocked or self.what.sizes_unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Wall seconds of an apply over all cases; infinite is never.
+
+    `most_seconds` is of the cases that end; `risk` is whether one of them does not. `ends` are
+    of the usual case, from the submission on.
+    """
+
+    seconds: float
+    least_seconds: float
+    most_seconds: float
+    risk: bool = False
+    ends: dict[BrokerSide, float] = field(default_factory=dict)
+
+    @property
+    def never(self) -> bool:
+        return math.isinf(self.seconds)
+
+    def fits(self, seconds: float) -> bool:
+        """Return whether every case ends within so many seconds."""
+        return not self.risk and self.most_seconds <= seconds
+
+
+def spread(task: Task, rate_bytes_per_s: int) -> Spread:
+    """Return how long a task that copies something takes at a rate, over what is not known."""
+    batches = _batches(task, rate_bytes_per_s)
+    ends = _played(task, rate_bytes_per_s, batches, USUAL)
+    sides = _side_ends(task.what, ends)
+    if math.isinf(max(ends)):
+        return Spread(math.inf, math.inf, math.inf, True, sides)
+    lasts = [max(ends)]
+    lasts += [max(_played(task, rate_bytes_per_s, batches, case)) for case in _cases(task.what)]
+    finite = [last for last in lasts if math.isfinite(last)]
+    middle = median(lasts)
+    return Spread(
+        (middle if math.isfinite(middle) else max(ends)) + AROUND_SECONDS,
+        min(finite) * (1 - MARGIN) + AROUND_RANGE[0],
+        max(finite) * (1 + MARGIN) + AROUND_RANGE[1],
+        len(finite) < len(lasts),
+        sides,
+    )
+
+
+def slow_seconds(task: Task, rate_bytes_per_s: int) -> float:
+    """Return the wall seconds of the slow case alone: nearly the most, for a fraction of it."""
+    last = max(_played(task, rate_bytes_per_s, _batches(task, rate_bytes_per_s), SLOW))
+    return last * (1 + MARGIN) + AROUND_RANGE[1]
+
+
+def _batches(task: Task, rate_bytes_per_s: int) -> InBatches:
+    return InBatches.of(task.state, task.load, task.plan, task.what, rate_bytes_per_s)
+
+
+def _cases(what: Copying) -> Iterator[Case]:
+    """Yield the cases besides the usual one that may differ from it for these copies."""
+    yield QUICK
+    yield SLOW
+    if len(what.idle_seconds) > MANY_FLOWS:
+        return
+    yield from (Case(phase=phase) for phase in PHASES[1:])
+    if any(copy.in_bytes_per_s for copy in what.copies):
+        yield from (Case(inflow=inflow) for inflow in INFLOWS)
+
+
+def _played(task: Task, rate_bytes_per_s: int, batches: InBatches, case: Case) -> list[float]:
+    what = _at_submission(task.what, case.inflow)
+    quota = math.inf if rate_bytes_per_s == UNLIMITED else float(rate_bytes_per_s)
+    conditions = Conditions(quota, quota, task.link_bytes_per_s, case.cut, case.phase)
+    return end_seconds(what.copies, what.idle_seconds, conditions, batches)
+
+
+def _at_submission(what: Copying, inflow: float) -> Copying:
+    """Return what there is to copy once brokers begin: what is produced until then comes on top."""
+    if not any(copy.in_bytes_per_s for copy in what.copies):
+        return what
+    copies = (
+        replace(
+            copy,
+            size_bytes=copy.size_bytes + copy.in_bytes_per_s * inflow * START_SECONDS,
+            in_bytes_per_s=copy.in_bytes_per_s * inflow,
+        )
+        for copy in what.copies
+    )
+    return replace(what, copies=tuple(copies))
+
+
+def _side_ends(what: Copying, ends: Sequence[float]) -> dict[BrokerSide, float]:
+    latest: defaultdict[BrokerSide, float] = defaultdict(float)
+    for copy, end in zip(what.copies, ends, strict=True):
+        for side in copy.sides:
+            latest[side] = max(latest[side], end)
+    return latest
+
+
+def _least_capacity(what: Copying, state: ClusterState) -> float | None:
+    """Return the least capacity among the brokers concerned, None when one is not configured."""
+    known = state.broker_by_id
+    senders = {c.leader for c in what.copies} & known.keys()
+    receivers = {c.destination for c in what.copies} & known.keys()
+    capacities = [known[b].out_capacity_bytes_per_s for b in senders]
+    capacities += [known[b].in_capacity_bytes_per_s for b in receivers]
+    found = [capacity for capacity in capacities if capacity is not None]
+    return min(found) if found and len(found) == len(capacities) else None

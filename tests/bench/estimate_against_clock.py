@@ -1,8 +1,8 @@
 """What `trimtab estimate` says beside the wall time of `trimtab apply`, on real brokers.
 
-Three shapes of a plan, each moving at least 400 MB at 10 MB/s: one leader to one destination, one
-leader to two destinations, and two leaders to two destinations of unequal share. Wall time is
-that of the whole `apply` process.
+One and several leaders and destinations, 5 to 100 MB/s, with and without producers to what moves;
+each row takes 20 s or more. Wall time is that of the whole `apply` process. Rows are written as
+they end: what was interrupted goes on where it was, what is complete begins anew.
 """
 
 from __future__ import annotations
@@ -10,110 +10,278 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+from core.cluster.client import OffsetAt
+from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
-from core.cluster.workload import create_topics, delete_topics, fill
+from core.cluster.workload import TopicLoad, Workload, create_topics, delete_topics, fill, run
 
 TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
-RATE = "10MB/s"
-PARTITION_BYTES = 26_500_000
-BATCH_BYTES = 52_000
+MB = 1_000_000
+BATCH_BYTES = 15_000
+"""Kafka's own default is 16 kB."""
+MESSAGE_BYTES = 1_000
+COPY_SECONDS = 23.0
+"""What the busiest broker side copies for, so that a row takes 20 s at least."""
+QUIET_LOAD = 2.5
+"""What the machine may be busy with else: above it a row waits, and then says so."""
+SKEW = 0.3
 
-# name: (replicas before, replicas after), a partition each
-SHAPES: Mapping[str, Sequence[tuple[tuple[int, ...], tuple[int, ...]]]] = {
+Replicas = tuple[int, ...]
+Move = tuple[Replicas, Replicas]
+SHAPES: Mapping[str, Sequence[Move]] = {
     "one to one": [((1, 2), (3, 2))] * 16,
-    "one to two": [((1, 2), (1, 4)), ((1, 4), (1, 2))] * 8,
+    "one to two": [((1, 2), (3, 2)), ((1, 2), (4, 2))] * 8,
+    "two to one": [((1, 2), (3, 2)), ((2, 1), (3, 1))] * 8,
     "two to two": [((1, 2), (3, 2))] * 11 + [((2, 1), (4, 1))] * 5,
 }
 
 
-def trimtab(sandbox: Sandbox, home: Path, *words: str) -> list[dict[str, Any]]:
-    """Run one command with `--json` and return its documents."""
-    done = subprocess.run(
-        [TRIMTAB, "-b", sandbox.bootstrap, *words, "--json"],
-        env={**os.environ, "TRIMTAB_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    if words[0] == "apply":
-        return [json.loads(line) for line in done.stdout.splitlines()]
-    return [json.loads(done.stdout)]
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One plan at one rate; `produced_mb_per_s` goes to all that moves together."""
+
+    shape: str
+    rate_mb_per_s: int
+    produced_mb_per_s: float = 0.0
+
+    @property
+    def name(self) -> str:
+        busy = f", {self.produced_mb_per_s:g} produced" if self.produced_mb_per_s else ""
+        return f"{self.shape} at {self.rate_mb_per_s}{busy}"
+
+    @property
+    def topic(self) -> str:
+        return "bench." + self.name.replace(" ", "-").replace(",", "")
+
+    @property
+    def moves(self) -> list[Move]:
+        """Return the replicas of each partition before and after.
+
+        Without producers followers have nothing to do with the quotas: one replica will do.
+        """
+        moves = SHAPES[self.shape]
+        return list(moves) if self.produced_mb_per_s else [(b[:1], a[:1]) for b, a in moves]
+
+    def sizes(self, seed: int) -> list[int]:
+        """Return each partition's bytes, uneven, so that the busiest side copies long enough."""
+        rng = random.Random(f"{seed} {self.name}")
+        weights = [1 + rng.uniform(-SKEW, SKEW) for _ in self.moves]
+        sides: dict[tuple[str, int], float] = {}
+        growth: dict[tuple[str, int], float] = {}
+        each = self.produced_mb_per_s / len(weights)
+        for weight, (before, after) in zip(weights, self.moves, strict=True):
+            for side, counted in ((("out", before[0]), len(before)), (("in", after[0]), 1)):
+                sides[side] = sides.get(side, 0.0) + weight
+                growth[side] = growth.get(side, 0.0) + each * counted
+        left = min((self.rate_mb_per_s - growth[side]) / weight for side, weight in sides.items())
+        return [round(weight * left * COPY_SECONDS * MB) for weight in weights]
 
 
-def measure(sandbox: Sandbox, home: Path, shape: str) -> dict[str, Any]:
-    """Fill a topic, ask for the estimate, apply, and return both times."""
-    moves = SHAPES[shape]
-    topic = f"bench.{shape.replace(' ', '-')}"
-    settings = ConnectionSettings(sandbox.bootstrap)
-    create_topics(settings, {topic: [before for before, _ in moves]})
-    fill(
-        settings,
-        {TopicPartition(topic, p): PARTITION_BYTES for p in range(len(moves))},
-        batch_bytes=BATCH_BYTES,
-    )
-    plan = home / "plan.json"
-    plan.parent.mkdir(parents=True, exist_ok=True)
-    plan.write_text(
-        json.dumps(
-            {
-                "version": 1,
-                "partitions": [
-                    {"topic": topic, "partition": p, "replicas": after}
-                    for p, (_, after) in enumerate(moves)
-                ],
-            }
+ROWS = (
+    Row("one to one", 5),
+    Row("one to one", 20),
+    Row("one to one", 100),
+    Row("one to two", 10),
+    Row("one to two", 50),
+    Row("two to one", 20),
+    Row("two to two", 10),
+    Row("two to two", 50),
+    Row("one to one", 5, 0.8),
+    Row("one to one", 20, 4),
+    Row("one to one", 100, 5),
+    Row("one to two", 20, 3),
+    Row("two to one", 10, 1),
+    Row("two to two", 50, 5),
+)
+
+
+class Bench:
+    """One sandbox, and the command on it."""
+
+    def __init__(self, sandbox: Sandbox, home: Path, seed: int) -> None:
+        self.settings = ConnectionSettings(sandbox.bootstrap)
+        self.home, self.seed = home, seed
+
+    def trimtab(self, *words: str) -> str:
+        """Run one command and return what it printed."""
+        done = subprocess.run(
+            [TRIMTAB, "-b", self.settings.bootstrap, *words],
+            env={**os.environ, "TRIMTAB_HOME": str(self.home)},
+            capture_output=True,
+            text=True,
+            check=False,
         )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def measure(self, row: Row) -> dict[str, Any]:
+        """Fill a topic, ask for the estimate, apply, and return both times."""
+        load = os.getloadavg()[0]
+        topic, moves, sizes = row.topic, row.moves, row.sizes(self.seed)
+        tps = [TopicPartition(topic, p) for p in range(len(moves))]
+        create_topics(self.settings, {topic: [before for before, _ in moves]})
+        try:
+            fill(self.settings, dict(zip(tps, sizes, strict=True)), batch_bytes=BATCH_BYTES)
+            plan = self._plan(topic, moves)
+            with self._produced(row):
+                if row.produced_mb_per_s:
+                    self.trimtab("collect", "--once", "--interval", "10s")
+                rate = ("--throttle", f"{row.rate_mb_per_s}MB/s", "--json")
+                estimate = json.loads(self.trimtab("estimate", plan, *rate))
+                messages, started = self._messages(tps), time.monotonic()
+                told = self.trimtab("apply", plan, *rate, "--yes")
+                took = time.monotonic() - started
+                produced = (self._messages(tps) - messages) * MESSAGE_BYTES / took
+            self.trimtab("verify", plan)
+        finally:
+            delete_topics(self.settings, [topic])
+        events = [json.loads(line) for line in told.splitlines()]
+        assert events[-1]["outcome"] == "done", events[-1]
+        low, high = estimate["range_seconds"]
+        return {
+            "row": row.name,
+            "shape": row.shape,
+            "rate_bytes_per_s": row.rate_mb_per_s * MB,
+            "asked_to_produce_bytes_per_s": row.produced_mb_per_s * MB,
+            "produced_bytes_per_s": round(produced),
+            "bytes": estimate["total_bytes"],
+            "estimated_seconds": estimate["seconds"],
+            "range_seconds": estimate["range_seconds"],
+            "took_seconds": round(took, 1),
+            "copying_seconds": round(_copying_seconds(events), 1),
+            "error": round(estimate["seconds"] / took - 1, 3),
+            "in_range": low <= took <= high,
+            "load_before": round(load, 1),
+            "quiet": load < QUIET_LOAD,
+            "seed": self.seed,
+        }
+
+    def _plan(self, topic: str, moves: Sequence[Move]) -> str:
+        rows = [
+            {"topic": topic, "partition": p, "replicas": after}
+            for p, (_, after) in enumerate(moves)
+        ]
+        plan = self.home / "plan.json"
+        plan.write_text(json.dumps({"version": 1, "partitions": rows}))
+        return str(plan)
+
+    def _messages(self, tps: Sequence[TopicPartition]) -> int:
+        client = KafkaClient(self.settings)
+        try:
+            return sum(client.offsets(tps, OffsetAt.LATEST).values())
+        finally:
+            client.close()
+
+    @contextmanager
+    def _produced(self, row: Row) -> Iterator[None]:
+        """Produce evenly to all partitions meanwhile."""
+        if not row.produced_mb_per_s:
+            yield
+            return
+        before = tuple(replicas for replicas, _ in row.moves)
+        each = row.produced_mb_per_s * MB / len(before)
+        workload = Workload(
+            (TopicLoad(row.topic, before, (each,) * len(before), MESSAGE_BYTES),), ()
+        )
+        stop = threading.Event()
+        producer = threading.Thread(target=run, args=(self.settings, workload, stop))
+        producer.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            producer.join()
+
+
+def _copying_seconds(events: Sequence[Mapping[str, Any]]) -> float:
+    """Return the time from the first submission to the last partition done."""
+    first, last = (
+        [datetime.fromisoformat(event["at"]) for event in events if event["event"] == kind]
+        for kind in ("submitted", "moved")
     )
-    (estimate,) = trimtab(sandbox, home, "estimate", str(plan), "--throttle", RATE)
-    started = time.monotonic()
-    events = trimtab(sandbox, home, "apply", str(plan), "--throttle", RATE, "--yes")
-    wall = time.monotonic() - started
-    assert events[-1]["outcome"] == "done", events[-1]
-    (verified,) = trimtab(sandbox, home, "verify", str(plan))
-    delete_topics(settings, [topic])
-    return {
-        "shape": shape,
-        "bytes": estimate["total_bytes"],
-        "estimated_seconds": estimate["seconds"],
-        "range_seconds": estimate["range_seconds"],
-        "wall_seconds": round(wall, 1),
-        "error": round(estimate["seconds"] / wall - 1, 3),
-        "verified": verified,
-    }
+    return (max(last) - min(first)).total_seconds()
+
+
+def wait_for_quiet(patience_seconds: float) -> None:
+    """Wait until the machine has little else to do, but not for ever."""
+    until = time.monotonic() + patience_seconds
+    while os.getloadavg()[0] >= QUIET_LOAD and time.monotonic() < until:
+        time.sleep(1)
+
+
+def begun(output: Path, seed: int) -> list[dict[str, Any]]:
+    """Return the rows of an interrupted run with this seed; none when it was complete."""
+    if not output.exists():
+        return []
+    rows = [row for row in json.loads(output.read_text()) if row.get("seed") == seed]
+    names = {row.name for row in ROWS}
+    done = [row for row in rows if row["row"] in names]
+    return [] if len(done) == len(ROWS) else done
+
+
+def told(row: Mapping[str, Any]) -> str:
+    low, high = row["range_seconds"]
+    notes = "" if row["in_range"] else "  out of its range"
+    if not row["quiet"]:
+        notes += f"  beside other work (load {row['load_before']})"
+    return (
+        f"{row['row']:32} {row['bytes'] / MB:6.0f} MB"
+        f"  estimated {row['estimated_seconds']:5.1f} s ({low:.0f} to {high:.0f})"
+        f"  took {row['took_seconds']:5.1f} s  error {row['error']:+.1%}{notes}"
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--name", default="bench-estimate", help="Name of the sandbox.")
-    parser.add_argument("--shapes", nargs="*", default=list(SHAPES), choices=list(SHAPES))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append", metavar="ROW", choices=[r.name for r in ROWS])
+    parser.add_argument("--patience", type=float, default=60.0, help="For a quiet machine, s.")
     arguments = parser.parse_args()
+    results = begun(arguments.output, arguments.seed)
+    if arguments.only and not results and arguments.output.exists():
+        results = json.loads(arguments.output.read_text())
+    done = {row["row"] for row in results}
+    wanted = [
+        row
+        for row in ROWS
+        if (row.name in arguments.only if arguments.only else row.name not in done)
+    ]
     sandbox = Sandbox.up(
-        arguments.name, racks=2, replace=True, say=lambda text: print(text, file=sys.stderr)
+        arguments.name, replace=True, say=lambda text: print(text, file=sys.stderr)
     )
     try:
         with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as home:
-            results = [measure(sandbox, Path(home), shape) for shape in arguments.shapes]
+            bench = Bench(sandbox, Path(home), arguments.seed)
+            for row in wanted:
+                wait_for_quiet(arguments.patience)
+                measured = bench.measure(row)
+                results = [other for other in results if other["row"] != row.name] + [measured]
+                order = [row.name for row in ROWS]
+                results.sort(key=lambda r: order.index(r["row"]))
+                arguments.output.write_text(json.dumps(results, indent=2) + "\n")
+                print(told(measured), flush=True)
     finally:
         sandbox.down()
-    arguments.output.write_text(json.dumps(results, indent=2) + "\n")
-    for row in results:
-        print(
-            f"{row['shape']:12} {row['bytes'] / 1e6:6.0f} MB"
-            f"  estimated {row['estimated_seconds']:5.1f} s"
-            f"  took {row['wall_seconds']:5.1f} s  error {row['error']:+.1%}"
-        )
+    errors = [abs(row["error"]) for row in results]
+    print(f"{len(errors)} rows: median error {median(errors):.1%}, worst {max(errors):.1%}")
 
 
 if __name__ == "__main__":

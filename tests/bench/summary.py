@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 
@@ -42,20 +43,34 @@ def terminal_bytes(found: dict[str, Any]) -> list[str]:
 
 
 def estimate(found: list[dict[str, Any]]) -> list[str]:
+    errors = [abs(row["error"]) for row in found]
+    noisy = sum(not row["quiet"] for row in found)
     return [
         "## Estimate beside the clock",
         "",
-        "`trimtab estimate` beside the wall time of `trimtab apply --throttle 10MB/s` on four real",
-        "brokers (`make bench-estimate`); leaders to destinations.",
+        "`trimtab estimate` beside the wall time of the whole `trimtab apply`, on four real",
+        "brokers (`make bench-estimate`); leaders to destinations. The limit of each broker and",
+        "side, and what is produced to what moves (asked, and what it came to), are in MB/s.",
         "",
-        "| plan | MB | estimated, s | took, s | error |",
-        "|---|---|---|---|---|",
+        "| plan | limit | produced | MB | estimated, s | range | took, s | error |",
+        "|---|---|---|---|---|---|---|---|",
         *(
-            f"| {row['shape']} | {row['bytes'] / 1e6:.0f} | {row['estimated_seconds']:.1f} "
-            f"| {row['wall_seconds']:.1f} | {row['error']:+.1%} |"
+            f"| {row['shape']} | {row['rate_bytes_per_s'] / 1e6:g} | {_produced(row)} "
+            f"| {row['bytes'] / 1e6:.0f} | {row['estimated_seconds']:.1f} "
+            f"| {row['range_seconds'][0]:.0f}–{row['range_seconds'][1]:.0f} "
+            f"| {row['took_seconds']:.1f} | {row['error']:+.1%} |"
             for row in found
         ),
+        "",
+        f"Median error {median(errors):.1%}, worst {max(errors):.1%}; "
+        f"{sum(row['in_range'] for row in found)} of {len(found)} within their range; "
+        f"{noisy} beside other work on the machine.",
     ]
+
+
+def _produced(row: dict[str, Any]) -> str:
+    asked, seen = row["asked_to_produce_bytes_per_s"] / 1e6, row["produced_bytes_per_s"] / 1e6
+    return f"{asked:g}, {seen:.2f}" if asked else "–"
 
 
 def run_beside_tool(found: dict[str, Any]) -> list[str]:

@@ -28,5 +28,5 @@ def test_a_busy_leader_is_copied_on_time_at_the_rate_told_and_never_below_its_in
     assert played.required_seen == pytest.approx(played.required_expected, rel=0.05)
     assert played.never is not None
     assert played.never.startswith("Broker 1 ")
-    assert played.took_seconds == pytest.approx(SECONDS, rel=0.12)
+    assert played.range_seconds[0] <= played.took_seconds <= played.range_seconds[1] <= SECONDS
     assert played.verified

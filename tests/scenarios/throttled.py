@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -94,6 +95,8 @@ class Played:
     estimated_seconds: float
     range_seconds: tuple[float, float]
     took_seconds: float
+    produced_bytes_per_s: float
+    """What the leader's log really grew by meanwhile: a generator may fall behind."""
     verified: bool
 
 
@@ -135,7 +138,7 @@ def play(
     try:
         with _produced(trimtab.settings, topics, produced):
             if produced:
-                assert trimtab("collect", "--once", "--interval", "3s").returncode == 0
+                assert trimtab("collect", "--once", "--interval", "10s").returncode == 0
             _fill(trimtab.settings, topics, size_bytes)
             plan = _plan(home, scenario)
             # The in-sync follower and the new replica take 2 x what is produced.
@@ -143,8 +146,11 @@ def play(
             answer = trimtab.document("estimate", plan, "--within", f"{seconds}s")
             rate = answer["recommended_bytes_per_s"]
             start = ("--throttle", f"{rate}B/s", "--allow", "rf-change", "--yes", "--json")
+            grown, began = -_leaders_bytes(trimtab.settings, topics), time.monotonic()
             applied = trimtab("apply", plan, *start)
             assert applied.returncode == ExitCode.DONE, applied.stderr
+            grown += _leaders_bytes(trimtab.settings, topics)
+            seen = grown / (time.monotonic() - began)
             verified = trimtab("verify", plan).returncode == ExitCode.DONE
     finally:
         delete_topics(trimtab.settings, list(topics))
@@ -159,6 +165,7 @@ def play(
         told[0]["estimated_seconds"],
         (answer["range_seconds"][0], answer["range_seconds"][1]),
         _took_seconds(told),
+        seen,
         verified,
     )
 
@@ -183,17 +190,28 @@ def _produced(settings: ConnectionSettings, topics: Layout, bytes_per_s: float) 
 
 def _fill(settings: ConnectionSettings, topics: Layout, size_bytes: int) -> None:
     """Bring every partition to this size; some was produced already."""
-    client = KafkaClient(settings)
-    there = {
-        TopicPartition(replica.topic, replica.partition): replica.size_bytes
-        for answer in client.log_dirs([b.id for b in client.describe().brokers])
-        for replica in answer.replicas
-    }
-    client.close()
+    there = _sizes(settings)
     partitions = [
         TopicPartition(name, p) for name, rows in topics.items() for p in range(len(rows))
     ]
     fill(settings, {tp: size_bytes - there.get(tp, 0) for tp in partitions})
+
+
+def _leaders_bytes(settings: ConnectionSettings, topics: Layout) -> int:
+    """Return the bytes of all logs of these topics together, one replica each."""
+    return sum(size for tp, size in _sizes(settings).items() if tp.topic in topics)
+
+
+def _sizes(settings: ConnectionSettings) -> dict[TopicPartition, int]:
+    """Return each partition's largest replica, which is its leader's."""
+    client = KafkaClient(settings)
+    found: dict[TopicPartition, int] = {}
+    for answer in client.log_dirs([b.id for b in client.describe().brokers]):
+        for replica in answer.replicas:
+            tp = TopicPartition(replica.topic, replica.partition)
+            found[tp] = max(found.get(tp, 0), replica.size_bytes)
+    client.close()
+    return found
 
 
 def _plan(home: Path, scenario: Scenario) -> Path:

@@ -10,7 +10,6 @@ import os
 import re
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,8 +20,6 @@ from typing import TYPE_CHECKING
 from tui.screenshot_runs import Stage, run_at
 
 if TYPE_CHECKING:
-    from textual.pilot import Pilot
-
     from core.cluster.simulation.cluster import SimulatedCluster
     from core.load.snapshot import LoadSnapshot
 
@@ -80,6 +77,7 @@ async def _render(shot: Shot, root: Path) -> str:
     from core.run.tell.markdown import markdown
     from tui.app import TrimtabApp
     from tui.feed_events import GroupsSeen, PictureSeen, RunSeen
+    from tui.hands import operated, rested
     from tui.screens.run_history import RunHistory
     from tui.seen import Seen
     from tui.session import Freshness, Session
@@ -106,7 +104,7 @@ async def _render(shot: Shot, root: Path) -> str:
     picture = PictureSeen(
         state, load, snapshot, Freshness(NOW, 1.0), Freshness(NOW - AGE_SECONDS, 60.0)
     )
-    async with app.run_test(size=shot.size) as pilot:
+    async with operated(app, shot.size) as pilot:
         app.post_message(Seen(picture))
         app.post_message(Seen(GroupsSeen(read_groups(cluster))))
         await rested(pilot)
@@ -136,28 +134,6 @@ def published_hours(cluster: SimulatedCluster, root: Path) -> LoadSnapshot:
     for start in window_starts(cluster.now - HISTORY, cluster.now):
         write_window(root, snapshot.cluster_id, window_of(cluster, picture, start))
     return snapshot
-
-
-async def rested(pilot: Pilot[int], seconds: float = 60.0) -> None:
-    """Wait until nothing is being worked out and all that was found is drawn.
-
-    Workers are looked at anew after each wait: one that is replaced by a newer one only goes.
-    """
-    from tui.screens.map import MapScreen
-
-    app = pilot.app
-    deadline = time.monotonic() + seconds
-    while True:
-        idle = not list(app.workers)
-        await pilot.pause()
-        busy = isinstance(screen := app.screen, MapScreen) and screen.busy
-        if idle and not busy and not list(app.workers):
-            return
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"still at work: {[worker.name for worker in app.workers]}")
-        if isinstance(screen, MapScreen):
-            screen.ahead.work_out()
-        await asyncio.sleep(0.005)
 
 
 _TEXT = re.compile(

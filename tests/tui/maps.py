@@ -18,9 +18,9 @@ from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load, Source
 from tui.app import TrimtabApp
 from tui.feed_events import Event, PictureSeen
+from tui.hands import operated, rested
 from tui.screens.map import MapScreen
 from tui.screens.map_hands import MapCanvas
-from tui.screenshots import rested
 from tui.seen import Seen
 from tui.session import Freshness, Session
 
@@ -69,7 +69,7 @@ async def map_of(
         ascii_only=ascii_only,
         few_colors=few_colors,
     )
-    async with app.run_test(size=size) as pilot:
+    async with operated(app, size) as pilot:
         await pilot.pause()
         await tell(pilot, seen(*(picture or demo_picture())))
         yield pilot
@@ -120,8 +120,10 @@ def column_of(pilot: Pilot[int], broker: int) -> int:
 
 
 async def press(pilot: Pilot[int], *keys: str) -> None:
-    await pilot.press(*keys)
-    await rested(pilot)
+    """Press keys as somebody does who looks: each when what the last one began is there."""
+    for key in keys:
+        await pilot.press(key)
+        await rested(pilot)
 
 
 async def mouse_down(pilot: Pilot[int], name: str, broker: int) -> None:

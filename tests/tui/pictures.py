@@ -22,7 +22,7 @@ from core.run.tell.view import (
     RunView,
 )
 from tui.app import TrimtabApp
-from tui.screenshots import rested
+from tui.hands import operated, rested
 from tui.session import PlanHistory, Session
 from tui.widgets.page import Page
 
@@ -78,15 +78,17 @@ async def dashboard(
     Without `wait` its workers may still be at work.
     """
     app = TrimtabApp(session, monotonic=lambda: 0.0, ascii_only=ascii_only)
-    async with app.run_test(size=size) as pilot:
+    async with operated(app, size) as pilot:
         app.action_show_screen(screen)
         await (rested(pilot) if wait else pilot.pause())
         yield pilot
 
 
 async def pressed(pilot: Pilot[int], *keys: str) -> None:
-    await pilot.press(*keys)
-    await rested(pilot)
+    """Press keys as somebody does who looks: each when what the last one began is there."""
+    for key in keys:
+        await pilot.press(key)
+        await rested(pilot)
 
 
 def body(pilot: Pilot[int]) -> str:

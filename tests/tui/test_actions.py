@@ -22,6 +22,7 @@ from tui.actions import (
     keys_of,
 )
 from tui.app import SCREEN_CLASSES, TrimtabApp
+from tui.hands import operated
 from tui.screens.commands import found
 from tui.screens.help import HELP_AT, help_rows
 from tui.session import Session
@@ -80,7 +81,7 @@ def test_the_footer_keeps_help_however_narrow(width: int) -> None:
 
 async def test_a_key_of_the_users_works() -> None:
     app = TrimtabApp(Session("x"), user_keys={"quit": "x"})
-    async with app.run_test() as pilot:
+    async with operated(app) as pilot:
         await pilot.press("x")
         await pilot.pause()
         assert not app.is_running

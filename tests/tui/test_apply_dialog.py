@@ -23,9 +23,9 @@ from textual.pilot import Pilot
 from textual.widgets import Button, Input
 
 from core.errors import TrimtabError
+from tui.hands import rested
 from tui.screens import apply as apply_module
 from tui.screens.apply import Allow, ApplyDialog
-from tui.screenshots import rested
 from tui.session import PlanHistory, Session
 
 

@@ -22,9 +22,9 @@ from core.load.snapshot import (
     Source,
 )
 from core.load.windows import History
+from tui.hands import rested
 from tui.load_numbers import broker_numbers, partition_numbers, row_of
 from tui.screens.load import broker_choices, hottest_partitions
-from tui.screenshots import rested
 from tui.session import Freshness, Session
 from tui.widgets.lines import Lines, text_of, width_of
 from tui.widgets.load_page import LoadView, Metric, load_lines

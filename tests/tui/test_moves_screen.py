@@ -22,7 +22,7 @@ from pictures import (
 
 from core.run.tell.view import Leftovers, MoveState, RunState, RunSummary
 from core.units import UNLIMITED
-from tui.screenshots import rested
+from tui.hands import rested
 from tui.widgets.lines import Ground, Lines, Tone, text_of, width_of
 from tui.widgets.page import Page
 from tui.widgets.run_brokers import broker_lines

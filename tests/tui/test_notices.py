@@ -15,7 +15,7 @@ from core.settings import NotifyBy
 from core.terminal import notice_sequence
 from tui.app import TrimtabApp
 from tui.feed_events import RunSeen
-from tui.screenshots import rested
+from tui.hands import rested
 from tui.seen import Seen
 
 MOVING = a_run(moves=(a_move("orders-2", MoveState.MOVING, 25),))

@@ -32,10 +32,10 @@ from core.plan.findings import Finding, Severity, finding
 from core.plan.impact import impact
 from core.plan.plan import Move, Plan
 from core.units import format_rate
+from tui.hands import rested
 from tui.screens import apply as apply_module
 from tui.screens import plan as plan_module
 from tui.screens.apply import ApplyDialog
-from tui.screenshots import rested
 from tui.study import Study, crowded, in_flight, is_refused, study
 from tui.widgets.impact_table import impact_lines, impact_sentence, skew
 from tui.widgets.lines import Lines, Tone, text_of, width_of

@@ -10,7 +10,35 @@ import pytest
 from pictures import a_session, dashboard
 from textual.worker import WorkerFailed
 
-from tui.screenshots import rested
+from tui.hands import character, key_name, rested
+
+
+async def test_a_step_ends_when_what_it_brought_about_is_handled() -> None:
+    """A message that brings another: the screen and the dashboard send it to and fro."""
+    left = 20
+
+    async with dashboard(a_session(), "load") as pilot:
+
+        def pass_on() -> None:
+            nonlocal left
+            left -= 1
+            if left:
+                (pilot.app.screen if left % 2 else pilot.app).call_later(pass_on)
+
+        pilot.app.call_later(pass_on)
+        await pilot.pause()
+        assert left == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "typed"),
+    [
+        *[("/", "slash", "/"), ("-", "minus", "-"), ("slash", "slash", "/"), ("a", "a", "a")],
+        *[("space", "space", " "), ("ctrl+k", "ctrl+k", None), ("up", "up", None)],
+    ],
+)
+def test_a_key_is_what_a_terminal_sends(key: str, name: str, typed: str | None) -> None:
+    assert (key_name(key), character(key)) == (name, typed)
 
 
 async def test_a_worker_that_a_newer_one_replaced_is_waited_past() -> None:

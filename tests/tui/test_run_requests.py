@@ -26,11 +26,11 @@ from textual.widgets import Button, Static
 from core.errors import UsageError
 from core.run.requests import Asked
 from core.run.tell.view import MoveProgress, MoveState, RunRequest, RunState, RunView
+from tui.hands import rested
 from tui.screens import run_requests as module
 from tui.screens.asking import cancel_dialog, roll_back_dialog
 from tui.screens.rate_dialog import RateDialog, rest_of
 from tui.screens.retarget_dialog import RetargetDialog, choices_of, leaving
-from tui.screenshots import rested
 from tui.session import Session
 
 DIED = RunState.DIED

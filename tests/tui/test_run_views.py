@@ -26,9 +26,9 @@ from pictures import (
 from core.run.others.foreign import ForeignWatch, foreign_moves
 from core.run.tell.view import Level, MoveState, RunEvent, RunRequest, RunState, RunView
 from tui.feed_events import PictureSeen, RunSeen
+from tui.hands import rested
 from tui.screens import export as export_module
 from tui.screens.run_history import RunHistory
-from tui.screenshots import rested
 from tui.seen import Seen
 from tui.widgets.batches_page import batches_lines, batches_of, now_at
 from tui.widgets.foreign import foreign_lines, foreign_page
@@ -251,7 +251,7 @@ async def test_a_run_of_the_past_opens_as_its_report(
     async with dashboard(session, "moves", size) as pilot:
         screen = pilot.app.screen
         screen.post_message(RunHistory.Opened(older, REPORT))
-        await pressed(pilot)
+        await rested(pilot)
         assert "Changed and restored" in body(pilot)
         await pressed(pilot, "y")
         assert "Copied" in footer(pilot)

@@ -25,6 +25,7 @@ from tui import terminal
 from tui.app import TrimtabApp
 from tui.feed import Feed
 from tui.feed_events import ClusterLost, Event, PictureSeen, Trouble
+from tui.hands import operated
 from tui.seen import Seen
 from tui.session import Freshness, PlanHistory, Session, age_words, seconds_to_next_age
 from tui.theming import choose_palette, load_palettes, parse_palette
@@ -196,7 +197,7 @@ def test_a_document_that_cannot_be_read_ends_the_dashboard_with_its_sentence(
 async def test_an_unreachable_cluster_at_start_ends_the_dashboard_later_it_does_not() -> None:
     lost = ClusterLost(UnreachableError("No broker answers."))
     app = TrimtabApp(Session("x"))
-    async with app.run_test() as pilot:
+    async with operated(app) as pilot:
         app.post_message(Seen(lost))
         await pilot.pause()
     assert app.failure is lost.error
@@ -206,7 +207,7 @@ async def test_an_unreachable_cluster_at_start_ends_the_dashboard_later_it_does_
 async def test_a_bug_in_a_thread_is_one_calm_line() -> None:
     state = cluster({"t-0": [1]})
     app = TrimtabApp(Session("x"))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with operated(app, (120, 40)) as pilot:
         app.post_message(Seen(PictureSeen(state, Load.unknown(state), None, None, None)))
         app.post_message(Seen(Trouble(UsageError("Java is missing.", next="trimtab doctor"))))
         await pilot.pause()
@@ -223,7 +224,7 @@ async def test_what_went_wrong_can_be_read_in_full_until_it_was(size: tuple[int,
     def shown() -> str:
         return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
-    async with app.run_test(size=size) as pilot:
+    async with operated(app, size) as pilot:
         app.post_message(Seen(PictureSeen(state, Load.unknown(state), None, None, None)))
         await pilot.pause()
         assert "E trouble" not in shown()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import eventually
 
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
@@ -63,13 +63,9 @@ def client(sandbox: Sandbox) -> Iterator[KafkaClient]:
 
 
 def wait_until_done(client: KafkaClient, targets) -> None:
-    deadline = time.monotonic() + 20
-    while True:
-        found = verify(client.describe(), targets)
-        if all(one.standing is Standing.DONE for one in found):
-            return
-        assert time.monotonic() < deadline, [one.sentence for one in found]
-        time.sleep(0.1)
+    eventually(
+        lambda: all(one.standing is Standing.DONE for one in verify(client.describe(), targets))
+    )
 
 
 def json_lines(printed: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 EDGE = 10**9
 
 
@@ -13,9 +15,9 @@ class CursorKeys:
         """Return how many rows half a page is."""
         return 10
 
+    @abstractmethod
     def step(self, rows: int) -> None:
         """Move the cursor by rows, up to the first or the last one."""
-        raise NotImplementedError
 
     def action_up(self) -> None:
         self.step(-1)

@@ -27,9 +27,10 @@ from typing import Any
 from core.cluster.client import OffsetAt
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topics import create_topics, delete_topics
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
-from core.cluster.workload import TopicLoad, Workload, create_topics, delete_topics, fill, run
+from core.cluster.workload import TopicLoad, Workload, fill, run
 
 TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
 MB = 1_000_000

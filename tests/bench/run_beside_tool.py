@@ -21,9 +21,10 @@ from typing import Any
 
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topics import create_topics
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
-from core.cluster.workload import create_topics, fill
+from core.cluster.workload import fill
 
 TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
 TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"

@@ -8,7 +8,8 @@ from concurrent.futures import Future
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from core.cluster.workload import carried_out, skewed_workload
+from core.cluster.kafka.topics import carried_out
+from core.cluster.workload import skewed_workload
 from core.errors import TrimtabError
 
 

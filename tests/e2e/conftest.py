@@ -14,9 +14,10 @@ import pytest
 from installed import TRIMTAB
 
 from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topics import create_topics, delete_topics
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
-from core.cluster.workload import create_topics, delete_topics, fill
+from core.cluster.workload import fill
 
 TOPIC = "e2e.orders"
 MEGABYTE = 1_000_000

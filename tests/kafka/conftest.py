@@ -11,9 +11,10 @@ from contract import GROUP, GROUP_TOPIC, TOPICS
 from core.clock import SystemClock
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topics import create_topics, delete_topics
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
-from core.cluster.workload import consume, create_topics, delete_topics, fill
+from core.cluster.workload import consume, fill
 
 
 class RealCluster:

@@ -16,11 +16,11 @@ from core.clock import SystemClock
 from core.cluster.client import ClusterClient, Resource
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topics import create_topics
 from core.cluster.probe import ProduceProbe
 from core.cluster.sandbox.layout import HOST, free_ports
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
-from core.cluster.workload import create_topics
 from core.errors import AccessDeniedError, ExitCode
 from core.run.record.journal import SUFFIX
 

@@ -12,9 +12,10 @@ from waiting import eventually
 
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topics import create_topics, delete_topics
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
-from core.cluster.workload import create_topics, delete_topics, fill
+from core.cluster.workload import fill
 from core.errors import DocumentError
 from core.plan.plan import Plan
 from core.plan.plan_document import read_document

@@ -28,9 +28,10 @@ from core.cluster.client import (
 )
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topics import create_topics, delete_topics
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
-from core.cluster.workload import create_topics, delete_topics, fill
+from core.cluster.workload import fill
 from core.errors import ExitCode
 
 MB = 1_000_000

@@ -29,11 +29,12 @@ from core.cluster.client import (
 )
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topics import create_topics, delete_topics
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import small_spec
 from core.cluster.state import PartitionRow, TopicPartition
-from core.cluster.workload import create_topics, delete_topics, fill
+from core.cluster.workload import fill
 from core.errors import UnreachableError
 
 BROKERS = (1, 2, 3, 4)

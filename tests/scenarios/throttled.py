@@ -20,9 +20,10 @@ from typing import Any
 
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topics import create_topics, delete_topics
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
-from core.cluster.workload import TopicLoad, Workload, create_topics, delete_topics, fill, run
+from core.cluster.workload import TopicLoad, Workload, fill, run
 from core.errors import ExitCode
 from core.plan.spread import START_SECONDS
 

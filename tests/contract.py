@@ -351,6 +351,28 @@ class ClientContract:
         becomes(cluster, topic, LEADER_LIST, ConfigValue("0:1,0:2", ConfigSource.TOPIC))
         assert change(cluster, topic, LEADER_LIST, ConfigOp.DELETE) is None
 
+    def test_lists_are_told_as_the_controller_holds_them(self, cluster: ContractCluster) -> None:
+        """At once, and without a change: no broker need have heard of the last one."""
+        topic = Resource.topic("contract.configured")
+        missing = Resource.topic("contract.no-such-topic")
+        asked = [(topic, LEADER_LIST), (topic, FOLLOWER_LIST), (missing, LEADER_LIST)]
+
+        def entries() -> object:
+            answers = cluster.client.list_entries(asked)
+            assert _name(answers[missing, LEADER_LIST]) == "UNKNOWN_TOPIC_OR_PARTITION"
+            assert answers[topic, FOLLOWER_LIST] == frozenset()
+            return answers[topic, LEADER_LIST]
+
+        assert entries() == frozenset()
+        assert change(cluster, topic, LEADER_LIST, ConfigOp.APPEND, "0:1,9:5") is None
+        assert entries() == {"0:1", "9:5"}
+        assert change(cluster, topic, LEADER_LIST, ConfigOp.SUBTRACT, "0:1,9:5") is None
+        assert entries() == frozenset()
+        assert change(cluster, topic, LEADER_LIST, ConfigOp.SET, "*") is None
+        assert entries() == {"*"}
+        assert change(cluster, topic, LEADER_LIST, ConfigOp.DELETE) is None
+        assert entries() == frozenset()
+
     def test_config_faults_are_each_resources_own(self, cluster: ContractCluster) -> None:
         good = Resource.topic("contract.configured")
         missing = Resource.topic("contract.no-such-topic")

@@ -167,6 +167,16 @@ class ClusterClient(Protocol):
         """Apply changes incrementally (KIP-339), one request a broker resource."""
         ...
 
+    def list_entries(
+        self, lists: Collection[tuple[Resource, str]]
+    ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
+        """Return the entries of topics' list configs as the controller itself holds them now.
+
+        `configs` shows what the broker asked has heard of: that may be a moment old. Unset and
+        empty have no entries alike. UNSUPPORTED_VERSION from a cluster that does not tell.
+        """
+        ...
+
     def elect_leaders(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, Fault | None]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from core.cluster.client import Fault
 
-_PASSING = frozenset(
-    (
-        *("NOT_CONTROLLER", "REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NETWORK_EXCEPTION"),
-        *("TIMED_OUT", "TRANSPORT", "THROTTLING_QUOTA_EXCEEDED", "UNKNOWN_SERVER_ERROR"),
-    )
+_UNANSWERED = frozenset(
+    ("REQUEST_TIMED_OUT", "TIMED_OUT", "NETWORK_EXCEPTION", "TRANSPORT", "UNKNOWN_SERVER_ERROR")
 )
+_PASSING = _UNANSWERED | {
+    *("NOT_CONTROLLER", "COORDINATOR_NOT_AVAILABLE", "THROTTLING_QUOTA_EXCEEDED"),
+    *("NOT_LEADER_OR_FOLLOWER", "BROKER_NOT_AVAILABLE"),
+}
 
 
 def is_missing(answer: object) -> bool:
@@ -20,6 +21,11 @@ def is_missing(answer: object) -> bool:
 def passes(fault: Fault) -> bool:
     """Return whether the same request is worth making again."""
     return fault.name in _PASSING
+
+
+def is_unanswered(fault: Fault) -> bool:
+    """Return whether a request may have been taken, or may be yet."""
+    return fault.name in _UNANSWERED
 
 
 def is_settled(fault: Fault) -> bool:

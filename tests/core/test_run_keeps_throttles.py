@@ -19,9 +19,10 @@ from core.cluster.client import (
 )
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
-from core.run.decide.steps import IntendThrottles, NoteDisturbed, SetThrottles, Step, Submit
+from core.run.decide.steps import IntendThrottles, NoteDisturbed, Poll, SetThrottles, Step, Submit
 from core.run.record.history import Outcome, Phase
 from core.run.record.journal import Kind
+from core.run.tell.view import RunState
 
 T, B3 = Resource.topic("t"), Resource.broker(3)
 
@@ -107,6 +108,76 @@ def test_throttles_deleted_just_before_a_batch_begins_are_back_before_it(
     assert count(run, Kind.DISTURBED) == 1
     assert run.to_the_end() is Outcome.DONE
     assert own(client, resource, name) is None
+
+
+def test_a_kept_rate_that_is_freed_before_a_batch_is_ours_before_it_begins(start: Start) -> None:
+    client = cluster({"t": [(1, 2)] * 2})
+    set_config(client, B3, FOLLOWER_RATE, "1000000")
+    run = start(client, plan_of(client, {("t", p): (3, 2) for p in range(2)}), batch_size=1)
+    run.until(lambda step: step == SetThrottles(1))
+    delete(client, B3, FOLLOWER_RATE)
+    run.until(lambda step: run.runner.history.moves[1].phase is not Phase.QUEUED)
+    assert own(client, B3, FOLLOWER_RATE) == "5000000"
+    assert run.to_the_end() is Outcome.DONE
+    assert own(client, B3, FOLLOWER_RATE) is None
+
+
+@pytest.mark.parametrize("theirs", ["44000000", "2000000"], ids=["higher", "lower"])
+def test_a_rate_that_somebody_sets_after_ours_was_intended_is_theirs_in_the_end(
+    start: Start, theirs: str
+) -> None:
+    client = cluster({"t": [(1, 2)]})
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}))
+    run.until(lambda step: isinstance(step, IntendThrottles))
+    set_config(client, B3, FOLLOWER_RATE, theirs)
+    run.until(submitted)
+    assert own(client, B3, FOLLOWER_RATE) == min(theirs, "5000000", key=int)
+    assert run.to_the_end() is Outcome.DONE
+    assert own(client, B3, FOLLOWER_RATE) == theirs
+
+
+# -- what passes by itself ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["REQUEST_TIMED_OUT", "NOT_CONTROLLER"])
+@pytest.mark.parametrize("on", [T, B3], ids=["list", "rate"])
+def test_a_throttle_that_is_put_off_is_waited_for_and_fails_nothing(
+    start: Start, on: Resource, fault: str
+) -> None:
+    client = cluster({"t": [(1, 2)]})
+    before = throttles(client)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=faulty)
+    run.until(lambda step: isinstance(step, IntendThrottles))
+
+    def put_off(real: Any, changes: Any) -> Any:
+        rest = [change for change in changes if change.resource != on]
+        refused = {on: Fault(fault)} if len(rest) < len(changes) else {}
+        return (real(rest) if rest else {}) | refused
+
+    faulty.replaced["alter_configs"] = put_off
+    spend(run, 60)
+    assert fault in run.runner.history.waiting
+    assert run.view().state is RunState.WAITING
+    assert count(run, Kind.THROTTLE_FAILED) == count(run, Kind.SUBMITTING) == 0
+    faulty.replaced.clear()
+    assert run.to_the_end() is Outcome.DONE
+    assert throttles(client) == before
+
+
+def test_a_batch_begins_though_a_broker_died_before_its_rate_was_set(start: Start) -> None:
+    """It gets its rate as it returns, as one does that was down before."""
+    client = cluster({"t": [(1, 2, 3)]}, size_bytes=300 * MB)
+    before = throttles(client)
+    run = start(client, plan_of(client, {("t", 0): (1, 2, 4)}))
+    run.until(lambda step: isinstance(step, IntendThrottles))
+    client.stop_broker(3)
+    run.until(submitted, seconds=60)
+    client.start_broker(3)
+    spend(run, 5)
+    assert own(client, B3, LEADER_RATE) == "5000000"
+    assert run.to_the_end() is Outcome.DONE
+    assert throttles(client) == before
 
 
 # -- while a rate rises ---------------------------------------------------------------------------
@@ -284,6 +355,28 @@ def test_a_late_limit_that_is_refused_is_set_when_it_can_be(start: Start, call: 
     run.cancel()
     assert run.to_the_end() is Outcome.CANCELLED
     assert throttles(client) == before
+
+
+def test_a_late_limit_that_is_refused_is_told_and_holds_nothing_else_up(start: Start) -> None:
+    client = cluster({"t": [(1, 2)], "u": [(4, 5)]}, size_bytes=3000 * MB)
+    faulty = Faulty(client)
+    targets = {("t", 0): (3, 2), ("u", 0): (6, 5)}
+    run = start(client, plan_of(client, targets), rate=-1, through=faulty)
+    run.until(submitted)
+
+    def refused(real: Any, changes: Any) -> Any:
+        rest = [change for change in changes if change.resource != B3]
+        said = {c.resource: Fault("POLICY_VIOLATION") for c in changes if c not in rest}
+        return (real(rest) if rest else {}) | said
+
+    faulty.replaced["alter_configs"] = refused
+    ask(run, "throttle", rate_bytes_per_s=MB)
+    polled = run.until(lambda step: isinstance(step, Poll) and bool(step.waiting), seconds=30)
+    assert isinstance(polled, Poll)
+    assert "POLICY_VIOLATION" in polled.waiting
+    faulty.replaced.clear()
+    spend(run, 10)
+    assert own(client, B3, FOLLOWER_RATE) == "1000000"
 
 
 # -- how it is told -------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from core.cluster.client import ConfigSource
 from core.cluster.state import PartitionRow, Reassignment, TopicPartition
 from core.plan.plan import Move
 from core.run.decide.endings import CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE, GONE
+from core.run.decide.giving_back import involved
 from core.run.decide.step import next_step
 from core.run.decide.steps import (
     Cancel,
@@ -110,13 +111,22 @@ LISTED = Reassignment((0, 2, 1, 3), (0,), (3,))
 FLYING = observed((0, 2, 1, 3), (3, 2, 1), listed=LISTED)
 
 
+KEPT = {
+    (broker, side): RateIntent(broker, side, "50", ConfigSource.BROKER, None)
+    for broker, side in involved(MOVE.before, MOVE.adding)
+}
+"""Lower rates of somebody else's wherever the move needs one."""
+LIMITED = {"throttles": {0: BatchThrottle((), (), set=True)}, "rates": KEPT}
+
+
 @pytest.mark.parametrize(
     ("past", "expected"),
     [
         ({"preflight": False}, Preflight()),
         ({}, IntendThrottles(0)),
         ({"throttles": {0: BatchThrottle((), ())}}, SetThrottles(0)),
-        ({"throttles": {0: BatchThrottle((), (), set=True)}}, Submit((0,))),
+        (LIMITED, Submit((0,))),
+        (LIMITED | {"rates": {k: r for k, r in KEPT.items() if k[0] != 2}}, IntendRates(0, (2,))),
         ({"rate_bytes_per_s": -1}, Submit((0,))),
     ],
 )
@@ -235,7 +245,7 @@ WAITS = "foo-1 is being moved by somebody else: waited for, never overridden"
 
 
 def test_a_move_of_somebody_else_is_waited_for_and_never_overridden() -> None:
-    past = history(MOVE, throttles={0: BatchThrottle((), (), set=True)})
+    past = history(MOVE, **LIMITED)
     assert next_step(past, observed((5, 2, 1, 3), listed=THEIRS, steady=9)) == Poll(WAITS)
     assert next_step(past, observed((3, 2, 1))) == Submit((0,))
     cancel(past)

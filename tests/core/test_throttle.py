@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,13 +27,16 @@ from core.run.limits.throttle import (
     ListIntent,
     RateIntent,
     Side,
+    deletion,
     intend_lists,
     intend_rates,
     list_changes,
+    list_now,
     not_in_force,
+    own_list,
     rate_changes,
-    remove_changes,
     restore_changes,
+    subtraction,
 )
 
 T, B = Resource.topic("t"), Resource.broker(2)
@@ -42,53 +47,75 @@ def own(value: str) -> ConfigValue:
     return ConfigValue(value, ConfigSource.TOPIC)
 
 
+def held(
+    found: Mapping[Resource, Mapping[str, ConfigValue]],
+) -> dict[tuple[str, Side], frozenset[str]]:
+    return {("t", side): entries(own_list(found[T], side)) for side in Side}
+
+
 def test_cruise_controls_case_is_set_and_restored() -> None:
     """p0 [0,1]→[0,2], the list had `1:0,1:1`."""
     found = {T: {LEADER_LIST: own("1:0,1:1")}}
-    leader, follower = intend_lists([move("t", 0, (0, 1), (0, 2))], found, {})
+    leader, follower = intend_lists([move("t", 0, (0, 1), (0, 2))], found, {}, held(found))
     assert leader == ListIntent("t", Side.LEADER, "1:0,1:1", ("0:0", "0:1", "0:2"))
     assert follower == ListIntent("t", Side.FOLLOWER, None, ("0:2",))
     assert [(c.op, c.value) for c in list_changes([leader, follower])] == [
         (ConfigOp.APPEND, "0:0,0:1,0:2"),
         (ConfigOp.APPEND, "0:2"),
     ]
-    meanwhile = {T: {LEADER_LIST: own("0:0,0:1,0:2,1:0,1:1"), FOLLOWER_LIST: own("0:2")}}
-    assert remove_changes(leader, leader.pairs, meanwhile) == [
+    there = frozenset({"0:0", "0:1", "0:2", "1:0", "1:1"})
+    assert subtraction(leader, leader.pairs, there) == [
         ConfigChange(T, LEADER_LIST, ConfigOp.SUBTRACT, "0:0,0:1,0:2")
     ]
-    assert remove_changes(follower, follower.pairs, meanwhile) == [
-        ConfigChange(T, FOLLOWER_LIST, ConfigOp.DELETE)
-    ]
+    assert deletion(leader, frozenset({"1:0", "1:1"})) == []
+    assert deletion(follower, frozenset()) == [ConfigChange(T, FOLLOWER_LIST, ConfigOp.DELETE)]
 
 
 @pytest.mark.parametrize(
-    ("prior", "now", "pairs", "expected"),
+    ("prior", "now", "unseen", "taken", "unset"),
     [
-        (None, "0:1", ("0:1",), (ConfigOp.DELETE, None)),
-        (None, "0:1,1:1", ("0:1",), (ConfigOp.SUBTRACT, "0:1")),
-        (None, "", ("0:1",), (ConfigOp.DELETE, None)),
-        (None, None, ("0:1",), None),
-        ("", "0:1", ("0:1",), (ConfigOp.SUBTRACT, "0:1")),
-        ("5:5", "0:1,5:5", ("0:1",), (ConfigOp.SUBTRACT, "0:1")),
-        ("5:5", "5:5", ("0:1",), None),
-        ("5:5", "*", ("0:1",), None),
+        (None, "0:1", False, "0:1", False),
+        (None, "0:1,1:1", False, "0:1", False),
+        (None, "1:1", False, None, False),
+        (None, "1:1", True, "0:1", False),
+        (None, "", False, None, True),
+        (None, "", True, "0:1", True),
+        ("", "0:1", False, "0:1", False),
+        ("", "", False, None, False),
+        ("5:5", "0:1,5:5", False, "0:1", False),
+        ("5:5", "5:5", False, None, False),
+        ("5:5", "*", False, None, False),
+        (None, "*", True, None, False),
     ],
 )
 def test_a_list_is_put_back(
-    prior: str | None,
-    now: str | None,
-    pairs: tuple[str, ...],
-    expected: tuple[ConfigOp, str | None] | None,
+    prior: str | None, now: str, unseen: bool, taken: str | None, unset: bool
 ) -> None:
-    found = {T: {} if now is None else {LEADER_LIST: own(now)}}
-    changes = remove_changes(ListIntent("t", Side.LEADER, prior, pairs), pairs, found)
-    assert [(c.op, c.value) for c in changes] == ([] if expected is None else [expected])
+    intent, there = ListIntent("t", Side.LEADER, prior, ("0:1",)), entries(now)
+    changes = subtraction(intent, intent.pairs, there, unseen=unseen)
+    assert [c.value for c in changes] == ([] if taken is None else [taken])
+    assert bool(deletion(intent, there)) is unset
+
+
+@pytest.mark.parametrize(
+    ("shown", "there", "now"),
+    [
+        (None, "", None),
+        ("", "", ""),
+        ("1:1", "", None),
+        ("1:1,0:1", "0:1,1:1", "1:1,0:1"),
+        (None, "9:5", "9:5"),
+        ("*", "9:5", "9:5"),
+    ],
+)
+def test_a_list_is_what_the_controller_holds(
+    shown: str | None, there: str, now: str | None
+) -> None:
+    assert list_now(shown, entries(there)) == now
 
 
 def test_a_topic_that_is_gone_needs_nothing() -> None:
-    intent = ListIntent("t", Side.LEADER, None, ("0:1",))
-    assert remove_changes(intent, intent.pairs, {T: GONE}) == []
-    assert intend_lists([move("t", 0, (1,), (2,))], {T: GONE}, {}) == ()
+    assert intend_lists([move("t", 0, (1,), (2,))], {T: GONE}, {}, {}) == ()
 
 
 @pytest.mark.parametrize(
@@ -164,7 +191,7 @@ def test_whatever_was_there_and_came_meanwhile_is_there_afterwards(
     def found() -> dict[Resource, dict[str, ConfigValue]]:
         return {T: configs.effective(T)}
 
-    intents = {i.side: i for i in intend_lists(moves, found(), {})}
+    intents = {i.side: i for i in intend_lists(moves, found(), {}, held(found()))}
     assert configs.apply(list_changes(intents.values())) is None
     came = others - {pair for i in intents.values() for pair in i.pairs}
     if came and before != "*":
@@ -173,7 +200,10 @@ def test_whatever_was_there_and_came_meanwhile_is_there_afterwards(
     for partition in order:
         for intent in intents.values():
             ended = [pair for pair in intent.pairs if pair.startswith(f"{partition}:")]
-            assert configs.apply(remove_changes(intent, ended, found())) is None
+            there = configs.entries(T, intent.side.list_config)
+            assert configs.apply(subtraction(intent, ended, there)) is None
+            left = configs.entries(T, intent.side.list_config)
+            assert configs.apply(deletion(intent, left)) is None
     value = configs.effective(T)[LEADER_LIST]
     after = value.value if value.source is ConfigSource.TOPIC else None
     if before == "*":

@@ -87,15 +87,19 @@ class Admin:
         self._raise_if_nothing(answers.values())
         return answers
 
-    def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
+    def alter_configs(
+        self, changes: Sequence[ConfigChange], *, validate_only: bool = False
+    ) -> dict[Resource, Fault | None]:
         answers: dict[Resource, Fault | None] = {}
         for changes_once in _rounds(changes):
             left = [change for change in changes_once if answers.get(change.resource) is None]
-            answers |= self._alter(left)
+            answers |= self._alter(left, validate_only)
         self._raise_if_nothing(answers.values())
         return answers
 
-    def _alter(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
+    def _alter(
+        self, changes: Sequence[ConfigChange], validate_only: bool
+    ) -> dict[Resource, Fault | None]:
         from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
         operations = {op: AlterConfigOpType[op.name] for op in ConfigOp}
@@ -115,7 +119,9 @@ class Admin:
                 ConfigResource(_kind(r), r.name, incremental_configs=by_resource[r]): r
                 for r in group
             }
-            futures = admin.incremental_alter_configs(list(asked), request_timeout=_seconds(group))
+            futures = admin.incremental_alter_configs(
+                list(asked), request_timeout=_seconds(group), validate_only=validate_only
+            )
             pending |= {asked[resource]: future for resource, future in futures.items()}
         return {
             resource: answer if isinstance(answer := self._settle(future), Fault) else None

@@ -16,6 +16,7 @@ from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.cluster_wide import CLUSTER_WIDE, alter_cluster_wide, cluster_wide
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.description import describe
+from core.cluster.kafka.held_lists import list_entries
 from core.cluster.kafka.log_dirs import alter_log_dirs, log_dirs
 from core.cluster.kafka.reassigning import alter_reassignments, reassignments
 from core.cluster.kafka.wire import Wire
@@ -65,6 +66,11 @@ class KafkaClient:
         if ours:
             answers[CLUSTER_WIDE] = alter_cluster_wide(self._wire, ours)
         return answers
+
+    def list_entries(
+        self, lists: Collection[tuple[Resource, str]]
+    ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
+        return list_entries(self._admin, lists)
 
     def elect_leaders(
         self, partitions: Collection[TopicPartition]

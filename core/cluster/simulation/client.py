@@ -134,6 +134,17 @@ class SimulatorClient:
         done = self._ask("alter_configs", wire.encode_changes(changes))
         return {wire.decode_resource(r): wire.decode_fault(fault) for r, fault in done}
 
+    def list_entries(
+        self, lists: Collection[tuple[Resource, str]]
+    ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
+        asked = [[wire.encode_resource(resource), name] for resource, name in lists]
+        return {
+            (wire.decode_resource(resource), name): (
+                fault if (fault := wire.decode_fault(refused)) else frozenset(entries)
+            )
+            for resource, name, entries, refused in self._ask("list_entries", asked)
+        }
+
     def elect_leaders(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, Fault | None]:

@@ -330,6 +330,16 @@ class SimulatedCluster:
             self._engine.take_configs(done)
             return done
 
+    def list_entries(
+        self, lists: Collection[tuple[Resource, str]]
+    ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
+        with self._lock:
+            return {
+                (resource, name): self._resource_fault(resource)
+                or self._engine.configs.entries(resource, name)
+                for resource, name in lists
+            }
+
     def _resource_fault(self, resource: Resource) -> Fault | None:
         if resource.kind is ResourceKind.TOPIC:
             known = resource.name in self._engine.topic_ids

@@ -70,6 +70,10 @@ class SimulatedConfigs:
         found = self.effective(resource).get(name)
         return found.value if found else None
 
+    def entries(self, resource: Resource, name: str) -> frozenset[str]:
+        """Return a list's entries; unset and empty have none."""
+        return frozenset(part for part in (self.value(resource, name) or "").split(",") if part)
+
     def effective(
         self, resource: Resource, names: Collection[str] | None = None
     ) -> dict[str, ConfigValue]:

@@ -89,6 +89,15 @@ def _calls(server: SimulatorServer) -> Mapping[str, Callable[..., Json]]:
         done = cluster.alter_configs(wire.decode_changes(changes))
         return [[wire.encode_resource(r), faults(fault)] for r, fault in done.items()]
 
+    def list_entries(lists: Json) -> Json:
+        found = cluster.list_entries([(wire.decode_resource(r), name) for r, name in lists])
+        return [
+            [wire.encode_resource(r), name, None, faults(answer)]
+            if isinstance(answer, Fault)
+            else [wire.encode_resource(r), name, sorted(answer), None]
+            for (r, name), answer in found.items()
+        ]
+
     def alter_log_dirs(moves: Json) -> Json:
         wanted = {(TopicPartition(t, p), b): path for t, p, b, path in moves}
         done = cluster.alter_log_dirs(wanted)
@@ -110,6 +119,7 @@ def _calls(server: SimulatorServer) -> Mapping[str, Callable[..., Json]]:
             cluster.configs([wire.decode_resource(r) for r in resources], names)
         ),
         "alter_configs": alter_configs,
+        "list_entries": list_entries,
         "elect_leaders": lambda tps: altered(cluster.elect_leaders(wire.decode_partitions(tps))),
         "alter_log_dirs": alter_log_dirs,
         "offsets": lambda tps, at: wire.encode_by_partition(

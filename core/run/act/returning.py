@@ -6,13 +6,15 @@ What puts one back exactly is `core.run.limits.throttle`'s to say, which are idl
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
 from core.cluster.faults import is_missing
+from core.run.act.held import held_lists
 from core.run.limits import throttle
+from core.run.limits.throttle import ListKey
 from core.run.record.chronicle import Chronicle
 from core.run.record.history import History
 from core.run.record.holdings import Away
@@ -22,7 +24,9 @@ READ_BACK_SECONDS = 10.0
 AGAIN_SECONDS = 5.0
 """How long what could not be put back is left alone."""
 
-Lists = tuple[tuple[str, throttle.Side, tuple[str, ...]], ...]
+ListEntry = tuple[str, throttle.Side, tuple[str, ...]]
+"""A topic and side, and pairs of ours there."""
+Lists = tuple[ListEntry, ...]
 
 
 class Returning:
@@ -48,19 +52,50 @@ class Returning:
         self._intended = None
 
     def remove_pairs(self, lists: Lists) -> None:
-        topics = [Resource.topic(t) for t in sorted({topic for topic, _, _ in lists})]
-        found = self._configs(topics, throttle.LISTS)
+        """Take pairs out of their lists, and unset those that were unset before.
+
+        Nothing is decided by what was read before the intent: others edit lists meanwhile.
+        """
         payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
         self._intend_once(Kind.PAIRS_REMOVING, lists=payload)
-        changes: list[ConfigChange] = []
-        for topic, side, pairs in lists:
-            intent, unseen = self._history.lists[topic, side], self._unseen(topic, side, pairs)
-            changes += throttle.remove_changes(intent, pairs, found, unseen=unseen)
-        failed = self._put_back(changes, throttle.LISTS, found)
+        failed = self._subtract(lists)
+        failed |= self._unset([entry for entry in lists if Resource.topic(entry[0]) not in failed])
         done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
         if done:
             self._done(Kind.PAIRS_REMOVED, lists=done)
         self._wait_for(failed)
+
+    def _subtract(self, lists: Lists) -> dict[Resource, str]:
+        """Take pairs out of lists that hold them; return in words where that failed."""
+        held, failed = self._held((topic, side) for topic, side, _ in lists)
+        changes: list[ConfigChange] = []
+        for topic, side, pairs in lists:
+            intent, unseen = self._history.lists[topic, side], self._unseen(topic, side, pairs)
+            there = held.get((topic, side))
+            if there is not None:
+                changes += throttle.subtraction(intent, pairs, there, unseen=unseen)
+        return failed | self._put_back(changes, throttle.LISTS, {})
+
+    def _unset(self, lists: Collection[ListEntry]) -> dict[Resource, str]:
+        """Delete lists that hold nothing any more and were unset before; return what failed.
+
+        What they hold is asked right before, and of the controller: see `throttle.deletion`.
+        """
+        keys = [(t, side) for t, side, _ in lists if self._history.lists[t, side].prior is None]
+        held, failed = self._held(keys)
+        changes: list[ConfigChange] = []
+        for (topic, side), there in held.items():
+            changes += throttle.deletion(self._history.lists[topic, side], there)
+        return failed | self._put_back(changes, throttle.LISTS, {})
+
+    def _held(
+        self, keys: Iterable[ListKey]
+    ) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, str]]:
+        """Return what lists of topics that exist hold now, and in words what cannot be asked."""
+        answers = held_lists(self._client, self._clock, list(keys))
+        faults = {key: a for key, a in answers.items() if isinstance(a, Fault)}
+        failed = {Resource.topic(t): str(a) for (t, _), a in faults.items() if not is_missing(a)}
+        return {key: a for key, a in answers.items() if not isinstance(a, Fault)}, failed
 
     def _unseen(self, topic: str, side: throttle.Side, pairs: Collection[str]) -> bool:
         """Return whether pairs may be in their list although they do not show."""
@@ -71,10 +106,11 @@ class Returning:
         return putting or (topic, side) in self._history.lists_due
 
     def restore_rates(self, rates: tuple[tuple[int, throttle.Side], ...]) -> None:
+        """Put rates back, each read right before: one that somebody has changed stays theirs."""
         brokers = [Resource.broker(b) for b in sorted({broker for broker, _ in rates})]
-        found = self._configs(brokers, throttle.RATES)
         intents = [self._history.rates[key] for key in rates]
         self._intend_once(Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates])
+        found = self._configs(brokers, throttle.RATES)
         due = self._history.rates_due  # set perhaps, though not seen: brokers lag
         changes = {
             i: throttle.restore_changes(i, found, unseen=(i.broker, i.side) in due) for i in intents

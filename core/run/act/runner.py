@@ -175,6 +175,7 @@ class Runner:
             self._lookout.look(self.history, afresh=afresh),
             now=self._clock.now(),
             since_submission_seconds=since,
+            resting=self._throttling.resting,
             disks=self._sampler.disks,
             shorter=self._around.shorter,
         )
@@ -184,6 +185,7 @@ class Runner:
 
     def _carry_out(self, step: Step, observed: Observed) -> None:
         again = step == self._last_step or self._is_another_try(step)
+        again |= isinstance(step, IntendThrottles | SetThrottles | IntendRates | SetRates)
         if not isinstance(step, Poll | NoteEnded | ChangeRates) and not again:
             self._chronicle.note_waiting("")
         match step:
@@ -226,10 +228,8 @@ class Runner:
         if not isinstance(step, ChangeRates):  # reads what it changes, maybe every second
             self._lookout.forget_throttles()
         match step:
-            case IntendThrottles(batch):
+            case IntendThrottles(batch) | SetThrottles(batch):
                 self._throttling.set_up(batch, observed)
-            case SetThrottles(batch):
-                self._throttling.set_up(batch, None)
             case IntendRates(batch, brokers):
                 self._throttling.intend_rates(batch, brokers)
             case SetRates(batch, rates):

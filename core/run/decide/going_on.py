@@ -10,6 +10,7 @@ from core.run.decide.endings import GONE, OFF, never_ends
 from core.run.decide.giving_back import involved
 from core.run.decide.steps import (
     Ending,
+    IntendRates,
     IntendThrottles,
     NoteEnded,
     Observed,
@@ -38,7 +39,17 @@ def submit_again(history: History, observed: Observed) -> Submit | None:
 
 def go_on(
     history: History, observed: Observed
-) -> Poll | NoteEnded | Postpone | IntendThrottles | SetThrottles | SetRates | Submit | None:
+) -> (
+    Poll
+    | NoteEnded
+    | Postpone
+    | IntendThrottles
+    | SetThrottles
+    | IntendRates
+    | SetRates
+    | Submit
+    | None
+):
     """The next batch begins, or it is waited for what is in flight or speaks against it."""
     flying = history.in_flight
     moves = tuple(history.next_batch)
@@ -93,7 +104,7 @@ def _sort_out(
 
 def _throttle(
     history: History, observed: Observed, moves: tuple[int, ...]
-) -> IntendThrottles | SetThrottles | SetRates | None:
+) -> IntendThrottles | SetThrottles | IntendRates | SetRates | None:
     batch = history.moves[moves[0]].batch
     throttle = history.throttles.get(batch)
     if throttle is None:
@@ -107,6 +118,11 @@ def _throttle(
         for i in moves
         for key in involved(history.moves[i].move.before, history.moves[i].move.adding)
     }
+    alive = sorted(
+        key[0] for key in needed if key[0] in observed.alive and key not in history.rates
+    )
+    if alive:  # somebody has freed a lower rate that was kept, or a broker is back
+        return IntendRates(batch, tuple(dict.fromkeys(alive)))
     due = tuple(k for k in history.rates_due if k in needed and k[0] in observed.alive)
     return SetRates(batch, due) if due else None
 
@@ -209,6 +225,9 @@ def _waits_for(history: History, observed: Observed, flying: list[int]) -> str:
             late = [b for b in move.after if b not in row.isr]
             if late:
                 return f"{move.tp} has moved, but broker {late[0]} is not in its ISR"
+    for index in flying:
+        if history.moves[index].batch in observed.resting:
+            return observed.resting[history.moves[index].batch]
     return "paused, as asked: what is in flight goes on" if history.paused else ""
 
 

@@ -48,13 +48,13 @@ def _lost_rates(history: History, observed: Observed) -> Iterator[LostRate]:
         if answer is None or isinstance(answer, Fault) or (broker, side) in history.rates_due:
             continue
         if intent.rate_bytes_per_s is None:
-            if _is_freed(history, intent, answer):
+            if is_freed(history, intent, answer):
                 yield replace(lost_rate(history, (broker, side), answer), mend=False, freed=True)
         elif own_rate(answer, side) != str(intent.rate_bytes_per_s):
             yield lost_rate(history, (broker, side), answer)
 
 
-def _is_freed(history: History, intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
+def is_freed(history: History, intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
     """Return whether a lower rate that was kept limits no longer as it did when it was found."""
     kept, most = intent.found_bytes_per_s, history.rate_bytes_per_s
     if kept is None or kept > most or (intent.broker, intent.side) in history.mended:
@@ -98,8 +98,12 @@ def _lost_pairs(history: History, observed: Observed) -> Iterator[LostPairs]:
 def catch_up(
     history: History, observed: Observed
 ) -> IntendThrottles | SetThrottles | SetRates | IntendRates | None:
-    """Moves in flight lack a limit: brokers were down, or the run had none until now."""
-    for index in history.in_flight:
+    """Moves in flight lack a limit: brokers were down, or the run had none until now.
+
+    What is refused rests for a while, so that it holds nothing else up.
+    """
+    flying = [i for i in history.in_flight if history.moves[i].batch not in observed.resting]
+    for index in flying:
         m = history.moves[index]
         if not (history.limit_late and m.move.moves_data and m.wish is Wish.GO_ON):
             continue
@@ -108,7 +112,7 @@ def catch_up(
             return IntendThrottles(m.batch)
         if not throttle.set:
             return SetThrottles(m.batch)
-    for index in history.in_flight:
+    for index in flying:
         m = history.moves[index]
         if m.batch not in history.throttles:
             continue

@@ -42,6 +42,8 @@ class Observed:
     """How brokers fare under the run, for an adaptive rate."""
     measured: Measured | None = None
     """What producers wait now; None while that is being measured, or need not be."""
+    resting: Mapping[int, str] = field(default_factory=dict)
+    """Batches in flight whose limits were refused and are left alone for now: why, in words."""
     disks: Mapping[int, str] = field(default_factory=dict)
     """Brokers with a log dir that takes no more: what is wrong, in words."""
     shorter: bool = False

@@ -47,6 +47,8 @@ class Side(Enum):
         return LEADER_RATE if self is Side.LEADER else FOLLOWER_RATE
 
 
+ListKey = tuple[str, Side]
+"""A topic and side."""
 LISTS = (LEADER_LIST, FOLLOWER_LIST)
 RATES = (LEADER_RATE, FOLLOWER_RATE)
 
@@ -143,11 +145,15 @@ def resources(moves: Iterable[Move], alive: Collection[int]) -> tuple[list[Resou
 
 
 def intend_lists(
-    moves: Iterable[Move], found: Configs, ours: Mapping[tuple[str, Side], ListIntent]
+    moves: Iterable[Move],
+    found: Configs,
+    ours: Mapping[ListKey, ListIntent],
+    held: Mapping[ListKey, frozenset[str]],
 ) -> tuple[ListIntent, ...]:
     """Return what to append to the topic lists; pairs that are there already are not ours.
 
     `ours` are the pairs of batches before this one: still in a list, and ours all the same.
+    `held` is what the controller says that is in each list: `found` may be older.
     A topic that is gone, or that has `*`, is left out.
     """
     wanted = batch_lists(moves)
@@ -157,10 +163,13 @@ def intend_lists(
             answer = found.get(Resource.topic(topic))
             if answer is None or isinstance(answer, Fault):
                 continue
-            prior = own_list(answer, side)
+            there = held.get((topic, side))
+            if there is None:
+                continue
+            prior = list_now(own_list(answer, side), there)
             known = ours.get((topic, side))
             mine = known.pairs if known else ()
-            foreign = joined(entries(prior) - set(mine)) if ALL not in entries(prior) else ALL
+            foreign = ALL if ALL in there else joined(there - set(mine))
             pairs = missing(lists[topic], foreign)
             if pairs:
                 intents.append(ListIntent(topic, side, prior, pairs))
@@ -245,26 +254,38 @@ def not_in_force(
 # -- how to put it back --------------------------------------------------------------------------
 
 
-def remove_changes(
-    intent: ListIntent, pairs: Collection[str], found: Configs, *, unseen: bool = False
+def subtraction(
+    intent: ListIntent, pairs: Collection[str], there: frozenset[str], *, unseen: bool = False
 ) -> list[ConfigChange]:
-    """Return what takes our `pairs` out of a list; nothing when the topic or they are gone.
+    """Return what takes our `pairs` out of a list that holds `there`.
 
-    SUBTRACT of the last pair would leave the config set to nothing: where it was unset before
-    and would be empty now, it is deleted. `unseen` takes them out although they do not show.
+    Nothing when they are gone, as a SUBTRACT would make a list that is unset an empty one.
+    `unseen` takes them out although they are not there: they may be on their way.
     """
-    answer = found.get(Resource.topic(intent.topic))
-    if answer is None or isinstance(answer, Fault):
-        return []
-    value = own_list(answer, intent.side)
-    there = entries(value)
     ours = set(pairs) if unseen else there & set(pairs)
-    resource, name = Resource.topic(intent.topic), intent.side.list_config
-    if intent.prior is None and (unseen or value is not None) and not there - ours:
-        return [ConfigChange(resource, name, ConfigOp.DELETE)]
     if not ours or ALL in there:
         return []
+    resource, name = Resource.topic(intent.topic), intent.side.list_config
     return [ConfigChange(resource, name, ConfigOp.SUBTRACT, joined(ours))]
+
+
+def deletion(intent: ListIntent, there: frozenset[str]) -> list[ConfigChange]:
+    """Return what unsets a list that was unset before us and holds nothing any more.
+
+    SUBTRACT of the last pair leaves a list set to nothing. `there` must be what the controller
+    holds at this moment: a DELETE takes whatever has come meanwhile along, and Kafka has no
+    conditional one.
+    """
+    if intent.prior is not None or there:
+        return []
+    return [ConfigChange(Resource.topic(intent.topic), intent.side.list_config, ConfigOp.DELETE)]
+
+
+def list_now(shown: str | None, there: frozenset[str]) -> str | None:
+    """Return a list's value: `there` of the controller, and of a broker whether empty is unset."""
+    if there:
+        return shown if entries(shown) == there else ",".join(sorted(there))
+    return None if entries(shown) else shown
 
 
 def restore_changes(
@@ -307,6 +328,8 @@ def still_there(changes: Iterable[ConfigChange], found: Configs) -> tuple[Config
         value = answer.get(change.name)
         own = _own(value, change.resource.kind)
         match change.op:
+            case ConfigOp.DELETE if change.name in LISTS:
+                return own is None or bool(entries(own))  # somebody else's, come since
             case ConfigOp.DELETE:
                 return own is None
             case ConfigOp.SUBTRACT:

@@ -177,7 +177,7 @@ class History(Holdings):
                     self.foreign_before = frozenset(TopicPartition(t, n) for t, n in p["foreign"])
                 self.intend_throttles(p)
             case Kind.THROTTLE_SET:
-                rates = self.throttles_are_set(p["batch"])
+                rates = self.throttles_are_set(p)
                 self._in_force(((r.broker, r.side) for r in rates), record.at)
             case Kind.THROTTLE_FAILED:
                 self.stopped = p["why"]

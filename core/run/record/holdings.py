@@ -12,12 +12,10 @@ from enum import Enum
 from typing import Any
 
 from core.cluster.client import ConfigSource
-from core.run.limits.throttle import ListIntent, RateIntent, Side
+from core.run.limits.throttle import ListIntent, ListKey, RateIntent, Side
 
 Key = tuple[int, Side]
 """A broker and side."""
-ListKey = tuple[str, Side]
-"""A topic and side."""
 Pair = tuple[str, Side, str]
 """One `partition:broker` entry of ours in a topic's list."""
 
@@ -91,14 +89,19 @@ class Holdings:
             ),
         )
 
-    def throttles_are_set(self, batch: int) -> tuple[RateIntent, ...]:
-        """Take in that a batch's throttles were read back; return its rates."""
-        throttle = self.throttles[batch]
+    def throttles_are_set(self, p: Mapping[str, Any]) -> tuple[RateIntent, ...]:
+        """Take in that a batch's throttles were read back; return those of its rates.
+
+        `late` are those of brokers that died meanwhile: they are due when these return.
+        """
+        throttle = self.throttles[p["batch"]]
+        late = {(broker, Side(side)) for broker, side in p.get("late", ())}
         throttle.set = True
         self.lists_due -= {(i.topic, i.side) for i in throttle.lists}
-        for rate in throttle.rates:
+        rates = tuple(r for r in throttle.rates if (r.broker, r.side) not in late)
+        for rate in rates:
             self.rates_due.pop((rate.broker, rate.side), None)
-        return throttle.rates
+        return rates
 
     def throttles_failed(self, p: Mapping[str, Any]) -> None:
         """Take in that a batch's throttles were refused; `unknown` brokers may have them yet."""
@@ -194,3 +197,5 @@ class Holdings:
             self.rates[rate.broker, rate.side] = rate
             if rate.rate_bytes_per_s is not None:
                 self.rates_due[rate.broker, rate.side] = rate
+            else:
+                self.rates_due.pop((rate.broker, rate.side), None)

@@ -1,0 +1,184 @@
+"""Setting: throttles put into force, each looked at right before it is written and read back after.
+
+Whatever was read earlier decides nothing: somebody else may have changed it since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from core.clock import Clock
+from core.cluster.client import ClusterClient, Fault, Resource
+from core.cluster.faults import is_missing, is_unanswered, passes
+from core.plan.plan import Move
+from core.plan.throttle_lists import ALL
+from core.run.act.returning import READ_BACK_SECONDS, Returning
+from core.run.decide.keeping import is_freed, lost_rate
+from core.run.decide.steps import LostPairs, LostRate
+from core.run.limits import throttle
+from core.run.limits.throttle import ListIntent, RateIntent
+from core.run.record.chronicle import Chronicle
+from core.run.record.holdings import Key
+from core.run.record.journal import Kind
+
+RETURNED_SECONDS = 1.0
+"""How soon a broker that has just come back, and has no rate yet, is asked again."""
+UNANSWERED_SECONDS = 12.0
+"""How long what was not answered may act yet: one that hangs for longer is fenced, and down."""
+LONGEST_REST_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why throttles are not in force; `unknown` may have them, or may have them yet."""
+
+    why: str
+    unknown: frozenset[Resource] = frozenset()
+    passing: bool = False
+    """The same is worth asking again: nothing speaks against it for good."""
+    unanswered: bool = False
+    """Some of it may act late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """How long a batch's limits are left alone, and why."""
+
+    why: str
+    until: float
+    seconds: float
+
+
+class Setting(Returning):
+    """Sets the throttles of one run."""
+
+    def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
+        super().__init__(client, clock, chronicle)
+        self._rests: dict[int, Rest] = {}
+
+    @property
+    def resting(self) -> dict[int, str]:
+        """Return which batches' limits were refused and are left alone for now, and why."""
+        now = self._clock.monotonic()
+        return {batch: rest.why for batch, rest in self._rests.items() if now < rest.until}
+
+    def _rest(self, batch: int, why: str) -> None:
+        """Say what moves in flight lack, and let all else go on before it is asked again."""
+        self._chronicle.note_waiting(why)
+        last = self._rests.get(batch)
+        seconds = min(LONGEST_REST_SECONDS, 2 * last.seconds) if last else RETURNED_SECONDS
+        self._rests[batch] = Rest(why, self._clock.monotonic() + seconds, seconds)
+
+    def _set_later(self, why: str, seconds: float = RETURNED_SECONDS) -> None:
+        """Say why nothing goes on, and wait a little."""
+        self._chronicle.note_waiting(why)
+        self._clock.sleep(seconds)
+
+    def note_lost(self, rates: tuple[LostRate, ...], lists: tuple[LostPairs, ...]) -> bool:
+        """Journal what somebody else did to our throttles; return whether it was anything."""
+        lists = self._lost_for_sure(lists)
+        if not (rates or lists):
+            return False
+        self._done(
+            Kind.DISTURBED,
+            rates=[lost.to_json() for lost in rates],
+            lists=[lost.to_json() for lost in lists],
+        )
+        return True
+
+    def _lost_for_sure(self, lists: Collection[LostPairs]) -> tuple[LostPairs, ...]:
+        """Return which pairs the controller does not hold either; a broker may be behind."""
+        held, failed = self._held((lost.topic, lost.side) for lost in lists)
+        sure = []
+        for lost in lists:
+            there = held.get((lost.topic, lost.side))
+            if there is None or Resource.topic(lost.topic) in failed or ALL in there:
+                continue
+            gone = tuple(pair for pair in lost.pairs if pair not in there)
+            if gone:
+                prior = throttle.list_now(lost.prior, there)
+                sure.append(replace(lost, pairs=gone, prior=prior))
+        return tuple(sure)
+
+    def _look_again(self, batch: int, moves: list[Move], rates: Collection[RateIntent]) -> None:
+        """Journal rates anew that somebody has set, changed or freed since they were intended."""
+        found = self._found((), rates)
+        changed = set()
+        for rate in rates:
+            answer = found[Resource.broker(rate.broker)]
+            if isinstance(answer, Fault):
+                continue
+            if rate.rate_bytes_per_s is None:
+                stale = is_freed(self._history, rate, answer)
+            else:
+                stale = not (throttle.is_ours(rate, answer) or throttle.is_as_found(rate, answer))
+            if stale:
+                changed.add((rate.broker, rate.side))
+        answered = {r: a for r, a in found.items() if not isinstance(a, Fault)}
+        known = self._history.rates.keys() - changed
+        if changed:
+            anew = [r for r in self._rates(moves, answered, known) if (r.broker, r.side) in changed]
+            payload = [rate.to_json() for rate in anew]
+            self._chronicle.write(Kind.RATE_INTENT, batch=batch, rates=payload)
+
+    def _still_ours(self, keys: list[Key]) -> list[Key]:
+        """Return which rates nobody has changed up to now; journal the others as lost."""
+        ours = self._history.rates
+        found = self._found((), [ours[key] for key in keys])
+        lost: dict[Key, LostRate] = {}
+        for key in keys:
+            answer = found[Resource.broker(key[0])]
+            if not isinstance(answer, Fault) and not throttle.is_ours(ours[key], answer):
+                lost[key] = lost_rate(self._history, key, answer)
+        if lost:
+            self.note_lost(tuple(lost.values()), ())
+        return [key for key in keys if key not in lost]
+
+    def _rates(
+        self, moves: list[Move], found: throttle.Configs, known: Collection[Key]
+    ) -> tuple[RateIntent, ...]:
+        history = self._history
+        return throttle.intend_rates(
+            moves,
+            history.pace.first_bytes_per_s,
+            found,
+            known,
+            most_bytes_per_s=history.rate_bytes_per_s,
+            override=history.override_rates,
+        )
+
+    def _refused(
+        self, lists: Collection[ListIntent], rates: Collection[RateIntent]
+    ) -> Refusal | None:
+        """Set throttles and read them back; return why they are not in force, or None."""
+        for changes in (throttle.list_changes(lists), throttle.rate_changes(rates)):
+            faults = self._alter(changes)
+            if faults:
+                unknown = frozenset(r for r, fault in faults.items() if passes(fault))
+                passing = all(passes(f) or is_missing(f) for f in faults.values())
+                unanswered = any(is_unanswered(fault) for fault in faults.values())
+                return Refusal(first_fault("setting", faults), unknown, passing, unanswered)
+        deadline = self._clock.monotonic() + READ_BACK_SECONDS
+        while True:
+            off = throttle.not_in_force(lists, rates, self._found(lists, rates))
+            if not off:
+                return None
+            if self._clock.monotonic() >= deadline:
+                return Refusal(f"throttles were set but do not read back: {', '.join(off)}")
+            self._clock.sleep(0.05)
+
+    def _found(
+        self, lists: Collection[ListIntent], rates: Collection[RateIntent]
+    ) -> dict[Resource, Any]:
+        """Return the configs that these throttles are in, as they are now."""
+        topics = [Resource.topic(t) for t in sorted({i.topic for i in lists})]
+        brokers = [Resource.broker(b) for b in sorted({r.broker for r in rates})]
+        return self._configs(topics, throttle.LISTS) | self._configs(brokers, throttle.RATES)
+
+
+def first_fault(doing: str, faults: Mapping[Resource, Fault | str]) -> str:
+    """Return the first of these faults in one sentence."""
+    resource, fault = next(iter(faults.items()))
+    return f"{doing} the throttle of {resource.kind.value} {resource.name} failed: {fault}"

@@ -1,0 +1,115 @@
+"""Reads of configs that are seconds old, and others who edit in between: a fault and its judge.
+
+A topic's configs are told by any broker, each so far behind as it happens to be; a broker's own by
+that broker, which never goes back in time. What is changed is changed at the controller, at once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
+from random import Random
+from typing import Any
+
+from core.cluster.client import (
+    ConfigChange,
+    ConfigOp,
+    ConfigValue,
+    Fault,
+    Resource,
+    ResourceKind,
+)
+from core.cluster.simulation.cluster import SimulatedCluster
+
+Answer = dict[str, ConfigValue] | Fault
+
+
+class Remembering:
+    """A cluster that knows what its configs were: others edit through this."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._past: defaultdict[Resource, list[tuple[float, Answer]]] = defaultdict(list)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
+        resources = {change.resource for change in changes}
+        for resource in resources - self._past.keys():
+            self._past[resource].append((-1.0, self._now(resource)))
+        answers = self._cluster.alter_configs(changes)
+        for resource in resources:
+            self._past[resource].append((self._cluster.elapsed_seconds, self._now(resource)))
+        return answers
+
+    def as_of(self, resource: Resource, moment: float) -> Answer:
+        """Return a resource's configs as they were at a moment; a fault is always of now."""
+        now = self._now(resource)
+        if isinstance(now, Fault):
+            return now
+        return next((a for at, a in reversed(self._past[resource]) if at <= moment), now)
+
+    def _now(self, resource: Resource) -> Answer:
+        return self._cluster.configs([resource])[resource]
+
+
+class Stale:
+    """A run's view of a cluster whose configs it may read up to `seconds` late.
+
+    `before_reading` is called before each question, where somebody else may act. `hidden` are the
+    broker configs that a run set or deleted over an edit which the broker did not show it yet:
+    Kafka has no conditional change, so no run can know of those.
+    """
+
+    def __init__(
+        self,
+        cluster: Remembering,
+        rng: Random,
+        seconds: float,
+        before_reading: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._cluster, self._rng, self._seconds = cluster, rng, seconds
+        self._before_reading = before_reading
+        self._lags: dict[Resource, float] = {}
+        self._shown: dict[Resource, tuple[float, float]] = {}
+        self.edits: dict[tuple[Resource, str], float] = {}
+        """When others last changed a config."""
+        self.hidden: set[tuple[Resource, str]] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("describe", "reassignments", "list_entries"):
+            self._before_reading()
+        return getattr(self._cluster, name)
+
+    def configs(
+        self, resources: Collection[Resource], names: Collection[str] | None = None
+    ) -> dict[Resource, Answer]:
+        self._before_reading()
+        now = self._cluster.elapsed_seconds
+        answers: dict[Resource, Answer] = {}
+        for resource in resources:
+            shows = now - self._lag(resource)
+            self._shown[resource] = shows, now
+            whole = self._cluster.as_of(resource, shows)
+            answers[resource] = (
+                whole
+                if isinstance(whole, Fault)
+                else {n: v for n, v in whole.items() if names is None or n in names}
+            )
+        return answers
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
+        for change in changes:
+            edited = self.edits.get((change.resource, change.name), -1.0)
+            shows, asked = self._shown.get(change.resource, (0.0, 0.0))
+            overwrites = change.op in (ConfigOp.SET, ConfigOp.DELETE)
+            of_a_broker = change.resource.kind is ResourceKind.BROKER
+            if overwrites and of_a_broker and shows < edited <= asked:
+                self.hidden.add((change.resource, change.name))
+        return self._cluster.alter_configs(changes)
+
+    def _lag(self, resource: Resource) -> float:
+        if resource.kind is ResourceKind.TOPIC:
+            return self._rng.uniform(0.0, self._seconds)
+        return self._lags.setdefault(resource, self._rng.uniform(0.0, self._seconds))

@@ -1,0 +1,69 @@
+"""Throttle lists as the controller holds them: told by what it refuses, or by two looks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from run_help import Faulty, cluster, set_config
+
+from core.cluster.client import LEADER_LIST, Fault, Resource
+from core.cluster.kafka.held_lists import told
+from core.run.act.held import held_lists
+from core.run.limits.throttle import Side
+
+T = Resource.topic("t")
+MUST = "leader.replication.throttled.replicas must be the literal '*' or a list of replicas"
+
+
+@pytest.mark.parametrize(
+    ("value", "entries"),
+    [
+        ("[?]", set()),
+        ("[0:1, 9:5, ?]", {"0:1", "9:5"}),
+        ("[*, ?]", {"*"}),
+        ("0:1,?", {"0:1"}),
+    ],
+)
+def test_a_refusal_tells_what_the_list_holds(value: str, entries: set[str]) -> None:
+    said = f"Invalid value {value} for configuration {LEADER_LIST}: {MUST}"
+    assert told(Fault("INVALID_CONFIG", said)) == entries
+
+
+@pytest.mark.parametrize(
+    ("refusal", "name"),
+    [
+        (None, "UNSUPPORTED_VERSION"),
+        (Fault("INVALID_CONFIG", "no"), "UNSUPPORTED_VERSION"),
+        (Fault("INVALID_CONFIG", "Invalid value [0:1] for configuration x"), "UNSUPPORTED_VERSION"),
+        (Fault("UNKNOWN_TOPIC_OR_PARTITION"), "UNKNOWN_TOPIC_OR_PARTITION"),
+        (Fault("REQUEST_TIMED_OUT"), "REQUEST_TIMED_OUT"),
+    ],
+)
+def test_what_does_not_tell_is_no_empty_list(refusal: Fault | None, name: str) -> None:
+    answer = told(refusal)
+    assert isinstance(answer, Fault)
+    assert answer.name == name
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_of_a_cluster_that_does_not_tell_two_looks_must_agree(settled: bool) -> None:
+    client = cluster({"t": [(1, 2)]})
+    set_config(client, T, LEADER_LIST, "9:5")
+    faulty = Faulty(client)
+
+    def untold(real: Any, lists: Any) -> Any:
+        return dict.fromkeys(lists, Fault("UNSUPPORTED_VERSION"))
+
+    def another(real: Any, *asked: Any) -> Any:
+        answer = real(*asked)
+        if not settled:
+            set_config(client, T, LEADER_LIST, "9:5,9:6")
+        return answer
+
+    faulty.replaced = {"list_entries": untold, "configs": another}
+    (answer,) = held_lists(faulty, client.clock, [("t", Side.LEADER)]).values()  # type: ignore[arg-type]
+    if settled:
+        assert answer == {"9:5"}
+    else:
+        assert isinstance(answer, Fault)

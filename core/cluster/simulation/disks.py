@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from core.cluster.client import Fault
 from core.cluster.simulation.spec import BrokerSpec
+from core.cluster.state import TopicPartition
 
 BYTES_PER_S = 200e6
 """How fast a broker copies between its log dirs when nothing throttles it."""
@@ -43,6 +45,22 @@ class Disks:
         """Forget one replica."""
         self._replicas[broker][log_dir] -= 1
         self.moves.pop((row, broker), None)
+
+    def begin_move(
+        self, tp: TopicPartition, row: int, broker: int, log_dir: int | None, path: str
+    ) -> Fault | None:
+        """Begin to copy a replica from its log dir to another one; None is no replica."""
+        if path not in self.paths[broker]:
+            return Fault("LOG_DIR_NOT_FOUND", f"{path} is no log dir of broker {broker}.")
+        if log_dir is None:
+            return Fault("REPLICA_NOT_AVAILABLE", f"Broker {broker} has no replica of {tp}.")
+        to = self.paths[broker].index(path)
+        if to in self.offline[broker]:
+            return Fault("KAFKA_STORAGE_ERROR", f"{path} is offline.")
+        self.moves.pop((row, broker), None)
+        if to != log_dir:
+            self.moves[row, broker] = DirMove(to)
+        return None
 
     def arrive(self, row: int, broker: int, before: int) -> int:
         """End a move between log dirs and return where the replica is now."""

@@ -26,8 +26,8 @@ from core.cluster.simulation.configs import SimulatedConfigs
 from core.cluster.simulation.controller import Registration
 from core.cluster.simulation.disks import BYTES_PER_S, DirMove, Disks
 from core.cluster.simulation.groups import Readers
+from core.cluster.simulation.links import Links
 from core.cluster.simulation.logs import Bool, Logs
-from core.cluster.simulation.replication import CatchUp, Link, run_links
 from core.cluster.simulation.spec import ClusterSpec
 from core.cluster.simulation.throttles import Throttles
 from core.cluster.state import TopicPartition
@@ -36,8 +36,6 @@ STEP_SECONDS = 1.0
 """One step of time while every follower is in step."""
 FINE_SECONDS = 0.1
 """One step of time while a follower is catching up."""
-REACTION_SECONDS = 0.1
-"""From a change of assignment to the first fetch of the new follower."""
 RETENTION_SECONDS = 10.0
 """How often retention is looked at."""
 
@@ -68,9 +66,8 @@ class Engine:
         )
         self.logs = Logs(spec, rng)
         self.throttles = Throttles(self.alive, self.logs.holds.shape)
-        self.links: dict[tuple[int, int], Link] = {}
+        self.links = Links(self.logs, self.throttles, spec.link_bytes_per_s)
         self._epoch = spec.started_at.timestamp()
-        self._wire_bytes_per_s = spec.link_bytes_per_s
         self._stale = True
         shape = self.logs.holds.shape
         self._sick: Bool = np.zeros(shape, np.bool_)
@@ -127,26 +124,7 @@ class Engine:
             self._notice_full_disks()
 
     def _catch_up(self, until: float) -> None:
-        logs = self.logs
-        for link in self.links.values():
-            for replica in link.replicas.values():
-                replica.end = float(logs.end[replica.partition])
-                # What its leader has expired meanwhile is no longer copied.
-                start = float(logs.start[replica.partition])
-                replica.position = max(replica.position, start)
-        done = run_links(
-            self.links,
-            self.throttles.leader_quotas,
-            self.throttles.follower_quotas,
-            self._wire_bytes_per_s,
-            until,
-        )
-        for link in self.links.values():
-            column = logs.column[link.follower]
-            for replica in link.replicas.values():
-                logs.position[replica.partition, column] = replica.position
-        for row, broker in done:
-            logs.position[row, logs.column[broker]] = logs.end[row]
+        for row, broker in self.links.catch_up(until):
             now = self.registrations[row]
             self.register(
                 row, controller.with_in_sync(now, broker, self.alive, self._min_insync[row])
@@ -171,7 +149,7 @@ class Engine:
                     logs.follows[row, logs.column[broker]] = steps or broker == now.leader
                 elif up and self._can_fetch(row, broker):
                     behind.setdefault((now.leader, broker), []).append(row)
-        self._relink(behind)
+        self.links.relink(behind, self._leader_column, self.elapsed, self._epoch)
 
     def _can_fetch(self, row: int, broker: int) -> bool:
         column = self.logs.column[broker]
@@ -181,34 +159,6 @@ class Engine:
             and not self._sick[row, column]
             and int(self.logs.log_dir[row, column]) not in self.disks.offline[broker]
         )
-
-    def _relink(self, behind: dict[tuple[int, int], list[int]]) -> None:
-        logs = self.logs
-        links: dict[tuple[int, int], Link] = {}
-        rates = logs.traffic.rates(self._epoch + self.elapsed)
-        for (leader, follower), rows in sorted(behind.items()):
-            link = self.links.get((leader, follower))
-            if link is None:
-                link = Link(leader, follower, self.elapsed + REACTION_SECONDS)
-            at, column = logs.column[leader], logs.column[follower]
-            others = logs.follows[:, column] & (self._leader_column == at)
-            link.follows_quiet = bool(others.any())
-            link.follows_busy = bool((rates[others] > 0).any())
-            kept = [row for row in link.replicas if row in rows]
-            link.replicas = {
-                row: CatchUp(
-                    row,
-                    float(logs.position[row, column]),
-                    float(logs.end[row]),
-                    logs.batch_bytes[row],
-                    bool(self.throttles.leader_listed[row, at]),
-                    bool(self.throttles.follower_listed[row, column]),
-                    bool(rates[row] > 0),
-                )
-                for row in (*kept, *(row for row in rows if row not in link.replicas))
-            }
-            links[leader, follower] = link
-        self.links = links
 
     # -- what the controller and operators do ---------------------------------------------------
 
@@ -279,18 +229,9 @@ class Engine:
             return controller.UNKNOWN_PARTITION
         if broker not in self.alive:
             return Fault("REQUEST_TIMED_OUT", "the broker does not answer")
-        if path not in self.disks.paths[broker]:
-            return Fault("LOG_DIR_NOT_FOUND", f"{path} is no log dir of broker {broker}.")
-        column = self.logs.column[broker]
-        if not self.logs.holds[row, column]:
-            return Fault("REPLICA_NOT_AVAILABLE", f"Broker {broker} has no replica of {tp}.")
-        to = self.disks.paths[broker].index(path)
-        if to in self.disks.offline[broker]:
-            return Fault("KAFKA_STORAGE_ERROR", f"{path} is offline.")
-        self.disks.moves.pop((row, broker), None)
-        if to != int(self.logs.log_dir[row, column]):
-            self.disks.moves[row, broker] = DirMove(to)
-        return None
+        held = bool(self.logs.holds[row, self.logs.column[broker]])
+        now = int(self.logs.log_dir[row, self.logs.column[broker]]) if held else None
+        return self.disks.begin_move(tp, row, broker, now, path)
 
     def _copy_between_dirs(self, row: int, broker: int, move: DirMove, seconds: float) -> None:
         if broker not in self.alive:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 
@@ -34,3 +34,23 @@ class SystemClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
+
+
+class SteadyClock:
+    """Another clock whose time of day goes on evenly from when this was made.
+
+    Ages are differences of its times: nobody who sets the time of day makes them longer or shorter.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began, self._at = clock.monotonic(), clock.now()
+
+    def now(self) -> datetime:
+        return self._at + timedelta(seconds=self._clock.monotonic() - self._began)
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        self._clock.sleep(seconds)

@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from core.clock import SteadyClock
 from core.cluster.connect import Address, connect
 from core.cluster.probe import open_probe
 from core.errors import ExitCode, RefusedError, TrimtabError, UsageError
@@ -157,13 +158,13 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
         )
         patience = SIMULATED_PATIENCE_SECONDS if address.simulated else math.inf
         cluster_id = journal.records()[0].payload["cluster_id"]
-        run, clock = path.name.removesuffix(SUFFIX), connection.clock
+        run, steady = path.name.removesuffix(SUFFIX), SteadyClock(connection.clock)
         Runner(
             journal,
             audited(connection.client, cluster_id, run),
-            clock,
+            connection.clock,
             patience_seconds=patience,
-            open_probe=lambda brokers: open_probe(address, run, brokers, clock),
+            open_probe=lambda brokers: open_probe(address, run, brokers, steady),
             on_look=notifier.look,
         ).run()
     except Exception as error:

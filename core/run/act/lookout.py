@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from core.clock import Clock
 from core.cluster.client import FOLLOWER_LIST, ClusterClient, ConfigValue, Fault, Resource
@@ -50,7 +51,8 @@ class Lookout:
         now = self._clock.monotonic()
         old = now - self._described >= max(DESCRIBE_SECONDS, DUTY * self.took_seconds)
         if self._state is None or afresh or old or listed != self._listed or listed != tps:
-            self._state = self._client.describe()
+            # Whoever described it has another clock, and that may be set.
+            self._state = replace(self._client.describe(), fetched_at=self._clock.now())
             self._described = self._clock.monotonic()
             self.took_seconds = self._described - now
         self._listed = listed

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from core.clock import Clock
+from core.clock import Clock, SteadyClock
 from core.cluster.client import ClusterClient
 from core.errors import AccessDeniedError, RefusedError, TrimtabError, UnreachableError
 from core.run.act.around import Around
@@ -80,7 +80,8 @@ class Runner:
         open_probe: OpenProbe = lambda brokers: None,
         on_look: Callable[[Chronicle], None] = lambda chronicle: None,
     ) -> None:
-        self._client, self._clock = client, clock
+        self._client, self._time_of_day = client, clock
+        self._clock = clock = SteadyClock(clock)
         self._patience_seconds, self._on_look = patience_seconds, on_look
         self._chronicle = Chronicle(journal, clock)
         self._moving = Moving(client, clock, self._chronicle)
@@ -160,7 +161,7 @@ class Runner:
         history = self.history
         if history.preflight or history.cancel_requested or history.start_at is None:
             return False
-        left = (history.start_at - self._clock.now()).total_seconds()
+        left = (history.start_at - self._time_of_day.now()).total_seconds()
         if left <= 0:
             return False
         self._chronicle.note_waiting(f"begins at {format_time(history.start_at)}")

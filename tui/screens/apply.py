@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
-from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
 from core.load.snapshot import Load
 from core.plan.estimate import to_json
 from core.plan.findings import Finding, Severity
+from core.plan.plan import Plan
+from core.run.limits.bounds import usual_bounds
+from core.run.limits.pace import Bounds
 from core.run.prepare import prepared
 from core.run.service import RunOptions, start_run
+from core.units import UNLIMITED
 from tui.screens.naming import NamingDialog
+from tui.screens.ticks import Adapt, Allow, Tick
 from tui.study import Study, is_refused, study
 from tui.widgets.apply_summary import summary_lines
 from tui.widgets.page import text_of_lines
@@ -41,47 +44,27 @@ def open_apply(screen: DashboardScreen) -> None:
         screen.say(f"Run {session.run.run} is in progress: wait for its end, or cancel it.", "look")
     elif session.state is not None and session.load is not None and session.address is not None:
         app = screen.trimtab
+        title = f"Apply to {session.cluster_name}"
 
         def started(run: str | None) -> None:
             if run is not None:
                 session.clear_plan()
                 app.action_show_screen("moves")
 
-        app.push_screen(ApplyDialog(session), started)
+        app.push_screen(ApplyDialog(session, Order(session.plan, title)), started)
 
 
-class Allow(Widget, can_focus=True):
-    """One finding that stands in the way until it is allowed."""
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A plan to be carried out; with a rate of its own, nothing is proposed over that."""
 
-    BINDINGS = [Binding("space,enter", "turn", "Allow")]
-    DEFAULT_CSS = """
-    Allow { height: auto; }
-    Allow:focus { background: $secondary; text-style: bold; }
-    .-plain Allow:focus { text-style: bold reverse; }
-    """
-
-    class Turned(Message):
-        """It was allowed, or not any more."""
-
-    def __init__(self, finding: Finding) -> None:
-        super().__init__()
-        self.finding = finding
-        self.allowed = False
-
-    def render(self) -> Text:
-        box = "[x]" if self.allowed else "[ ]"
-        return Text.assemble(
-            (f"{box} allow {self.finding.id}", "bold"), f"  {self.finding.sentence}"
-        )
-
-    def action_turn(self) -> None:
-        self.allowed = not self.allowed
-        self.refresh()
-        self.post_message(self.Turned())
-
-    def on_click(self, event: events.Click) -> None:
-        self.focus()
-        self.action_turn()
+    plan: Plan
+    title: str
+    rate_bytes_per_s: int | None = None
+    bounds: Bounds | None = None
+    """It is to be adapted between these, as it was before."""
+    left: tuple[str, ...] = ()
+    """What is not in the plan though it was asked for, and why."""
 
 
 class ApplyDialog(NamingDialog[str | None]):
@@ -89,7 +72,7 @@ class ApplyDialog(NamingDialog[str | None]):
 
     DEFAULT_CSS = """
     ApplyDialog #summary { height: auto; }
-    ApplyDialog #allow { height: auto; max-height: 8; margin-top: 1; scrollbar-size: 1 1; }
+    ApplyDialog #ticks { height: auto; max-height: 8; margin-top: 1; scrollbar-size: 1 1; }
     ApplyDialog #problem { color: $error; }
     """
     BINDINGS: ClassVar = [
@@ -99,11 +82,11 @@ class ApplyDialog(NamingDialog[str | None]):
     ]
 
     class Studied(Message):
-        """The plan was studied against the newest picture."""
+        """The plan was studied against the newest picture; `bounds` would suit an adaptive rate."""
 
-        def __init__(self, study: Study) -> None:
+        def __init__(self, study: Study, bounds: Bounds) -> None:
             super().__init__()
-            self.study = study
+            self.study, self.bounds = study, bounds
 
     class Started(Message):
         """The run's process stands."""
@@ -119,20 +102,20 @@ class ApplyDialog(NamingDialog[str | None]):
             super().__init__()
             self.error = error
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, order: Order) -> None:
         super().__init__()
-        self._session = session
+        self._session, self._order = session, order
         self._study: Study | None = None
-        self._rate = session.rate_bytes_per_s
+        self._rate = order.rate_bytes_per_s or session.rate_bytes_per_s
         """What is applied: the rate that the summary shows, whatever is proposed meanwhile."""
         self._starting = False
 
     def compose(self) -> ComposeResult:
         name = self._session.cluster_name
         with Vertical(classes="dialog"):
-            yield Label(f"Apply to {name}", classes="title", markup=False)
+            yield Label(self._order.title, classes="title", markup=False)
             yield Static(id="summary")
-            yield VerticalScroll(id="allow", can_focus=False)
+            yield VerticalScroll(id="ticks", can_focus=False)
             yield Label("", id="problem", markup=False)
             yield Label(f"Type {name} to apply:", classes="dim", markup=False)
             yield Input(compact=True, select_on_focus=False, id="name")
@@ -146,23 +129,31 @@ class ApplyDialog(NamingDialog[str | None]):
         state, load = session.state, session.load
         assert state is not None
         assert load is not None
-        plan, rate = session.plan, self._rate
+        plan, rate = self._order.plan, self._rate
 
         def work() -> None:
-            self.post_message(self.Studied(study(state, load, plan, rate)))
+            bounds = self._order.bounds or usual_bounds(state, load, plan)
+            self.post_message(self.Studied(study(state, load, plan, rate), bounds))
 
         self.run_worker(work, thread=True, group="study")
         self._draw()
 
     async def on_apply_dialog_studied(self, message: Studied) -> None:
         self._study = message.study
-        self._session.take_study(message.study)
-        self._rate = self._session.rate_bytes_per_s
+        if self._order.rate_bytes_per_s is None:
+            self._session.take_study(message.study)
+            self._rate = self._session.rate_bytes_per_s
+        ticks: list[Tick] = []
+        if any(move.moves_data for move in self._order.plan):
+            adapt = Adapt(message.bounds)
+            adapt.ticked = self._order.bounds is not None
+            ticks.append(adapt)
         unsafe: dict[str, Finding] = {}
         for finding in message.study.findings_at(self._rate):
             if finding.severity is Severity.UNSAFE:
                 unsafe.setdefault(finding.id, finding)
-        await self.query_one("#allow").mount_all([Allow(finding) for finding in unsafe.values()])
+        ticks += [Allow(finding) for finding in unsafe.values()]
+        await self.query_one("#ticks").mount_all(ticks)
         self._draw()
 
     def on_resize(self) -> None:
@@ -171,18 +162,35 @@ class ApplyDialog(NamingDialog[str | None]):
     def _draw(self) -> None:
         lines = summary_lines(
             self._session.state,
-            self._session.plan,
+            self._order.plan,
             self._study,
-            self._rate,
+            self._expected,
             min(78, int(self.size.width * 0.96)) - 6,
+            bounds=self._bounds,
+            left=self._order.left,
         )
         app = cast("TrimtabApp", self.app)
         text = text_of_lines(lines, app.palette, app.glyphs, ground="panel")
         self.query_one("#summary", Static).update(text)
-        self.query_one("#allow").display = bool(self.query(Allow))
+        self.query_one("#ticks").display = bool(self.query(Tick))
         self._enable()
 
-    # -- may it be applied -----------------------------------------------------------------------
+    # -- how fast, and may it be applied -----------------------------------------------------------
+
+    @property
+    def _bounds(self) -> Bounds | None:
+        """Return what the rate is to adapt itself between, None for a fixed one."""
+        return next((adapt.bounds for adapt in self.query(Adapt) if adapt.ticked), None)
+
+    @property
+    def _expected(self) -> int:
+        """Return the rate to reckon with."""
+        bounds = self._bounds
+        if bounds is None:
+            return self._rate
+        most = bounds.most_bytes_per_s
+        rate = most if self._rate == UNLIMITED else self._rate
+        return min(max(rate, bounds.least_bytes_per_s), most)
 
     @property
     def _allowed(self) -> frozenset[str]:
@@ -191,15 +199,15 @@ class ApplyDialog(NamingDialog[str | None]):
     def _enable(self) -> None:
         typed = self.typed == self._session.cluster_name
         clear = self._study is not None and not is_refused(
-            self._study.findings_at(self._rate), self._allowed
+            self._study.findings_at(self._expected), self._allowed
         )
         self.query_one("#apply", Button).disabled = not (typed and clear) or self._starting
 
     def on_input_changed(self) -> None:
         self._enable()
 
-    def on_allow_turned(self) -> None:
-        self._enable()
+    def on_tick_turned(self) -> None:
+        self._draw()
 
     def on_input_submitted(self) -> None:
         """Enter after the name goes to the button; applying takes one more key."""
@@ -226,14 +234,15 @@ class ApplyDialog(NamingDialog[str | None]):
         self._starting = True
         self.query_one("#problem", Label).update("starting")
         self._enable()
-        address, state, plan = session.address, session.state, session.plan
+        address, state, plan = session.address, session.state, self._order.plan
         load = session.load or Load.unknown(state)
         options = RunOptions(
-            rate_bytes_per_s=self._rate,
+            rate_bytes_per_s=self._expected,
             cluster_name=session.cluster_name,
             allow=self._allowed,
+            auto=self._bounds,
         )
-        estimate = found.estimate(self._rate)
+        estimate = found.estimate(self._expected)
         document = None if estimate is None else to_json(estimate)
 
         def work() -> None:

@@ -144,16 +144,26 @@ def roll_back_dialog(run: RunView) -> TypedDialog:
     )
 
 
-def cancel_one_dialog(run: RunView, move: MoveProgress) -> ConfirmDialog:
-    """Return the question before one move is cancelled."""
-    words = [
-        f"It goes back to {_ids(move.before)}, in that order; "
-        f"{format_bytes(move.moved_bytes)} that were copied are dropped."
-        if move.state in FLYING
-        else "It is not begun.",
-        "The run goes on with the others.",
-    ]
-    return ConfirmDialog(f"Cancel {move.tp}?", words, no="Keep going", yes="Cancel this move")
+def cancel_some_dialog(moves: Sequence[MoveProgress]) -> ConfirmDialog:
+    """Return the question before some moves of a run are cancelled, the run going on."""
+    started = [move for move in moves if move.state in FLYING]
+    words = []
+    if len(moves) == 1 and started:
+        words.append(
+            f"It goes back to {_ids(moves[0].before)}, in that order; "
+            f"{format_bytes(moves[0].moved_bytes)} that were copied are dropped."
+        )
+    elif started:
+        lost = format_bytes(sum(move.moved_bytes for move in started))
+        words.append(
+            f"{len(started)} in flight go back to their replicas, in the order they had; "
+            f"{lost} that were copied are dropped."
+        )
+    if rest := len(moves) - len(started):
+        words.append("It is not begun." if len(moves) == 1 else f"{rest} queued are not begun.")
+    words.append("The run goes on with the others.")
+    yes = "Cancel this move" if len(moves) == 1 else f"Cancel {len(moves)} moves"
+    return ConfirmDialog(f"Cancel {named(moves)}?", words, no="Keep going", yes=yes)
 
 
 def recover_dialog(run: RunView) -> ConfirmDialog:
@@ -168,6 +178,11 @@ def recover_dialog(run: RunView) -> ConfirmDialog:
         no="Leave it",
         yes="Bring it back",
     )
+
+
+def named(moves: Sequence[MoveProgress]) -> str:
+    """Return one move's partition, or how many there are."""
+    return str(moves[0].tp) if len(moves) == 1 else f"{len(moves)} moves"
 
 
 def _ids(replicas: Sequence[int]) -> str:

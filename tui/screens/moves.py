@@ -17,8 +17,9 @@ from tui.actions import MOVES, actions_of, bindings_of, keys_of
 from tui.map_moves import type_filter
 from tui.screens.cursor import EDGE, CursorKeys
 from tui.screens.export import export_report
+from tui.screens.run_again import RunAgain
 from tui.screens.run_history import RunHistory
-from tui.screens.run_requests import RunRequests, goes_on
+from tui.screens.run_requests import goes_on
 from tui.session import Session
 from tui.widgets.batches_page import batches_lines, batches_of, now_at
 from tui.widgets.foreign import foreign_page
@@ -46,7 +47,7 @@ class Sight(Enum):
 OF_A_RUN = (Sight.RUN, Sight.BATCHES, Sight.LOG, Sight.REPORT)
 
 
-class MovesScreen(CursorKeys, RunHistory, RunRequests):
+class MovesScreen(CursorKeys, RunHistory, RunAgain):
     """The newest run, another one that was opened, the list of them, or others' moves."""
 
     PLACE = MOVES
@@ -60,6 +61,7 @@ class MovesScreen(CursorKeys, RunHistory, RunRequests):
         """A run that was opened from the list; None shows the newest."""
         self._runs: tuple[RunSummary, ...] | None = None
         self._move: int | None = None
+        self._marked_of = ""
         self._row = self._skipped = 0
         self._batch: int | None = None
         self._report = ""
@@ -97,6 +99,9 @@ class MovesScreen(CursorKeys, RunHistory, RunRequests):
 
     def show_body(self, session: Session) -> None:
         page = self.query_one("#moves-page", Page)
+        name = self.shown.run if self.shown else ""
+        if name != self._marked_of:
+            self._marked_of, self.marked = name, set()
         lines = self._lines(session, page.size.width, page.size.height)
         page.show(lines, self.palette, self.glyphs)
 
@@ -118,7 +123,7 @@ class MovesScreen(CursorKeys, RunHistory, RunRequests):
             case Sight.REPORT:
                 return report_lines(self._report, self._skipped, width, height)
             case _:
-                return run_lines(run, self._move, width, height)
+                return run_lines(run, self._move, width, height, self.marked)
 
     def footer_words(self) -> Mapping[str, str]:
         run, sight = self.shown, self.sight
@@ -134,11 +139,14 @@ class MovesScreen(CursorKeys, RunHistory, RunRequests):
         words["others"] = "others" if self.session.others and sight is not Sight.OTHERS else ""
         words["export"] = "export…" if run is not None and (ended or sight is Sight.REPORT) else ""
         words["filter"] = "filter" if sight is Sight.LOG else ""
-        asks = ("pause_run", "faster", "cancel_run", "cancel_one", "roll_back")
+        asks = ("pause_run", "faster", "cancel_run", "cancel_one", "mark_move")
         if run is None or not goes_on(run) or sight is not Sight.RUN:
             words |= dict.fromkeys(asks, "")
         elif is_paused(run):
             words["pause_run"] = "resume"
+        if self.marked and sight is Sight.RUN:
+            words["cancel_one"] = f"cancel {len(self.marked)}…"
+        words |= self.following_words(moving=sight is Sight.RUN)
         if run is None or run.state is not RunState.DIED:
             words["recover_run"] = ""
         return words
@@ -212,7 +220,10 @@ class MovesScreen(CursorKeys, RunHistory, RunRequests):
         self._turn(None if listing else Sight.RUNS)
 
     def action_back(self) -> None:
-        if self.sight is Sight.REPORT and self._other is not None:
+        if self.marked and self.sight is Sight.RUN:
+            self.marked = set()
+            self.show(self.session)
+        elif self.sight is Sight.REPORT and self._other is not None:
             self._other = None
             self._turn(Sight.RUNS)
         elif self.sight in (Sight.LOG, Sight.BATCHES, Sight.REPORT):
@@ -220,6 +231,17 @@ class MovesScreen(CursorKeys, RunHistory, RunRequests):
         else:
             self._other = None
             self._turn(None)
+
+    @property
+    def listed(self) -> RunSummary | None:
+        if self.sight is not Sight.RUNS or not self._runs:
+            return None
+        return self._runs[min(self._row, len(self._runs) - 1)]
+
+    def started(self, run: str) -> None:
+        self._other = None
+        self._turn(Sight.RUN)
+        self.say(f"Run {run} has been started.", "fine")
 
     def action_enter(self) -> None:
         run = self.shown

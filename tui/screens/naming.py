@@ -1,6 +1,7 @@
 """Typing the cluster's name before something large: shared by the dialogs that ask for it.
 
-Cancel has the focus at first, but what is typed, or pasted, is the name.
+Cancel has the focus at first, but what is typed, or pasted, is the name; on a box that is ticked
+with space, too.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from textual import events
 from textual.widgets import Button, Input
 
 from tui.screens.ask import Answer, Dialog
+from tui.screens.ticks import Tick
 
 
 class NamingDialog(Dialog[Answer]):
@@ -18,13 +20,19 @@ class NamingDialog(Dialog[Answer]):
     def typed(self) -> str:
         return self.query_one("#name", Input).value
 
+    @property
+    def _aside(self) -> bool:
+        """Return whether the focus is where nothing can be typed."""
+        return isinstance(self.focused, Button | Tick)
+
     def on_key(self, event: events.Key) -> None:
-        if isinstance(self.focused, Button) and event.is_printable and event.character:
+        ticking = isinstance(self.focused, Tick) and event.key == "space"
+        if self._aside and not ticking and event.is_printable and event.character:
             self._type(event.character)
             event.stop()
 
     def on_paste(self, event: events.Paste) -> None:
-        if isinstance(self.focused, Button):
+        if self._aside:
             self._type(event.text.strip())
             event.stop()
 

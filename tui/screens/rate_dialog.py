@@ -13,12 +13,27 @@ from textual.widgets import Button, Label, Static
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.plan import Move, Plan
+from core.run.limits.bounds import usual_bounds
+from core.run.limits.pace import Bounds
 from core.run.tell.view import MoveState, RunView
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.screens.ask import Dialog
 from tui.study import Study, study
-from tui.widgets.lines import Line, Lines, Span, Tone, bright, dim, fit, plain, wrapped
+from tui.widgets.lines import (
+    Line,
+    Lines,
+    Span,
+    Tone,
+    bright,
+    dim,
+    fit,
+    highlighted,
+    plain,
+    right,
+    wrapped,
+)
 from tui.widgets.page import text_of_lines
+from tui.widgets.run_state import bounds_words
 from tui.widgets.throttle_table import throttle_lines
 
 if TYPE_CHECKING:
@@ -37,8 +52,11 @@ def rest_of(run: RunView) -> Plan:
     )
 
 
-class RateDialog(Dialog[int | None]):
-    """Returns the rate chosen in bytes/s, None when it was left. `step` is -1 slower, 1 faster."""
+class RateDialog(Dialog[int | Bounds | None]):
+    """Returns the rate chosen in bytes/s, or bounds to adapt it in; None when it was left.
+
+    `step` is -1 slower, 1 faster.
+    """
 
     BINDINGS = [
         ("escape", "leave", "Back"),
@@ -48,17 +66,19 @@ class RateDialog(Dialog[int | None]):
     KEYS = {"up": -1, "k": -1, "minus": -1, "down": 1, "j": 1, "plus": 1, "g": -EDGE, "G": EDGE}
 
     class Studied(Message):
-        """A worker knows what is left at each rate."""
+        """A worker knows what is left at each rate, and what bounds would suit."""
 
-        def __init__(self, study: Study) -> None:
+        def __init__(self, study: Study, bounds: Bounds) -> None:
             super().__init__()
-            self.study = study
+            self.study, self.bounds = study, bounds
 
     def __init__(self, run: RunView, state: ClusterState, load: Load, step: int) -> None:
         super().__init__()
         self._run, self._state, self._load = run, state, load
         self._steps = [step]
         self._study: Study | None = None
+        self._bounds: Bounds | None = None
+        self._adapt = False
         self._at = 0
 
     def compose(self) -> ComposeResult:
@@ -74,26 +94,30 @@ class RateDialog(Dialog[int | None]):
         plan, rate = rest_of(self._run), self._run.rate_bytes_per_s
 
         def work() -> None:
-            self.post_message(self.Studied(study(self._state, self._load, plan, rate)))
+            bounds = self._run.bounds or usual_bounds(self._state, self._load, plan)
+            self.post_message(self.Studied(study(self._state, self._load, plan, rate), bounds))
 
         self.run_worker(work, thread=True, group="study")
         self._draw()
 
     def on_rate_dialog_studied(self, message: Studied) -> None:
-        self._study = message.study
+        self._study, self._bounds = message.study, message.bounds
         self._at = message.study.row_of(self._run.rate_bytes_per_s)
         for step in self._steps:
             self._move(step)
         self._draw()
 
     @property
-    def chosen(self) -> int | None:
-        """Return the rate under the cursor; None when it changes nothing or never ends."""
+    def chosen(self) -> int | Bounds | None:
+        """Return what was chosen; None when it changes nothing or never ends."""
+        if self._adapt:
+            return None if self._run.bounds else self._bounds
         if self._study is None or not self._study.table:
             return None
         estimate = self._study.table[self._at]
         rate = estimate.rate_bytes_per_s
-        usable = estimate.never is None and rate not in (self._run.rate_bytes_per_s, UNLIMITED)
+        as_it_is = self._run.bounds is None and rate == self._run.rate_bytes_per_s
+        usable = estimate.never is None and rate != UNLIMITED and not as_it_is
         return rate if usable else None
 
     # -- drawing ---------------------------------------------------------------------------------
@@ -113,10 +137,12 @@ class RateDialog(Dialog[int | None]):
 
     def _lines(self, width: int) -> Lines:
         run = self._run
-        limit = format_rate(run.rate_bytes_per_s)
+        limit = f"{format_rate(run.rate_bytes_per_s)} a side"
+        if run.bounds is not None:
+            limit = f"adaptive, {bounds_words(run.bounds)}"
         now: Line = (
             dim("now  "),
-            plain(f"{limit} a side   "),
+            plain(f"{limit}   "),
             bright(f"{format_duration(run.left_seconds)} left"),
         )
         if self._study is None:
@@ -124,18 +150,37 @@ class RateDialog(Dialog[int | None]):
         found = self._study
         if not found.table:
             return (fit(now, width), (), fit((dim("what is left is not known"),), width))
-        table = throttle_lines(found.table, found.crowds, self._at, width, ROWS, focused=True)
-        return (fit(now, width), (), *table, (), *self._meaning(width))
+        at = -1 if self._adapt else self._at
+        rows = min(ROWS, max(self.size.height - 12, 3))
+        table = throttle_lines(found.table, found.crowds, at, width, rows, focused=True)
+        return (fit(now, width), (), *table, self._adaptive(width), (), *self._meaning(width))
+
+    def _adaptive(self, width: int) -> Line:
+        """Return the row of the adaptive rate, under all others."""
+        assert self._bounds is not None
+        mark = Span("▸ " if self._adapt else "  ", Tone.YOURS, bold=True)
+        word = Span(right("adaptive", 10), Tone.YOURS if self._adapt else Tone.PLAIN, self._adapt)
+        line: Line = (
+            mark,
+            word,
+            plain(f"   {bounds_words(self._bounds)}   "),
+            Span("a", Tone.YOURS, bold=True),
+            dim(" adapts it"),
+        )
+        return highlighted(line, width) if self._adapt else fit(line, width)
 
     def _meaning(self, width: int) -> Lines:
         """Say what the rate under the cursor would do."""
         assert self._study is not None
+        if self._adapt:
+            words = "as it is" if self._run.bounds else "each broker by how long its producers wait"
+            return ((dim(words),),)
         estimate, crowd = self._study.table[self._at], self._study.crowds[self._at]
         rate = estimate.rate_bytes_per_s
         if estimate.never is not None:
             words = f"never: {estimate.never}"
             return tuple((Span(part, Tone.ACT),) for part in wrapped(words, width)[:2])
-        if rate == self._run.rate_bytes_per_s:
+        if rate == self._run.rate_bytes_per_s and self._run.bounds is None:
             return ((dim("as it is: up is slower, down is faster"),),)
         if rate == UNLIMITED:
             return ((dim("a run in progress keeps its throttles"),),)
@@ -151,6 +196,10 @@ class RateDialog(Dialog[int | None]):
 
     def on_key(self, event: events.Key) -> None:
         step = self.KEYS.get(event.key)
+        if event.key == "a" and self._bounds is not None:
+            event.stop()
+            self._adapt = not self._adapt
+            self._draw()
         if step is None:
             return
         event.stop()
@@ -163,6 +212,7 @@ class RateDialog(Dialog[int | None]):
 
     def _move(self, step: int) -> None:
         assert self._study is not None
+        self._adapt = False
         self._at = min(max(self._at + step, 0), max(len(self._study.table) - 1, 0))
 
     def action_leave(self) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from textual import events
@@ -19,6 +19,7 @@ from core.plan.plan import Move, Plan
 from core.run.tell.view import MoveProgress
 from core.units import format_bytes
 from tui.screens.ask import Dialog
+from tui.screens.asking import named
 from tui.widgets.lines import (
     Line,
     Lines,
@@ -59,7 +60,7 @@ def choices_of(
     """Return all brokers as targets in place of `instead_of`, the legal ones first."""
     found = []
     for broker in state.brokers:
-        after = tuple(broker.id if b == instead_of else b for b in move.after)
+        after = instead(move, instead_of, broker.id)
         refused, doubt = "", ""
         if broker.id == instead_of:
             refused = "it goes there already"
@@ -79,7 +80,12 @@ def choices_of(
                 elif finding.severity is Severity.UNSAFE and not doubt:
                     doubt = finding.sentence
         found.append(Choice(broker.id, broker.rack, after, refused, doubt))
-    return tuple(sorted(found, key=lambda c: (bool(c.refused), bool(c.doubt), c.broker)))
+    return _legal_first(found)
+
+
+def instead(move: MoveProgress, old: int, new: int) -> tuple[int, ...]:
+    """Return the replicas that a move is to have with one destination in another's place."""
+    return tuple(new if broker == old else broker for broker in move.after)
 
 
 def leaving(state: ClusterState, move: MoveProgress) -> int | None:
@@ -89,8 +95,51 @@ def leaving(state: ClusterState, move: MoveProgress) -> int | None:
     return next((b for b in adding if b not in alive), adding[0] if adding else None)
 
 
-class RetargetDialog(Dialog[tuple[int, ...] | None]):
-    """Returns the replicas that the move is to have instead, None when it was left."""
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Moves that are to go elsewhere together, by their index, and which brokers may take all."""
+
+    moves: Mapping[int, MoveProgress]
+    instead_of: Mapping[int, int]
+    choices: tuple[Choice, ...]
+
+    def after(self, index: int, broker: int) -> tuple[int, ...]:
+        """Return the replicas that a move is to have with `broker` as its destination."""
+        return instead(self.moves[index], self.instead_of[index], broker)
+
+
+def targets_of(state: ClusterState, load: Load, moves: Mapping[int, MoveProgress]) -> Targets:
+    """Return where these moves may go; those that only change their order are left out.
+
+    A broker that may not take one of them takes none, and says which.
+    """
+    found = {index: (move, leaving(state, move)) for index, move in moves.items()}
+    going = {index: (move, old) for index, (move, old) in found.items() if old is not None}
+    worst: dict[int, Choice] = {}
+    for move, old in going.values():
+        for choice in choices_of(state, load, move, old):
+            known = worst.get(choice.broker)
+            if len(going) > 1:
+                choice = replace(
+                    choice,
+                    refused=choice.refused and f"{move.tp}: {choice.refused}",
+                    doubt=choice.doubt and f"{move.tp}: {choice.doubt}",
+                )
+            if known is None or (known.refused == "" and (choice.refused or not known.doubt)):
+                worst[choice.broker] = choice
+    return Targets(
+        {index: move for index, (move, _) in going.items()},
+        {index: old for index, (_, old) in going.items()},
+        _legal_first(worst.values()),
+    )
+
+
+def _legal_first(choices: Iterable[Choice]) -> tuple[Choice, ...]:
+    return tuple(sorted(choices, key=lambda c: (bool(c.refused), bool(c.doubt), c.broker)))
+
+
+class RetargetDialog(Dialog[int | None]):
+    """Returns the broker that the moves are to go to instead, None when it was left."""
 
     BINDINGS = [
         ("escape", "leave", "Back"),
@@ -99,16 +148,17 @@ class RetargetDialog(Dialog[tuple[int, ...] | None]):
     ]
     KEYS = {"up": -1, "k": -1, "down": 1, "j": 1}
 
-    def __init__(self, move: MoveProgress, instead_of: int, choices: Sequence[Choice]) -> None:
+    def __init__(self, targets: Targets) -> None:
         super().__init__()
-        self._progress, self._instead_of, self._choices = move, instead_of, choices
-        self._legal = sum(not choice.refused for choice in choices)
+        self._targets, self._choices = targets, targets.choices
+        self._legal = sum(not choice.refused for choice in self._choices)
         self._at = 0
 
     def compose(self) -> ComposeResult:
-        move = self._progress
+        old = ", ".join(f"b{b}" for b in sorted(set(self._targets.instead_of.values())))
+        what = named(list(self._targets.moves.values()))
         with Vertical(classes="dialog"):
-            title = f"Another destination for {move.tp}, instead of b{self._instead_of}"
+            title = f"Another destination for {what}, instead of {old}"
             yield Label(title, classes="title", markup=False)
             yield Static(id="table")
             with Horizontal(classes="buttons"):
@@ -129,14 +179,17 @@ class RetargetDialog(Dialog[tuple[int, ...] | None]):
         self.query_one("#table", Static).update(text)
 
     def _lines(self, width: int) -> Lines:
-        lost = format_bytes(self._progress.moved_bytes)
+        moves = self._targets.moves.values()
+        lost = format_bytes(sum(move.moved_bytes for move in moves))
         lines: list[Line] = []
         rows = min(ROWS, max(self.size.height - 13, 3))
         for i in window(len(self._choices), rows, self._at):
             lines.append(self._line(self._choices[i], i == self._at and self._legal > 0, width))
         if not self._legal:
-            lines += [(), fit((Span("No other broker may take it.", Tone.LOOK),), width)]
-        words = f"It is taken back, then moved there: {lost} that were copied are dropped."
+            what = "it" if len(moves) == 1 else "all of them: mark fewer"
+            lines += [(), fit((Span(f"No other broker may take {what}.", Tone.LOOK),), width)]
+        taken = "It is" if len(moves) == 1 else "They are"
+        words = f"{taken} taken back, then moved there: {lost} that were copied are dropped."
         return (*lines, (), *(fit((dim(part),), width) for part in wrapped(words, width)))
 
     def _line(self, choice: Choice, chosen: bool, width: int) -> Line:
@@ -163,5 +216,5 @@ class RetargetDialog(Dialog[tuple[int, ...] | None]):
         self.dismiss(None)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        chosen = self._choices[self._at].after if self._legal else None
+        chosen = self._choices[self._at].broker if self._legal else None
         self.dismiss(chosen if event.button.id == "yes" else None)

@@ -5,28 +5,30 @@ Nothing here changes the cluster: the run's process takes requests up, now or wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from textual.message import Message
 
 from core.errors import TrimtabError
+from core.run.limits.pace import Bounds
 from core.run.requests import request
 from core.run.service import recover
-from core.run.tell.view import MoveProgress, MoveState, RunState, RunView
+from core.run.tell.view import MoveState, RunState, RunView
 from core.units import format_rate
 from tui.screens.asking import (
     FLYING,
     cancel_dialog,
-    cancel_one_dialog,
+    cancel_some_dialog,
+    named,
     pause_dialog,
     recover_dialog,
     roll_back_dialog,
 )
 from tui.screens.base import DashboardScreen
 from tui.screens.rate_dialog import RateDialog
-from tui.screens.retarget_dialog import RetargetDialog, choices_of, leaving
-from tui.widgets.run_state import is_paused
+from tui.screens.retarget_dialog import RetargetDialog, targets_of
+from tui.widgets.run_state import bounds_words, is_paused
 
 AGAIN = (MoveState.FAILED, MoveState.CANCELLED, MoveState.SKIPPED)
 
@@ -46,6 +48,11 @@ class RunRequests(DashboardScreen):
             super().__init__()
             self.text, self.role = text, role
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.marked: set[int] = set()
+        """Indices of the moves that are meant together."""
+
     @property
     def shown(self) -> RunView | None:
         """Return the run on the screen."""
@@ -54,6 +61,10 @@ class RunRequests(DashboardScreen):
     @property
     def selected(self) -> int | None:
         """Return the index of the move under the cursor."""
+        raise NotImplementedError
+
+    def step(self, rows: int) -> None:
+        """Move the cursor."""
         raise NotImplementedError
 
     # -- the actions -----------------------------------------------------------------------------
@@ -84,8 +95,11 @@ class RunRequests(DashboardScreen):
         if run is None or state is None or load is None:
             return
 
-        def answered(rate: int | None) -> None:
-            if rate is not None:
+        def answered(rate: int | Bounds | None) -> None:
+            if isinstance(rate, Bounds):
+                words = f"for an adaptive rate, {bounds_words(rate)}"
+                self._ask(run, "throttle", {"auto": rate.to_json()}, words)
+            elif rate is not None:
                 words = f"for {format_rate(rate)} a side"
                 self._ask(run, "throttle", {"rate_bytes_per_s": rate}, words)
 
@@ -101,47 +115,64 @@ class RunRequests(DashboardScreen):
         if run is not None:
             self._sure(roll_back_dialog(run), run, "rollback", {}, "to roll back")
 
+    def action_mark_move(self) -> None:
+        """Mark the move under the cursor, or not any more; the cursor goes on to the next."""
+        index = self.selected
+        if index is None:
+            self.say("Which move? Esc leads back to them.")
+            return
+        self.marked ^= {index}
+        self.step(1)
+        self.show(self.session)
+
     def action_cancel_one(self) -> None:
-        found = self._askable_move(
+        found = self._askable_moves(
             (*FLYING, MoveState.QUEUED), "cannot be cancelled: it has ended already"
         )
         if found is not None:
-            run, index, move = found
-            dialog = cancel_one_dialog(run, move)
-            self._sure(dialog, run, "cancel", {"moves": [index]}, f"to cancel {move.tp}")
+            run, chosen = found
+            moves = [run.moves[index] for index in chosen]
+            dialog = cancel_some_dialog(moves)
+            self._sure(dialog, run, "cancel", {"moves": chosen}, f"to cancel {named(moves)}")
 
     def action_skip_move(self) -> None:
-        found = self._askable_move((MoveState.QUEUED,), "cannot be skipped: it has begun already")
+        found = self._askable_moves((MoveState.QUEUED,), "cannot be skipped: it has begun already")
         if found is not None:
-            run, index, move = found
-            self._ask(run, "skip", {"moves": [index]}, f"to skip {move.tp}")
+            run, chosen = found
+            words = f"to skip {named([run.moves[index] for index in chosen])}"
+            self._ask(run, "skip", {"moves": chosen}, words)
 
     def action_retry_move(self) -> None:
-        found = self._askable_move(AGAIN, "has neither failed nor been left out")
+        found = self._askable_moves(AGAIN, "has neither failed nor been left out")
         if found is not None:
-            run, index, move = found
-            self._ask(run, "retry", {"moves": [index]}, f"to try {move.tp} again")
+            run, chosen = found
+            words = f"to try {named([run.moves[index] for index in chosen])} again"
+            self._ask(run, "retry", {"moves": chosen}, words)
 
     def action_retarget_move(self) -> None:
-        found = self._askable_move(
+        found = self._askable_moves(
             (*FLYING, MoveState.QUEUED, *AGAIN), "has moved already: make another plan"
         )
         state, load = self.session.state, self.session.load
         if found is None or state is None or load is None:
             return
-        run, index, move = found
-        instead_of = leaving(state, move)
-        if instead_of is None:
-            self.say(f"{move.tp} only changes its order: it has no destination.", "look")
+        run, chosen = found
+        targets = targets_of(state, load, {index: run.moves[index] for index in chosen})
+        if not targets.moves:
+            name = run.moves[chosen[0]].tp
+            self.say(f"{name} only changes its order: it has no destination.", "look")
             return
 
-        def answered(after: tuple[int, ...] | None) -> None:
-            if after is not None:
-                words = f"to move {move.tp} to {','.join(map(str, after))}"
-                self._ask(run, "retarget", {"move": index, "after": list(after)}, words)
+        def answered(broker: int | None) -> None:
+            if broker is not None:
+                asks = [
+                    ("retarget", {"move": index, "after": list(targets.after(index, broker))})
+                    for index in targets.moves
+                ]
+                words = f"to move {named(list(targets.moves.values()))} to b{broker}"
+                self._ask_all(run, asks, words)
 
-        choices = choices_of(state, load, move, instead_of)
-        self.app.push_screen(RetargetDialog(move, instead_of, choices), answered)
+        self.app.push_screen(RetargetDialog(targets), answered)
 
     def action_recover_run(self) -> None:
         run = self.shown
@@ -176,20 +207,27 @@ class RunRequests(DashboardScreen):
             return None
         return run if self._may_write() else None
 
-    def _askable_move(
+    def _askable_moves(
         self, states: tuple[MoveState, ...], otherwise: str
-    ) -> tuple[RunView, int, MoveProgress] | None:
+    ) -> tuple[RunView, list[int]] | None:
+        """Return the run and which moves are meant: those marked, else the one under the cursor.
+
+        What cannot be asked of some of the marked ones is asked of the others.
+        """
         run, index = self._askable(), self.selected
         if run is None:
             return None
         if index is None:
             self.say("Which move? Esc leads back to them.")
             return None
-        move = run.moves[index]
-        if move.state not in states:
-            self.say(f"{move.tp} {otherwise}.", "look")
+        meant = sorted(self.marked) or [index]
+        chosen = [i for i in meant if run.moves[i].state in states]
+        if not chosen:
+            one = len(meant) == 1
+            which = str(run.moves[meant[0]].tp) if one else f"Of the {len(meant)} marked, each"
+            self.say(f"{which} {otherwise}.", "look")
             return None
-        return run, index, move
+        return run, chosen
 
     def _sure(
         self, dialog: Any, run: RunView, kind: str, payload: Mapping[str, Any], words: str
@@ -199,8 +237,16 @@ class RunRequests(DashboardScreen):
         )
 
     def _ask(self, run: RunView, kind: str, payload: Mapping[str, Any], words: str) -> None:
+        self._ask_all(run, [(kind, payload)], words)
+
+    def _ask_all(
+        self, run: RunView, asks: Sequence[tuple[str, Mapping[str, Any]]], words: str
+    ) -> None:
+        self.marked = set()
+
         def asked() -> tuple[str, str]:
-            if request(run.cluster_id, run.run, kind, payload).waits:
+            waits = [request(run.cluster_id, run.run, kind, p).waits for kind, p in asks]
+            if any(waits):
                 return f"Asked {words}: it waits until the process is back (B).", "look"
             return f"Asked {words}: it is taken up at once.", "fine"
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from core.cluster.state import ClusterState
 from core.plan.estimate import Estimate
 from core.plan.findings import Severity
 from core.plan.plan import Plan
+from core.run.limits.pace import Bounds
 from core.units import UNLIMITED, format_bytes, format_duration, format_rate
 from tui.study import Study
 from tui.widgets.lines import Line, Lines, Span, Tone, bright, dim, fit, plain, wrapped
@@ -15,12 +16,23 @@ from tui.widgets.plan_diff import many, total_to_copy
 from tui.widgets.throttle_table import SIDES
 
 LABEL = 9
+LEFT_SHOWN = 2
 
 
 def summary_lines(
-    state: ClusterState | None, plan: Plan, study: Study | None, rate: int, width: int
+    state: ClusterState | None,
+    plan: Plan,
+    study: Study | None,
+    rate: int,
+    width: int,
+    *,
+    bounds: Bounds | None = None,
+    left: Sequence[str] = (),
 ) -> Lines:
-    """Return the summary; until the plan is studied it says that it is being checked."""
+    """Return the summary; until the plan is studied it says that it is being checked.
+
+    `bounds` are those of a rate that adapts itself, `left` says what is not in the plan, and why.
+    """
     if state is None:
         return ()
     total, unknown = total_to_copy(state, plan)
@@ -33,11 +45,14 @@ def summary_lines(
     if data < len(plan):
         what.append(plain(f", {len(plan) - data} without data"))
     lines: list[Line] = [_row("moves", tuple(what), width)]
+    more = [f"and {len(left) - LEFT_SHOWN} more"] if len(left) > LEFT_SHOWN else []
+    for i, text in enumerate((*left[:LEFT_SHOWN], *more)):
+        lines.append(_row("" if i else "left out", (Span(text, Tone.LOOK),), width))
     if study is None:
         return (*lines, _row("", (dim("checking and estimating"),), width))
     estimate = study.estimate(rate)
     if estimate is not None:
-        lines += [_row(label, line, width) for label, line in _time(estimate, width)]
+        lines += [_row(label, line, width) for label, line in _time(estimate, bounds, width)]
     lines += _touched(plan, study, width)
     for finding in study.findings_at(rate):
         if finding.severity is Severity.UNSAFE:
@@ -49,12 +64,14 @@ def summary_lines(
     return tuple(lines)
 
 
-def _time(estimate: Estimate, width: int) -> Iterable[tuple[str, Line]]:
+def _time(estimate: Estimate, bounds: Bounds | None, width: int) -> Iterable[tuple[str, Line]]:
     rate = (
         "no throttle"
         if estimate.rate_bytes_per_s == UNLIMITED
         else f"{format_rate(estimate.rate_bytes_per_s)} a side"
     )
+    if bounds is not None:
+        rate = f"adaptive, reckoned with {rate}"
     yield "throttle", (plain(rate),)
     if estimate.never is not None:
         for i, text in enumerate(wrapped(estimate.never, width - LABEL)):

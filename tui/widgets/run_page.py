@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC
 
 from core.run.tell.view import MoveProgress, MoveState, RunState, RunView
@@ -25,8 +26,17 @@ from tui.widgets.run_rows import in_order, move_header, move_lines, rate_words
 from tui.widgets.run_state import headline, joined, overall, range_words, said_lines
 
 
-def run_lines(run: RunView, cursor: int | None, width: int, height: int) -> Lines:
-    """Return the whole screen of one run in `height` lines; `cursor` is the index of a move."""
+def run_lines(
+    run: RunView,
+    cursor: int | None,
+    width: int,
+    height: int,
+    marked: Collection[int] = (),
+) -> Lines:
+    """Return the whole screen of one run in `height` lines.
+
+    `cursor` is the index of a move, `marked` are those that are meant together.
+    """
     order = in_order(run.moves)
     at = order.index(cursor) if cursor in order else 0
     roomy = height >= 30
@@ -41,7 +51,8 @@ def run_lines(run: RunView, cursor: int | None, width: int, height: int) -> Line
     events = min(len(run.events), max((room - brokers) // 3, 2))
     shown = min(len(order), max(room - brokers - events, 1))
     events = min(len(run.events), max(room - brokers - shown, 0))
-    lines: list[Line] = [*top, *move_lines(run.moves, order, at, width, shown), *detail, *gap]
+    rows = move_lines(run.moves, order, at, width, shown, marked)
+    lines: list[Line] = [*top, *rows, *detail, *gap]
     if taking_part:
         note = "now / limit" if width >= 100 else ""
         lines += [rule("brokers in this run", width, note=note)]

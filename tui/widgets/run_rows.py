@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from typing import NamedTuple
@@ -75,18 +75,26 @@ def move_header(width: int) -> Line:
 
 
 def move_lines(
-    moves: Sequence[MoveProgress], order: Sequence[int], at: int, width: int, height: int
+    moves: Sequence[MoveProgress],
+    order: Sequence[int],
+    at: int,
+    width: int,
+    height: int,
+    marked: Collection[int] = (),
 ) -> Lines:
     """Return one line for each of the moves in view, the one at place `at` of them highlighted."""
     lines = []
     for i in window(len(order), height, at):
-        line = move_line(moves[order[i]], width, selected=i == at)
+        move = moves[order[i]]
+        line = move_line(move, width, selected=i == at, marked=order[i] in marked)
         hit = MoveHit(order[i])
         lines.append(highlighted(line, width, hit) if i == at else hitting(line, hit))
     return tuple(lines)
 
 
-def move_line(move: MoveProgress, width: int, *, selected: bool = False) -> Line:
+def move_line(
+    move: MoveProgress, width: int, *, selected: bool = False, marked: bool = False
+) -> Line:
     c = _columns(width)
     total = move.total_bytes
     done = move.state is MoveState.DONE
@@ -101,8 +109,8 @@ def move_line(move: MoveProgress, width: int, *, selected: bool = False) -> Line
     time_left = format_duration(move.left_seconds) if moving else ""
     return fit(
         (
-            Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
-            bright(title) if selected else Span(title, tone),
+            Span(("▸" if selected else " ") + ("v" if marked else " "), Tone.YOURS, bold=True),
+            bright(title) if selected or marked else Span(title, tone),
             Span(left(change_words(move.before, move.after), c.change - 1) + " ", tone),
             *bar(fraction, c.progress, _bar_tone(move.state)),
             plain("  "),

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC
 from typing import NamedTuple
 
+from core.run.limits.pace import Bounds
 from core.run.tell.view import MoveState, RunState, RunView
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.widgets.bars import line_bar
@@ -150,9 +151,17 @@ def range_words(between: tuple[float, float]) -> Line:
     return (dim(f"  ({low} – {high})"),) if low != high else ()
 
 
+def bounds_words(bounds: Bounds) -> str:
+    """Return between which rates an adaptive one stays."""
+    least, most = format_rate(bounds.least_bytes_per_s), format_rate(bounds.most_bytes_per_s)
+    return f"{least} to {most}"
+
+
 def _rates(run: RunView) -> list[str]:
     limit = run.rate_bytes_per_s
     words = ["no throttle" if limit == UNLIMITED else f"{format_rate(limit)} a side"]
+    if run.bounds is not None:
+        words = [f"adaptive, {bounds_words(run.bounds)}"]
     if run.bytes_per_s is not None:
         words.append(f"now {format_rate(run.bytes_per_s)}")
     if run.average_bytes_per_s:

@@ -104,6 +104,7 @@ def run_view(
         who=f"{history.who} on {history.host}",
         requests=run_requests(records, pending, history),
         starts_at=history.start_at,
+        bounds=history.pace.bounds,
     )
 
 

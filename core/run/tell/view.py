@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import Enum
 
 from core.cluster.state import TopicPartition
+from core.run.limits.pace import Bounds
 from core.run.record.moves import Role
 
 
@@ -159,7 +160,7 @@ class RunView:
     seen_at: datetime
     """When the newest thing in the journal happened."""
     rate_bytes_per_s: int
-    """The chosen throttle; units.UNLIMITED for none."""
+    """The chosen throttle; units.UNLIMITED for none, the most that `bounds` allow."""
     total_bytes: int
     moved_bytes: int
     bytes_per_s: float | None
@@ -177,6 +178,8 @@ class RunView:
     """Oldest first."""
     starts_at: datetime | None = None
     """When it was asked to begin; None for at once."""
+    bounds: Bounds | None = None
+    """Between which rates it adapts itself; None for a fixed one."""
 
     @property
     def done(self) -> int:

@@ -1,0 +1,70 @@
+"""Boxes to tick in a dialog: a word, a sentence, and whether it holds."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual import events
+from textual.binding import Binding
+from textual.message import Message
+from textual.widget import Widget
+
+from core.plan.findings import Finding
+from core.run.limits.pace import Bounds
+from tui.widgets.run_state import bounds_words
+
+
+class Tick(Widget, can_focus=True):
+    """One box; space or enter turns it, and so does a click."""
+
+    BINDINGS = [Binding("space,enter", "turn", "Turn")]
+    DEFAULT_CSS = """
+    Tick { height: auto; }
+    Tick:focus { background: $secondary; text-style: bold; }
+    .-plain Tick:focus { text-style: bold reverse; }
+    """
+
+    class Turned(Message):
+        """It was ticked, or not any more."""
+
+    def __init__(self, word: str, sentence: str, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.word, self.sentence = word, sentence
+        self.ticked = False
+
+    def render(self) -> Text:
+        box = "[x]" if self.ticked else "[ ]"
+        return Text.assemble((f"{box} {self.word}", "bold"), f"  {self.sentence}")
+
+    def turn(self, ticked: bool) -> None:
+        """Tick it, or not; says so when that changes it."""
+        if self.ticked is not ticked:
+            self.ticked = ticked
+            self.refresh()
+            self.post_message(self.Turned())
+
+    def action_turn(self) -> None:
+        self.turn(not self.ticked)
+
+    def on_click(self, event: events.Click) -> None:
+        self.focus()
+        self.action_turn()
+
+
+class Allow(Tick):
+    """One finding that stands in the way until it is allowed."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(f"allow {finding.id}", finding.sentence)
+        self.finding = finding
+
+    @property
+    def allowed(self) -> bool:
+        return self.ticked
+
+
+class Adapt(Tick):
+    """Whether the rate is to adapt itself (`--throttle auto`)."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        super().__init__("adapt the rate", f"{bounds_words(bounds)}, by how long producers wait")
+        self.bounds = bounds

@@ -35,6 +35,14 @@ from core.run.tell.view import RunView
 MB = 1_000_000
 THROTTLES = (LEADER_LIST, FOLLOWER_LIST, LEADER_RATE, FOLLOWER_RATE)
 
+TWO = {"t": [(1, 2), (2, 1)], "u": [(1, 2, 3)]}
+"""Two partitions that most tests move, and one that they re-order."""
+TARGETS: dict[tuple[str, int], tuple[int, ...]] = {
+    ("t", 0): (4, 2),
+    ("t", 1): (2, 3),
+    ("u", 0): (3, 1, 2),
+}
+
 
 def cluster(layout: Mapping[str, Sequence[tuple[int, ...]]], **more: Any) -> SimulatedCluster:
     """Return a cluster of brokers 1 to 6 with partitions of 20 MB."""

@@ -1,0 +1,74 @@
+"""A run that is cancelled: whole partitions, the order they had, and no throttle."""
+
+from __future__ import annotations
+
+import pytest
+from run_help import (
+    MB,
+    Start,
+    cluster,
+    plan_of,
+    set_config,
+    throttles,
+)
+
+from core.cluster.client import (
+    LEADER_LIST,
+    Resource,
+)
+from core.cluster.state import TopicPartition
+from core.run.decide.steps import Poll
+from core.run.record.history import Outcome, Phase
+from core.run.record.journal import Kind
+
+
+@pytest.mark.parametrize("after", range(0, 40, 3))
+def test_a_cancel_at_any_step_leaves_whole_partitions_and_no_throttle(
+    start: Start, after: int
+) -> None:
+    client = cluster({"t": [(3, 2, 1), (1, 2, 3)], "u": [(1, 2, 3)]}, size_bytes=8 * MB)
+    set_config(client, Resource.topic("t"), LEADER_LIST, "9:1")
+    before = throttles(client)
+    wanted = {("t", 0): (4, 2, 1), ("t", 1): (5, 3, 2), ("u", 0): (3, 1, 2)}
+    run = start(client, plan_of(client, wanted), batch_size=2)
+    for _ in range(after):
+        if run.runner.history.ended is None:
+            run.runner.advance()
+    done_before = sum(m.phase is Phase.DONE for m in run.runner.history.moves)
+    run.cancel()
+    outcome = run.to_the_end()
+    moves = run.runner.history.moves
+    for m in moves:
+        expected = m.move.after if m.phase is Phase.DONE else m.move.before
+        assert run.replicas()[str(m.move.tp)] == expected
+    assert not client.reassignments()
+    assert throttles(client) == before
+    everything = all(m.phase is Phase.DONE for m in moves)
+    assert outcome is (Outcome.DONE if everything else Outcome.CANCELLED)
+    assert sum(m.phase is Phase.DONE for m in moves) >= done_before
+
+
+def test_a_cancel_puts_the_original_order_back(start: Start) -> None:
+    """Kafka leaves [2,1,3] of [3,2,1] → [4,2,1] cancelled; the journal knows better."""
+    client = cluster({"t": [(3, 2, 1)]})
+    run = start(client, plan_of(client, {("t", 0): (4, 2, 1)}))
+    run.until(lambda step: isinstance(step, Poll))
+    run.cancel()
+    assert run.to_the_end() is Outcome.CANCELLED
+    assert run.replicas() == {"t-0": (3, 2, 1)}
+    assert Kind.REORDERED in {record.kind for record in run.journal.records()}
+
+
+def test_a_cancel_that_would_be_unclean_is_refused_and_the_move_goes_on(start: Start) -> None:
+    client = cluster(
+        {"t": [(1, 2)]}, topic_configs={"t": {"min.insync.replicas": "2"}}, size_bytes=30 * MB
+    )
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run.until(lambda step: isinstance(step, Poll))
+    client.stop_broker(2)
+    run.cancel()
+    run.until(lambda step: isinstance(step, Poll) and "cannot be cancelled" in step.waiting)
+    assert TopicPartition("t", 0) in client.reassignments()
+    client.start_broker(2)
+    run.to_the_end()
+    assert run.replicas()["t-0"] in ((1, 2), (1, 3))

@@ -1,0 +1,58 @@
+"""What is refused before a run has written anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from run_help import (
+    TARGETS,
+    TWO,
+    Faulty,
+    Start,
+    cluster,
+    plan_of,
+)
+
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.state import TopicPartition
+from core.run.record.history import Outcome
+
+
+def _dead(client: SimulatedCluster) -> None:
+    client.stop_broker(4)
+
+
+def _moving(client: SimulatedCluster) -> None:
+    client.alter_reassignments({TopicPartition("t", 0): (5, 2)})
+
+
+def _moved(client: SimulatedCluster) -> None:
+    client.alter_reassignments({TopicPartition("t", 0): (2, 1)})
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "check"),
+    [(_dead, "dead-broker"), (_moving, "foreign-move"), (_moved, "stale")],
+    ids=["dead broker", "foreign move", "changed layout"],
+)
+def test_preflight_refuses_and_writes_nothing(
+    start: Start, meanwhile: Callable[[SimulatedCluster], None], check: str
+) -> None:
+    client = cluster(TWO)
+    plan = plan_of(client, TARGETS)
+    meanwhile(client)
+    faulty = Faulty(client)
+    run = start(client, plan, through=faulty)
+    assert run.to_the_end() is Outcome.FAILED
+    assert check in run.view().why
+    assert not {"alter_configs", "alter_reassignments"} & set(faulty.calls)
+
+
+def test_another_cluster_is_not_touched(start: Start) -> None:
+    client, other = cluster(TWO), cluster(TWO, cluster_id="another-cluster-000000")
+    faulty = Faulty(other)
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.to_the_end() is Outcome.FAILED
+    assert "another-cluster-000000" in run.view().why
+    assert not {"alter_configs", "alter_reassignments"} & set(faulty.calls)

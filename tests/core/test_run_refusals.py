@@ -1,0 +1,264 @@
+"""What the cluster refuses, hides or does not answer: said, compared, and never done twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from run_help import (
+    MB,
+    TARGETS,
+    TWO,
+    Faulty,
+    Start,
+    cluster,
+    plan_of,
+    throttles,
+    unreachable,
+)
+
+from core.cluster.client import (
+    FOLLOWER_RATE,
+    Fault,
+    Resource,
+)
+from core.cluster.state import TopicPartition
+from core.run.act.runner import Runner
+from core.run.decide.steps import Poll, Preflight, Submit
+from core.run.others.throttles import Whose, find_throttles
+from core.run.record.history import Outcome
+from core.run.tell.report import report
+from core.run.tell.runs import with_throttles
+from core.run.tell.view import MoveState, RunState
+
+T = Resource.topic("t")
+
+
+def test_a_topic_deleted_meanwhile_is_no_error(start: Start) -> None:
+    client = cluster(TWO)
+    run = start(client, plan_of(client, TARGETS))
+    run.until(lambda step: isinstance(step, Poll))
+    client.delete_topic("t")
+    assert run.to_the_end(60) is Outcome.DONE
+    assert [m.why for m in run.view().moves] == ["its topic was deleted"] * 2 + [""]
+    assert all(FOLLOWER_RATE not in a for r, a in throttles(client).items() if r.name == "4")
+
+
+def test_a_run_whose_topics_are_all_deleted_says_so_and_is_not_done(start: Start) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    run = start(client, plan_of(client, {("t", 0): (4, 2), ("t", 1): (2, 3)}))
+    run.until(lambda step: isinstance(step, Preflight))
+    client.delete_topic("t")
+    assert run.to_the_end(60) is Outcome.INCOMPLETE
+    assert run.view().why == "nothing was left to move: every topic was deleted"
+    del before[Resource.topic("t")]
+    assert throttles(client) == before
+
+
+@pytest.mark.parametrize("batch_size", [1, 200], ids=["queued", "in flight"])
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Fault("TOPIC_AUTHORIZATION_FAILED", "no"), "TOPIC_AUTHORIZATION_FAILED"),
+        (None, "not in the cluster's description"),
+    ],
+    ids=["describe refused", "a broker that lags"],
+)
+def test_a_topic_that_is_only_hidden_is_not_taken_for_deleted(
+    start: Start, batch_size: int, answer: Fault | None, reason: str
+) -> None:
+    client, without_t = cluster(TWO), cluster({"u": TWO["u"]}).describe()
+    faulty = Faulty(client)
+    targets = {("u", 0): (4, 1, 2), ("t", 0): (4, 2)}
+    run = start(client, plan_of(client, targets), through=faulty, batch_size=batch_size)
+    run.until(lambda step: isinstance(step, Submit))
+    faulty.replaced["describe"] = lambda real: without_t
+    faulty.replaced["configs"] = lambda real, resources, names=None: (
+        real(resources, names) | ({T: answer} if answer and T in resources else {})
+    )
+    run.until(lambda step: isinstance(step, Poll) and reason in step.waiting, 600)
+    since = client.elapsed_seconds
+    run.until(lambda _: client.elapsed_seconds > since + 60)
+    assert run.view().state is RunState.WAITING
+    assert reason in run.view().why
+    faulty.replaced = {}
+    assert run.to_the_end() is Outcome.DONE
+    assert run.replicas() == {"t-0": (4, 2), "u-0": (4, 1, 2)}
+
+
+def test_a_partition_that_is_refused_does_not_hold_up_the_others(start: Start) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    faulty = Faulty(client)
+
+    def refuse(real: Callable[..., Any], targets: dict[TopicPartition, Any]) -> Any:
+        kept = {tp: target for tp, target in targets.items() if tp != ("t", 0)}
+        refused = {TopicPartition("t", 0): Fault("INVALID_REPLICA_ASSIGNMENT", "no such broker")}
+        return {**real(kept), **(refused if ("t", 0) in targets else {})}
+
+    faulty.replaced["alter_reassignments"] = refuse
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.to_the_end() is Outcome.INCOMPLETE
+    assert [m.state for m in run.view().moves] == [MoveState.FAILED, MoveState.DONE, MoveState.DONE]
+    assert "INVALID_REPLICA_ASSIGNMENT" in run.view().moves[0].why
+    assert throttles(client) == before
+
+
+@pytest.mark.parametrize("arrives", [True, False], ids=["it arrives", "it is lost"])
+def test_a_submission_without_an_answer_is_compared_and_done_once_more_only_if_lost(
+    start: Start, arrives: bool
+) -> None:
+    client = cluster(TWO)
+    faulty = Faulty(client)
+    sent: list[int] = []
+
+    def lose(real: Callable[..., Any], targets: Any) -> Any:
+        sent.append(len(targets))
+        if len(sent) > 1:
+            return real(targets)
+        if arrives:
+            real(targets)
+        return unreachable()
+
+    faulty.replaced["alter_reassignments"] = lose
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.runner.run() is Outcome.DONE
+    assert run.replicas() == {"t-0": (4, 2), "t-1": (2, 3), "u-0": (3, 1, 2)}
+    assert sent == ([3] if arrives else [3, 3])
+
+
+def test_throttles_that_do_not_read_back_are_undone_and_nothing_is_submitted(start: Start) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    faulty = Faulty(client)
+
+    def deaf(real: Callable[..., Any], changes: Any) -> Any:
+        heard = [change for change in changes if change.name != FOLLOWER_RATE]
+        return real(heard) if heard else {}
+
+    faulty.replaced["alter_configs"] = deaf
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.to_the_end() is Outcome.FAILED
+    assert "do not read back" in run.view().why
+    assert "alter_reassignments" not in faulty.calls
+    assert throttles(client) == before
+
+
+def test_throttles_that_are_refused_are_undone_and_nothing_is_submitted(start: Start) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    faulty = Faulty(client)
+
+    def refuse(real: Callable[..., Any], changes: Any) -> Any:
+        if any(change.resource == Resource.broker(4) for change in changes):
+            rest = [change for change in changes if change.resource != Resource.broker(4)]
+            return {**real(rest), Resource.broker(4): Fault("CLUSTER_AUTHORIZATION_FAILED", "no")}
+        return real(changes)
+
+    faulty.replaced["alter_configs"] = refuse
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.to_the_end() is Outcome.FAILED
+    assert "CLUSTER_AUTHORIZATION_FAILED" in run.view().why
+    assert "alter_reassignments" not in faulty.calls
+    assert throttles(client) == before
+
+
+@pytest.mark.parametrize(
+    ("call", "resource"),
+    [("alter_configs", Resource.topic("t")), ("alter_configs", Resource.broker(4))],
+    ids=["list", "rate"],
+)
+def test_a_throttle_that_cannot_be_given_back_is_said_and_asked_again_at_leisure(
+    start: Start, call: str, resource: Resource
+) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run.until(lambda step: isinstance(step, Poll))
+
+    def refuse(real: Callable[..., Any], changes: Any) -> Any:
+        rest = [change for change in changes if change.resource != resource]
+        said = {resource: Fault("POLICY_VIOLATION", "no")} if len(rest) < len(changes) else {}
+        return {**(real(rest) if rest else {}), **said}
+
+    faulty.replaced[call] = refuse
+    run.until(lambda _: "POLICY_VIOLATION" in run.runner.history.waiting)
+    records, since = len(run.journal.records()), client.elapsed_seconds
+    run.until(lambda _: client.elapsed_seconds > since + 300)
+    assert "POLICY_VIOLATION" in run.view().why
+    assert run.view().state is RunState.WAITING
+    assert len(run.journal.records()) - records < 300
+    faulty.replaced = {}
+    assert run.to_the_end(60) is Outcome.DONE
+    assert throttles(client) == before
+
+
+def _refusing(answers: list[Fault]) -> Callable[..., Any]:
+    def refuse(real: Callable[..., Any], partitions: Any) -> Any:
+        return dict.fromkeys(partitions, answers[0]) if answers else real(partitions)
+
+    return refuse
+
+
+def test_a_submission_that_is_put_off_is_said_and_made_again_less_and_less_often(
+    start: Start,
+) -> None:
+    client = cluster({"t": [(1, 2)]})
+    faulty = Faulty(client)
+    answers = [Fault("NOT_CONTROLLER", "not now")]
+    faulty.replaced["alter_reassignments"] = _refusing(answers)
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}), through=faulty)
+    run.until(lambda step: isinstance(step, Poll) and bool(step.waiting))
+    assert run.view().why == "t-0 is not taken yet (NOT_CONTROLLER: not now): it is asked again"
+    assert run.view().state is RunState.WAITING
+    run.until(lambda _: client.elapsed_seconds > 300)
+    assert 6 <= faulty.calls.count("alter_reassignments") <= 16
+    assert [e.text for e in run.view().events].count(run.view().why) == 1
+    answers.clear()
+    assert run.to_the_end(120) is Outcome.DONE
+    assert run.view().moves[0].why == ""
+
+
+@pytest.mark.parametrize("call", ["cancel", "alter_reassignments"])
+def test_a_cancel_that_is_put_off_is_said_and_made_again_at_leisure(
+    start: Start, call: str
+) -> None:
+    client = cluster({"t": [(3, 2, 1)]}, size_bytes=5000 * MB)
+    faulty = Faulty(client)
+    answers = [Fault("REQUEST_TIMED_OUT")]
+    run = start(client, plan_of(client, {("t", 0): (4, 2, 1)}), through=faulty)
+    run.until(lambda step: isinstance(step, Poll))
+    faulty.replaced[call] = _refusing(answers)
+    run.cancel()
+    run.until(lambda _: "REQUEST_TIMED_OUT" in run.runner.history.waiting)
+    since, calls = client.elapsed_seconds, faulty.calls.count(call)
+    run.until(lambda _: client.elapsed_seconds > since + 100)
+    assert "REQUEST_TIMED_OUT" in run.view().why
+    assert faulty.calls.count(call) - calls <= 25
+    answers.clear()
+    assert run.to_the_end(60) is Outcome.CANCELLED
+    assert run.replicas() == {"t-0": (3, 2, 1)}
+
+
+def test_a_run_that_gives_up_says_what_it_left(start: Start) -> None:
+    client = cluster(TWO)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run.until(lambda step: isinstance(step, Poll))
+    faulty.replaced["reassignments"] = unreachable
+    run.runner = Runner(run.journal, run.through, client.clock, patience_seconds=0)
+    assert run.runner.run() is Outcome.INCOMPLETE
+    left = run.view(living=False).leftovers
+    assert left is not None
+    assert set(left.moves) == set(client.reassignments())
+    assert {entry[0] for entry in left.lists} == {"t"}
+    assert {broker for broker, _, _ in left.rates} == {1, 2, 3, 4}
+    assert "It left in the cluster:" in report(run.look(living=False))
+    state = client.describe()
+    (known,) = with_throttles(state.cluster_id)
+    ours = [t for t in find_throttles(client, state, [known]).found if t.whose is Whose.OURS]
+    assert {t.run for t in ours} == {known.history.run}
+    assert "which gave up" in ours[0].why

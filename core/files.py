@@ -5,6 +5,7 @@ Every file that another process may be reading at the same moment is written thr
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -95,6 +96,23 @@ def whole_folder(path: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     sync_folder(path.parent)
+
+
+def age_seconds(path: Path, now: float) -> float:
+    """Return seconds since the last change; 0 for what another process has just taken away."""
+    try:
+        return now - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def remove_empty(folder: Path) -> None:
+    """Remove a folder; one that something is in stays, and one that is gone is fine."""
+    try:
+        folder.rmdir()
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
+            raise
 
 
 @contextmanager

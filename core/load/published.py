@@ -6,7 +6,6 @@ imports pyarrow.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import shutil
@@ -254,9 +253,8 @@ def _retire(root: Path, cluster_id: str) -> None:
         shutil.rmtree(folder / name, ignore_errors=True)
     for left in sorted(folder.glob(f"{files.TEMPORARY}*/")):
         # A publish takes a second: whoever began this one died.
-        with contextlib.suppress(FileNotFoundError):
-            if time.time() - left.stat().st_mtime > NEVER_YOUNGER_SECONDS:
-                shutil.rmtree(left, ignore_errors=True)
+        if files.age_seconds(left, time.time()) > NEVER_YOUNGER_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def retired(aged: list[tuple[str, float]], now: float) -> list[str]:

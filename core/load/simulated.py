@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import secrets
 import signal
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from core import paths
+from core import files, paths
 from core.cluster.connect import SIMULATOR_PREFIX, Address
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
@@ -51,9 +50,9 @@ class Simulator:
     def stop(self) -> None:
         """End the simulator; one that is gone already is fine."""
         self.process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             self.process.wait(10)
-        if self.process.poll() is None:
+        except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
         if self.process.stdout is not None:
@@ -152,8 +151,7 @@ def main(argv: list[str] | None = None) -> int:
         server.stop()
         # Nobody will meet this cluster again.
         forget_cluster(root, spec.cluster_id)
-        with contextlib.suppress(OSError):
-            arguments.socket.parent.rmdir()
+        files.remove_empty(arguments.socket.parent)
     return 0
 
 

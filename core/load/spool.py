@@ -6,7 +6,6 @@ imports pyarrow.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import shutil
@@ -185,26 +184,17 @@ def retire(root: Path, cluster_id: str, now: float | None = None) -> None:
     for folder in (layout.spool(root, cluster_id), layout.archive(root, cluster_id)):
         # By the hour, each last changed as a segment came or went: thousands are not looked at.
         for hour in sorted(folder.glob("date=*/hour=*")):
-            if _age(hour, now) > SPOOL_SECONDS:
+            if files.age_seconds(hour, now) > SPOOL_SECONDS:
                 if folder == layout.spool(root, cluster_id) and any(hour.iterdir()):
                     log.warning("no pipeline took %s within 48 h: dropped", hour)
                 _remove(hour)
-                with contextlib.suppress(OSError):
-                    hour.parent.rmdir()
+                files.remove_empty(hour.parent)
     for path in sorted(layout.quarantine(root, cluster_id).glob("*/*")):
-        if _age(path, now) > QUARANTINE_SECONDS:
+        if files.age_seconds(path, now) > QUARANTINE_SECONDS:
             _remove(path)
     for path in sorted(layout.incoming(root).glob(f"{files.TEMPORARY}*")):
-        if _age(path, now) > LEFT_SECONDS:
+        if files.age_seconds(path, now) > LEFT_SECONDS:
             _remove(path)
-
-
-def _age(path: Path, now: float) -> float:
-    """Return seconds since the last change; 0 for what another process has just taken away."""
-    try:
-        return now - path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
 
 
 def _remove(path: Path) -> None:

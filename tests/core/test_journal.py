@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -78,14 +79,43 @@ def test_a_run_is_never_written_over(path: Path) -> None:
 def test_a_kind_of_record_that_is_not_known_is_a_newer_trimtabs(path: Path) -> None:
     with Journal.create(path) as journal:
         journal._insert("records", NOON, "teleported", {})
-        with pytest.raises(JournalError, match="does not know \\(teleported\\)"):
+        with pytest.raises(JournalError, match=r"newer trimtab.*teleported") as refused:
             journal.records()
+    assert "damaged" not in str(refused.value)
+
+
+def test_the_present_kinds_have_a_format_of_their_own(path: Path) -> None:
+    """Whoever adds a kind of record, or a meaning to one, gives the format the next number."""
+    kinds = hashlib.sha256(",".join(kind.value for kind in Kind).encode()).hexdigest()[:8]
+    assert (FORMAT, kinds) == (2, "3104d88c")
+
+
+def test_a_journal_of_the_first_format_is_read_and_gets_this_one_as_it_goes_on(path: Path) -> None:
+    with Journal.create(path) as journal:
+        journal.write(NOON, Kind.WAITING, {"why": "first"})
+    _of_format(path, 1)
+    with Journal.open(path) as journal:
+        assert [record.kind for record in journal.records()] == [Kind.WAITING]
+        assert _format(path) == 1
+        journal.prove_writable()
+    assert _format(path) == FORMAT
+
+
+def _of_format(path: Path, number: int) -> None:
+    database = sqlite3.connect(path)
+    database.execute(f"PRAGMA user_version = {number}")
+    database.close()
+
+
+def _format(path: Path) -> int:
+    database = sqlite3.connect(path)
+    (number,) = database.execute("PRAGMA user_version").fetchone()
+    database.close()
+    return int(number)
 
 
 def _newer(path: Path) -> None:
-    database = sqlite3.connect(path)
-    database.execute(f"PRAGMA user_version = {FORMAT + 1}")
-    database.close()
+    _of_format(path, FORMAT + 1)
 
 
 def _someone_elses(path: Path) -> None:
@@ -106,7 +136,7 @@ def _truncated(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (_newer, "format 2"),
+        (_newer, "written by a newer trimtab: it has format 3"),
         (_someone_elses, "not a run journal"),
         (_text, "damaged"),
         (_truncated, "damaged"),

@@ -203,7 +203,7 @@ def _busy(dead: Dead) -> None:
     ("spoil", "error", "says"),
     [
         (_ended, UsageError, "nothing to bring back"),
-        (_newer, JournalError, "format 99"),
+        (_newer, JournalError, "newer trimtab: it has format 99"),
         (_truncated, JournalError, "is damaged"),
         (_busy, BusyError, "in progress on this cluster"),
     ],

@@ -22,7 +22,8 @@ from core.errors import TrimtabError, UsageError
 from core.run.record.place import network_file_system
 from core.units import format_time, parse_time
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""The kinds of records and what they mean; 1 had fewer, and is read still."""
 SUFFIX: Final = ".run"
 KEPT_SAMPLES: Final = 120
 
@@ -162,10 +163,7 @@ class Journal:
                         f"{path} is not a run journal.", next="Move it out of that folder."
                     )
                 if version > FORMAT:
-                    raise JournalError(
-                        f"{path} has format {version}; this trimtab reads up to {FORMAT}.",
-                        next="Use the newer trimtab that wrote it.",
-                    )
+                    raise _newer(path, f"it has format {version}, this one reads up to {FORMAT}")
             except BaseException:
                 database.close()
                 raise
@@ -260,10 +258,7 @@ class Journal:
         try:
             return Kind(name)
         except ValueError:
-            raise JournalError(
-                f"The journal {self.path} has a record that this trimtab does not know ({name}).",
-                next="Use the newer trimtab that wrote it.",
-            ) from None
+            raise _newer(self.path, f"this one does not know its {name} records") from None
 
     def samples(self) -> tuple[Sample, ...]:
         with _readable(self.path):
@@ -323,6 +318,13 @@ def _readable(path: Path) -> Iterator[None]:
                 next="Make its disk writable again, with room; the journal itself may be whole.",
             ) from error
         raise _damaged(path, str(error)) from error
+
+
+def _newer(path: Path, why: str) -> JournalError:
+    return JournalError(
+        f"The journal {path} was written by a newer trimtab: {why}.",
+        next="Use that one; nothing was changed.",
+    )
 
 
 def _damaged(path: Path, why: str) -> JournalError:

@@ -173,7 +173,8 @@ class ClusterClient(Protocol):
         """Return the entries of topics' list configs as the controller itself holds them now.
 
         `configs` shows what the broker asked has heard of: that may be a moment old. Unset and
-        empty have no entries alike. UNSUPPORTED_VERSION from a cluster that does not tell.
+        empty have no entries alike, nor has a topic that is gone. UNSUPPORTED_VERSION from a
+        cluster that does not tell.
         """
         ...
 

@@ -2,7 +2,8 @@
 
 Kafka tells configs from a broker's copy of the metadata only, which may be behind. What it refuses
 it refuses at the controller, in words that hold the whole list: an APPEND of what is no entry,
-sent for validation only, changes nothing and is answered with what there is (seen on 4.3.1).
+sent for validation only, changes nothing and is answered with what there is (seen on 4.3.1). It
+is refused before anybody looks whether there is such a topic.
 """
 
 from __future__ import annotations

@@ -335,8 +335,7 @@ class SimulatedCluster:
     ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
         with self._lock:
             return {
-                (resource, name): self._resource_fault(resource)
-                or self._engine.configs.entries(resource, name)
+                (resource, name): self._engine.configs.entries(resource, name)
                 for resource, name in lists
             }
 

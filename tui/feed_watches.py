@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
 from core.errors import AccessDeniedError, UnreachableError
-from tui.feed_events import Deliver, GroupsSeen, RunSeen
+from tui.feed_events import Deliver, GroupsSeen, RunSeen, Trouble
 
 if TYPE_CHECKING:
     from core.cluster.connect import Connection
@@ -44,13 +43,30 @@ def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped:
 def watch_groups(
     connection: Callable[[], Connection | None], send: Deliver, running: Flag, stopped: Flag
 ) -> None:
-    """Follow consumer groups slowly; when they cannot be read they stay what they were."""
+    """Follow consumer groups slowly; when they cannot be read they stay what they were.
+
+    That they may not be read is told once; what reads the picture tells of a lost cluster.
+    """
     from core.cluster.document import read_groups
 
+    told = False
     while not stopped.is_set():
         running.wait()
         now = connection()
-        with suppress(AccessDeniedError, UnreachableError):
+        try:
             if now is not None:
                 send(GroupsSeen(read_groups(now.client)))
+                told = False
+        except AccessDeniedError as error:
+            if not told:
+                send(Trouble(_not_shown(error)))
+            told = True
+        except UnreachableError:
+            pass
         stopped.wait(GROUPS_POLL_SECONDS)
+
+
+def _not_shown(error: AccessDeniedError) -> AccessDeniedError:
+    return AccessDeniedError(
+        f"Consumer groups and their lag are not shown: {error.title}", next=error.next
+    )

@@ -1,4 +1,4 @@
-"""The feed follows the newest run of its cluster, and reads the others only as one is added."""
+"""The feed follows the newest run, reading others only as one is added, and consumer groups."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from core.cluster.connect import Address
+from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import small_spec
+from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from core.plan.plan import Plan
 from core.run.record.journal import Kind
 from core.run.service import RunOptions, create_journal
 from core.run.tell import runs
-from tui.feed_events import RunSeen
-from tui.feed_watches import watch_runs
+from tui.feed_events import Event, RunSeen, Trouble
+from tui.feed_watches import watch_groups, watch_runs
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -75,3 +76,34 @@ def test_the_newest_run_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("0101-120200", "starting"),
     ]
     assert len(listed) == 3
+
+
+def test_groups_that_may_not_be_read_are_told_once_until_they_may() -> None:
+    cluster: Any = SimulatedCluster(small_spec({"t": [(1, 2)]}), seed=1)
+    listed = cluster.groups
+
+    def answer(error: TrimtabError | None) -> None:
+        def groups() -> object:
+            if error is not None:
+                raise error
+            return listed()
+
+        cluster.groups = groups
+
+    denied = AccessDeniedError("This user may not list groups.", next="Ask for the rights.")
+    lost = UnreachableError("No broker answers.")
+    running = Flag()
+    running.set()
+    seen: list[Event] = []
+    answer(denied)
+    watch_groups(
+        lambda: Connection(cluster, cluster.clock, Address("sim:none")),
+        seen.append,
+        running,
+        Script(*(lambda e=e: answer(e) for e in (denied, lost, denied, None, denied))),
+    )
+    told = [e.error.title if isinstance(e, Trouble) else type(e).__name__ for e in seen]
+    not_shown = "Consumer groups and their lag are not shown: This user may not list groups."
+    assert told == [not_shown, "GroupsSeen", not_shown]
+    assert isinstance(seen[0], Trouble)
+    assert seen[0].error.next == "Ask for the rights."

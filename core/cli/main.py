@@ -160,8 +160,7 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
         complain("stopped.")
         return 130
     except click.NoSuchOption as error:
-        with contextlib.suppress(OSError):
-            error.show()
+        _show(error)
         for option in root.params:
             if error.option_name in option.opts and error.ctx is not None:
                 value = "" if getattr(option, "is_flag", False) else " …"
@@ -170,8 +169,7 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
                 complain(f"{error.option_name} goes before the command: {typed}")
         return ExitCode.USAGE
     except click.ClickException as error:
-        with contextlib.suppress(OSError):
-            error.show()
+        _show(error)
         return ExitCode.USAGE
     except TrimtabError as error:
         complain(str(error))
@@ -196,6 +194,12 @@ REFUSED = (
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """What a file system or a limit says no to: the user's to mend. All others, also a file that is
 not there, are ours: what a user names is looked for where it is read."""
+
+
+def _show(error: click.ClickException) -> None:
+    # Where stderr cannot be written, the exit code must do.
+    with contextlib.suppress(OSError):
+        error.show()
 
 
 def complain(message: str) -> None:

@@ -95,6 +95,7 @@ class SimulatorClient:
         if self._stream is not None:
             connection, stream = self._stream
             self._stream = None
+            # What was not yet sent goes down with a simulator that is gone: it is asked anew.
             with contextlib.suppress(OSError):
                 stream.close()
             connection.close()

@@ -144,7 +144,7 @@ class _Connection(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         owner = cast(_Server, self.server).owner
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the client has gone, and nobody is left to tell
             for line in self.rfile:
                 if owner.stopped.is_set():
                     return

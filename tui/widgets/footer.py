@@ -71,6 +71,8 @@ class FooterLine(Canvas):
             self.put_rows([footer_row(actions, words, greyed, keys, width, self.palette)])
             return
         text, role = self.message
+        if len(text) > width - 2 * EDGE:
+            text = text[: width - 2 * EDGE - 1] + ("~" if text.isascii() else "…")
         row = Row(width, self.palette.style("text", "panel"))
         row.put(EDGE, text, self.palette.style(role, "panel", bold=role in ("look", "act")))
         self.put_rows([row])

@@ -29,16 +29,31 @@ LEVELS = {
 }
 _MARKS = {Level.INFO: " ", Level.GOOD: "√", Level.LOOK: "▲", Level.ACT: "✗"}
 REQUESTS = 6
+EVENT_INDENT = 13
+TWO_LINES_FROM = 6
 
 
 def event_lines(events: Sequence[RunEvent], width: int, height: int) -> Lines:
-    """Return the story so far, the newest first."""
-    return tuple(_event(event, width) for event in list(reversed(events))[:height])
+    """Return the story so far, the newest first; with room for it, a long line takes two.
+
+    What is cut ends in an ellipsis: the log has all of it.
+    """
+    lines: list[Line] = []
+    most = 2 if height >= TWO_LINES_FROM else 1
+    for event in list(reversed(events))[:height]:
+        lines += _event(event, width, most)
+    return tuple(lines[:height])
 
 
-def _event(event: RunEvent, width: int) -> Line:
+def _event(event: RunEvent, width: int, most: int) -> list[Line]:
+    """Return one event in at most so many lines."""
+    room, tone = width - EVENT_INDENT - 1, LEVELS[event.level]
     at = dim(f"  {event.at.astimezone(UTC):%H:%M:%S} {_MARKS[event.level]} ")
-    return fit((at, Span(event.text, LEVELS[event.level])), width)
+    parts = wrapped(event.text, room) if most > 1 else [event.text]
+    parts = [*parts[: most - 1], " ".join(parts[most - 1 :])] if len(parts) > most else parts
+    first, *more = parts
+    after = [fit((plain(" " * EVENT_INDENT), Span(part, tone)), width) for part in more]
+    return [fit((at, Span(first, tone)), width), *after]
 
 
 def matching(events: Sequence[RunEvent], words: str) -> tuple[RunEvent, ...]:
@@ -82,7 +97,7 @@ def log_lines(
         tone = LEVELS[event.level]
         at = dim(f"  {event.at.astimezone(UTC):%H:%M:%S} {_MARKS[event.level]} ")
         lines.append(fit((at, Span(first, tone)), width))
-        lines += [fit((plain(" " * 13), Span(part, tone)), width) for part in more]
+        lines += [fit((plain(" " * EVENT_INDENT), Span(part, tone)), width) for part in more]
         room -= 1 + len(more)
     return tuple(lines[:height])
 

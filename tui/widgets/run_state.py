@@ -14,7 +14,7 @@ from core.run.limits.pace import Bounds
 from core.run.tell.view import MoveState, RunState, RunView
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.widgets.bars import line_bar
-from tui.widgets.lines import Line, Lines, Span, Tone, bright, dim, fit, plain
+from tui.widgets.lines import Line, Lines, Span, Tone, bright, dim, fit, plain, wrapped
 from tui.widgets.run_rows import amount_words
 
 
@@ -102,7 +102,7 @@ def said_lines(run: RunView, width: int) -> Lines:
     lines: list[Line] = []
     if sentence := _sentence(run):
         said = sentence[:1].upper() + sentence[1:]
-        lines.append(fit((Span(f"   {said}", tone),), width))
+        lines += [fit((Span(f"   {part}", tone),), width) for part in wrapped(said, width - 4)[:2]]
     waiting = [request for request in run.requests if not request.taken]
     if waiting and not (run.state.ended and run.state is not RunState.DIED):
         what = ", ".join(request.what for request in waiting[:3])

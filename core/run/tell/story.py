@@ -12,17 +12,25 @@ from core.run.tell.happenings import happenings, named_moves
 from core.run.tell.view import Level, RunEvent
 from core.units import format_bytes, format_duration, format_rate
 
+PAUSED = "paused, as asked"
+_ENDS_A_PAUSE = ("resume", "cancel", "rollback")
+
 
 def story(records: Iterable[Record], history: History) -> tuple[RunEvent, ...]:
     """Return the events of `records`, oldest first; `history` is the fold of all of them."""
     events: list[RunEvent] = []
-    started, paced, waited = False, "", ""
+    started, paced, waited, paused = False, "", "", False
     for record in records:
+        if record.kind is Kind.REQUEST and record.payload["kind"] in _ENDS_A_PAUSE:
+            paused = False
         if record.kind is Kind.WAITING:
-            if waited and not record.payload["why"]:
-                text = f"goes on, no longer: {waited}"
+            before, waited = waited, record.payload["why"]
+            if waited.startswith(PAUSED) and paused:
+                continue  # it has been told, whatever is in flight by now
+            paused |= waited.startswith(PAUSED)
+            if before and not waited and not paused:
+                text = f"goes on, no longer: {before.partition(':')[0]}"
                 events.append(RunEvent(record.at, record.kind.value, text, Level.GOOD))
-            waited = record.payload["why"]
         if record.kind is Kind.STARTED and started:
             text = f"brought back: process {record.payload['pid']} goes on"
             events.append(RunEvent(record.at, record.kind.value, text, Level.LOOK))
@@ -52,8 +60,8 @@ def _lines(record: Record, history: History) -> Iterator[tuple[str, Level]]:
         case Kind.THROTTLE_SET:
             yield throttled(history, p["batch"]), Level.INFO
         case Kind.RATE_SET:
-            back = " ".join(map(str, sorted({broker for broker, _ in p["rates"]})))
-            yield f"throttles set and read back on brokers that have returned: {back}", Level.INFO
+            back = _brokers(broker for broker, _ in p["rates"])
+            yield f"throttles set and read back on what has returned: {back}", Level.INFO
         case Kind.THROTTLE_FAILED:
             yield f"{p['why']}; what was set is taken back", Level.ACT
         case Kind.POSTPONED:
@@ -125,10 +133,10 @@ def throttled(history: History, batch: int) -> str:
     rates = history.throttles[batch].rates
     if not rates:
         return "throttles as set before"
-    brokers = " ".join(str(broker) for broker in sorted({r.broker for r in rates}))
     found = [_found(r) for r in rates if r.prior is not None]
     before = f"{', '.join(found)}, others unset" if found else "all unset"
-    return f"throttles set and read back on brokers {brokers}; before: {before}"
+    brokers = _brokers(r.broker for r in rates)
+    return f"throttles set and read back on {brokers}; before: {before}"
 
 
 def _found(rate: RateIntent) -> str:
@@ -143,8 +151,9 @@ def restored(rates: Iterable[Mapping[str, Any]]) -> str:
         "kept": "was kept",
         "changed": "changed by somebody else meanwhile, left so",
     }
-    plain = sorted({rate["broker"] for rate in rates if rate["how"] == "unset"})
-    parts = [f"brokers {' '.join(map(str, plain))} unset again"] if plain else []
+    rates = list(rates)
+    plain = [rate["broker"] for rate in rates if rate["how"] == "unset"]
+    parts = [f"{_brokers(plain)} unset again"] if plain else []
     parts += [
         f"b{rate['broker']} {rate['side']} {words[rate['how']]}"
         for rate in rates
@@ -172,6 +181,12 @@ def _ended(record: Record, history: History) -> tuple[str, Level]:
 
 def _partitions(things: list[Any]) -> str:
     return f"{len(things)} partition{'' if len(things) == 1 else 's'}"
+
+
+def _brokers(ids: Iterable[int]) -> str:
+    """Return `broker 6`, or `brokers 2 6`."""
+    known = sorted(set(ids))
+    return f"broker{'' if len(known) == 1 else 's'} {' '.join(map(str, known))}"
 
 
 def side_word(side: Side) -> str:

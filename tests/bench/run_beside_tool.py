@@ -25,6 +25,7 @@ from core.cluster.kafka.topics import create_topics
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import fill
+from tests.bench.leaving import end_runs
 
 TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
 TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
@@ -48,7 +49,7 @@ class Watcher:
         self._client = client
         self.began = self.ended = 0.0
         self.samples: list[tuple[float, int]] = []
-        self._thread = threading.Thread(target=self._look)
+        self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
     def _look(self) -> None:
@@ -144,8 +145,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as home:
             turns = Turns(sandbox, Path(home))
             order = [["trimtab", "tool"], ["tool", "trimtab"]]
-            rows = [turns.turn(who) for i in range(arguments.rounds) for who in order[i % 2]]
-            turns.close()
+            try:
+                rows = [turns.turn(who) for i in range(arguments.rounds) for who in order[i % 2]]
+            finally:
+                end_runs(Path(home))
+                turns.close()
     finally:
         sandbox.down()
     medians = {

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from core.cluster.kafka.connection import ConnectionSettings
@@ -17,23 +18,33 @@ VALUE_BYTES = 200
 
 
 class Acknowledged:
-    """One producer that writes numbers to partitions by turns, from `start` to `lost`."""
+    """One producer that writes numbers to partitions by turns, from `start` to `lost`.
 
-    def __init__(self, bootstrap: str, partitions: Sequence[TopicPartition]) -> None:
+    `besides` are partitions that are written to as well, but whose logs are made shorter or
+    deleted meanwhile: they are not counted.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        partitions: Sequence[TopicPartition],
+        besides: Sequence[TopicPartition] = (),
+    ) -> None:
         self._bootstrap, self._partitions = bootstrap, tuple(partitions)
+        self._all = (*partitions, *besides)
         self._acked: dict[TopicPartition, set[int]] = defaultdict(set)
         self.refused = 0
         self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._produce)
+        self._thread = threading.Thread(target=self._produce, daemon=True)
         self._thread.start()
 
     @property
     def count(self) -> int:
         """Return how many records have been acknowledged so far."""
-        return sum(len(numbers) for numbers in self._acked.values())
+        return sum(len(self._acked[tp]) for tp in self._partitions)
 
     def _produce(self) -> None:
-        from confluent_kafka import Producer
+        from confluent_kafka import KafkaException, Producer
 
         producer = Producer(
             {
@@ -48,11 +59,12 @@ class Acknowledged:
         )
         number = 0
         while not self._ends.is_set():
-            tp = self._partitions[number % len(self._partitions)]
+            tp = self._all[number % len(self._all)]
             value = f"{number}".encode().ljust(VALUE_BYTES)
-            producer.produce(
-                tp.topic, value, partition=tp.partition, on_delivery=self._delivered(tp, number)
-            )
+            with suppress(KafkaException):  # a topic that is gone takes nothing
+                producer.produce(
+                    tp.topic, value, partition=tp.partition, on_delivery=self._delivered(tp, number)
+                )
             number += 1
             producer.poll(EVERY_SECONDS)
             time.sleep(EVERY_SECONDS)

@@ -129,11 +129,11 @@ MOVES = 10 * len(TOPICS)
 
 
 def restless(quiet: Verdict, seed: int, pauses: int = 50) -> Case:
-    """Return pauses and resumes at random, so many of them together, in one run."""
+    """Return so many pauses, each with its resume, at random in one run."""
     rng = random.Random(seed)
     asks, look = [], 0
-    for _ in range(pauses // 2):
-        look += rng.randint(1, 2 * quiet.looks // pauses)
+    for _ in range(pauses):
+        look += rng.randint(1, quiet.looks // pauses)
         asks.append(Ask(look, "pause", {"floor": rng.random() < 0.5}))
         look += rng.randint(1, 12)
         asks.append(Ask(look, "resume"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,26 @@ class Played:
         """Return how many of a group have been played."""
         return sum(one == group for one, _ in self._results)
 
+    def expect(self, of: Mapping[str, int]) -> None:
+        """Keep how many there are of each group, so that what is missing can be told."""
+        self.add("", "there are", {"outcome": None, "wrong": [], "of": dict(of)})
+
+    @property
+    def expected(self) -> Mapping[str, int]:
+        result = self._results.get(("", "there are"))
+        return result["of"] if result else {}
+
     def add(self, group: str, name: str, result: dict[str, Any]) -> None:
         """Keep one result, which has `outcome` and `wrong`."""
         self._results[group, name] = result
         with self._path.open("a") as lines:
             lines.write(json.dumps({"group": group, "name": name, **result}) + "\n")
+
+    @property
+    def entries(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Yield each result with its group and name."""
+        for (group, name), result in self._results.items():
+            yield group, name, result
 
     def wrong(self) -> list[dict[str, Any]]:
         """Return every result that is not as it has to be."""
@@ -67,7 +83,7 @@ class Played:
 def _code() -> str:
     """Return a digest of everything that decides how a case ends."""
     digest = hashlib.sha256()
-    for folder in ("core/run", "core/cluster", "core/plan", "tests/chaos"):
+    for folder in ("core/run", "core/cluster", "core/plan", "tests/chaos", "tests/bench"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()

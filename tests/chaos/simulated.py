@@ -1,5 +1,8 @@
 """Every kill point and many storms on the simulator: `python -m chaos.simulated -o REPORT`.
 
+First comes what is played whole: a death at each record, a cancel at each look, pauses, storms.
+All else follows in an order that is shuffled by a seed, as far as time allows.
+
 What has been played is kept beside the report and not played again, as long as the code is the
 same; with --minutes it ends in time and goes on from there when it is called again.
 """
@@ -7,15 +10,16 @@ same; with --minutes it ends in time and goes on from there when it is called ag
 from __future__ import annotations
 
 import argparse
-import itertools
 import logging
 import os
 import shutil
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from chaos.dying import Where
@@ -31,6 +35,7 @@ from chaos.kill_points import (
     restless,
 )
 from chaos.played import Played
+from chaos.stopping import stops_in_order
 from chaos.storm import Storm
 
 from core import paths
@@ -44,31 +49,53 @@ Item = tuple[str, str, Callable[[], dict[str, Any]]]
 """A group, a name in it, and what plays it and returns `outcome` and `wrong`."""
 
 
-def kill_points(quiet: Verdict) -> Iterator[Item]:
-    """Yield every case that is played on the sixty moves."""
-    for where in Where:
-        ends = UNHARMED if where in (Where.TIMED_OUT, Where.LATE) else (Outcome.DONE,)
+DEATHS = "a run of 60 moves killed at each record (simulator)"
+CANCELS = "a run of 60 moves cancelled at each look (simulator)"
+PAUSES = "a run of 60 moves paused and resumed 50 times (simulator)"
+STORMS = "storms at 1,000 partitions (simulator)"
+RESTLESS = range(1, 6)
+
+
+def required(quiet: Verdict, seeds: range) -> Iterator[Item]:
+    """Yield what is always played whole."""
+    for where in (Where.BEFORE, Where.AFTER):
         for case in every_death(quiet, where):
-            yield _case(where.value, case, ends)
+            yield _case(DEATHS, case, (Outcome.DONE,))
+    for seed in RESTLESS:
+        yield _case(PAUSES, restless(quiet, seed), (Outcome.DONE,), f"seed {seed}")
+    for case in every_cancel(quiet):
+        yield _case(CANCELS, case, CANCELLED)
+    for seed in seeds:
+        yield STORMS, f"seed {seed}", lambda seed=seed: _storm(seed)
+
+
+def besides(quiet: Verdict) -> list[Item]:
+    """Return all else that is played on the sixty moves, shuffled: a part of it is a sample."""
+    items = []
+    for where in Where:
+        if where in (Where.BEFORE, Where.AFTER):
+            continue
+        ends = UNHARMED if where in (Where.TIMED_OUT, Where.LATE) else (Outcome.DONE,)
+        items += [_case(where.value, case, ends) for case in every_death(quiet, where)]
     around = judged(Case(around=True))
     for where in (Where.BEFORE, Where.AFTER, Where.EFFECT):
         for case in every_death(around, where):
-            yield _case(f"{where.value}, with retention and elections", case, (Outcome.DONE,))
+            items.append(
+                _case(f"{where.value}, with retention and elections", case, (Outcome.DONE,))
+            )
     for case in deaths_again(quiet, seed=1, count=200):
-        yield _case("killed again while it recovers", case, (Outcome.DONE,))
-    for case in every_cancel(quiet):
-        yield _case("cancelled at any step", case, CANCELLED)
+        items.append(_case("killed again while it recovers", case, (Outcome.DONE,)))
     for case in cancelled_and_killed(quiet, seed=1, count=200):
-        yield _case("cancelled and killed", case, CANCELLED)
-    for seed in range(10):
-        yield _case("paused and resumed 50 times", restless(quiet, seed), (Outcome.DONE,))
+        items.append(_case("cancelled and killed", case, CANCELLED))
     for case in asked_for(quiet, seed=1, count=200, dying=False):
-        yield _case("asked for all sorts of things", case, tuple(Outcome))
+        items.append(_case("asked for all sorts of things", case, tuple(Outcome)))
     for case in asked_for(quiet, seed=2, count=200, dying=True):
-        yield _case("asked for all sorts of things and killed", case, tuple(Outcome))
+        items.append(_case("asked for all sorts of things and killed", case, tuple(Outcome)))
+    Random(1).shuffle(items)
+    return items
 
 
-def _case(group: str, case: Case, ends: tuple[Outcome, ...]) -> Item:
+def _case(group: str, case: Case, ends: tuple[Outcome, ...], name: str = "") -> Item:
     def play() -> dict[str, Any]:
         verdict = judged(case, ends)
         return {
@@ -76,12 +103,7 @@ def _case(group: str, case: Case, ends: tuple[Outcome, ...]) -> Item:
             "wrong": list(verdict.wrong),
         }
 
-    return group, str(case), play
-
-
-def storms(seeds: range) -> Iterator[Item]:
-    for seed in seeds:
-        yield "storms at 1,000 partitions", f"seed {seed}", lambda seed=seed: _storm(seed)
+    return group, name or str(case), play
 
 
 def _storm(seed: int) -> dict[str, Any]:
@@ -105,10 +127,16 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     deadline = time.monotonic() + 60 * arguments.minutes
     played = Played(arguments.output)
-    with tempfile.TemporaryDirectory(prefix="trimtab-chaos-") as home:
+    stops_in_order()
+    memory = Path("/dev/shm")  # what is written there is as safe from kill -9, and soon done
+    folder = memory if memory.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="trimtab-chaos-", dir=folder) as home:
         os.environ["TRIMTAB_HOME"] = home
         quiet = judged(Case())
-        items = itertools.chain(kill_points(quiet), storms(range(1, arguments.storms + 1)))
+        seeds = range(1, arguments.storms + 1)
+        items = [*required(quiet, seeds), *besides(quiet)]
+        of = Counter(group for group, _, _ in items)
+        played.expect(of)
         left = [
             item
             for item in items

@@ -1,26 +1,43 @@
-"""Starts a run with batches of a size of its own: `BOOTSTRAP PLAN RATE BATCH`; prints its id."""
+"""Starts a run with options of its own: `BOOTSTRAP PLAN OPTIONS`; prints its id.
+
+OPTIONS is JSON: `rate`, `batch`, and maybe `auto` (least and most), `retention_ms`, `elect`,
+`in_seconds` (a later start).
+"""
 
 from __future__ import annotations
 
+import json
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from core.cluster.connect import Address, connect
 from core.plan.reassignment import read_plan
+from core.run.limits.pace import Bounds
 from core.run.service import RunOptions, start_run
 
 ALLOWED = frozenset({"out-of-sync", "rack-spread", "foreign-move"})
 
 
-def main(bootstrap: str, plan: str, rate: str, batch: str) -> None:
+def main(bootstrap: str, plan: str, options: str) -> None:
+    wanted = json.loads(options)
     address = Address(bootstrap)
     connection = connect(address)
     try:
         state = connection.client.describe()
     finally:
         connection.client.close()
-    options = RunOptions(int(rate), allow=ALLOWED, batch_size=int(batch))
-    print(start_run(address, state.cluster_id, read_plan(Path(plan), state), options, None))
+    later = wanted.get("in_seconds")
+    run_options = RunOptions(
+        wanted["rate"],
+        allow=ALLOWED,
+        batch_size=wanted["batch"],
+        auto=Bounds(*wanted["auto"]) if "auto" in wanted else None,
+        start_at=datetime.now(UTC) + timedelta(seconds=later) if later else None,
+        retention_ms=wanted.get("retention_ms"),
+        elect=wanted.get("elect", False),
+    )
+    print(start_run(address, state.cluster_id, read_plan(Path(plan), state), run_options, None))
 
 
 if __name__ == "__main__":

@@ -7,35 +7,34 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from chaos.brokers import Brokers, Strike
-from chaos.played import Played
-from chaos.real import Chaos
+from chaos.brokers import Brokers
+from chaos.forms import Cancelled, Crashed, Plain
+from chaos.layout import LAYOUTS
+from chaos.lives import Lives
+from chaos.orders import Order
 
 from core.cluster.sandbox.sandbox import Sandbox
 
 
 @pytest.fixture
-def played(tmp_path: Path) -> Played:
-    return Played(tmp_path / "chaos.json")
-
-
-@pytest.fixture
-def chaos(
-    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, played: Played
-) -> Iterator[Chaos]:
+def brokers(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Brokers]:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     brokers = Brokers(sandbox, tmp_path)
-    brokers.lay_out()
-    yield Chaos(brokers, played, Random(1))
+    brokers.lay_out(LAYOUTS)
+    yield brokers
     brokers.clean()
 
 
 def test_a_run_that_is_killed_again_and_again_ends_as_kafkas_tools_want_it(
-    chaos: Chaos, played: Played
+    brokers: Brokers,
 ) -> None:
-    strikes = [Strike("before", "submitting"), Strike("after", "pairs_removing")]
-    chaos.killed(strikes)
-    chaos.cancelled([Strike("before", "cancelling")])
-    assert [played.count(str(s)) for s in strikes] == [1, 1]
-    assert played.count("before cancelling") == 1
-    assert played.wrong() == []
+    lives = Lives(brokers)
+    orders = (Order("before", "submitting"), Order("after", "pairs_removing", nth=2))
+    killed = lives.live(Plain(brokers, Random(1)), orders)
+    assert (killed.wrong, killed.struck, killed.lives) == ((), orders, 3)
+    orders = (Order("before", "cancelling"),)
+    cancelled = lives.live(Cancelled(brokers, Random(1)), orders)
+    assert (cancelled.wrong, cancelled.struck) == ((), orders)
+    orders = (Order("after", "crashed"),)
+    crashed = lives.live(Crashed(brokers, Random(1)), orders)
+    assert (crashed.wrong, crashed.struck, crashed.lives) == ((), orders, 3)

@@ -1,35 +1,63 @@
-"""Kills this process, or others, at one kind of journal record; Python imports it as it starts.
+"""Strikes at kinds of journal records, as it was ordered; Python imports it as it starts.
 
-TRIMTAB_CHAOS is `before|after KIND [PID …]`; without a PID it is this process that is killed. The
-file TRIMTAB_CHAOS_TOKEN is made as it happens, and where it exists nothing happens any more.
+TRIMTAB_CHAOS is a folder: `orders.json` lists what is to happen and at which record, `struck` gets
+the number of each order that was carried out. While there is a file `down`, nothing happens.
 """
 
+import json
 import os
 import signal
+from contextlib import suppress
+from datetime import UTC, datetime
 
 
-def _arm(order: str, token: str) -> None:
+def _arm(folder: str) -> None:
     from core.run.record.journal import Journal
 
-    when, kind, *pids = order.split()
     write = Journal.write
+    orders, struck, down = (os.path.join(folder, n) for n in ("orders.json", "struck", "down"))  # noqa: PTH118
 
-    def strike() -> None:
-        os.close(os.open(token, os.O_CREAT | os.O_EXCL))
-        for pid in map(int, pids) if pids else (os.getpid(),):
-            os.kill(pid, signal.SIGKILL)
+    def due(journal, when, kind):
+        with open(orders) as file:  # noqa: PTH123
+            wanted = [o for o in json.load(file) if (o["when"], o["kind"]) == (when, kind)]
+        wanted = [o for o in wanted if o["pids"] or o["does"] != "kill nodes"]
+        if not wanted or os.path.exists(down):  # noqa: PTH110
+            return []
+        done = set()
+        with suppress(FileNotFoundError), open(struck) as file:  # noqa: PTH123
+            done = set(file.read().split())
+        query = "SELECT COUNT(*) FROM records WHERE kind = ?"
+        (there,) = journal._database.execute(query, (kind,)).fetchone()
+        now = there + (when == "before")
+        return [o for o in wanted if o["id"] not in done and now >= o["nth"]]
 
-    def struck(self, at, what, payload):
-        here = what.value == kind and not os.path.exists(token)  # noqa: PTH110
-        if here and when == "before":
-            strike()
+    def strike(journal, order):
+        to = os.open(struck, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+        os.write(to, f"{order['id']}\n".encode())
+        os.close(to)
+        match order["does"]:
+            case "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "kill nodes":
+                os.close(os.open(down, os.O_CREAT))
+                for pid in order["pids"]:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            case "crash":
+                raise RuntimeError("chaos")
+            case asked:
+                journal.ask(datetime.now(UTC), asked, {"who": "chaos", "host": "here"})
+
+    def write_and_strike(self, at, what, payload):
+        for order in due(self, "before", what.value):
+            strike(self, order)
         record = write(self, at, what, payload)
-        if here and when == "after":
-            strike()
+        for order in due(self, "after", what.value):
+            strike(self, order)
         return record
 
-    Journal.write = struck
+    Journal.write = write_and_strike
 
 
 if "TRIMTAB_CHAOS" in os.environ:
-    _arm(os.environ["TRIMTAB_CHAOS"], os.environ["TRIMTAB_CHAOS_TOKEN"])
+    _arm(os.environ["TRIMTAB_CHAOS"])

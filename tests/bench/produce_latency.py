@@ -1,0 +1,254 @@
+"""What producers wait while replicas move: a run with `--throttle auto`, and Kafka's own tool.
+
+A producer writes at a fixed pace with acks=all, to partitions that move and to others. By turns a
+run and the tool (without a throttle, as it is without being told) carry out the same plan; before
+each turn is an idle window. What counts is p99 while moves are in flight over p99 in that window.
+A turn whose idle window is disturbed by something else on the machine is rejected, counted, and
+played again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from core.cluster.kafka.client import KafkaClient
+from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topics import create_topics
+from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.state import TopicPartition
+from core.cluster.workload import fill
+from tests.bench.leaving import end_runs
+
+TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
+TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+MOVED, BESIDE = "bench.moved", "bench.beside"
+MB = 1_000_000
+PARTITIONS = 8
+PARTITION_BYTES = 80 * MB
+MESSAGES_PER_S = 200
+MESSAGE_BYTES = 1_000
+IDLE_SECONDS = 15.0
+SETTLE_SECONDS = 10.0
+"""So long after whatever was before is not measured: brokers write back, and quotas forget."""
+DISTURBED = 2.0
+"""An idle window with a p99 of so many times the median one tells of the machine."""
+TURNS_AT_MOST = 6
+"""For each of both, until enough of them count."""
+WHO = ("trimtab", "tool")
+
+
+class PacedProducer:
+    """Writes to partitions by turns at a fixed pace; keeps when each message left, and its wait."""
+
+    def __init__(self, settings: ConnectionSettings, partitions: Sequence[TopicPartition]) -> None:
+        self._settings, self._partitions = settings, tuple(partitions)
+        self._waits: list[tuple[float, float]] = []
+        self.failed = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._produce, daemon=True)
+        self._thread.start()
+
+    def _produce(self) -> None:
+        from confluent_kafka import Producer
+
+        config = self._settings.confluent()
+        logger = config.pop("logger")
+        producer = Producer({**config, "acks": "all", "linger.ms": 0}, logger=logger)
+        payload, sent, began = bytes(MESSAGE_BYTES), 0, time.monotonic()
+        while not self._stop.is_set():
+            while sent < (time.monotonic() - began) * MESSAGES_PER_S:
+                tp = self._partitions[sent % len(self._partitions)]
+                heard = self._hearer(time.monotonic())
+                producer.produce(tp.topic, payload, partition=tp.partition, on_delivery=heard)
+                sent += 1
+            producer.poll(1 / MESSAGES_PER_S)
+        producer.flush(10)
+
+    def _hearer(self, at: float) -> Any:
+        def heard(error: Any, message: Any) -> None:
+            if error is None:
+                self._waits.append((at, message.latency() * 1000))
+            else:
+                self.failed += 1
+
+        return heard
+
+    def p99_ms(self, since: float, until: float) -> tuple[float, int]:
+        """Return the p99 of messages sent between, and how many those were."""
+        waits = sorted(wait for at, wait in list(self._waits) if since <= at <= until)
+        return waits[math.ceil(0.99 * len(waits)) - 1], len(waits)
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+class Flight:
+    """When moves were first and last seen in flight."""
+
+    def __init__(self, client: KafkaClient) -> None:
+        self._client = client
+        self.began = self.ended = 0.0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def _look(self) -> None:
+        while not self._over.is_set():
+            if self._client.reassignments():
+                self.ended = time.monotonic()
+                self.began = self.began or self.ended
+            time.sleep(0.05)
+
+    def over(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+class Turns:
+    """One sandbox whose every broker gives and receives as the moved topic goes to and fro."""
+
+    def __init__(self, sandbox: Sandbox, home: Path) -> None:
+        self._sandbox, self._home = sandbox, home
+        settings = ConnectionSettings(sandbox.bootstrap)
+        self._client = KafkaClient(settings)
+        ids = sandbox.broker_ids
+        ring = [ids[n % len(ids)] for n in range(PARTITIONS + len(ids))]
+        self._before = [(ring[p], ring[p + 1]) for p in range(PARTITIONS)]
+        self._after = [(ring[p], ring[p + 2]) for p in range(PARTITIONS)]
+        moved = [TopicPartition(MOVED, p) for p in range(PARTITIONS)]
+        beside = [TopicPartition(BESIDE, p) for p in range(PARTITIONS)]
+        thrice = [(ring[p], ring[p + 1], ring[p + 2]) for p in range(PARTITIONS)]
+        create_topics(settings, {MOVED: self._before, BESIDE: thrice})
+        fill(settings, dict.fromkeys(moved, PARTITION_BYTES))
+        self._plan = home / "plan.json"
+        entries = [
+            {"topic": MOVED, "partition": p, "replicas": self._after[p]} for p in range(PARTITIONS)
+        ]
+        self._plan.write_text(json.dumps({"version": 1, "partitions": entries}))
+        self.producer = PacedProducer(settings, [*moved, *beside])
+
+    def turn(self, who: str) -> dict[str, Any]:
+        """Let one of both carry the plan out after an idle window, and put everything back."""
+        time.sleep(SETTLE_SECONDS)
+        idle_from = time.monotonic()
+        time.sleep(IDLE_SECONDS)
+        idle_until = time.monotonic()
+        flight = Flight(self._client)
+        if who == "trimtab":
+            self._trimtab()
+        else:
+            self._tool("--execute")
+            while self._client.reassignments():
+                time.sleep(0.1)
+        flight.over()
+        time.sleep(1.0)  # what was sent last is acknowledged
+        before_ms, _ = self.producer.p99_ms(idle_from, idle_until)
+        during_ms, messages = self.producer.p99_ms(flight.began, flight.ended)
+        back = {TopicPartition(MOVED, p): r for p, r in enumerate(self._before)}
+        self._client.alter_reassignments(back)
+        while self._client.reassignments():
+            time.sleep(0.1)
+        return {
+            "who": who,
+            "moving_seconds": round(flight.ended - flight.began, 2),
+            "messages": messages,
+            "idle_p99_ms": round(before_ms, 2),
+            "moving_p99_ms": round(during_ms, 2),
+            "ratio": round(during_ms / before_ms, 2),
+            "load": round(os.getloadavg()[0], 2),
+        }
+
+    def _trimtab(self) -> None:
+        subprocess.run(
+            [
+                *(TRIMTAB, "-b", self._sandbox.bootstrap, "apply", str(self._plan)),
+                *("--throttle", "auto", "--yes", "--json"),
+            ],
+            env={**os.environ, "TRIMTAB_HOME": str(self._home)},
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+
+    def _tool(self, *words: str) -> None:
+        bootstrap = ("--bootstrap-server", self._sandbox.bootstrap)
+        files = ("--reassignment-json-file", str(self._plan))
+        done = self._sandbox.tool(TOOL, *bootstrap, *words, *files)
+        assert done.returncode == 0, done.stderr
+
+    def close(self) -> None:
+        self.producer.stop()
+        self._client.close()
+
+
+def split(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the turns that count, and those whose idle window was disturbed."""
+    usual = median(row["idle_p99_ms"] for row in rows)
+    kept = [row for row in rows if row["idle_p99_ms"] <= DISTURBED * usual]
+    return kept, [row for row in rows if row not in kept]
+
+
+def measured(turns: Turns, rounds: int) -> list[dict[str, Any]]:
+    """Play rounds until so many turns of both count, or there were too many."""
+    rows: list[dict[str, Any]] = []
+    for number in range(TURNS_AT_MOST):
+        for who in WHO if number % 2 == 0 else reversed(WHO):
+            rows.append(turns.turn(who))
+            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+        kept, _ = split(rows)
+        if all(sum(row["who"] == who for row in kept) >= rounds for who in WHO):
+            break
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--name", default="bench-latency", help="Name of the sandbox.")
+    arguments = parser.parse_args()
+    sandbox = Sandbox.up(arguments.name, replace=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as home:
+            turns = Turns(sandbox, Path(home))
+            try:
+                rows = measured(turns, arguments.rounds)
+            finally:
+                end_runs(Path(home))
+                turns.close()
+    finally:
+        sandbox.down()
+    kept, rejected = split(rows)
+    medians = {
+        who: {
+            name: median(row[name] for row in kept if row["who"] == who)
+            for name in ("moving_seconds", "idle_p99_ms", "moving_p99_ms", "ratio")
+        }
+        for who in WHO
+    }
+    found = {
+        "bytes": PARTITIONS * PARTITION_BYTES,
+        "messages_per_s": MESSAGES_PER_S,
+        "turns": kept,
+        "rejected": rejected,
+        "failed_messages": turns.producer.failed,
+        "medians": medians,
+    }
+    arguments.output.write_text(json.dumps(found, indent=2) + "\n")
+    print(json.dumps({"medians": medians, "rejected": len(rejected)}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""All of chaos: `python -m chaos -o REPORTS`; prints the table and exits with 1 unless all is met.
+
+First what is measured, one after the other on a quiet machine; then the simulator and two sandboxes
+side by side. Stopped by Ctrl-C it stops them all in order; called again it goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaos import table
+from chaos.played import ROOT, Played
+from chaos.real import TROUBLES
+from chaos.stopping import stops_in_order
+
+MEASURED = (
+    ("run-beside-tool.json", "tests.bench.run_beside_tool"),
+    ("produce-latency.json", "tests.bench.produce_latency"),
+)
+MANY = ("many-moves.json", "tests.bench.many_moves")
+LEAST_MINUTES = 2.0
+"""Less is not worth starting brokers for."""
+HALF = TROUBLES // 2
+STOP_SECONDS = 90.0
+"""How long a part may take to stop: brokers are started, records counted, brokers taken down."""
+
+
+@dataclass(slots=True)
+class Line:
+    """Parts that follow one another, beside other lines."""
+
+    parts: list[Sequence[str]]
+    process: subprocess.Popen[bytes] | None = None
+    name: str = ""
+
+
+def _part(name: str, *words: str) -> Sequence[str]:
+    return ("part", f"chaos-{name}.json", *words)
+
+
+class Conductor:
+    """Starts parts as processes in sessions of their own, and sees to it that none is left."""
+
+    def __init__(self, reports: Path, minutes: float) -> None:
+        self._reports, self._began = reports, time.monotonic()
+        self._until = self._began + 60 * minutes
+        self._benches = Played(reports / "chaos-benches.json")
+        self._lines: list[Line] = []
+
+    @property
+    def minutes(self) -> float:
+        return (time.monotonic() - self._began) / 60
+
+    def play(self) -> None:
+        try:
+            for report, module in MEASURED:
+                self._go([Line([("bench", report, module)])])
+            self._go(
+                [
+                    Line([("bench", *MANY), _part("simulated", "chaos.simulated")]),
+                    Line(
+                        [
+                            _part("processes", "chaos.real", "processes"),
+                            _part("trouble-1", "chaos.real", "trouble", "--last", str(HALF)),
+                        ]
+                    ),
+                    Line(
+                        [
+                            _part("nodes", "chaos.real", "nodes"),
+                            _part("trouble-2", "chaos.real", "trouble", "--first", str(HALF + 1)),
+                        ]
+                    ),
+                ]
+            )
+        finally:
+            self._stop()
+
+    def _go(self, lines: list[Line]) -> None:
+        """Return once every line has come to its end."""
+        self._lines = lines
+        while any(line.parts or line.process for line in lines):
+            for line in lines:
+                if line.process is not None and line.process.poll() is not None:
+                    self._ended(line)
+                if line.process is None and line.parts:
+                    self._start(line, line.parts.pop(0))
+            time.sleep(0.2)
+
+    def _start(self, line: Line, part: Sequence[str]) -> None:
+        sort, report, module, *more = part
+        line.name = report.removesuffix(".json")
+        if sort == "bench" and self._benches.knows(table.MEASURED, line.name):
+            return
+        command = [sys.executable, "-P", "-m", module, *more, "-o", str(self._reports / report)]
+        if sort == "part":
+            left = (self._until - time.monotonic()) / 60
+            if left < LEAST_MINUTES:
+                self._say(f"{line.name}: no time is left; call it again to go on")
+                return
+            command += ["--minutes", f"{left:.2f}"]
+        if module == "chaos.simulated":
+            command = ["nice", "-n", "5", *command]
+        self._say(f"{line.name} begins")
+        with (self._reports / f"{line.name}.log").open("ab") as output:
+            line.process = subprocess.Popen(
+                command, stdout=output, stderr=output, start_new_session=True, cwd=ROOT
+            )
+
+    def _ended(self, line: Line) -> None:
+        assert line.process is not None
+        code, line.process = line.process.returncode, None
+        self._say(f"{line.name} has ended ({code})")
+        if code == 0 and not line.name.startswith("chaos-"):
+            self._benches.add(table.MEASURED, line.name, {"outcome": "measured", "wrong": []})
+
+    def _stop(self) -> None:
+        processes = [line.process for line in self._lines if line.process is not None]
+        for process in processes:
+            process.send_signal(signal.SIGINT)
+        for process in processes:
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+    def _say(self, what: str) -> None:
+        print(f"{self.minutes:5.1f} min  {what}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--output", type=Path, required=True, help="Folder of the reports.")
+    parser.add_argument("--minutes", type=float, default=48.0)
+    arguments = parser.parse_args()
+    stops_in_order()
+    reports = arguments.output.absolute()
+    conductor = Conductor(reports, arguments.minutes)
+    try:
+        conductor.play()
+    finally:
+        rows = table.write(reports, conductor.minutes)
+        print(table.text(rows))
+    sys.exit(any(row.verdict != table.MET for row in rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""The six moves of a run on real brokers, and what others have set there before it.
+
+The partitions go to and fro between two layouts, so that one run after another has the same to do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from core.cluster.client import (
+    FOLLOWER_LIST,
+    FOLLOWER_RATE,
+    LEADER_LIST,
+    LEADER_RATE,
+    Resource,
+    ResourceKind,
+)
+from core.cluster.state import TopicPartition
+
+MB = 1_000_000
+RATE = 2 * MB
+SLOW = 300_000
+"""A rate at which a run lasts long enough to be cancelled."""
+PARTITION_BYTES = 3 * MB
+BATCH = 2
+UNINVOLVED = 5
+DEAD = 6
+"""A broker that died before anything began and never returns: what is moved there goes on."""
+EVERY_BROKER = Resource(ResourceKind.BROKER, "")
+
+Targets = Mapping[TopicPartition, tuple[int, ...]]
+Layouts = Mapping[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]
+_TO_AND_FRO = (
+    ((1, 2, 3), (4, 2, 3)),
+    ((2, 3, 1), (2, 3, 4)),
+    ((3, 1, 2), (3, 4, 1)),
+    ((1, 2, 4), (4, 1, 2)),
+    ((4, 1, 2), (3, 1, 2)),
+    ((2, 4, 3), (1, 4, 3)),
+)
+"""Two of each batch; the fourth is only re-ordered."""
+LAYOUTS: Layouts = {
+    TopicPartition(f"chaos-{'abc'[n // 2]}", n % 2): both for n, both in enumerate(_TO_AND_FRO)
+}
+SHORT = "chaos-short"
+"""The topic whose log is made shorter before it moves, or which others delete: never counted."""
+SHORT_LAYOUTS: Layouts = {TopicPartition(SHORT, n): both for n, both in enumerate(_TO_AND_FRO)}
+THEIRS = "chaos-theirs"
+"""A topic that no run moves, but others do."""
+THEIRS_LAYOUTS: Layouts = {TopicPartition(THEIRS, 0): ((1, 2, 3), (1, 2, UNINVOLVED))}
+EVERY_LAYOUT: Layouts = {**LAYOUTS, **SHORT_LAYOUTS, **THEIRS_LAYOUTS}
+TOPICS = tuple(dict.fromkeys(tp.topic for tp in EVERY_LAYOUT))
+THROTTLES = (
+    (EVERY_BROKER, LEADER_RATE, "80000000"),
+    (Resource.broker(1), LEADER_RATE, "77000000"),
+    (Resource.broker(3), FOLLOWER_RATE, "1500000"),
+    (Resource.topic("chaos-a"), LEADER_LIST, "7:1,0:1"),
+    (Resource.topic("chaos-b"), LEADER_LIST, "*"),
+    (Resource.topic("chaos-b"), FOLLOWER_LIST, "*"),
+    (Resource.topic("chaos-c"), FOLLOWER_LIST, ""),
+)
+STATIC = {
+    LEADER_RATE: "90000000",
+    "log.retention.check.interval.ms": "1000",
+    "log.initial.task.delay.ms": "1000",
+}
+
+
+def opposite(now: Targets, layouts: Layouts = LAYOUTS) -> dict[TopicPartition, tuple[int, ...]]:
+    """Return each partition's other layout."""
+    return {tp: b if now[tp] == a else a for tp, (a, b) in layouts.items()}
+
+
+def document(targets: Targets) -> str:
+    """Return a reassignment as Kafka's tools and trimtab read it."""
+    partitions: list[dict[str, Any]] = [
+        {"topic": tp.topic, "partition": tp.partition, "replicas": list(replicas)}
+        for tp, replicas in targets.items()
+    ]
+    return json.dumps({"version": 1, "partitions": partitions})

@@ -7,13 +7,14 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 REPORTS := reports
+BENCHES := bench-first-paint bench-terminal bench-estimate bench-run bench-latency bench-moves
 
 PYTEST := $(BIN)/python -P -m pytest
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev demo test check lint types imports test-core test-tui test-spark \
-        test-kafka test-e2e screenshots screenshots-check docs clean bench-first-paint \
-        bench-terminal bench-estimate bench-run bench-moves measurements scenarios chaos
+        test-kafka test-e2e screenshots screenshots-check docs clean $(BENCHES) measurements \
+        scenarios chaos
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -96,25 +97,24 @@ bench-run: $(DEV)  ## a throttled run beside Kafka's own tool, on real brokers
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -P -m tests.bench.run_beside_tool -o $(REPORTS)/run-beside-tool.json
 
+bench-latency: $(DEV)  ## what producers wait beside an adaptive run, and beside Kafka's own tool
+	@mkdir -p $(REPORTS)
+	$(BIN)/python -P -m tests.bench.produce_latency -o $(REPORTS)/produce-latency.json
+
 bench-moves: $(DEV)  ## 10,000 moves in one run on the simulator: memory, journal, a step
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -P -m tests.bench.many_moves -o $(REPORTS)/many-moves.json
 
-measurements: bench-first-paint bench-terminal bench-estimate bench-run bench-moves  ## all benches, and docs/measurements.md from them
+measurements: $(BENCHES)  ## all benches, and docs/measurements.md from them
 	$(BIN)/python -P -m tests.bench.summary $(REPORTS) -o docs/measurements.md
 
 scenarios: $(DEV)  ## situations that must work, at length on real brokers: expected beside seen
 	@mkdir -p $(REPORTS)
 	PYTHONPATH=tests $(BIN)/python -P -m scenarios -o $(REPORTS)/scenarios.json
 
-chaos: $(DEV)  ## kill runs everywhere: on the simulator, then on real brokers; goes on where it was
+chaos: $(DEV)  ## kill runs everywhere, on the simulator and real brokers; goes on where it was
 	@mkdir -p $(REPORTS)
-	@wrong=0; \
-	PYTHONPATH=tests $(BIN)/python -P -m chaos.simulated -o $(REPORTS)/chaos-simulated.json \
-	  --minutes 20 || wrong=1; \
-	PYTHONPATH=tests $(BIN)/python -P -m chaos.real -o $(REPORTS)/chaos-brokers.json \
-	  --minutes 40 || wrong=1; \
-	exit $$wrong
+	PYTHONPATH=tests $(BIN)/python -P -m chaos -o $(REPORTS)
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) $(REPORTS) build dist .mypy_cache .ruff_cache .hypothesis

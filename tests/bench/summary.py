@@ -111,13 +111,57 @@ def many_moves(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def produce_latency(found: dict[str, Any]) -> list[str]:
+    names = {
+        "moving_seconds": "moves in flight, s",
+        "idle_p99_ms": "p99 before, ms",
+        "moving_p99_ms": "p99 while moves are in flight, ms",
+        "ratio": "ratio",
+    }
+    medians, rejected = found["medians"], len(found["rejected"])
+    return [
+        "## What producers wait while replicas move",
+        "",
+        f"{found['bytes'] / 1e6:.0f} MB between four brokers, {found['messages_per_s']} messages a",
+        "second with `acks=all`, by turns (`make bench-latency`); medians of",
+        f"{len(found['turns'])} turns, {rejected} more rejected because something else disturbed",
+        "the idle window before them.",
+        "",
+        "| | `trimtab apply --throttle auto` | `ReassignPartitionsCommand`, no throttle |",
+        "|---|---|---|",
+        *(
+            f"| {names[key]} | {medians['trimtab'][key]:.2f} | {medians['tool'][key]:.2f} |"
+            for key in names
+        ),
+    ]
+
+
+def chaos(found: dict[str, Any]) -> list[str]:
+    return [
+        "## Chaos",
+        "",
+        f"`make chaos`, {found['minutes']:.0f} minutes; [what it plays](chaos.md).",
+        "",
+        "| what | target | seen | |",
+        "|---|---|---|---|",
+        *(
+            f"| {row['what']} | {row['target']} | {row['seen']} | {row['verdict']} |"
+            for row in found["rows"]
+        ),
+    ]
+
+
 PARTS = (
     ("first-paint.json", first_paint),
     ("terminal-bytes.json", terminal_bytes),
     ("estimate.json", estimate),
     ("run-beside-tool.json", run_beside_tool),
+    ("produce-latency.json", produce_latency),
     ("many-moves.json", many_moves),
 )
+
+
+CHAOS = "chaos.json"
 
 
 def main() -> None:
@@ -133,6 +177,8 @@ def main() -> None:
     ]
     for name, part in PARTS:
         lines += ["", *part(json.loads((arguments.reports / name).read_text()))]
+    if (arguments.reports / CHAOS).exists():  # it takes too long to be part of every measuring
+        lines += ["", *chaos(json.loads((arguments.reports / CHAOS).read_text()))]
     arguments.output.write_text("\n".join(lines) + "\n")
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +20,9 @@ from core import paths
 from core.cli.context import Context, emit, json_option, output_option, write_text
 from core.errors import ExitCode, TrimtabError
 from core.units import format_bytes
+
+if TYPE_CHECKING:
+    from core.cluster.state import ClusterState
 
 LEAST_FREE_BYTES = 2_000_000_000
 
@@ -191,8 +195,18 @@ def cluster(context: Context) -> Iterator[Finding]:
                 "cluster", f"{state.cluster_id}, {len(alive)} of {len(state.brokers)} brokers up"
             )
             yield from rights(lambda: client.log_dirs(alive), lambda: client.reassignments())
+            yield from probes(state)
     except TrimtabError as error:
         yield Finding("cluster", error.title, error.next or "Look at -b and --command-config.")
+
+
+def probes(state: ClusterState) -> Iterator[Finding]:
+    """Look for topics that probes of dead runs have left."""
+    from core.run.others.probes import REMEDY, left_probes
+    from core.run.tell.runs import with_throttles
+
+    for left in left_probes(state, with_throttles(state.cluster_id)):
+        yield Finding("probe", left, REMEDY, "a clean cluster")
 
 
 def rights(

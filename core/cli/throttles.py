@@ -65,6 +65,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
     from core.run import audit
     from core.run.audited import audited
     from core.run.others import clearing as act
+    from core.run.others.probes import REMEDY, left_probes
     from core.run.tell.runs import unreadable, with_throttles
 
     context.require_writable()
@@ -79,6 +80,8 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
             )
         found = act.plan_clearing(connection.client, state, runs, named)
         _say_unread(found.unread)
+        for probe in left_probes(state, runs):
+            say(f"Left: {probe}. {REMEDY}")
         for throttle, why in found.kept:
             say(f"Kept: {_where(throttle)}: {why}.")
         if found.changes and not yes:

@@ -43,6 +43,7 @@ from core.run.record.history import Outcome, Phase
 from core.run.record.holdings import Away
 from core.run.record.journal import Kind
 from core.run.record.moves import Wish
+from core.run.tell.view import MoveState
 
 T, B3 = Resource.topic("t"), Resource.broker(3)
 TP = TopicPartition("t", 0)
@@ -370,3 +371,18 @@ def test_a_broker_that_died_but_is_not_shown_so_yet_does_not_end_the_run(start: 
     )
     assert run.to_the_end() is Outcome.DONE
     assert throttles(client) == before
+
+
+def test_a_move_whose_log_dir_fails_says_so_at_once(start: Start) -> None:
+    """Its replica vanishes from the broker's answer: its bytes are those last known."""
+    client = cluster({"t": [(1, 2)]}, size_bytes=300 * MB)
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > 10)
+    (log,) = client.log_dirs([3])[0].replicas
+    client.fill_disk(3, log.log_dir)
+    since = client.elapsed_seconds
+    run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > since + 10)
+    (move,) = run.view().moves
+    assert move.state is MoveState.STUCK
+    assert move.why == f"log dir {log.log_dir} of broker 3 fails (KAFKA_STORAGE_ERROR)"
+    assert "cancel or retarget it" in run.view().why

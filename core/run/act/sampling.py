@@ -41,7 +41,7 @@ class Sampler:
 
         `moves`: [index, leader's bytes or null, leader, bytes on each adding replica or null,
         when any byte last came]; `down`: the brokers that are not alive; `held`: moves of which
-        some bytes are those last known.
+        some bytes are those last known; `disks`, if any: what is wrong with which broker's.
         """
         copying = [i for i in history.in_flight if history.moves[i].move.moves_data]
         now = self._clock.monotonic()
@@ -61,7 +61,7 @@ class Sampler:
             "moves": [self._entry(history, observed, i, moment) for i in copying],
             "held": held,
             "down": sorted(self._involved(history, copying) - observed.alive),
-        }
+        } | ({"disks": {str(b): said for b, said in self.disks.items()}} if self.disks else {})
 
     def _ask_leaders(
         self, history: History, observed: Observed, copying: list[int], asked: set[int]

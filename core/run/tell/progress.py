@@ -48,9 +48,12 @@ def run_view(
     pace = recent(records, samples, tracked)
     never = never_sides(history, tracked)
     down = frozenset(samples[-1].payload["down"] if samples else ())
+    failing = samples[-1].payload.get("disks", {}) if samples else {}
+    disks = {int(broker): said for broker, said in failing.items()}
     seen_at = max(filter(None, (history.last_at, samples[-1].at if samples else None)))
     moves = tuple(
-        _move(history, i, m, tracked.get(i), down, pace, never) for i, m in enumerate(history.moves)
+        _move(history, i, m, tracked.get(i), (down, disks), pace, never)
+        for i, m in enumerate(history.moves)
     )
     state = _state(records, samples, history, living)
     if state.ended:  # whatever its last samples saw, nobody sees it now
@@ -195,7 +198,7 @@ def _move(
     index: int,
     m: MoveHistory,
     track: list[Point] | None,
-    down: frozenset[int],
+    ailing: tuple[frozenset[int], Mapping[int, str]],
     pace: Recent,
     never: Mapping[tuple[int, Side], str],
 ) -> MoveProgress:
@@ -226,7 +229,7 @@ def _move(
             state = MoveState.SKIPPED
         case Phase.SUBMITTING | Phase.SUBMITTED:
             rate = rate_now(m, track)
-            reason = stuck(m, track, down, never)
+            reason = stuck(m, track, *ailing, never)
             state = MoveState.STUCK if reason else MoveState.MOVING
             why = reason or slowed(history, m)
             lately = pace.of.get(index) or rate

@@ -18,10 +18,12 @@ def stuck(
     m: MoveHistory,
     track: list[Point] | None,
     down: frozenset[int],
+    disks: Mapping[int, str],
     never: Mapping[tuple[int, Side], str],
 ) -> str:
     """Return why a move in flight gets nowhere, in words; "" while it does or may still.
 
+    `disks` says which brokers' log dirs fail: the replicas there have vanished from their answers.
     `never` are the sides whose quota is below what comes in (core.run.limits.inflow).
     """
     gone = [b for b in m.move.adding if b in down]
@@ -32,6 +34,9 @@ def stuck(
     newest = track[-1]
     idle = newest.at.timestamp() - newest.since
     whole = newest.size_bytes is not None and newest.bytes >= newest.size_bytes * len(m.move.adding)
+    failing = next((disks[b] for b in m.move.adding if b in disks), "")
+    if failing and not whole and (newest.held or idle >= STUCK_SECONDS):
+        return failing
     sides = [(b, Side.FOLLOWER) for b in m.move.adding]
     if newest.leader is not None:
         sides.insert(0, (newest.leader, Side.LEADER))

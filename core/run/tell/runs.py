@@ -17,6 +17,7 @@ from core.run.others.throttles import Known
 from core.run.record.history import History
 from core.run.record.journal import SUFFIX, Journal, JournalError, Kind, Record, journal_path
 from core.run.tell.progress import run_view, summary
+from core.run.tell.summaries import Remembered, Summaries
 from core.run.tell.view import RunState, RunSummary, RunView
 
 STARTING_SECONDS = 30.0
@@ -69,22 +70,36 @@ def list_runs(cluster_id: str) -> tuple[RunSummary, ...]:
 
     Journals that cannot be read are left out: `unreadable` names them.
     """
-    found = []
-    for run in runs_named(cluster_id, ""):
-        with suppress(JournalError):
-            found.append(summary(read_run(cluster_id, run)))
+    found = [known.summary for known in _all(cluster_id) if isinstance(known, Remembered)]
     return tuple(sorted(found, key=lambda run: run.started_at, reverse=True))
 
 
 def unreadable(cluster_id: str) -> tuple[str, ...]:
     """Return in words what is wrong with each journal that cannot be read."""
-    wrong = []
-    for run in runs_named(cluster_id, ""):
+    return tuple(wrong.title for wrong in _all(cluster_id) if isinstance(wrong, JournalError))
+
+
+def _all(cluster_id: str) -> list[Remembered | JournalError]:
+    """Return each run in one line, or why not; one that has ended is read only once."""
+    summaries = Summaries(paths.runs_dir(cluster_id))
+    found: list[Remembered | JournalError] = []
+    for path in _journals(cluster_id):
+        known = summaries.find(path)
         try:
-            read_run(cluster_id, run)
+            found.append(known or _learnt(summaries, path, cluster_id))
         except JournalError as error:
-            wrong.append(error.title)
-    return tuple(wrong)
+            found.append(error)
+    summaries.save()
+    return found
+
+
+def _learnt(summaries: Summaries, path: Path, cluster_id: str) -> Remembered:
+    stamp = summaries.stamp(path)
+    look = read_journal(cluster_id, path.name.removesuffix(SUFFIX))
+    known = Remembered(summary(look.view), left=bool(look.view.leftovers))
+    if look.history.ended is not None:
+        summaries.learn(path, stamp, known)
+    return known
 
 
 def clusters_with_runs() -> tuple[str, ...]:
@@ -115,7 +130,10 @@ def with_throttles(cluster_id: str) -> tuple[Known, ...]:
     Journals that cannot be read are left out: `unreadable` names them.
     """
     found = []
+    summaries = Summaries(paths.runs_dir(cluster_id))
     for path in _journals(cluster_id):
+        if (ended := summaries.find(path)) and not ended.left:
+            continue
         with suppress(JournalError):
             look = read_journal(cluster_id, path.name.removesuffix(SUFFIX))
             if not look.view.state.ended or look.view.leftovers:

@@ -30,6 +30,7 @@ from core.run.decide.step import next_step
 from core.run.decide.steps import (
     Cancel,
     Ending,
+    LowerRetention,
     NoteDisturbed,
     NoteEnded,
     Poll,
@@ -338,6 +339,38 @@ def test_a_retention_that_is_lower_already_is_left(start: Start) -> None:
     run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=3_600_000)
     assert run.to_the_end() is Outcome.DONE
     assert own_retention(client) == "1000"
+
+
+@pytest.mark.parametrize("theirs", ["700000000", "1000", None], ids=["more", "less", "unset"])
+def test_a_retention_that_somebody_sets_after_it_was_intended_is_put_back(
+    start: Start, theirs: str | None
+) -> None:
+    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": "172800000"}})
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=3_600_000)
+    run.until(lambda step: isinstance(step, LowerRetention))
+    op = ConfigOp.DELETE if theirs is None else ConfigOp.SET
+    client.alter_configs([ConfigChange(T, "retention.ms", op, theirs)])
+    left = client.configs([T])
+    assert run.to_the_end() is Outcome.DONE
+    assert client.configs([T]) == left
+
+
+@pytest.mark.parametrize("prior", [None, "172800000"], ids=["unset", "set"])
+def test_retention_is_put_back_though_a_broker_does_not_show_ours(
+    start: Start, prior: str | None
+) -> None:
+    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": prior}} if prior else {})
+    before = client.configs([T])
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=faulty, retention_ms=3_600_000)
+    run.until(submitted)
+
+    def behind(real: Callable[..., Any], resources: Any, names: Any) -> Any:
+        return before if list(names) == ["retention.ms"] else real(resources, names)
+
+    faulty.replaced["configs"] = behind
+    assert run.to_the_end() is Outcome.DONE
+    assert client.configs([T]) == before
 
 
 def own_retention(client: SimulatedCluster) -> Any:

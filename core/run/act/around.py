@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from core.clock import Clock
 from core.cluster.client import (
     ClusterClient,
@@ -18,7 +20,7 @@ from core.cluster.state import TopicPartition
 from core.run.record.chronicle import Chronicle
 from core.run.record.history import History
 from core.run.record.journal import Kind
-from core.run.record.retention import RetentionIntent
+from core.run.record.retention import Retention, RetentionIntent
 
 RETENTION = "retention.ms"
 SHORTER_SECONDS = 330.0
@@ -50,6 +52,9 @@ class Around:
         if not retention.intended:
             self._intend(retention.ms)
             return
+        self._intend_changed(retention)
+        retention = self._history.retention
+        assert retention is not None
         changes = [
             ConfigChange(Resource.topic(topic), RETENTION, ConfigOp.SET, str(retention.ms))
             for topic in retention.topics
@@ -65,22 +70,42 @@ class Around:
     def _intend(self, wanted_ms: int) -> None:
         tps = [self._history.moves[i].move.tp for i in self._history.queued]
         resources = [Resource.topic(topic) for topic in sorted({tp.topic for tp in tps})]
-        found = []
-        for resource, answer in self._client.configs(resources, [RETENTION]).items():
-            if isinstance(answer, Fault):
-                continue
-            value = answer.get(RETENTION, ConfigValue(None, ConfigSource.UNKNOWN))
-            now_ms = int(value.value or UNLIMITED_MS)
-            if now_ms == UNLIMITED_MS or now_ms > wanted_ms:
-                found.append(RetentionIntent(resource.name, value.value, value.source))
+        answers = self._client.configs(resources, [RETENTION])
+        intents = (_intent(resource, answer, wanted_ms) for resource, answer in answers.items())
+        found = [intent for intent in intents if intent is not None]
         lowered = {intent.topic for intent in found}
         earliest = self._client.offsets(
             [tp for tp in tps if tp.topic in lowered], OffsetAt.EARLIEST
         )
+        self._note_intended(wanted_ms, found, earliest)
+
+    def _intend_changed(self, retention: Retention) -> None:
+        """Journal anew what somebody has changed since it was intended: theirs is put back."""
+        asked = [Resource.topic(topic) for topic in retention.topics]
+        answers = self._client.configs(asked, [RETENTION]) if asked else {}
+        intents = dict(retention.topics)
+        for resource, answer in answers.items():
+            known = intents[resource.name]
+            if isinstance(answer, Fault) or _own(answer) in (known.own_value, str(retention.ms)):
+                continue
+            anew = _intent(resource, answer, retention.ms)
+            if anew is None:
+                del intents[resource.name]
+            else:
+                intents[resource.name] = anew
+        if intents != dict(retention.topics):
+            self._note_intended(retention.ms, intents.values(), retention.earliest)
+
+    def _note_intended(
+        self,
+        ms: int,
+        intents: Iterable[RetentionIntent],
+        earliest: Mapping[TopicPartition, int],
+    ) -> None:
         self._chronicle.write(
             Kind.RETENTION_LOWERING,
-            ms=wanted_ms,
-            topics=[intent.to_json() for intent in found],
+            ms=ms,
+            topics=[intent.to_json() for intent in intents],
             earliest=[[tp.topic, tp.partition, offset] for tp, offset in earliest.items()],
         )
 
@@ -126,15 +151,12 @@ class Around:
                 if is_missing(answer):
                     how[topic] = "gone"
                 continue
-            now = answer.get(RETENTION, ConfigValue(None, ConfigSource.UNKNOWN))
-            own = now.value if now.source is ConfigSource.TOPIC else None
-            as_found = own == (intent.prior if intent.own else None)
-            if own != str(retention.ms) and not (as_found and not retention.lowered):
-                how[topic] = "found" if as_found else "changed"
+            # As found is written again: a broker that is behind may not show ours yet.
+            if _own(answer) not in (str(retention.ms), intent.own_value):
+                how[topic] = "changed"
                 continue
             op = ConfigOp.SET if intent.own else ConfigOp.DELETE
-            value = intent.prior if intent.own else None
-            changes.append(ConfigChange(Resource.topic(topic), RETENTION, op, value))
+            changes.append(ConfigChange(Resource.topic(topic), RETENTION, op, intent.own_value))
             how[topic] = "set" if intent.own else "unset"
         answers = self._client.alter_configs(changes) if changes else {}
         faults = {r.name: f for r, f in answers.items() if f is not None and not is_missing(f)}
@@ -169,3 +191,22 @@ class Around:
     def _wait(self, why: str) -> None:
         self._chronicle.note_waiting(why)
         self._clock.sleep(AGAIN_SECONDS)
+
+
+def _own(answer: Mapping[str, ConfigValue]) -> str | None:
+    """Return the retention that is set on the topic itself, None when unset."""
+    now = answer.get(RETENTION)
+    return now.value if now is not None and now.source is ConfigSource.TOPIC else None
+
+
+def _intent(
+    resource: Resource, answer: Mapping[str, ConfigValue] | Fault, wanted_ms: int
+) -> RetentionIntent | None:
+    """Return how a topic's retention is found where `wanted_ms` is less; None where it is not."""
+    if isinstance(answer, Fault):
+        return None
+    value = answer.get(RETENTION, ConfigValue(None, ConfigSource.UNKNOWN))
+    now_ms = int(value.value or UNLIMITED_MS)
+    if now_ms != UNLIMITED_MS and now_ms <= wanted_ms:
+        return None
+    return RetentionIntent(resource.name, value.value, value.source)

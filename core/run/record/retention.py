@@ -28,6 +28,11 @@ class RetentionIntent:
         """Return whether somebody had set it on this very topic."""
         return self.source is ConfigSource.TOPIC and self.prior is not None
 
+    @property
+    def own_value(self) -> str | None:
+        """Return what was set on the topic itself, None when nothing was."""
+        return self.prior if self.own else None
+
     def to_json(self) -> dict[str, Any]:
         return {"topic": self.topic, "prior": self.prior, "source": self.source.name}
 

@@ -131,6 +131,18 @@ def test_what_a_dead_run_left_goes_as_it_would_have_put_it_back(
     assert not now[U][FOLLOWER_LIST].value
 
 
+@pytest.mark.parametrize("found", ["0:1,0:2", ""])
+def test_what_somebody_appends_after_it_was_listed_is_not_cleared_with_it(
+    client: SimulatedCluster, found: str
+) -> None:
+    set_config(client, U, LEADER_LIST, found)
+    listed = look(client)
+    added = ConfigChange(U, LEADER_LIST, ConfigOp.APPEND, "9:5")
+    assert client.alter_configs([added]) == {U: None}
+    assert clear(client, client.clock, listed) == {}
+    assert throttles(client)[U][LEADER_LIST].value == "9:5"
+
+
 # -- on the command line ---------------------------------------------------------------------------
 
 

@@ -7,8 +7,8 @@ would have put it back. A `*`, and what moves in flight run under, goes only whe
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from core.clock import Clock
 from core.cluster.client import (
@@ -66,10 +66,22 @@ def plan_clearing(
 
 
 def clear(client: ClusterClient, clock: Clock, clearing: Clearing) -> dict[Resource, str]:
-    """Make the changes and read them back; return in words what could not be cleared."""
-    answers = client.alter_configs(clearing.changes) if clearing.changes else {}
-    failed = {r: str(fault) for r, fault in answers.items() if fault is not None}
-    left = tuple(change for change in clearing.changes if change.resource not in failed)
+    """Make the changes and read them back; return in words what could not be cleared.
+
+    A list is emptied of what was listed, and unset where the controller holds nothing more in it:
+    what somebody has appended meanwhile stays.
+    """
+    pairs = _pairs(clearing.cleared)
+    unset = [c for c in clearing.changes if c.op is ConfigOp.DELETE and ALL not in _of(pairs, c)]
+    unset = [c for c in unset if c.resource.kind is ResourceKind.TOPIC]
+    emptied = [replace(c, op=ConfigOp.SUBTRACT, value=joined(_of(pairs, c))) for c in unset]
+    first = [c for c in clearing.changes if c not in unset] + [c for c in emptied if c.value]
+    failed = _altered(client, first)
+    asked = [(c.resource, c.name) for c in unset if c.resource not in failed]
+    held = client.list_entries(asked) if asked else {}
+    empty = [c for c in unset if held.get((c.resource, c.name)) == frozenset()]
+    failed |= _altered(client, empty)
+    left = tuple(change for change in (*first, *empty) if change.resource not in failed)
     deadline = clock.monotonic() + READ_BACK_SECONDS
     while left:
         names = list({change.name for change in left})
@@ -79,6 +91,24 @@ def clear(client: ClusterClient, clock: Clock, clearing: Clearing) -> dict[Resou
             break
         clock.sleep(0.05)
     return failed | {change.resource: "it is set still" for change in left}
+
+
+def _altered(client: ClusterClient, changes: Sequence[ConfigChange]) -> dict[Resource, str]:
+    answers = client.alter_configs(changes) if changes else {}
+    return {r: str(fault) for r, fault in answers.items() if fault is not None}
+
+
+def _pairs(cleared: Iterable[Throttle]) -> dict[tuple[Resource, str], set[str]]:
+    """Return what is to go of each topic's list."""
+    gone: defaultdict[tuple[Resource, str], set[str]] = defaultdict(set)
+    for t in cleared:
+        if t.resource.kind is ResourceKind.TOPIC:
+            gone[t.resource, t.config] |= entries(t.value)
+    return gone
+
+
+def _of(pairs: Mapping[tuple[Resource, str], set[str]], change: ConfigChange) -> set[str]:
+    return pairs.get((change.resource, change.name), set())
 
 
 def _kept(found: Throttle, runs: Iterable[Known], *, named: bool) -> str:
@@ -113,13 +143,11 @@ def _works_with(run: Known, found: Throttle) -> bool:
 def _changes(
     cleared: Iterable[Throttle], configs: Configs, runs: Collection[Known]
 ) -> Iterable[ConfigChange]:
-    gone: defaultdict[tuple[Resource, str], set[str]] = defaultdict(set)
+    cleared = tuple(cleared)
     for t in cleared:
-        if t.resource.kind is ResourceKind.TOPIC:
-            gone[t.resource, t.config] |= entries(t.value)
-        else:
+        if t.resource.kind is not ResourceKind.TOPIC:
             yield _rate_change(t, configs, runs)
-    for (resource, name), pairs in gone.items():
+    for (resource, name), pairs in _pairs(cleared).items():
         answer = configs.get(resource, {})
         if isinstance(answer, Fault):
             continue

@@ -67,10 +67,26 @@ def broker_file(root: Path, cluster_id: str, start: datetime) -> Path:
     return windows(root, cluster_id) / f"date={utc:%Y-%m-%d}" / f"b5m-{utc:%H%M}.parquet"
 
 
+def hours(root: Path, cluster_id: str) -> Path:
+    return root / "hours" / "v1" / cluster_folder(cluster_id)
+
+
+def hour_file(root: Path, cluster_id: str, start: datetime) -> Path:
+    """Return the file of the hour that starts at `start`."""
+    utc = start.astimezone(UTC)
+    return hours(root, cluster_id) / f"date={utc:%Y-%m-%d}" / f"h1-{utc:%H}.parquet"
+
+
 def window_start(path: Path) -> datetime:
     """Return when the window of a window or broker file starts."""
     date = path.parent.name.removeprefix("date=")
     return datetime.strptime(f"{date} {path.stem[-4:]}", "%Y-%m-%d %H%M").replace(tzinfo=UTC)
+
+
+def hour_start(path: Path) -> datetime:
+    """Return the start of the hour that an hour file holds."""
+    date = path.parent.name.removeprefix("date=")
+    return datetime.strptime(f"{date} {path.stem[-2:]}", "%Y-%m-%d %H").replace(tzinfo=UTC)
 
 
 def snapshots(root: Path, cluster_id: str) -> Path:

@@ -23,6 +23,7 @@ from core.load.snapshot import RATES, STATISTICS, BrokerLoad, Float64
 
 FORMAT = "trimtab.window/1"
 LENGTH = timedelta(minutes=5)
+KEPT = timedelta(days=8)
 
 _BROKER_RATES = ("leader_in_bytes_per_s", "follower_in_bytes_per_s", "out_bytes_per_s")
 

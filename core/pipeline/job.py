@@ -8,27 +8,24 @@ it again.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
 from pyspark.errors import StreamingQueryException
 
-from core import files
 from core.clock import Clock
 from core.errors import TrimtabError
-from core.load import columns, layout, spool
+from core.load import layout, spool
 from core.load.manifest import Manifest
 from core.load.published import claim_epoch
 from core.load.snapshot import Counts
-from core.pipeline import checkpoint, windows
+from core.pipeline import checkpoint
+from core.pipeline.intake import Intake
 from core.pipeline.ledger import Batch, Ledger
 from core.pipeline.publish import Publisher
 from core.pipeline.source import read_spool
@@ -41,7 +38,6 @@ log = logging.getLogger(__name__)
 QUIET_SECONDS = 0.5
 STOP_SECONDS = 30.0
 FIRST_BATCHES = 3
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +67,7 @@ class Job:
         self._ledger = Ledger(root, cluster_id)
         self._checkpoint = layout.checkpoint(root, cluster_id)
         self._publisher = Publisher(spark, root, cluster_id, claim_epoch(root, cluster_id))
+        self._intake = Intake(root, cluster_id, self._ledger, self._publisher)
         self._trouble: TrimtabError | None = None
         self._tidied: set[str] = set()
         self._processed = 0
@@ -82,85 +79,17 @@ class Job:
         key = f"{checkpoint.query_id(self._checkpoint)}-{number:08d}"
         batch = self._ledger.begin(key, self._clock.now())
         if not batch.complete:
-            batch = self._taken_in(rows, batch)
+            batch = self._intake.take(rows, batch)
             self._ledger.complete(batch)
         self._publisher.merge(batch)
         newest = self._ledger.newest()
         manifest = None
         if newest is not None:
+            self._publisher.roll_up(newest)
             manifest = self._publisher.publish(number, newest, self._clock.now(), self._counts())
         self._processed += 1
         self._tell(Published(batch, manifest))
         self._tidy(key, newest)
-
-    def _taken_in(self, rows: DataFrame, batch: Batch) -> Batch:
-        judged = windows.judged(
-            rows,
-            cluster_id=self._cluster_id,
-            now=batch.began_at,
-            newest=self._ledger.newest_before(batch.key),
-        ).persist()
-        try:
-            return self._take_in(judged, batch)
-        finally:
-            judged.unpersist()
-
-    def _take_in(self, judged: DataFrame, batch: Batch) -> Batch:
-        """Write partials, placement and quarantine of a batch; return what was in it."""
-        lines = windows.tally(judged).collect()
-        fine = [line for line in lines if line.reason is None]
-        polls = {(line.collector_id, line.poll_id) for line in fine}
-        seen = self._ledger.seen(batch.key, polls)
-        counted = [line for line in fine if (line.collector_id, line.poll_id) not in seen]
-        quarantined: dict[str, int] = {}
-        for line in lines:
-            if line.reason is not None:
-                quarantined[line.reason] = quarantined.get(line.reason, 0) + line.rows
-        rows = windows.accepted(judged, sorted(seen)).persist()
-        try:
-            self._publisher.write_partial(batch.key, rows)
-            accepted = rows.count()
-            newest = max((_moment(line.newest) for line in counted), default=None)
-            self._place(rows, counted)
-        finally:
-            rows.unpersist()
-        self._quarantine(judged, batch.key, quarantined)
-        fine_rows = sum(line.rows for line in fine)
-        return replace(
-            batch,
-            complete=True,
-            read=sum(line.rows for line in lines),
-            accepted=accepted,
-            duplicate=fine_rows - accepted,
-            late=sum(line.late for line in counted),
-            quarantined=quarantined,
-            newest=newest,
-            windows=tuple(sorted({_moment(line.window_start) for line in counted})),
-            polls=tuple(sorted(polls - seen)),
-            files=tuple(sorted({line.file for line in lines})),
-        )
-
-    def _place(self, rows: DataFrame, counted: list[Any]) -> None:
-        """Remember who held what in the newest poll of each window of a batch."""
-        seen: dict[int, int] = {}
-        for line in counted:
-            seen[line.window_start] = max(seen.get(line.window_start, 0), line.newest)
-        if not seen:
-            return
-        table = windows.placement(rows, sorted(seen.values())).toArrow()
-        at = columns.to_numpy(table["at"])
-        for start, newest in sorted(seen.items()):
-            mine = columns.numbers(np.flatnonzero(at == newest), pa.int64())
-            self._publisher.place(_moment(start), _moment(newest), table.take(mine))
-
-    def _quarantine(self, judged: DataFrame, key: str, reasons: dict[str, int]) -> None:
-        folder = layout.quarantine(self._root, self._cluster_id) / "rows" / f"b={key}"
-        if not reasons:
-            return
-        bad = judged.where("reason IS NOT NULL").drop("window_start", "late")
-        bad.coalesce(1).write.mode("overwrite").parquet(str(folder))
-        note = {"reason": "rows", "rows": reasons}
-        files.write_text(folder / "_rows.reason.json", json.dumps(note) + "\n")
 
     def _counts(self) -> Counts:
         """Return the counts of rows, and of segments that the gate refused."""
@@ -297,7 +226,3 @@ class Job:
                 if swept == 0:
                     raise
                 log.warning("%d bad segments went to quarantine", swept)
-
-
-def _moment(micros: int) -> datetime:
-    return EPOCH + timedelta(microseconds=micros)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,19 +27,17 @@ from core.load.snapshot import (
     Quality,
     Source,
 )
-from core.load.windows import LENGTH, floor, notes_of, window_files, write_brokers, write_rows
+from core.load.windows import KEPT, floor, notes_of, write_brokers, write_rows
 from core.pipeline import windows
+from core.pipeline.horizons import Horizons
+from core.pipeline.hours import Hours
+from core.pipeline.judging import TOO_LATE_AFTER
 from core.pipeline.placement import Placement, Placements
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from core.pipeline.ledger import Batch
-
-RECENT = 3
-"""Windows that may still change often; older ones are rolled once and kept in memory."""
-KEPT = timedelta(days=8)
-HORIZON_WINDOWS = {"1h": 12, "24h": 288}
 
 
 class Publisher:
@@ -51,7 +49,8 @@ class Publisher:
         self._cluster_id = cluster_id
         self._epoch = writer_epoch
         self._placements = Placements(root, cluster_id)
-        self._closed: dict[str, tuple[tuple[Path, ...], DataFrame]] = {}
+        self._hours = Hours(spark, root, cluster_id)
+        self._horizons = Horizons(spark, root, cluster_id, self._hours)
 
     def partial_folder(self, key: str) -> Path:
         return layout.partials(self._root, self._cluster_id) / f"b={key}"
@@ -124,6 +123,14 @@ class Publisher:
             )
         )
 
+    def statistics(self, newest: datetime) -> Any:
+        """Return avg, p95 and max of each rate by partition and horizon, as one Arrow table."""
+        return self._horizons.statistics(newest)
+
+    def roll_up(self, newest: datetime) -> None:
+        """Roll up the hours whose last window is closed, and those that late samples changed."""
+        self._hours.roll_up(newest)
+
     # -- snapshots -------------------------------------------------------------------------------
 
     def publish(
@@ -137,57 +144,9 @@ class Publisher:
         if placement is None:
             return None
         snapshot_id = f"{self._epoch:06d}-{batch_number:08d}"
-        table = self._statistics(newest)
+        table = self._horizons.statistics(newest)
         snapshot = self._snapshot(placement, snapshot_id, newest, now, table, counts)
         return write_snapshot(self._root, snapshot, writer_epoch=self._epoch)
-
-    def _statistics(self, newest: datetime) -> Any:
-        """Return avg, p95 and max of each rate by partition and horizon, as one Arrow table."""
-        last = floor(newest)
-        recent_since = last - (RECENT - 1) * LENGTH
-        schema = self._schema()
-        recent = self._read(self._files(recent_since, last + LENGTH), schema)
-        rolls = windows.trailing(recent, newest).withColumn("horizon", F.lit("5m"))
-        for horizon, count in HORIZON_WINDOWS.items():
-            since = last - (count - 1) * LENGTH
-            closed = self._closed_roll(horizon, self._files(since, recent_since), schema)
-            for part in (windows.roll(recent), closed):
-                if part is not None:
-                    rolls = rolls.unionByName(part.withColumn("horizon", F.lit(horizon)))
-        return windows.statistics(windows.merge_rolls(rolls)).toArrow()
-
-    def _closed_roll(self, horizon: str, paths: tuple[Path, ...], schema: Any) -> DataFrame | None:
-        known = self._closed.get(horizon)
-        stamp = tuple(path.with_suffix(f".{path.stat().st_mtime_ns}") for path in paths)
-        if known is not None and known[0] == stamp:
-            return known[1]
-        if known is not None:
-            known[1].unpersist()
-            del self._closed[horizon]
-        if not paths:
-            return None
-        rolled = windows.roll(self._read(paths, schema)).persist()
-        self._closed[horizon] = (stamp, rolled)
-        return rolled
-
-    def _files(self, since: datetime, until: datetime) -> tuple[Path, ...]:
-        return window_files(self._root, self._cluster_id, since, until)
-
-    def _read(self, paths: Sequence[Path], schema: Any) -> DataFrame:
-        if not paths:
-            return self._spark.createDataFrame([], schema)
-        return self._spark.read.schema(schema).parquet(*_strings(paths))
-
-    def _schema(self) -> Any:
-        """Return the columns that horizons need of a window file, as Spark types."""
-        sample = ", ".join(f"{rate}: double" for rate in windows.MEASURES)
-        measured = ", ".join(
-            f"{rate}_sum double, {rate}_ms bigint, {rate}_max double" for rate in windows.MEASURES
-        )
-        return (
-            "topic_id string, partition int, method_worst tinyint, "
-            f"samples array<struct<at: bigint, dt_ms: int, {sample}>>, {measured}"
-        )
 
     def _snapshot(
         self,
@@ -257,8 +216,9 @@ class Publisher:
         shutil.rmtree(self.partial_folder(key), ignore_errors=True)
 
     def retire(self, newest: datetime) -> None:
-        """Delete windows older than 8 days, and placements of those that no longer change."""
-        self._placements.retire(floor(newest - windows.TOO_LATE_AFTER))
+        """Delete windows of 8 days ago, hours of 90, and placements that no longer change."""
+        self._hours.retire(newest)
+        self._placements.retire(floor(newest - TOO_LATE_AFTER))
         oldest = f"date={(newest - KEPT):%Y-%m-%d}"
         for folder in layout.windows(self._root, self._cluster_id).glob("date=*"):
             if folder.name < oldest:

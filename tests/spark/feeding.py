@@ -79,15 +79,18 @@ def row(poll: int, **changes: Any) -> Row:
     return {**out, **changes}
 
 
-def random_polls(seed: int, polls: int) -> list[list[Row]]:
-    """Return polls of 3 partitions with 2 replicas: gaps, censored intervals, leader changes."""
+def random_polls(seed: int, polls: int, seconds: int = 10) -> list[list[Row]]:
+    """Return polls of 3 partitions with 2 replicas, `seconds` apart.
+
+    There are gaps, censored intervals and leader changes.
+    """
     rng = random.Random(seed)
     series = {p: {"end": 1000, "leader": 1 + p, "seen": None} for p in range(3)}
     out = []
     for poll in range(polls):
         if poll and rng.random() < 0.1:
             continue
-        ts = START + timedelta(seconds=10 * poll, milliseconds=rng.randrange(900))
+        ts = START + timedelta(seconds=seconds * poll, milliseconds=rng.randrange(900))
         rows = []
         for p, s in series.items():
             new = rng.randrange(500)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +25,7 @@ from feeding import (
     window_rows,
     windows_by_hand,
 )
+from killing import killed_after
 from pyspark.errors import StreamingQueryException
 
 from core.cluster.state import TopicPartition
@@ -384,44 +381,6 @@ def test_a_writer_that_was_taken_over_from_stops_before_it_publishes(
     assert newest(tmp_path).snapshot_id.startswith(f"{claimed - 1:06d}-")
     run(spark, tmp_path, clock)
     assert messages(tmp_path) == 200
-
-
-KILLED = """
-import os, signal, sys
-from datetime import timedelta
-from pathlib import Path
-sys.path.insert(0, sys.argv[3])
-from feeding import CLUSTER, START, StillClock, for_few_rows
-from core.pipeline.job import Job
-from core.pipeline.ledger import Ledger
-from core.pipeline.publish import Publisher
-from core.pipeline.session import open_session
-
-def killing(work):
-    def replacement(*args, **kwargs):
-        work(*args, **kwargs)
-        os.kill(os.getpid(), signal.SIGKILL)
-    return replacement
-
-owner, name = (Ledger if sys.argv[1] == "complete" else Publisher), sys.argv[1]
-setattr(owner, name, killing(getattr(owner, name)))
-session = open_session(cores=1, quick=True)
-for_few_rows(session.spark)
-Job(session.spark, Path(sys.argv[2]), CLUSTER, StillClock(START + timedelta(hours=8))).once()
-"""
-
-
-def killed_after(point: str, root: Path) -> None:
-    """Run a job of its own that is killed as soon as it has done what `point` names."""
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, point, str(root), str(Path(__file__).parent)],
-        env=dict(os.environ),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
 
 
 def test_a_batch_not_merged_when_killed_is_merged_even_if_the_checkpoint_is_lost(

@@ -1,0 +1,129 @@
+"""From windows and hours to horizons: pure functions from DataFrame to DataFrame.
+
+A roll is one row a partition: each rate's amount, time and maximum, and the largest of its
+5-minute means with their number. Rolls merge in any order. Of at most 288 means the 16 largest
+are all that an exact 95th percentile takes, so a day is as small to keep as an hour.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from core.load.snapshot import RATES
+from core.load.windows import LENGTH
+from core.pipeline.rates import KEY, MEASURES, PERCENTILE, average, percentile, quality, summed
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+WINDOWS_A_DAY = 288
+LARGEST = WINDOWS_A_DAY - math.floor(PERCENTILE * (WINDOWS_A_DAY - 1))
+"""How many of a day's means, counted from the largest, the percentile can lie between."""
+
+
+def trailing(rows: DataFrame, newest: datetime) -> DataFrame:
+    """Return the 5 minutes up to `newest` as a roll, from the samples of the last windows."""
+    since = round((newest - LENGTH).timestamp() * 1000)
+    young = F.filter("samples", lambda s: s["at"] > since)
+    each = rows.select(*KEY, "method_worst", F.explode(young).alias("s"))
+    dt = F.col("s.dt_ms").cast("long")
+    measured: list[Column] = []
+    for rate in MEASURES:
+        value = F.col(f"s.{rate}")
+        measured += [
+            F.sum(value).alias(f"{rate}_sum"),
+            F.sum(F.when(value.isNotNull(), dt)).alias(f"{rate}_ms"),
+            F.max(value * 1000.0 / dt).alias(f"{rate}_max"),
+            F.collect_list(value * 1000.0 / dt).alias(f"{rate}_means"),
+            F.count(value).alias(f"{rate}_n"),
+        ]
+    return each.groupBy(*KEY).agg(
+        *measured,
+        quality(
+            F.count(F.lit(1)), F.sum(dt), F.sum(F.least(dt, F.col("s.at") - F.lit(since)))
+        ).alias("quality"),
+        F.max("method_worst").alias("method_worst"),
+    )
+
+
+def of_windows(rows: DataFrame) -> DataFrame:
+    """Return each partition's windows as one roll."""
+    measured: list[Column] = []
+    for rate in MEASURES:
+        mean = average(rate)
+        measured += [
+            *summed(rate),
+            F.collect_list(mean).alias(f"{rate}_means"),
+            F.count(mean).alias(f"{rate}_n"),
+        ]
+    return rows.groupBy(*KEY).agg(
+        *measured,
+        F.lit(None).cast("byte").alias("quality"),
+        F.max("method_worst").alias("method_worst"),
+    )
+
+
+def of_hours(rows: DataFrame) -> DataFrame:
+    """Return hours of `core.pipeline.hours` as rolls, one a partition and hour."""
+    measured: list[Column] = []
+    for rate in MEASURES:
+        if rate in RATES:
+            known = F.array_compact(F.col(f"{rate}_means").cast("array<double>"))
+            measured += [F.col(f"{rate}_{part}") for part in ("sum", "ms", "max")]
+        else:
+            # Nobody asks for growth over a day.
+            known = F.array().cast("array<double>")
+            measured += [
+                F.lit(None).cast(kind).alias(f"{rate}_{part}")
+                for part, kind in (("sum", "double"), ("ms", "bigint"), ("max", "double"))
+            ]
+        measured += [
+            known.alias(f"{rate}_means"),
+            F.size(known).cast("long").alias(f"{rate}_n"),
+        ]
+    return rows.select(*KEY, *measured, F.lit(None).cast("byte").alias("quality"), "method_worst")
+
+
+def merged(rolls: DataFrame, *by: str) -> DataFrame:
+    """Return rolls of the same partition, and of the same `by`, as one."""
+    measured: list[Column] = []
+    for rate in MEASURES:
+        measured += [
+            *summed(rate),
+            F.flatten(F.collect_list(f"{rate}_means")).alias(f"{rate}_means"),
+            F.sum(f"{rate}_n").alias(f"{rate}_n"),
+        ]
+    return rolls.groupBy(*KEY, *by).agg(
+        *measured,
+        F.max("quality").alias("quality"),
+        F.max("method_worst").alias("method_worst"),
+    )
+
+
+def trimmed(rolls: DataFrame) -> DataFrame:
+    """Return rolls of at most a day with no more means than their percentile takes."""
+    largest = {
+        f"{rate}_means": F.slice(F.sort_array(f"{rate}_means", asc=False), 1, LARGEST)
+        for rate in MEASURES
+    }
+    return rolls.withColumns(largest)
+
+
+def statistics(rolls: DataFrame) -> DataFrame:
+    """Return avg, p95 and max of each rate; quality is of the 5 minutes alone."""
+    # Sorted in a step of its own: Spark would sort anew for each time the result is named.
+    ordered = rolls.withColumns(
+        {f"{rate}_means": F.sort_array(f"{rate}_means", asc=False) for rate in MEASURES}
+    )
+    out: list[Column] = []
+    for rate in MEASURES:
+        out += [
+            average(rate).alias(f"{rate}_avg"),
+            percentile(F.col(f"{rate}_means"), F.col(f"{rate}_n")).alias(f"{rate}_p95"),
+            F.col(f"{rate}_max").alias(f"{rate}_max"),
+        ]
+    return ordered.select(*KEY, "horizon", *out, "quality", "method_worst")

@@ -6,8 +6,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
+BENCH  := $(VENV)/.installed-bench
 REPORTS := reports
-BENCHES := bench-first-paint bench-terminal bench-estimate bench-run bench-latency bench-moves
+BENCHES := bench-first-paint bench-terminal bench-estimate bench-run bench-latency bench-moves \
+           bench-pipeline
 
 PYTEST := $(BIN)/python -P -m pytest
 
@@ -33,6 +35,11 @@ $(STAMP): pyproject.toml constraints.txt | $(VENV)/bin/python
 $(DEV): $(STAMP)
 	@echo "installing what the tests need (once) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pipeline,dev]'
+	@touch $@
+
+$(BENCH): $(DEV)
+	@echo "installing what the benches need (once) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pipeline,dev,bench]'
 	@touch $@
 
 install: $(STAMP)  ## .venv with the command trimtab in it; nothing to do when nothing changed
@@ -104,6 +111,10 @@ bench-latency: $(DEV)  ## what producers wait beside an adaptive run, and beside
 bench-moves: $(DEV)  ## 10,000 moves in one run on the simulator: memory, journal, a step
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -P -m tests.bench.many_moves -o $(REPORTS)/many-moves.json
+
+bench-pipeline: $(BENCH)  ## the load pipeline: exactness, accuracy, latency, speed; ONLY="P8 P9" for some; goes on where it was
+	@mkdir -p $(REPORTS)
+	$(BIN)/python -P -m tests.bench.pipeline -o $(REPORTS)/pipeline.json $(if $(ONLY),--only $(ONLY))
 
 measurements: $(BENCHES)  ## all benches, and docs/measurements.md from them
 	$(BIN)/python -P -m tests.bench.summary $(REPORTS) -o docs/measurements.md

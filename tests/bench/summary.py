@@ -69,7 +69,10 @@ def estimate(found: list[dict[str, Any]]) -> list[str]:
 
 
 def _produced(row: dict[str, Any]) -> str:
-    asked, seen = row["asked_to_produce_bytes_per_s"] / 1e6, row["produced_bytes_per_s"] / 1e6
+    asked, seen = (
+        row["asked_to_produce_bytes_per_s"] / 1e6,
+        row["produced_bytes_per_s"] / 1e6,
+    )
     return f"{asked:g}, {seen:.2f}" if asked else "–"
 
 
@@ -109,6 +112,44 @@ def many_moves(found: dict[str, Any]) -> list[str]:
         f"| a step, ms: first, middle, last tenth | {step['first_tenth']}, "
         f"{step['middle_tenth']}, {step['last_tenth']} | flat |",
     ]
+
+
+def pipeline(found: dict[str, Any]) -> list[str]:
+    beside = found["P9"]
+    hot = beside["hot_partition_mb_per_s"]
+    return [
+        "## The load pipeline",
+        "",
+        "Ratios are of the same run, by turns (`make bench-pipeline`).",
+        "",
+        "| | | measured | target | met |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {part} | {row['what']} | {row['value']} | {row['target']} "
+            f"| {'yes' if row['met'] else '**no**'} |"
+            for part, row in found.items()
+        ),
+        "",
+        "### Rates beside the truth",
+        "",
+        "P9 in full: rates of 5-minute windows beside what a simulated cluster's producers",
+        "sent, while a broker restarts. Beside trimtab's, Cruise Control's way at its best: each",
+        "broker's exact counter of a topic, split evenly over the partitions that it leads.",
+        "",
+        "| topic | trimtab: median, p95, worst error | even split: median, p95, worst error |",
+        "|---|---|---|",
+        *(
+            f"| {name}: {row['what']} | {_errors(row['trimtab'])} | {_errors(row['even split'])} |"
+            for name, row in beside["topics"].items()
+        ),
+        "",
+        f"The hot partition takes {hot['true']:.1f} MB/s; trimtab says {hot['trimtab']:.1f},",
+        f"an even split {hot['even split']:.1f}.",
+    ]
+
+
+def _errors(row: dict[str, float]) -> str:
+    return ", ".join(f"{row[name]:.1%}" for name in ("median", "p95", "worst"))
 
 
 def produce_latency(found: dict[str, Any]) -> list[str]:
@@ -158,6 +199,7 @@ PARTS = (
     ("run-beside-tool.json", run_beside_tool),
     ("produce-latency.json", produce_latency),
     ("many-moves.json", many_moves),
+    ("pipeline.json", pipeline),
 )
 
 
@@ -177,7 +219,9 @@ def main() -> None:
     ]
     for name, part in PARTS:
         lines += ["", *part(json.loads((arguments.reports / name).read_text()))]
-    if (arguments.reports / CHAOS).exists():  # it takes too long to be part of every measuring
+    if (
+        arguments.reports / CHAOS
+    ).exists():  # it takes too long to be part of every measuring
         lines += ["", *chaos(json.loads((arguments.reports / CHAOS).read_text()))]
     arguments.output.write_text("\n".join(lines) + "\n")
 

@@ -1,0 +1,101 @@
+"""The load pipeline's bench, P1 to P10: `python -m tests.bench.pipeline -o FILE [--only P8 …]`.
+
+Each part is written to FILE when it is done, and is measured again only when it is named or
+`--fresh` says so, so that a bench that was broken off goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from core import files
+
+ORDER = ("P8", "P9", "P4", "P5", "P6", "P7", "P10", "P1", "P2", "P3")
+WHAT = {
+    "P1": "20M rows to 100k keys: Spark / DuckDB",
+    "P2": "the same with exact p50, p95, p99: Spark / DuckDB",
+    "P3": "the same as P1: Spark / pyarrow's scan of the columns",
+    "P4": "100k partitions: segment landed to manifest visible",
+    "P5": "one-shot job, whole process: class-data archive with / without",
+    "P6": "a process that reads 1M rows of a snapshot / one that imports pyarrow",
+    "P7": "what is imported after the first paint",
+    "P8": "killed with SIGKILL at 5 points, 20 seeds: sums of samples",
+    "P9": "rates beside a simulated cluster's truth: trimtab and an even split",
+    "P10": "peak memory of Spark's JVM at P1, 1 GiB heap",
+}
+Found = dict[str, dict[str, Any]]
+
+
+def measure(part: str, known: dict[str, Any] | None, keep: Callable[[Found], None]) -> Found:
+    """Return what was measured: the part, and those that come with it."""
+    # Each part imports what it needs: Spark and DuckDB are not wanted by all.
+    if part in ("P1", "P2", "P3", "P10"):
+        from tests.bench.pipeline import engines
+
+        return engines.measure()
+    if part == "P4":
+        from tests.bench.pipeline import latency
+
+        return {part: latency.measure()}
+    if part == "P8":
+        from tests.bench.pipeline import kills
+
+        return {part: kills.measure(known, lambda found: keep({part: found}))}
+    if part == "P9":
+        from tests.bench.pipeline import truth
+
+        return {part: truth.measure()}
+    from tests.bench.pipeline import startup
+
+    return {part: {"P5": startup.once, "P6": startup.read, "P7": startup.first_paint}[part]()}
+
+
+def done(found: dict[str, Any] | None) -> bool:
+    """Return whether a part needs no more measuring."""
+    return found is not None and found.get("whole", False)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--only", nargs="+", choices=ORDER, help="Measure these, known or not.")
+    parser.add_argument("--fresh", action="store_true", help="Forget what was measured before.")
+    arguments = parser.parse_args()
+    path = arguments.output
+    known: Found = {}
+    if path.exists() and not arguments.fresh:
+        known = json.loads(path.read_text(encoding="utf-8"))
+
+    def keep(found: Found, *, whole: bool = False) -> None:
+        for part, result in found.items():
+            known[part] = {"what": WHAT[part], "whole": whole, **result}
+        ordered = sorted(known, key=lambda part: int(part[1:]))
+        files.write_text(path, json.dumps({p: known[p] for p in ordered}, indent=2) + "\n")
+
+    for part in arguments.only or ():
+        if done(known.get(part)):
+            del known[part]
+    with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as home:
+        os.environ["TRIMTAB_HOME"] = home
+        for part in arguments.only or ORDER:
+            if done(known.get(part)):
+                continue
+            began = time.monotonic()
+            keep(measure(part, known.get(part), keep), whole=True)
+            found = known[part]
+            print(
+                f"{part}: {found['value']} (target: {found['target']})"
+                f"{'' if found['met'] else ', MISSED'}; took {time.monotonic() - began:.0f} s",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

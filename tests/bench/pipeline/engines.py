@@ -1,0 +1,173 @@
+"""P1 to P3 and P10: Spark beside DuckDB and beside pyarrow's scan, on the same Parquet files.
+
+Twenty million rows of 100,000 keys. By turns in one run, two threads each; ratios are medians of
+the rounds' own ratios. Spark has the settings and the 1 GiB heap that the pipeline has.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F
+
+from core.pipeline.session import Session, open_session
+
+KEYS, ROWS_A_KEY, FILES = 100_000, 200, 8
+ROUNDS = 3
+COLUMNS = ("in_bytes", "out_bytes", "messages")
+TARGETS = {"P1": 3.0, "P2": 4.5, "P3": 6.0}
+MEMORY_TARGET = 1.2e9
+
+
+def make(folder: Path) -> None:
+    """Write the samples as the spool has them: zstd, topics in a dictionary, poll after poll."""
+    rng = np.random.default_rng(0)
+    topics = pa.array([f"bench.topic-{t:05}" for t in range(KEYS // 100)])
+    topic = pa.DictionaryArray.from_arrays(np.repeat(np.arange(KEYS // 100), 100), topics)
+    partition = pa.array(np.tile(np.arange(100, dtype=np.int32), KEYS // 100))
+    mean = rng.lognormal(8, 2, KEYS)
+    for number in range(FILES):
+        tables = []
+        for poll in range(ROWS_A_KEY // FILES):
+            amount = np.round(mean * rng.uniform(0.5, 1.5, KEYS))
+            tables.append(
+                pa.table(
+                    {
+                        "topic": topic,
+                        "partition": partition,
+                        "ts": np.full(KEYS, (number * ROWS_A_KEY // FILES + poll) * 10_000),
+                        "dt_ms": np.full(KEYS, 10_000, np.int32),
+                        "in_bytes": amount,
+                        "out_bytes": amount * 2,
+                        "messages": np.round(amount / 100).astype(np.int64),
+                    }
+                )
+            )
+        pq.write_table(
+            pa.concat_tables(tables), folder / f"part-{number}.parquet", compression="zstd"
+        )
+
+
+def spark_aggregate(session: Session, folder: Path, exact: bool) -> None:
+    rows = session.spark.read.parquet(str(folder))
+    asked = [
+        F.count(F.lit(1)).alias("n"),
+        F.sum("dt_ms").alias("covered_ms"),
+        F.max("ts").alias("last"),
+        *(F.sum(c).alias(f"{c}_sum") for c in COLUMNS),
+        *(F.max(c).alias(f"{c}_max") for c in COLUMNS),
+    ]
+    if exact:
+        asked += [F.collect_list(c).alias(f"{c}_all") for c in COLUMNS[:2]]
+    found = rows.groupBy("topic", "partition").agg(*asked)
+    if exact:
+        found = found.withColumns(
+            {f"{c}_all": F.sort_array(f"{c}_all") for c in COLUMNS[:2]}
+        ).select(
+            "*",
+            *(
+                F.get(f"{c}_all", F.floor((F.size(f"{c}_all") - 1) * F.lit(q)).cast("int"))
+                .alias(f"{c}_{q}")
+                for c in COLUMNS[:2]
+                for q in (0.5, 0.95, 0.99)
+            ),
+        )  # fmt: skip
+        found = found.drop(*(f"{c}_all" for c in COLUMNS[:2]))
+    found.write.format("noop").mode("overwrite").save()
+
+
+def duckdb_aggregate(connection: Any, folder: Path, exact: bool) -> None:
+    asked = ["count(*)", "sum(dt_ms)", "max(ts)"]
+    asked += [f"{what}({c})" for what in ("sum", "max") for c in COLUMNS]
+    if exact:
+        asked += [f"quantile_disc({c}, [0.5, 0.95, 0.99])" for c in COLUMNS[:2]]
+    query = (
+        f"SELECT topic, partition, {', '.join(asked)} "
+        f"FROM read_parquet('{folder}/*.parquet') GROUP BY ALL"
+    )
+    rows = connection.execute(query).to_arrow_table().num_rows
+    assert rows == KEYS
+
+
+def scan(folder: Path) -> None:
+    for path in sorted(folder.glob("*.parquet")):
+        pq.ParquetFile(path, read_dictionary=["topic"]).read()
+
+
+def measure() -> dict[str, dict[str, Any]]:
+    """Return P1, P2, P3 and P10."""
+    import duckdb
+
+    pa.set_cpu_count(2)
+    with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as name:
+        folder = Path(name)
+        make(folder)
+        connection = duckdb.connect(config={"threads": 2})
+        session = open_session()
+        try:
+            ways: dict[str, Callable[[], None]] = {
+                "scan": lambda: scan(folder),
+                "duckdb": lambda: duckdb_aggregate(connection, folder, False),
+                "spark": lambda: spark_aggregate(session, folder, False),
+            }
+            times = _by_turns(ways)
+            peak = _peak_memory(session)
+            exact = _by_turns(
+                {
+                    "duckdb": lambda: duckdb_aggregate(connection, folder, True),
+                    "spark": lambda: spark_aggregate(session, folder, True),
+                }
+            )
+        finally:
+            session.stop()
+    return {
+        "P1": _ratio("P1", times, "spark", "duckdb"),
+        "P2": _ratio("P2", exact, "spark", "duckdb"),
+        "P3": _ratio("P3", times, "spark", "scan"),
+        "P10": {
+            "target": f"at most {MEMORY_TARGET / 1e9:g} GB",
+            "value": f"{peak / 1e9:.2f} GB",
+            "met": peak <= MEMORY_TARGET,
+            "bytes": peak,
+        },
+    }
+
+
+def _by_turns(ways: dict[str, Callable[[], None]]) -> dict[str, list[float]]:
+    """Return seconds of each way in each round; one round before is not counted."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(ROUNDS + 1):
+        for name in ways if number % 2 else reversed(ways):
+            began = time.monotonic()
+            ways[name]()
+            if number:
+                times[name].append(round(time.monotonic() - began, 2))
+    return times
+
+
+def _ratio(part: str, times: dict[str, list[float]], ours: str, other: str) -> dict[str, Any]:
+    ratio = median(a / b for a, b in zip(times[ours], times[other], strict=True))
+    return {
+        "target": f"at most {TARGETS[part]:.1f}",
+        "value": f"{ratio:.1f}",
+        "met": ratio <= TARGETS[part],
+        "ratio": round(ratio, 2),
+        "seconds": {name: times[name] for name in (ours, other)},
+    }
+
+
+def _peak_memory(session: Session) -> int:
+    """Return the most memory that Spark's JVM has held, in bytes."""
+    jvm = session.spark.sparkContext._jvm
+    pid = jvm.java.lang.ProcessHandle.current().pid()
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024

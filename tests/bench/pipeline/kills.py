@@ -1,0 +1,132 @@
+"""P8: the job killed with SIGKILL at five points, with many seeds: are the sums still exact?
+
+A seed is one load root. Its polls come in six parts; after each of the first five the job is
+killed at another point, in an order of the seed's own. What is left in the end, in windows, hours
+and counts, is compared with the samples that were fed.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from core.load import layout
+from core.load.published import read_snapshot
+from core.pipeline.hours import floor_hour
+from core.pipeline.job import Job
+from core.pipeline.session import open_session
+from tests.spark.feeding import (
+    CLUSTER,
+    START,
+    Row,
+    StillClock,
+    feed,
+    for_few_rows,
+    random_polls,
+    window_rows,
+)
+from tests.spark.killing import killed_after
+
+POINTS = ("write_partial", "complete", "write_brokers", "roll_up", "publish")
+SEEDS = 20
+AT_ONCE = 2
+AMOUNTS = {
+    "messages_per_s": "offset_delta",
+    "in_bytes_per_s": "in_bytes",
+    "out_bytes_per_s": "out_bytes",
+}
+
+
+def measure(known: dict[str, Any] | None, keep: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Kill what has not been killed yet; `keep` takes what is known after each seed."""
+    seeds: dict[str, Any] = dict((known or {}).get("seeds", {}))
+    session = open_session(cores=1, quick=True)
+    for_few_rows(session.spark)
+    try:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            left = [seed for seed in range(SEEDS) if str(seed) not in seeds]
+            for seed, found in pool.map(lambda seed: (seed, one(session.spark, seed)), left):
+                seeds[str(seed)] = found
+                keep(_summed(seeds))
+    finally:
+        session.stop()
+    return _summed(seeds)
+
+
+def _summed(seeds: dict[str, Any]) -> dict[str, Any]:
+    kills = sum(len(found["killed_after"]) for found in seeds.values())
+    exact = sum(len(found["killed_after"]) for found in seeds.values() if not found["wrong"])
+    return {
+        "target": f"{SEEDS * len(POINTS)} of {SEEDS * len(POINTS)} exact",
+        "value": f"{exact} of {kills} exact",
+        "met": exact == kills == SEEDS * len(POINTS),
+        "seeds": seeds,
+    }
+
+
+def one(spark: Any, seed: int) -> dict[str, Any]:
+    """Feed, kill and feed again; return where it was killed and what was wrong in the end."""
+    rng = random.Random(seed)
+    polls = random_polls(seed, polls=90, seconds=rng.choice((10, 60, 120)))
+    points = list(POINTS)
+    rng.shuffle(points)
+    cuts = sorted(rng.sample(range(1, len(polls)), len(points)))
+    parts = [polls[a:b] for a, b in zip([0, *cuts], [*cuts, len(polls)], strict=True)]
+    with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as folder:
+        root = Path(folder)
+        for number, part in enumerate(parts):
+            feed(root, f"part-{number}", [row for poll in part for row in poll])
+            if number < len(points):
+                killed_after(points[number], root)
+        Job(spark, root, CLUSTER, StillClock(START + timedelta(hours=8))).once()
+        return {"killed_after": points, "wrong": wrong(root, [r for poll in polls for r in poll])}
+
+
+def wrong(root: Path, rows: list[Row]) -> list[str]:
+    """Return what windows, hours and counts say otherwise than the samples."""
+    timed = [r for r in rows if r["is_leader"] and r["dt_ms"]]
+    hours = list(_hour_rows(root))
+    whole = {r["hour"] for r in hours}
+    kinds = {
+        "windows": (timed, list(window_rows(root))),
+        "hours": ([r for r in timed if floor_hour(r["ts"]) in whole], hours),
+    }
+    out = []
+    for kind, (fed, found) in kinds.items():
+        for p in {r["partition"] for r in fed}:
+            mine = [r for r in fed if r["partition"] == p]
+            theirs = [r for r in found if r["partition"] == p]
+            pairs = {
+                rate: (sum(r[f"{rate}_sum"] or 0 for r in theirs), sum(r[c] or 0 for r in mine))
+                for rate, c in AMOUNTS.items()
+            }
+            pairs["n"] = (sum(r["n"] for r in theirs), len(mine))
+            out += [
+                f"{kind}: {name} of partition {p} is {seen}, not {expected}"
+                for name, (seen, expected) in pairs.items()
+                if not math.isclose(seen, expected, rel_tol=1e-9, abs_tol=1e-6)
+            ]
+    snapshot = read_snapshot(root, CLUSTER)
+    counts = snapshot.counts if snapshot is not None else None
+    if counts is None or (counts.read, counts.accepted, counts.duplicate, counts.quarantined) != (
+        len(rows),
+        len(rows),
+        0,
+        {},
+    ):
+        out.append(f"counts: {counts} of {len(rows)} rows")
+    return out
+
+
+def _hour_rows(root: Path) -> Iterator[Row]:
+    for path in sorted(layout.hours(root, CLUSTER).glob("date=*/h1-*.parquet")):
+        for row in pq.ParquetFile(path).read().to_pylist():
+            yield {**row, "hour": layout.hour_start(path)}

@@ -69,10 +69,8 @@ def estimate(found: list[dict[str, Any]]) -> list[str]:
 
 
 def _produced(row: dict[str, Any]) -> str:
-    asked, seen = (
-        row["asked_to_produce_bytes_per_s"] / 1e6,
-        row["produced_bytes_per_s"] / 1e6,
-    )
+    asked = row["asked_to_produce_bytes_per_s"] / 1e6
+    seen = row["produced_bytes_per_s"] / 1e6
     return f"{asked:g}, {seen:.2f}" if asked else "–"
 
 
@@ -219,9 +217,8 @@ def main() -> None:
     ]
     for name, part in PARTS:
         lines += ["", *part(json.loads((arguments.reports / name).read_text()))]
-    if (
-        arguments.reports / CHAOS
-    ).exists():  # it takes too long to be part of every measuring
+    # It takes too long to be part of every measuring.
+    if (arguments.reports / CHAOS).exists():
         lines += ["", *chaos(json.loads((arguments.reports / CHAOS).read_text()))]
     arguments.output.write_text("\n".join(lines) + "\n")
 

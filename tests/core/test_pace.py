@@ -288,6 +288,13 @@ def test_a_side_of_which_nothing_is_known_keeps_to_the_least_and_says_so():
     assert change.why == "nothing tells how b1 sending fares: it keeps to 2.0 MB/s"
 
 
+@pytest.mark.parametrize("spare", [{}, {SENDS: 4.0 * MB}])
+def test_what_would_never_end_is_no_ceiling_whatever_is_not_known(spare):
+    pace = replace(adaptive(), bounds=replace(BOUNDS, spare_bytes_per_s=spare))
+    change = next_rates(pace, {SENDS: SideSeen(inflow_bytes_per_s=10 * MB)}, after(60))
+    assert rates(change) == {SENDS: 12.5}
+
+
 def test_after_trouble_a_rate_rises_more_slowly_and_is_watched_for_a_window():
     pace = adaptive().changed([(SENDS, 14 * MB)], after(60))
 

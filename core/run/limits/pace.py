@@ -202,8 +202,9 @@ def _adapted(
 ) -> tuple[int, str]:
     """Return the adaptive rate of one side: a tenth more while all is calm, much less at once."""
     rate = held.rate_bytes_per_s
-    most = _ceiling(bounds, key, seen)
-    least = min(most, max(bounds.least_bytes_per_s, round(seen.inflow_bytes_per_s * INFLOW_FACTOR)))
+    ends_at = round(seen.inflow_bytes_per_s * INFLOW_FACTOR)
+    least = min(bounds.most_bytes_per_s, max(bounds.least_bytes_per_s, ends_at))
+    most = max(_ceiling(bounds, key, seen), least)
     if rate > most:
         return most, _above(bounds, key, most)
     if rate < least:

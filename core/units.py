@@ -18,6 +18,7 @@ _DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
 _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40, "pi": 2**50}
 _FACTORS = _DECIMAL | _BINARY
 _RATE = re.compile(r"\s*(\d+(?:[._]\d+)*|\.\d+)\s*([kmgtp]i?)?b(?:/s|ps)\s*", re.IGNORECASE)
+_SIZE = re.compile(r"\s*(\d+(?:[._]\d+)*|\.\d+)\s*([kmgtp]i?)?b\s*", re.IGNORECASE)
 _BARE = re.compile(r"\s*\d+(?:\.\d+)?\s*")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|sec|m|min|h|d)", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
@@ -46,6 +47,15 @@ def parse_rate(text: str) -> int:
     if rate < 1:
         raise _moves_nothing(text.strip())
     return round(rate)
+
+
+def parse_size(text: str) -> int:
+    """Return bytes for `10GB`, `500MiB`; raises UsageError for anything else, and for none."""
+    match = _SIZE.fullmatch(text)
+    size = float(match[1].replace("_", "")) * _FACTORS[(match[2] or "").lower()] if match else 0.0
+    if size < 1:
+        raise UsageError(f"Not a size: {text!r}.", next="Write it like 10GB or 500MiB.")
+    return round(size)
 
 
 def _moves_nothing(rate: str) -> UsageError:

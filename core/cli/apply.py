@@ -11,7 +11,7 @@ from core.cli.context import Context, json_option, say
 from core.cli.rate import parse_throttle
 from core.cli.start_time import parse_start
 from core.errors import UsageError
-from core.units import parse_duration
+from core.units import parse_duration, parse_size
 
 
 @click.command()
@@ -34,6 +34,11 @@ from core.units import parse_duration
     metavar="DURATION",
     help="Lower the moving topics' retention to this while they move: older records are deleted.",
 )
+@click.option(
+    "--max-extra",
+    metavar="SIZE",
+    help="Let no broker receive more than this at a time, like 50GB; a larger move goes alone.",
+)
 @click.option("--elect", is_flag=True, help="Elect the preferred leaders of what moved at the end.")
 @click.option("--detach", is_flag=True, help="Start the run and leave it.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -49,6 +54,7 @@ def apply(
     throttle: str | None,
     start: str | None,
     retention: str | None,
+    max_extra: str | None,
     elect: bool,
     detach: bool,
     yes: bool,
@@ -67,6 +73,7 @@ def apply(
     allowed = parse_allow(allow)
     asked_rate = None if throttle is None else parse_throttle(throttle)
     retention_ms = _retention_ms(retention)
+    most_extra_bytes = None if max_extra is None else parse_size(max_extra)
     context.require_writable()
     picture = picture_of(address)
     start_at = None if start is None else parse_start(start, picture.now)
@@ -89,6 +96,7 @@ def apply(
         yes=yes,
         allow=allowed,
         override_throttles=override_throttles,
+        most_extra_bytes=most_extra_bytes,
         as_json=as_json,
     )
     name = context.target.name or picture.state.cluster_id[:8]

@@ -46,6 +46,7 @@ class Wishes:
     yes: bool = False
     allow: frozenset[str] = frozenset()
     override_throttles: bool = False
+    most_extra_bytes: int | None = None
     as_json: bool = False
 
 
@@ -112,6 +113,7 @@ def carry_out(
         cluster_name=name,
         allow=wishes.allow,
         override_rates=wishes.override_throttles,
+        most_extra_bytes=wishes.most_extra_bytes,
         auto=bounds,
         start_at=wishes.start_at,
         retention_ms=wishes.retention_ms,

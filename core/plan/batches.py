@@ -144,6 +144,26 @@ def may_start(
     )
 
 
+def fitting(
+    batch: Sequence[Flight], flying: Collection[Flight], most_extra_bytes: int | None
+) -> list[int]:
+    """Return which of a batch may begin now, by their places, so that no destination holds more.
+
+    One that is larger by itself begins where its destinations receive nothing else.
+    """
+    if most_extra_bytes is None:
+        return list(range(len(batch)))
+    held = _arriving(flying)
+    found = []
+    for place, flight in enumerate(batch):
+        there = [held.get(broker, 0) for broker in flight.destinations]
+        if all(not size or size + flight.extra_bytes <= most_extra_bytes for size in there):
+            found.append(place)
+            for broker, size in zip(flight.destinations, there, strict=True):
+                held[broker] = size + flight.extra_bytes
+    return found
+
+
 def _arriving(flights: Iterable[Flight]) -> dict[int, int]:
     found: defaultdict[int, int] = defaultdict(int)
     for flight in flights:

@@ -33,6 +33,8 @@ class RunOptions:
     """Which moves go together, as indices of the plan; without, `batch_size` in its order."""
     long: frozenset[int] = frozenset()
     """Moves that are known to take longer than their batch."""
+    most_extra_bytes: int | None = None
+    """What a destination holds at most of moves in flight; a larger one goes there alone."""
     auto: Bounds | None = None
     """Adapt the rate between these; `rate_bytes_per_s` is what was expected."""
     start_at: datetime | None = None
@@ -48,6 +50,8 @@ class RunOptions:
             "override_rates": self.override_rates,
             "batch_size": self.batch_size,
         }
+        if self.most_extra_bytes is not None:
+            document["most_extra_bytes"] = self.most_extra_bytes
         if self.auto is not None:
             document["auto"] = self.auto.to_json()
         if self.start_at is not None:

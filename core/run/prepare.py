@@ -28,5 +28,6 @@ def prepared(options: RunOptions, state: ClusterState, load: Load, plan: Plan) -
         rate_bytes_per_s=options.rate_bytes_per_s,
         first_bytes_per_s=auto.least_bytes_per_s if auto else None,
         most_moves=options.batch_size,
+        most_extra_bytes=options.most_extra_bytes,
     )
     return replace(options, auto=auto, batches=found.batches, long=found.long)

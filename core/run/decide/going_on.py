@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.cluster.state import PartitionRow, TopicPartition
-from core.plan.batches import Flight, may_start
+from core.plan.batches import Flight, fitting, may_start
 from core.run.decide.endings import GONE, OFF, never_ends
 from core.run.decide.giving_back import involved
 from core.run.decide.steps import (
@@ -52,7 +52,7 @@ def go_on(
 ):
     """The next batch begins, or it is waited for what is in flight or speaks against it."""
     flying = history.in_flight
-    moves = tuple(history.next_batch)
+    moves = _fitting(history)
     if flying and not (moves and _is_next(history, observed, moves)):
         return Poll(_waits_for(history, observed, flying))
     if not moves:
@@ -75,7 +75,16 @@ def _is_next(history: History, observed: Observed, moves: tuple[int, ...]) -> bo
         [_flight(history.moves[i]) for i in moves],
         [_flight(history.moves[i]) for i in history.in_flight],
         observed.since_submission_seconds,
+        most_extra_bytes=history.most_extra_bytes,
     )
+
+
+def _fitting(history: History) -> tuple[int, ...]:
+    """Return what of the next batch may begin beside what is in flight, as far as disk goes."""
+    moves = history.next_batch
+    batch = [_flight(history.moves[i]) for i in moves]
+    flying = [_flight(history.moves[i]) for i in history.in_flight]
+    return tuple(moves[at] for at in fitting(batch, flying, history.most_extra_bytes))
 
 
 def _flight(m: MoveHistory) -> Flight:

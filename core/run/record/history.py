@@ -47,6 +47,8 @@ class History(Holdings):
     batch_size: int
     explicit: bool = False
     """Its batches were asked for, one by one: the next may begin before the last has ended."""
+    most_extra_bytes: int | None = None
+    """What a destination holds at most of moves in flight, several batches' together."""
     late: dict[int, int] = field(default_factory=dict)
     """Batches after all others, of moves that were put off or are tried again, and of which."""
     postponed: set[int] = field(default_factory=set)
@@ -121,6 +123,7 @@ class History(Holdings):
             moves=[_move(m, index // size) for index, m in enumerate(p["moves"])],
             batch_size=size,
             explicit=any("batch" in m for m in p["moves"]),
+            most_extra_bytes=options.get("most_extra_bytes"),
             start_at=parse_time(at) if at else None,
             elect=bool(options.get("elect")),
             pace=Pace(rate, Bounds.from_json(auto) if auto else None),

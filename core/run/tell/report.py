@@ -61,6 +61,9 @@ def asked_lines(created: Record) -> list[str]:
         lines.append(f"with the retention of its topics lowered to {lowered} meanwhile")
     if options.get("elect"):
         lines.append("with preferred leaders elected at the end")
+    if options.get("most_extra_bytes"):
+        most = format_bytes(options["most_extra_bytes"])
+        lines.append(f"no broker to receive more than {most} at a time")
     if options["override_rates"]:
         lines.append("over lower rates that somebody else has set")
     if options["allow"]:

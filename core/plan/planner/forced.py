@@ -1,0 +1,116 @@
+"""What has to move whatever it costs: replicas off brokers that leave, racks that are doubled.
+
+Each replica goes where it keeps brokers as even as can be; the largest choose first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from core.cluster.state import Int64
+from core.plan.planner.levels import Levels
+from core.plan.planner.measures import HOSTED, Measure
+from core.plan.planner.moving import Limits, barred
+from core.plan.planner.placement import Placement
+from core.plan.planner.problem import NOBODY
+
+
+def empty(placement: Placement, leaving: Collection[int], limits: Limits) -> list[tuple[int, int]]:
+    """Take every replica off these broker rows; return (partition, broker) that must stay.
+
+    One stays where its partition may not be touched, nobody may take it, or a limit is reached.
+    """
+    problem = placement.problem
+    held = [(int(p), broker) for broker in leaving for p in placement.held(broker)]
+    held.sort(key=lambda one: (-problem.items[one[0], Measure.DISK], one))
+    return [
+        (partition, broker)
+        for partition, broker in held
+        if not (problem.movable[partition] and _put(placement, partition, broker, limits))
+    ]
+
+
+def repair_racks(placement: Placement, rows: Int64, limits: Limits) -> list[int]:
+    """Move replicas that share a rack while another rack holds none; return what stays doubled."""
+    racks = placement.problem.racks
+    if (racks == NOBODY).all():
+        return []
+    return [int(row) for row in rows if not _spread(placement, int(row), limits)]
+
+
+def _spread(placement: Placement, row: int, limits: Limits) -> bool:
+    """Move replicas of one partition until no rack is doubled needlessly; False if it cannot."""
+    problem = placement.problem
+    everywhere = {int(rack) for rack in problem.racks[problem.takes] if rack != NOBODY}
+    while True:
+        held = [int(b) for b in placement.at[row] if b != NOBODY]
+        racks = [int(problem.racks[b]) for b in held]
+        doubled = [b for b, rack in zip(held, racks, strict=True) if racks.count(rack) > 1]
+        free = everywhere - set(racks)
+        if not doubled or not free:
+            return True
+        only = np.isin(problem.racks, list(free))
+        # Followers first: a leader that stays put disturbs nobody.
+        movable = problem.movable[row] and any(
+            _put(placement, row, broker, limits, only=only) for broker in reversed(doubled)
+        )
+        if not movable:
+            return False
+
+
+def _put(
+    placement: Placement,
+    partition: int,
+    source: int,
+    limits: Limits,
+    *,
+    only: np.ndarray | None = None,
+) -> bool:
+    """Put a replica on the broker that stays nearest to its fair share with it."""
+    problem = placement.problem
+    size = float(problem.items[partition, Measure.DISK])
+    if placement.moved_bytes + size > limits.most_bytes or limits.stop():
+        return False
+    takes = problem.takes.copy() if only is None else problem.takes & only
+    takes[source] = False
+    to = np.flatnonzero(takes)
+    if not len(to):
+        return False
+    at = placement.at[partition : partition + 1]
+    bad = barred(at, source, to, problem.racks)[0] | (size > placement.room_bytes[to])
+    if bad.all():
+        return False
+    columns = np.array([m for m in HOSTED if problem.active[m]], np.int64)
+    even = Levels(np.ones(len(columns)), np.ones(len(columns)), True)
+    item = problem.items[partition, columns]
+    loads = placement.loads[to][:, columns]
+    then = loads + item[None, :] * placement.per_share[to][:, columns]
+    worse = (even.distance(then) * np.sign(then - 1)).sum(axis=1)
+    worse -= (even.distance(loads) * np.sign(loads - 1)).sum(axis=1)
+    worse[bad] = np.inf
+    placement.move(partition, source, int(to[int(np.argmin(worse))]))
+    return True
+
+
+def replace(
+    placement: Placement, pairs: Sequence[tuple[int, int]], limits: Limits
+) -> list[tuple[int, int]]:
+    """Put all replicas of the first broker of each pair on the second; return what must stay."""
+    problem, stay = placement.problem, []
+    for old, new in pairs:
+        to = np.array([new], np.int64)
+        for partition in np.sort(placement.held(old)).tolist():
+            size = float(problem.items[partition, Measure.DISK])
+            at = placement.at[partition : partition + 1]
+            if (
+                not problem.movable[partition]
+                or barred(at, old, to, problem.racks)[0, 0]
+                or size > placement.room_bytes[new]
+                or placement.moved_bytes + size > limits.most_bytes
+            ):
+                stay.append((partition, old))
+            else:
+                placement.move(partition, old, new)
+    return stay

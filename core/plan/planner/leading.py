@@ -1,0 +1,116 @@
+"""Choosing preferred leaders among the replicas that there are: nothing is copied for it.
+
+Greedy: the broker that is furthest off gives leadership away, or takes it, where both ends gain
+most. A small pull towards the fair share lets leadership flow through brokers that are fine.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.cluster.state import Int64
+from core.load.snapshot import Float64
+from core.plan.planner.levels import MARGIN
+from core.plan.planner.measures import LED
+from core.plan.planner.placement import Placement
+from core.plan.planner.problem import NOBODY
+
+PULL = 0.01
+"""What a distance from the fair share weighs beside the same distance from the band."""
+TAKEN = 6
+"""Changes that one look may make."""
+LOOKED = 12
+STILL = 0.5
+LEAST = 1e-15
+FUTILE = 60
+"""Looks at each broker, at most, before what is left must be left."""
+
+Change = tuple[float, int, int]
+"""What is gained, which partition, which place becomes the first."""
+
+
+def even_leaders(placement: Placement) -> int:
+    """Change preferred leaders until all brokers are within the band, or nothing helps."""
+    columns = np.array([m for m in LED if placement.problem.active[m]], np.int64)
+    return _Leading(placement, columns).carry_out() if len(columns) else 0
+
+
+class _Leading:
+    def __init__(self, placement: Placement, columns: Int64) -> None:
+        self._on, self._columns = placement, columns
+        self._edge = max(placement.problem.band - MARGIN, placement.problem.band / 2)
+
+    def carry_out(self) -> int:
+        on, changed = self._on, 0
+        stuck = np.zeros(on.problem.brokers, np.bool_)
+        for _ in range(FUTILE * on.problem.brokers):
+            off = on.off_by(self._columns)
+            if not off.any():
+                break
+            strain = np.abs(on.loads[:, self._columns] - 1).max(axis=1)
+            worst = np.where(stuck | ~on.problem.counts, -np.inf, off.max(axis=1) + 1e-3 * strain)
+            broker = int(np.argmax(worst))
+            if not np.isfinite(worst[broker]):
+                break
+            took = self._change(broker)
+            stuck[broker] = not took
+            if took:
+                stuck[:] = False
+            changed += took
+        return changed
+
+    def _change(self, broker: int) -> int:
+        on = self._on
+        rows = on.held(broker)
+        rows = rows[on.problem.movable[rows]]
+        leads = on.at[rows, 0] == broker
+        found = [*self._given(rows[leads], broker), *self._taken(rows[~leads], broker)]
+        found.sort(key=lambda change: (-change[0], change[1], change[2]))
+        took = 0
+        for gain, partition, place in found:
+            old, new = int(on.at[partition, 0]), int(on.at[partition, place])
+            if took and self._gain(np.array([partition]), old, new)[0] < STILL * gain:
+                continue
+            on.lead(partition, place)
+            took += 1
+            if took >= TAKEN:
+                break
+        return took
+
+    def _given(self, rows: Int64, broker: int) -> list[Change]:
+        on, found = self._on, []
+        for place in range(1, on.at.shape[1]):
+            able = rows[on.may_lead[rows, place] & on.problem.counts[on.at[rows, place]]]
+            gains = self._gain(able, broker, on.at[able, place])
+            found += [(float(gains[i]), int(able[i]), place) for i in _top(gains)]
+        return found
+
+    def _taken(self, rows: Int64, broker: int) -> list[Change]:
+        on = self._on
+        if not len(rows):
+            return []
+        places = np.argmax(on.at[rows] == broker, axis=1)
+        first = on.at[rows, 0]
+        able = on.may_lead[rows, places] & (first != NOBODY) & on.problem.counts[first]
+        rows, places = rows[able], places[able]
+        gains = self._gain(rows, on.at[rows, 0], broker)
+        return [(float(gains[i]), int(rows[i]), int(places[i])) for i in _top(gains)]
+
+    def _gain(self, rows: Int64, old: int | np.ndarray, new: int | np.ndarray) -> Float64:
+        on, columns = self._on, self._columns
+        items = on.problem.items[rows][:, columns]
+        gain = np.zeros(len(rows))
+        for broker, sign in ((old, -1.0), (new, 1.0)):
+            now = np.atleast_2d(on.loads[broker][..., columns])
+            then = now + sign * items * np.atleast_2d(on.per_share[broker][..., columns])
+            gain += (self._distance(now) - self._distance(then)).sum(axis=1)
+        return gain
+
+    def _distance(self, loads: Float64) -> Float64:
+        off = np.maximum(np.abs(loads - 1) - self._edge, 0.0)
+        return np.asarray(off * off + PULL * (loads - 1) ** 2)
+
+
+def _top(gains: Float64) -> list[int]:
+    order = np.argsort(-gains, kind="stable")[:LOOKED]
+    return [int(i) for i in order if gains[i] > LEAST]

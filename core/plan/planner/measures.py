@@ -1,0 +1,48 @@
+"""What a plan evens out: six measures of a broker, and what each replica adds to them.
+
+Four follow from where replicas are, three from who leads; no leader change alters the first.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+
+class Measure(IntEnum):
+    """A column of every array of measures."""
+
+    DISK = 0
+    IN = 1
+    """What is written to a broker, as leader and as follower alike."""
+    REPLICAS = 2
+    MAY_SEND = 3
+    """What a broker would send if each partition's replicas took turns at leading it: while this
+    is even, leaders can be chosen so that what is really sent is."""
+    LEADERS = 4
+    LEADER_IN = 5
+    OUT = 6
+    """What leaders send: to consumers, and once to every follower."""
+
+    @property
+    def words(self) -> str:
+        return _WORDS[self]
+
+
+_WORDS: Final = {
+    Measure.DISK: "disk",
+    Measure.IN: "in",
+    Measure.REPLICAS: "replicas",
+    Measure.MAY_SEND: "what may be sent",
+    Measure.LEADERS: "leaders",
+    Measure.LEADER_IN: "leader in",
+    Measure.OUT: "out",
+}
+
+MEASURES: Final = len(Measure)
+HOSTED: Final = (Measure.DISK, Measure.IN, Measure.REPLICAS, Measure.MAY_SEND)
+"""What moves with every replica."""
+LED: Final = (Measure.LEADERS, Measure.LEADER_IN, Measure.OUT)
+"""What moves with leadership."""
+SHOWN: Final = tuple(measure for measure in Measure if measure is not Measure.MAY_SEND)
+"""What an operator is told of."""

@@ -1,0 +1,88 @@
+"""Placement: where replicas are while a plan is being worked out, and what each broker carries.
+
+The one mutable thing in the planner. Loads are in fair shares: 1 is a broker's part of the whole.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.cluster.state import Bool, Int32, Int64
+from core.load.snapshot import Float64
+from core.plan.planner.measures import HOSTED, LED, MEASURES, Measure
+from core.plan.planner.problem import NOBODY, Problem
+
+_HOSTED, _LED = np.array(HOSTED), np.array(LED)
+
+
+class Placement:
+    """`at` [P, W] are broker rows, leaders first; `loads` [B, MEASURES] what they carry."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.at: Int32 = problem.replicas.copy()
+        self.may_lead: Bool = problem.may_lead.copy()
+        whole = self._carried(problem.items)
+        parts = problem.parts
+        shared = whole[problem.counts | problem.gives].sum(axis=0)[None, :] * parts
+        with np.errstate(divide="ignore"):
+            self.per_share: Float64 = np.where(shared > 0, 1 / shared, 0.0)
+        self.loads: Float64 = whole * self.per_share
+        self.room_bytes = problem.room_bytes.copy()
+        self.moved_bytes = 0.0
+        self._held = _members(self.at, problem.brokers)
+
+    def held(self, broker: int) -> Int64:
+        """Return the partitions with a replica on a broker, in no order that matters."""
+        return self._held[broker]
+
+    def off_by(self, measures: Int64) -> Float64:
+        """Return how far outside the band each broker is, [B, len(measures)], 0 inside."""
+        band = self.problem.band
+        loads = self.loads[:, measures]
+        off = np.maximum(loads - 1 - band, 1 - band - loads)
+        idle = ~self.problem.counts[:, None] | ~self.problem.active[measures][None, :]
+        return np.where(idle, 0.0, np.maximum(off, 0.0))
+
+    def move(self, partition: int, source: int, destination: int) -> None:
+        """Put one replica elsewhere, in the same place of the order."""
+        row = self.at[partition]
+        place = int(np.flatnonzero(row == source)[0])
+        self._shift(partition, source, destination, _HOSTED)
+        if place == 0:
+            self._shift(partition, source, destination, _LED)
+        row[place] = destination
+        self.may_lead[partition, place] = True
+        size = float(self.problem.items[partition, Measure.DISK])
+        self.room_bytes[destination] -= size
+        self.moved_bytes += size
+        self._held[source] = self._held[source][self._held[source] != partition]
+        self._held[destination] = np.append(self._held[destination], partition)
+
+    def lead(self, partition: int, place: int) -> None:
+        """Make the replica at `place` the preferred leader."""
+        row, may = self.at[partition], self.may_lead[partition]
+        self._shift(partition, int(row[0]), int(row[place]), _LED)
+        row[0], row[place] = row[place], row[0]
+        may[0], may[place] = may[place], may[0]
+
+    def _shift(self, partition: int, source: int, destination: int, columns: Int64) -> None:
+        item = self.problem.items[partition, columns]
+        self.loads[source, columns] -= item * self.per_share[source, columns]
+        self.loads[destination, columns] += item * self.per_share[destination, columns]
+
+    def _carried(self, items: Float64) -> Float64:
+        found = np.zeros((self.problem.brokers, MEASURES))
+        for place in range(self.at.shape[1]):
+            held = self.at[:, place] != NOBODY
+            brokers = self.at[held, place]
+            for column in (*HOSTED, *LED) if place == 0 else HOSTED:
+                found[:, column] += np.bincount(brokers, items[held, column], len(found))
+        return found
+
+
+def _members(at: Int32, brokers: int) -> list[Int64]:
+    order = np.argsort(at.ravel(), kind="stable")
+    start = np.searchsorted(at.ravel()[order], np.arange(brokers + 1))
+    rows = order // at.shape[1]
+    return [rows[start[b] : start[b + 1]] for b in range(brokers)]

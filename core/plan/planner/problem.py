@@ -1,0 +1,189 @@
+"""The problem that a planner solves, as arrays: what may move, where to, and how even is even.
+
+Brokers are rows in the order of `ClusterState.brokers`, followed by brokers that only assignments
+name; partitions are rows of the state. Values are of the state's own units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from core.cluster.state import Bool, ClusterState, Int32, Int64
+from core.load.snapshot import Float64, Load
+from core.plan.planner.measures import HOSTED, LED, MEASURES, Measure
+
+BAND = 0.10
+"""How far from its fair share a broker may be."""
+NOBODY = -1
+"""No replica in this column: the partition has fewer than the widest one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What a planner works on; P partitions, W the widest assignment, B brokers.
+
+    `items` [P, MEASURES] is what one replica (its leader, for measures of leaders) of each
+    partition adds to a broker; `active` says which measures are known well enough to be evened.
+    """
+
+    state: ClusterState
+    ids: Int32
+    """Broker ids, shape [B]."""
+    replicas: Int32
+    """Broker rows in assignment order, preferred leader first, shape [P, W]; NOBODY pads."""
+    racks: Int32
+    """Shape [B]; -1 without a rack."""
+    items: Float64
+    active: Bool
+    band: float
+    movable: Bool
+    """Which partitions may be touched, shape [P]."""
+    may_lead: Bool
+    """Which replicas can become leader at once, shape [P, W]."""
+    counts: Bool
+    """Which brokers should carry their fair share, shape [B]."""
+    takes: Bool
+    """Which of them may receive replicas."""
+    gives: Bool
+    """Which brokers may give replicas away."""
+    parts: Float64
+    """Each broker's fair part of every measure, shape [B, MEASURES]; 0 where it has none."""
+    room_bytes: Float64
+    """Free bytes of each broker that a plan may fill, shape [B]; inf where unknown."""
+
+    @property
+    def brokers(self) -> int:
+        return len(self.ids)
+
+
+def problem(
+    state: ClusterState,
+    load: Load,
+    *,
+    band: float = BAND,
+    full: float = 0.90,
+    excluded: Collection[int] = (),
+    leaving: Collection[int] = (),
+    filling: Collection[int] | None = None,
+    frozen: Bool | None = None,
+) -> Problem:
+    """Return the problem of evening `state` out.
+
+    `excluded` brokers are left as they are, `frozen` partitions (shape [P]) too; `leaving` ones
+    get no share of what they hold; only `filling` ones receive, if they are named. Partitions in
+    flight, out of sync, with replicas on unknown brokers or without a leader are left alone.
+    `full` is the part of a disk that a plan may fill.
+    """
+    ids = np.union1d(state.broker_ids, state.replica_broker).astype(np.int32)
+    replicas = _matrix(state, np.searchsorted(ids, state.replica_broker).astype(np.int32))
+    alive = np.array([_alive(state, broker) for broker in ids.tolist()], np.bool_)
+    left = _among(ids, leaving)
+    able = alive & ~_among(ids, excluded) & ~left
+    items, active = _items(state, load, (replicas >= 0).sum(axis=1))
+    return Problem(
+        state=state,
+        ids=ids,
+        replicas=replicas,
+        racks=_racks(state, ids),
+        items=items,
+        active=active,
+        band=band,
+        movable=_movable(state, replicas, alive, left) & (True if frozen is None else ~frozen),
+        may_lead=_may_lead(state, replicas, alive),
+        counts=able,
+        takes=able if filling is None else able & _among(ids, filling),
+        gives=able | left,
+        parts=_parts(state, ids, able),
+        room_bytes=_room(state, ids, full),
+    )
+
+
+def _among(ids: Int32, chosen: Collection[int]) -> Bool:
+    return np.isin(ids, np.fromiter(chosen, np.int32, len(chosen)))
+
+
+def _alive(state: ClusterState, broker: int) -> bool:
+    known = state.broker_by_id.get(broker)
+    return known is not None and known.alive
+
+
+def _matrix(state: ClusterState, values: npt.NDArray[np.int32]) -> Int32:
+    """Return per-replica values as a matrix [P, W] padded with NOBODY."""
+    counts = np.diff(state.replica_start)
+    width = int(counts.max()) if len(counts) else 1
+    matrix = np.full((len(counts), max(width, 1)), NOBODY, np.int32)
+    column = np.arange(state.replica_count) - state.replica_start[state.partition_of_replica]
+    matrix[state.partition_of_replica, column] = values
+    return matrix
+
+
+def _items(state: ClusterState, load: Load, replicas: Int64) -> tuple[Float64, Bool]:
+    produced, consumed = load.in_bytes_per_s, load.out_bytes_per_s
+    sizes = state.partition_size_bytes
+    rate, read = np.nan_to_num(produced), np.nan_to_num(consumed)
+    sent = read + rate * np.maximum(replicas - 1, 0)
+    items = np.zeros((state.partition_count, MEASURES))
+    items[:, Measure.DISK] = np.maximum(sizes, 0)
+    items[:, Measure.IN] = items[:, Measure.LEADER_IN] = rate
+    items[:, Measure.REPLICAS] = items[:, Measure.LEADERS] = 1
+    items[:, Measure.OUT] = items[:, Measure.MAY_SEND] = sent
+    return items, items.sum(axis=0) > 0
+
+
+def _racks(state: ClusterState, ids: Int32) -> Int32:
+    names = [b.rack if (b := state.broker_by_id.get(broker)) else None for broker in ids.tolist()]
+    known = {name: at for at, name in enumerate(sorted({n for n in names if n is not None}))}
+    return np.array([NOBODY if name is None else known[name] for name in names], np.int32)
+
+
+def _movable(state: ClusterState, replicas: Int32, alive: Bool, left: Bool) -> Bool:
+    """Return which partitions can be moved now: led, at rest, all that stays alive and in sync."""
+    held = replicas >= 0
+    whole = ((alive | left)[replicas] | ~held).all(axis=1)
+    moving = np.zeros(state.partition_count, np.bool_)
+    moving[state.partition_of_replica[state.adding | state.removing]] = True
+    late = _matrix(state, (~state.in_sync).astype(np.int32)) == 1
+    behind = (late & ~left[replicas]).any(axis=1)
+    able = whole & ~moving & ~behind & (state.leader >= 0) & held.any(axis=1)
+    return np.asarray(able, np.bool_)
+
+
+def _may_lead(state: ClusterState, replicas: Int32, alive: Bool) -> Bool:
+    in_sync = _matrix(state, state.in_sync.astype(np.int32)) == 1
+    return np.asarray(in_sync & (replicas >= 0) & alive[replicas], np.bool_)
+
+
+def _parts(state: ClusterState, ids: Int32, able: Bool) -> Float64:
+    """Return fair parts by capacity where it is known of all that may hold something, else even."""
+    parts = np.zeros((len(ids), MEASURES))
+    if not able.any():
+        return parts
+    known = [state.broker_by_id[broker] for broker in ids[able].tolist()]
+    disk = [sum(d.total_bytes or 0 for d in b.log_dirs) or None for b in known]
+    taken = [b.in_capacity_bytes_per_s for b in known]
+    sent = [b.out_capacity_bytes_per_s for b in known]
+    by: dict[Measure, Sequence[float | None]] = {Measure.DISK: disk, Measure.IN: taken}
+    by |= {Measure.OUT: sent, Measure.MAY_SEND: sent, Measure.LEADER_IN: taken}
+    for measure in (*HOSTED, *LED):
+        capacities = by.get(measure, ())
+        weights = np.array([c for c in capacities if c], np.float64)
+        if len(weights) < len(known):
+            weights = np.ones(len(known))
+        parts[able, measure] = weights / weights.sum()
+    return parts
+
+
+def _room(state: ClusterState, ids: Int32, full: float) -> Float64:
+    room = np.full(len(ids), np.inf)
+    for row, broker in enumerate(ids.tolist()):
+        known = state.broker_by_id.get(broker)
+        dirs = known.log_dirs if known else ()
+        total = [d.total_bytes for d in dirs if d.total_bytes is not None]
+        free = [d.usable_bytes for d in dirs if d.usable_bytes is not None]
+        if dirs and len(total) == len(free) == len(dirs):
+            room[row] = max(0.0, sum(free) - (1 - full) * sum(total))
+    return room

@@ -9,6 +9,7 @@ from core.clock import Clock
 from core.cluster.client import FOLLOWER_LIST, ClusterClient, ConfigValue, Fault, Resource
 from core.cluster.faults import is_missing
 from core.cluster.state import ClusterState, PartitionRow, Reassignment, TopicPartition
+from core.plan.check import CRUISE_CONTROL_TOPIC
 from core.plan.plan import Move
 from core.run.decide.steps import SETTLE_SECONDS, Observed
 from core.run.limits.throttle import LISTS, RATES
@@ -69,6 +70,7 @@ class Lookout:
             gone=gone,
             hidden=hidden,
             throttles=self._look_at_throttles(history),
+            cruise_control=self._state.topic(CRUISE_CONTROL_TOPIC) is not None,
         )
 
     @property

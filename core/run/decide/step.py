@@ -20,6 +20,7 @@ from core.run.record.history import History, Phase
 
 MEASURING = "measuring what producers wait, to compare with"
 BEGUN = "what producers waited before the run is not known: it has begun"
+PERHAPS_CRUISE_CONTROL = "Cruise Control reports to this cluster: pause it before going on"
 Rule = Callable[[History, Observed], Step | None]
 
 
@@ -36,6 +37,8 @@ def note_ended(history: History, observed: Observed) -> NoteEnded | None:
         return None
     changed = [e for e in ended if e.phase is Phase.FAILED and e.why in STOPPING]
     stop = f"{history.moves[changed[0].index].move.tp} {changed[0].why}" if changed else ""
+    if changed and observed.cruise_control:
+        stop += f" ({PERHAPS_CRUISE_CONTROL})"
     return NoteEnded(ended, stop)
 
 

@@ -42,6 +42,8 @@ class Observed:
     """How brokers fare under the run, for an adaptive rate."""
     measured: Measured | None = None
     """What producers wait now; None while that is being measured, or need not be."""
+    cruise_control: bool = False
+    """Cruise Control reports to this cluster: what somebody else does may be its doing."""
     resting: Mapping[int, str] = field(default_factory=dict)
     """Batches in flight whose limits were refused and are left alone for now: why, in words."""
     disks: Mapping[int, str] = field(default_factory=dict)

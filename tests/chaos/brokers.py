@@ -19,6 +19,8 @@ from chaos.layout import (
     DEAD,
     EVERY_LAYOUT,
     PARTITION_BYTES,
+    SHORT,
+    SHORT_CONFIGS,
     STATIC,
     THROTTLES,
     TOPICS,
@@ -82,10 +84,10 @@ class Brokers:
 
     def make(self, layouts: Layouts) -> None:
         """Make topics in their first layout, with data; those that there are stay as they are."""
-        firsts: dict[str, list[tuple[int, ...]]] = {}
-        for tp, (first, _) in layouts.items():
-            firsts.setdefault(tp.topic, []).append(first)
-        create_topics(self.settings, firsts, {"min.insync.replicas": "2"})
+        for topic in dict.fromkeys(tp.topic for tp in layouts):
+            firsts = [first for tp, (first, _) in layouts.items() if tp.topic == topic]
+            configs = {"min.insync.replicas": "2"} | (SHORT_CONFIGS if topic == SHORT else {})
+            create_topics(self.settings, {topic: firsts}, configs)
         fill(self.settings, dict.fromkeys(layouts, PARTITION_BYTES))
 
     def clean(self) -> None:
@@ -185,6 +187,12 @@ class Brokers:
         """Return whether moves of a run are in flight."""
         planned = {m.move.tp for m in self.history(run).moves}
         return bool(planned & self.reassignments().keys())
+
+    def replicas_now(self, tp: TopicPartition) -> tuple[int, ...]:
+        """Return a partition's replicas, as a broker tells them now."""
+        state = self.client.describe()
+        index = state.find(tp)
+        return () if index is None else state.replicas(index)
 
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]:
         """Return what is in flight; nothing while nobody answers."""

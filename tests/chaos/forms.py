@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -32,7 +31,6 @@ OF_A_RUN = (
     *("rate_restored", "ended"),
 )
 DONE = (Outcome.DONE,)
-BURST_SECONDS = 1.0
 CATCH_UP_SECONDS = 20.0
 """How long a broker that is back may take to be in sync again before the run is made faster."""
 VERY_SLOW = SLOW // 3
@@ -103,7 +101,7 @@ class Plain(Form):
 class Cancelled(Form):
     """A run that is cancelled right at a kind of record: before anything has ended, unless told."""
 
-    brings = ("cancelling", "cancel_sent", "reordering", "reordered")
+    brings = ()
     ends = CANCELLED
 
     def __init__(self, brokers: Brokers, rng: Random, at: str = "submitted") -> None:
@@ -115,26 +113,45 @@ class Cancelled(Form):
         return (Order("after", self.at, "cancel"),)
 
 
+class Picked(Form):
+    """A run whose moves, all of them in flight, are cancelled one by one."""
+
+    brings = ("request", "cancelling", "cancel_sent", "reordering", "reordered")
+    ends = (Outcome.CANCELLED, Outcome.INCOMPLETE)
+    rate = VERY_SLOW
+
+    def options(self) -> dict[str, Any]:
+        return super().options() | {"batch": len(self.layouts)}
+
+    def script(self, run: str) -> Script:
+        yield from self.until(lambda: self.brokers.is_flying(run))
+        for index in range(len(self.layouts)):
+            self.ask(run, "cancel", {"moves": [index]})
+            yield from self.until(
+                lambda index=index: (
+                    self.brokers.history(run).moves[index].phase.ended
+                    and not self.brokers.orders.nodes_are_down
+                )
+            )
+
+
 class Asked(Form):
     """A run that is slowed down, made faster, and rolled back."""
 
-    brings = ("request", "rates_changing", "rates_changed", "moves_added")
+    brings = ("rates_changing", "rates_changed", "moves_added")
     ends = (Outcome.CANCELLED,)
     rate = RATE // 2
 
     def script(self, run: str) -> Script:
-        for kind, payload in (
-            ("throttle", {"rate_bytes_per_s": SLOW}),
-            ("throttle", {"rate_bytes_per_s": RATE}),
-            ("rollback", {}),
-        ):
+        yield from self.until(lambda: self.brokers.is_flying(run))
+        for rate in (SLOW, 2 * SLOW, SLOW, RATE):
             done = self.brokers.kinds(run).count(Kind.RATES_CHANGED)
-            yield from self.until(lambda: self.brokers.done_moves(run) > 0)
-            self.ask(run, kind, payload)
-            if kind == "throttle":
-                yield from self.until(
-                    lambda done=done: self.brokers.kinds(run).count(Kind.RATES_CHANGED) > done
-                )
+            self.ask(run, "throttle", {"rate_bytes_per_s": rate})
+            yield from self.until(
+                lambda done=done: self.brokers.kinds(run).count(Kind.RATES_CHANGED) > done
+            )
+        yield from self.until(lambda: self.brokers.done_moves(run) > 0)
+        self.ask(run, "rollback")
 
     def wrong(self, run: str) -> Iterator[str]:
         if self.brokers.as_the_run_says(run) != self.before:
@@ -170,30 +187,44 @@ class Disturbed(Form):
 
     brings = ("postponed", "disturbed", "waiting")
     rate = RATE // 4
-    moved = TopicPartition("chaos-a", 0)
-
-    def options(self) -> dict[str, Any]:
-        return super().options() | {"in_seconds": 2.0}
+    moved = TopicPartition("chaos-b", 0)
+    """One of the second batch: moved by others while the first is in flight."""
 
     def prepare(self) -> None:
         (self.broker,) = self.brokers.nodes_of("destination", self.targets, self.before)
 
     def script(self, run: str) -> Script:
         first = self.before[self.moved]
-        yield from self.until(lambda: self._is_moved((*first[:2], DEAD)))
         yield from self.until(lambda: self.brokers.is_flying(run) and self._has_rate())
+        yield from self.until(lambda: self._is_moved((*first[:2], DEAD)))
         yield from self.until(lambda: self.brokers.done_moves(run) > 0)
         change = ConfigChange(Resource.broker(self.broker), FOLLOWER_RATE, ConfigOp.DELETE)
         yield from self.until(
             lambda: self.brokers.client.alter_configs([change]) == {change.resource: None}
         )
         yield from self.until(lambda: self.brokers.done_moves(run) >= len(self.layouts) - 1)
-        yield from self.until(lambda: self._is_moved(first))
+        yield from self.until(lambda: self._is_back(first))
 
     def _is_moved(self, target: tuple[int, ...]) -> bool:
         """Let others move the partition; return whether that was taken."""
         answers = self.brokers.client.alter_reassignments({self.moved: target})
         return answers == {self.moved: None}
+
+    def _is_back(self, first: tuple[int, ...]) -> bool:
+        """Let others take their move back, in the order that was; overridden it would never end."""
+        if self.moved in self.brokers.client.reassignments():
+            self.brokers.client.cancel([self.moved])
+            return False
+        return self.brokers.replicas_now(self.moved) == first or self._is_moved(first)
+
+    def tidy(self) -> None:
+        def is_settled() -> bool:
+            with suppress(UnreachableError):
+                is_done = self.brokers.replicas_now(self.moved) == self.targets[self.moved]
+                return is_done or self._is_back(self.before[self.moved])
+            return False
+
+        eventually(is_settled)
 
     def _has_rate(self) -> bool:
         (found,) = self.brokers.client.configs(
@@ -217,27 +248,13 @@ class Around(Form):
 
 
 class Failed(Form):
-    """A run whose throttles do not hold, because somebody sets another rate all the time."""
+    """A run whose throttles a broker refuses for good."""
 
     brings = ("throttle_failed",)
     ends = (Outcome.FAILED, Outcome.DONE)
 
-    def prepare(self) -> None:
-        (broker,) = self.brokers.nodes_of("destination", self.targets, self.before)
-        self.theirs = ConfigChange(Resource.broker(broker), FOLLOWER_RATE, ConfigOp.SET, "6666666")
-
-    def script(self, run: str) -> Script:
-        told = {Kind.THROTTLE_FAILED, Kind.SUBMITTED, Kind.ENDED}
-        while not told & set(self.brokers.kinds(run)):
-            ends = time.monotonic() + BURST_SECONDS
-            while time.monotonic() < ends:
-                with suppress(UnreachableError):
-                    self.brokers.client.alter_configs([self.theirs])
-            yield
-
-    def tidy(self) -> None:
-        back = replace(self.theirs, op=ConfigOp.DELETE, value=None)
-        eventually(lambda: self.brokers.client.alter_configs([back]) == {back.resource: None})
+    def orders(self) -> tuple[Order, ...]:
+        return (Order("after", "throttle_intent", "be refused"),)
 
 
 class Crashed(Form):
@@ -250,34 +267,9 @@ class Crashed(Form):
         return tuple(Order("before", kind, "crash") for kind in ("submitted", "pairs_removed"))
 
 
-class Restless(Form):
-    """A run that is paused and resumed at random, fifty times."""
-
-    brings = ()
-    rate = SLOW
-    pauses = 50
-
-    def script(self, run: str) -> Script:
-        yield from self.until(lambda: self.brokers.is_flying(run))
-        for _ in range(self.pauses):
-            for kind, payload in (("pause", {"floor": self.rng.random() < 0.5}), ("resume", {})):
-                taken = self.brokers.history(run).requests_seen
-                self.ask(run, kind, payload)
-                yield from self.until(
-                    lambda taken=taken: self.brokers.history(run).requests_seen > taken
-                )
-                for _ in range(self.rng.randint(0, 4)):
-                    yield
-
-    def wrong(self, run: str) -> Iterator[str]:
-        taken = self.brokers.kinds(run).count(Kind.REQUEST)
-        if taken < 2 * self.pauses:
-            yield f"only {taken} requests were taken up"
-
-
 FORMS: tuple[type[Form], ...] = (
     Plain,
-    Cancelled,
+    Picked,
     Asked,
     Returned,
     Disturbed,

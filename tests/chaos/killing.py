@@ -12,10 +12,11 @@ from functools import partial
 from random import Random
 
 from chaos.brokers import Brokers
-from chaos.forms import FORMS, OF_A_RUN, Cancelled, Form, Restless
+from chaos.forms import FORMS, OF_A_RUN, Cancelled, Form
 from chaos.lives import Lived, Lives
 from chaos.orders import WHEN, Order
 from chaos.played import Played
+from chaos.restless import Restless
 
 TIMES = 3
 LIVES = 14
@@ -47,9 +48,8 @@ class Killing:
         """Kill -9 the run's process before and after every kind of record, three times each."""
         for at in CANCELLED_AT:
             if not self._played.knows(CANCELS, f"after {at}"):
-                due = self._due(Cancelled) if at == "submitted" else []
-                lived = self._lives.live(Cancelled(self._brokers, self._rng, at), due)
-                self._keep(lived, due)
+                lived = self._lives.live(Cancelled(self._brokers, self._rng, at))
+                self._keep(lived, [])
                 self._add(CANCELS, f"after {at}", lived)
                 yield
         if not self._played.count(PAUSES):
@@ -93,7 +93,9 @@ class Killing:
         for part in PARTS:
             while (form := self._next(partial(self._due_of, part))) is not None:
                 due = self._due_of(part, form)
-                lived = self._lives.live(form(self._brokers, self._rng), due, part)
+                every = [order for form in FORMS for order in self._due_of(part, form)]
+                once = tuple(dict.fromkeys(every))
+                lived = self._lives.live(form(self._brokers, self._rng), once, part)
                 self._add(RUNS, lived.run or "unborn", lived)
                 for order in lived.struck:
                     for group in died(part, order):

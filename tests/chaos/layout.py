@@ -46,6 +46,8 @@ LAYOUTS: Layouts = {
 }
 SHORT = "chaos-short"
 """The topic whose log is made shorter before it moves, or which others delete: never counted."""
+SHORT_CONFIGS = {"segment.ms": "5000"}
+"""Retention acts on closed segments only."""
 SHORT_LAYOUTS: Layouts = {TopicPartition(SHORT, n): both for n, both in enumerate(_TO_AND_FRO)}
 THEIRS = "chaos-theirs"
 """A topic that no run moves, but others do."""

@@ -134,6 +134,9 @@ class Lives:
 
     def _judged(self, run: str, form: Form, history: History) -> list[str]:
         brokers, wrong = self._brokers, [*form.wrong(run)]
+        if flying := brokers.reassignments():
+            wrong.append(f"still in flight: {', '.join(map(str, flying))}")
+            brokers.client.cancel(list(flying))
         if history.ended not in form.ends:
             ended = history.ended.value if history.ended else "not at all"
             wrong.append(f"it ended as {ended}: {history.ended_why}")

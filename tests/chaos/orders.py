@@ -16,8 +16,8 @@ KINDS = tuple(kind.value for kind in Kind)
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """`does` is `kill` (the run's own process), `kill nodes` (`pids`), `crash` (an error of the
-    run's own), or what the run is asked for.
+    """`does` is `kill` (the run's own process), `kill nodes` (`pids`), `crash` (by an error of its
+    own), `be refused` (the next rates, as by a broker's policy), or what the run is asked for.
 
     It happens at the `nth` record of its kind, or at the first one after that if nodes are down.
     """

@@ -1,14 +1,12 @@
 """Starts a run with options of its own: `BOOTSTRAP PLAN OPTIONS`; prints its id.
 
-OPTIONS is JSON: `rate`, `batch`, and maybe `auto` (least and most), `retention_ms`, `elect`,
-`in_seconds` (a later start).
+OPTIONS is JSON: `rate`, `batch`, and maybe `auto` (least and most), `retention_ms`, `elect`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from core.cluster.connect import Address, connect
@@ -27,13 +25,11 @@ def main(bootstrap: str, plan: str, options: str) -> None:
         state = connection.client.describe()
     finally:
         connection.client.close()
-    later = wanted.get("in_seconds")
     run_options = RunOptions(
         wanted["rate"],
         allow=ALLOWED,
         batch_size=wanted["batch"],
         auto=Bounds(*wanted["auto"]) if "auto" in wanted else None,
-        start_at=datetime.now(UTC) + timedelta(seconds=later) if later else None,
         retention_ms=wanted.get("retention_ms"),
         elect=wanted.get("elect", False),
     )

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 def _arm(folder: str) -> None:
     from core.run.record.journal import Journal
 
-    write = Journal.write
+    write, refused = Journal.write, []
     orders, struck, down = (os.path.join(folder, n) for n in ("orders.json", "struck", "down"))  # noqa: PTH118
 
     def due(journal, when, kind):
@@ -43,6 +43,8 @@ def _arm(folder: str) -> None:
                 for pid in order["pids"]:
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
+            case "be refused":
+                refused.append(True)
             case "crash":
                 raise RuntimeError("chaos")
             case asked:
@@ -57,6 +59,26 @@ def _arm(folder: str) -> None:
         return record
 
     Journal.write = write_and_strike
+    _refuse(refused)
+
+
+def _refuse(refused) -> None:
+    """Let the next changes of brokers' configs be answered as by a broker that refuses them."""
+    from core.cluster.client import Fault, ResourceKind
+    from core.cluster.kafka.client import KafkaClient
+
+    alter = KafkaClient.alter_configs
+
+    def alter_or_refuse(self, changes):
+        brokers = {c.resource for c in changes if c.resource.kind is ResourceKind.BROKER}
+        if not (refused and brokers):
+            return alter(self, changes)
+        refused.clear()
+        rest = [change for change in changes if change.resource not in brokers]
+        faults = dict.fromkeys(brokers, Fault("POLICY_VIOLATION", "chaos"))
+        return faults | (alter(self, rest) if rest else {})
+
+    KafkaClient.alter_configs = alter_or_refuse
 
 
 if "TRIMTAB_CHAOS" in os.environ:

@@ -73,13 +73,13 @@ async def test_marked_moves_are_cancelled_together(
 ) -> None:
     async with dashboard(showing(), "moves", size) as pilot:
         await pressed(pilot, "space", "space")  # the cursor goes on by itself
-        assert "▸v" not in body(pilot)
-        assert body(pilot).count("\n v") == 2
+        assert "▸*" not in body(pilot)
+        assert body(pilot).count("\n *") == 2
         assert "c cancel 2…" in footer(pilot) or size[0] == 80
         await pressed(pilot, "c", "tab", "enter")
         assert asked == [("cancel", {"moves": [0, 2]})]
         assert "Asked to cancel 2 moves" in footer(pilot)
-        assert "\n v" not in body(pilot)
+        assert "\n *" not in body(pilot)
 
 
 async def test_of_the_marked_ones_those_are_skipped_that_have_not_begun(
@@ -101,7 +101,7 @@ async def test_escape_unmarks_and_another_run_has_no_marks(asked: list[tuple[str
     session = showing()
     async with dashboard(session, "moves") as pilot:
         await pressed(pilot, "space", "escape")
-        assert "\n v" not in body(pilot)
+        assert "\n *" not in body(pilot)
         await pressed(pilot, "space")
         session.run = replace(a_run(moves=MOVES), run="0102-000000")
         pilot.app.draw()  # type: ignore[attr-defined]

@@ -117,7 +117,7 @@ class ApplyDialog(NamingDialog[str | None]):
             yield Static(id="summary")
             yield VerticalScroll(id="ticks", can_focus=False)
             yield Label("", id="problem", markup=False)
-            yield Label(f"Type {name} to apply:", classes="dim", markup=False)
+            yield Label(f"Type {name} to apply:", classes="dim", markup=False, id="how")
             yield Input(compact=True, select_on_focus=False, id="name")
             with Horizontal(classes="buttons"):
                 yield Button("Cancel", id="cancel", compact=True)
@@ -154,6 +154,9 @@ class ApplyDialog(NamingDialog[str | None]):
                 unsafe.setdefault(finding.id, finding)
         ticks += [Allow(finding) for finding in unsafe.values()]
         await self.query_one("#ticks").mount_all(ticks)
+        if ticks:
+            how = f"Type {self._session.cluster_name} to apply; up and space tick a box:"
+            self.query_one("#how", Label).update(how)
         self._draw()
 
     def on_resize(self) -> None:

@@ -239,7 +239,7 @@ class MovesScreen(CursorKeys, RunHistory, RunAgain):
         return self._runs[min(self._row, len(self._runs) - 1)]
 
     def started(self, run: str) -> None:
-        self._other = None
+        self._other = self._move = None
         self._turn(Sight.RUN)
         self.say(f"Run {run} has been started.", "fine")
 

@@ -185,6 +185,8 @@ class RateDialog(Dialog[int | Bounds | None]):
         if rate == UNLIMITED:
             return ((dim("a run in progress keeps its throttles"),),)
         how = "raised step by step" if rate > self._run.rate_bytes_per_s else "lowered at once"
+        if self._run.bounds is not None:
+            how = "adaptive no longer"
         left = format_duration(estimate.seconds)
         said: list[Line] = [(bright(f"about {left} left"), dim(f" at {format_rate(rate)}, {how}"))]
         if crowd is not None:

@@ -242,7 +242,8 @@ class RunRequests(DashboardScreen):
     def _ask_all(
         self, run: RunView, asks: Sequence[tuple[str, Mapping[str, Any]]], words: str
     ) -> None:
-        self.marked = set()
+        if any(payload.keys() & {"move", "moves"} for _, payload in asks):
+            self.marked = set()
 
         def asked() -> tuple[str, str]:
             waits = [request(run.cluster_id, run.run, kind, p).waits for kind, p in asks]

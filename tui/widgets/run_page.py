@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import UTC
 
+from core.run.record.moves import Role
 from core.run.tell.view import MoveProgress, MoveState, RunState, RunView
 from core.units import format_duration, format_rate
 from tui.widgets.lines import (
@@ -117,6 +118,8 @@ def ending_lines(run: RunView, width: int, *, roomy: bool) -> Lines:
         key = Span("enter", Tone.YOURS, bold=True)
         words = dim("  What was asked, done, changed and restored:  ")
         lines.append(fit((words, key, dim("  its report, e writes it to a file")), width))
+        if next_ := following(run):
+            lines.append(fit(next_, width))
     else:
         process = f" (pid {run.pid})" if run.pid else ""
         alone = f"  The run goes on without this screen{process}. Attach again any time with "
@@ -127,6 +130,16 @@ def ending_lines(run: RunView, width: int, *, roomy: bool) -> Lines:
             after = "  Throttles return to what they were, broker by broker, as moves end."
             lines.append(fit((dim(after),), width))
     return tuple(lines)
+
+
+def following(run: RunView) -> Line:
+    """Return which keys follow an ended run up, and with how much; nothing where nothing does."""
+    left = sum(m.state is not MoveState.DONE and m.role is not Role.ROLLBACK for m in run.moves)
+    line: list[Span] = []
+    for key, count, words in (("a", left, "tries {} again"), ("R", run.done, "moves {} back")):
+        if count:
+            line += [plain("  "), Span(key, Tone.YOURS, bold=True), dim(f"  {words.format(count)}")]
+    return (*line, dim(", as another run, after asking")) if line else ()
 
 
 def leftover_words(run: RunView) -> list[str]:

@@ -109,7 +109,7 @@ def move_line(
     time_left = format_duration(move.left_seconds) if moving else ""
     return fit(
         (
-            Span(("▸" if selected else " ") + ("v" if marked else " "), Tone.YOURS, bold=True),
+            Span(("▸" if selected else " ") + ("*" if marked else " "), Tone.YOURS, bold=True),
             bright(title) if selected or marked else Span(title, tone),
             Span(left(change_words(move.before, move.after), c.change - 1) + " ", tone),
             *bar(fraction, c.progress, _bar_tone(move.state)),

@@ -73,7 +73,8 @@ def runs_lines(
 def run_line(run: RunSummary, now: datetime, width: int, *, selected: bool) -> Line:
     """Return one run: when, how it ended, how much, how long, by whom."""
     mark, tone, word = look_of(run.state)
-    took = ((run.ended_at or now) - run.started_at).total_seconds()
+    # A run that goes on tells by its cluster's clock, which a simulated one has for itself.
+    took = run.seconds or ((run.ended_at or now) - run.started_at).total_seconds()
     c = _columns(width)
     estimated = run.estimated_seconds
     return fit(

@@ -8,6 +8,7 @@ from typing import Any
 from core.run.limits.throttle import RateIntent, Side
 from core.run.record.history import History, Outcome, Phase
 from core.run.record.journal import Kind, Record
+from core.run.tell.asked_for import asked_words
 from core.run.tell.happenings import happenings, named_moves
 from core.run.tell.view import Level, RunEvent
 from core.units import format_bytes, format_duration, format_rate
@@ -77,7 +78,8 @@ def _lines(record: Record, history: History) -> Iterator[tuple[str, Level]]:
         case Kind.RATE_RESTORED:
             yield restored(p["rates"]), Level.INFO
         case Kind.REQUEST:
-            asked = f"{p['kind']} asked for by {p['who']} on {p['host']}"
+            what = asked_words(p["kind"], p, history)
+            asked = f"{what} asked for by {p.get('who', '?')} on {p.get('host', '?')}"
             refused = p.get("refused")
             yield f"{asked}; refused: {refused}" if refused else asked, Level.LOOK
         case Kind.RATES_CHANGING:

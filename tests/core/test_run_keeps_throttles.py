@@ -165,6 +165,24 @@ def test_a_throttle_that_is_put_off_is_waited_for_and_fails_nothing(
     assert throttles(client) == before
 
 
+@pytest.mark.parametrize("fault", ["TOPIC_AUTHORIZATION_FAILED", "REQUEST_TIMED_OUT"])
+def test_a_list_that_cannot_be_asked_for_good_ends_the_run_and_nothing_is_left(
+    start: Start, fault: str
+) -> None:
+    client = cluster({"t": [(1, 2)]})
+    before = throttles(client)
+    faulty = Faulty(client)
+    faulty.replaced["list_entries"] = lambda real, lists: dict.fromkeys(lists, Fault(fault))
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=faulty)
+    passes = fault == "REQUEST_TIMED_OUT"
+    spend(run, 30)
+    assert fault in (run.runner.history.waiting if passes else run.view().why)
+    assert run.runner.history.ended is (None if passes else Outcome.FAILED)
+    faulty.replaced.clear()
+    assert run.to_the_end() is (Outcome.DONE if passes else Outcome.FAILED)
+    assert throttles(client) == before
+
+
 def test_a_batch_begins_though_a_broker_died_before_its_rate_was_set(start: Start) -> None:
     """It gets its rate as it returns, as one does that was down before."""
     client = cluster({"t": [(1, 2, 3)]}, size_bytes=300 * MB)

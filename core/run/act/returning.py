@@ -74,28 +74,29 @@ class Returning:
             there = held.get((topic, side))
             if there is not None:
                 changes += throttle.subtraction(intent, pairs, there, unseen=unseen)
-        return failed | self._put_back(changes, throttle.LISTS, {})
+        return _in_words(failed) | self._put_back(changes, throttle.LISTS, {})
 
     def _unset(self, lists: Collection[ListEntry]) -> dict[Resource, str]:
         """Delete lists that hold nothing any more and were unset before; return what failed.
 
         What they hold is asked right before, and of the controller: see `throttle.deletion`.
         """
-        keys = [(t, side) for t, side, _ in lists if self._history.lists[t, side].prior is None]
-        held, failed = self._held(keys)
+        known = self._history.lists
+        last = [(t, s) for t, s, pairs in lists if not known[t, s].without(pairs).pairs]
+        held, failed = self._held(key for key in last if known[key].prior is None)
         changes: list[ConfigChange] = []
         for (topic, side), there in held.items():
-            changes += throttle.deletion(self._history.lists[topic, side], there)
-        return failed | self._put_back(changes, throttle.LISTS, {})
+            changes += throttle.deletion(known[topic, side], there)
+        return _in_words(failed) | self._put_back(changes, throttle.LISTS, {})
 
     def _held(
         self, keys: Iterable[ListKey]
-    ) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, str]]:
-        """Return what lists of topics that exist hold now, and in words what cannot be asked."""
+    ) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, Fault]]:
+        """Return what lists hold now, and why some cannot be asked; those that are gone neither."""
         answers = held_lists(self._client, self._clock, list(keys))
-        faults = {key: a for key, a in answers.items() if isinstance(a, Fault)}
-        failed = {Resource.topic(t): str(a) for (t, _), a in faults.items() if not is_missing(a)}
-        return {key: a for key, a in answers.items() if not isinstance(a, Fault)}, failed
+        faults = {Resource.topic(t): a for (t, _), a in answers.items() if isinstance(a, Fault)}
+        told = {key: a for key, a in answers.items() if not isinstance(a, Fault)}
+        return told, {r: fault for r, fault in faults.items() if not is_missing(fault)}
 
     def _unseen(self, topic: str, side: throttle.Side, pairs: Collection[str]) -> bool:
         """Return whether pairs may be in their list although they do not show."""
@@ -165,6 +166,10 @@ class Returning:
     def _alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
         answers = self._client.alter_configs(changes) if changes else {}
         return {r: fault for r, fault in answers.items() if fault is not None}
+
+
+def _in_words(faults: Mapping[Resource, Fault]) -> dict[Resource, str]:
+    return {resource: str(fault) for resource, fault in faults.items()}
 
 
 def _how_restored(

@@ -178,7 +178,7 @@ class Setting(Returning):
         return self._configs(topics, throttle.LISTS) | self._configs(brokers, throttle.RATES)
 
 
-def first_fault(doing: str, faults: Mapping[Resource, Fault | str]) -> str:
+def first_fault(doing: str, faults: Mapping[Resource, Fault]) -> str:
     """Return the first of these faults in one sentence."""
     resource, fault = next(iter(faults.items()))
     return f"{doing} the throttle of {resource.kind.value} {resource.name} failed: {fault}"

@@ -57,14 +57,15 @@ class Throttling(Setting):
         found = self._configs(topics, throttle.LISTS)
         found |= self._configs([Resource.broker(b) for b in sorted(brokers)], throttle.RATES)
         faults = {r: a for r, a in found.items() if isinstance(a, Fault) and not is_missing(a)}
+        copying = sorted({move.tp.topic for move in moves if move.moves_data})
+        held, untold = self._held((topic, side) for topic in copying for side in throttle.Side)
+        faults |= untold
         if faults and not self._flies(batch) and not all(passes(f) for f in faults.values()):
             why = first_fault("reading", faults)
             self._chronicle.write(Kind.THROTTLE_FAILED, batch=batch, why=why)
             return
-        copying = sorted({move.tp.topic for move in moves if move.moves_data})
-        held, untold = self._held((topic, side) for topic in copying for side in throttle.Side)
-        if faults or untold:  # one that died is not shown so yet
-            self._later(batch, first_fault("reading", faults or untold))
+        if faults:  # one that died is not shown so yet
+            self._later(batch, first_fault("reading", faults))
             return
         lists = throttle.intend_lists(moves, found, self._history.lists, held)
         rates = self._rates(moves, found, self._history.rates)

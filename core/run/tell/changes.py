@@ -131,6 +131,8 @@ def _take(found: dict[tuple[str, str, str], Change], record: Record) -> None:
         case Kind.THROTTLE_INTENT | Kind.RATE_INTENT:
             for rate in p["rates"]:
                 _rate(found, rate, ConfigSource[rate["source"]])
+            if record.kind is Kind.RATE_INTENT:
+                _note_theirs(found, p["rates"])
             for entry in p.get("lists", ()):
                 one = _list(found, entry)
                 one.during += [pair for pair in entry["pairs"] if pair not in one.during]
@@ -163,6 +165,15 @@ def _take(found: dict[tuple[str, str, str], Change], record: Record) -> None:
                 found["topic", topic, RETENTION].after = how
         case _:
             pass
+
+
+def _note_theirs(
+    found: Mapping[tuple[str, str, str], Change], rates: Iterable[Mapping[str, Any]]
+) -> None:
+    """Note rates that are intended anew because somebody has changed them since the first time."""
+    for rate in rates:
+        one = found["broker", str(rate["broker"]), Side(rate["side"]).rate_config]
+        one.theirs += rate["prior"] != one.before
 
 
 def _rate(

@@ -13,7 +13,7 @@ from chaos.brokers import Brokers
 from chaos.forms import Form
 from chaos.orders import Order
 
-from core.run.record.history import History
+from core.run.record.history import History, Outcome
 
 TICK_SECONDS = 0.1
 DOWN_SECONDS = 2.0
@@ -66,7 +66,7 @@ class Lives:
         brokers.orders.give(())
         wrong += self._end(run)
         history = brokers.history(run)
-        wrong += self._judged(run, form, history)
+        wrong += self._judged(run, form, history, part)
         lives = sum(kind.value == "started" for kind in brokers.kinds(run))
         outcome = history.ended.value if history.ended else None
         took = time.monotonic() - began
@@ -132,12 +132,14 @@ class Lives:
             return [f"it does not end, or not all is in sync: {error}"]
         return []
 
-    def _judged(self, run: str, form: Form, history: History) -> list[str]:
+    def _judged(self, run: str, form: Form, history: History, part: str) -> list[str]:
         brokers, wrong = self._brokers, [*form.wrong(run)]
         if flying := brokers.reassignments():
             wrong.append(f"still in flight: {', '.join(map(str, flying))}")
             brokers.client.cancel(list(flying))
-        if history.ended not in form.ends:
+        # With a node dead before it has changed anything, a run may say so and end.
+        refused = part and history.ended is Outcome.FAILED and not history.preflight
+        if history.ended not in form.ends and not refused:
             ended = history.ended.value if history.ended else "not at all"
             wrong.append(f"it ended as {ended}: {history.ended_why}")
         if not form.crashes and "Traceback" in (log := brokers.log(run)):

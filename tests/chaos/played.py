@@ -18,15 +18,12 @@ class Played:
         self._report = report
         self._path = report.with_suffix(".played.jsonl")
         self._results: dict[tuple[str, str], dict[str, Any]] = {}
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        code = _code()
+        self._code = _code()
         lines = self._path.read_text().splitlines() if self._path.exists() else []
-        if lines and json.loads(lines[0]) == {"code": code}:
-            for line in lines[1:]:
-                entry = json.loads(line)
-                self._results[entry.pop("group"), entry.pop("name")] = entry
-        else:
-            self._path.write_text(json.dumps({"code": code}) + "\n")
+        self._goes_on = bool(lines) and json.loads(lines[0]) == {"code": self._code}
+        for line in lines[1:] if self._goes_on else ():
+            entry = json.loads(line)
+            self._results[entry.pop("group"), entry.pop("name")] = entry
 
     def knows(self, group: str, name: str) -> bool:
         return (group, name) in self._results
@@ -47,6 +44,10 @@ class Played:
     def add(self, group: str, name: str, result: dict[str, Any]) -> None:
         """Keep one result, which has `outcome` and `wrong`."""
         self._results[group, name] = result
+        if not self._goes_on:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.write_text(json.dumps({"code": self._code}) + "\n")
+            self._goes_on = True
         with self._path.open("a") as lines:
             lines.write(json.dumps({"group": group, "name": name, **result}) + "\n")
 
@@ -54,7 +55,8 @@ class Played:
     def entries(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Yield each result with its group and name."""
         for (group, name), result in self._results.items():
-            yield group, name, result
+            if group:
+                yield group, name, result
 
     def wrong(self) -> list[dict[str, Any]]:
         """Return every result that is not as it has to be."""
@@ -67,7 +69,7 @@ class Played:
     def report(self) -> int:
         """Write the report; return 1 when anything in it is wrong, else 0."""
         groups: dict[str, dict[str, Any]] = {}
-        for (group, _), result in self._results.items():
+        for group, _, result in self.entries:
             entry = groups.setdefault(group, {"played": 0, "wrong": 0, "outcomes": {}})
             entry["played"] += 1
             entry["wrong"] += bool(result["wrong"])

@@ -55,8 +55,7 @@ def results(reports: Path) -> tuple[dict[str, list[dict[str, Any]]], dict[str, i
         played = Played(reports / f"chaos-{name}.json")
         of |= played.expected
         for group, case, result in played.entries:
-            if group:
-                found.setdefault(group, []).append(result | {"name": case})
+            found.setdefault(group, []).append(result | {"name": case})
     return found, of
 
 
@@ -98,7 +97,7 @@ def chaos_rows(found: Results, of: Mapping[str, int]) -> Iterable[Row]:
         yield _row(what, found, {group: of.get(group, count)})
     yield _row("50 pauses and resumes in a run, real brokers", found, {PAUSES: 1})
     for what, group, count in whole[3:]:
-        yield _row(what, found, {group: of.get(group, count)})
+        yield _row(what, found, {group: count})
     yield _row("random faults, real brokers", found, {TROUBLE: TROUBLES})
     counted = found.get(ACKNOWLEDGED, ())
     records = sum(r["records"] for r in counted)

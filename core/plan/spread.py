@@ -133,14 +133,11 @@ def _batches(task: Task, rate_bytes_per_s: int) -> InBatches:
 
 
 def _cases(what: Copying) -> Iterator[Case]:
-    """Yield the cases besides the usual one that may differ from it for these copies."""
+    """Yield the cases besides the usual one; a phase matters less, the more flows there are."""
     yield QUICK
     yield SLOW
-    if len(what.idle_seconds) > MANY_FLOWS:
-        return
-    yield from (Case(phase=phase) for phase in PHASES[1:])
-    if any(copy.in_bytes_per_s for copy in what.copies):
-        yield from (Case(inflow=inflow) for inflow in INFLOWS)
+    if len(what.idle_seconds) <= MANY_FLOWS:
+        yield from (Case(phase=phase) for phase in PHASES[1:])
 
 
 def _played(task: Task, rate_bytes_per_s: int, batches: InBatches, case: Case) -> list[float]:

@@ -10,7 +10,8 @@ import click
 
 from core import files
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
-from core.cli.table import table
+from core.cli.suggest import suggest
+from core.cli.table import brokers, table
 from core.cluster.state import TopicPartition
 from core.errors import ExitCode, UsageError
 from core.plan.check import Severity, check_plan, never_finding, parse_allow
@@ -45,10 +46,6 @@ def document_of(context: Context, path: Path, other: Path | None = None) -> Plan
     return read_document(path)
 
 
-def brokers(ids: tuple[int, ...]) -> str:
-    return ",".join(map(str, ids))
-
-
 class Difference(NamedTuple):
     """Replicas in the one and in the other; empty where one does not name the partition."""
 
@@ -60,10 +57,13 @@ class Difference(NamedTuple):
 
 @click.group()
 def plan() -> None:
-    """Check, show, compare and invert plans.
+    """Suggest, check, show, compare and invert plans.
 
     A plan is Kafka reassignment JSON, with or without what trimtab adds to it; - is stdin.
     """
+
+
+plan.add_command(suggest)
 
 
 @plan.command()

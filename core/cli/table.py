@@ -18,3 +18,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: str = "")
         return "  ".join(cells).rstrip() + "\n"
 
     return "".join(line(row) for row in everything)
+
+
+def brokers(ids: Sequence[int]) -> str:
+    """Return broker ids as Kafka's tools write replicas: 1,2,3."""
+    return ",".join(map(str, ids))

@@ -74,10 +74,12 @@ class Suggested:
     bytes: int
     because: Mapping[TopicPartition, Because] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    undone: bool = False
+    """Whether something that had to move stays where it is; a note says what."""
 
-    def within(self, band: float) -> bool:
+    def within(self, band: float, *, leaders_only: bool = False) -> bool:
         """Return whether every broker that counts ends within the band in all known measures."""
-        columns = [m for m in SHOWN if self.active[m]]
+        columns = [m for m in SHOWN if self.active[m] and (m in LED or not leaders_only)]
         off = np.abs(self.after[self.counts][:, columns] - 1)
         return not off.size or bool(off.max() <= band + 1e-9)
 
@@ -97,7 +99,7 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted) -> Suggested:
     )
     start = Placement(given)
     found, undone = _forced(given, wanted) if _must_move(wanted) else (_evened(given, wanted), [])
-    return _told(start, found, [*_unknown(state, load), *undone, *_too_big(given)])
+    return _told(start, found, [*_unknown(state, load), *undone, *_too_big(given)], bool(undone))
 
 
 def _must_move(wanted: Wanted) -> bool:
@@ -112,9 +114,7 @@ def _forced(given: Problem, wanted: Wanted) -> tuple[Placement, list[str]]:
         pairs = [(row[old], row[new]) for old, new in wanted.replace]
         return on, _stays(given, forced.replace(on, pairs, limits))
     if wanted.drain:
-        stay = forced.empty(on, [row[b] for b in wanted.drain], limits)
-        even_leaders(on)
-        return on, _stays(given, stay)
+        return on, _stays(given, forced.empty(on, [row[b] for b in wanted.drain], limits))
     doubled = forced.repair_racks(on, np.flatnonzero(given.movable), limits)
     why = "keep two replicas in one rack: no broker of another rack has room, or they are moving."
     return on, [f"{len(doubled)} partitions {why}"] if doubled else []
@@ -266,7 +266,7 @@ def _stays(given: Problem, stay: list[tuple[int, int]]) -> list[str]:
     ]
 
 
-def _told(start: Placement, found: Placement, notes: list[str]) -> Suggested:
+def _told(start: Placement, found: Placement, notes: list[str], undone: bool) -> Suggested:
     given, state = start.problem, start.problem.state
     changed = np.flatnonzero((start.at != found.at).any(axis=1))
     moves, because = [], {}
@@ -293,6 +293,7 @@ def _told(start: Placement, found: Placement, notes: list[str]) -> Suggested:
         bytes=copied,
         because=because,
         notes=tuple(notes),
+        undone=undone,
     )
 
 

@@ -1,0 +1,291 @@
+"""`trimtab plan suggest`: a whole plan for what is wanted, with the reason for every move."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.table import brokers, table
+from core.errors import ExitCode, UsageError
+from core.plan.estimate import Estimate, default_rate, estimate_within, rate_table
+from core.plan.plan import Move, Plan
+from core.plan.reassignment import dump, to_document
+from core.units import (
+    format_bytes,
+    format_duration,
+    format_rate,
+    parse_duration,
+    parse_size,
+)
+
+if TYPE_CHECKING:
+    from core.cluster.state import ClusterState, TopicPartition
+    from core.load.snapshot import Load
+    from core.plan.planner.planner import Suggested, Wanted
+
+ROWS = 15
+"""Moves that are printed, those that help most for their bytes first."""
+
+
+@click.command()
+@click.option("--leaders", is_flag=True, help="Only choose leaders anew; nothing is copied.")
+@click.option("--drain", metavar="IDS", help="Take everything off these brokers.")
+@click.option("--add", metavar="IDS", help="Fill these brokers, and move nothing elsewhere.")
+@click.option("--replace", metavar="OLD:NEW", help="Put all that one broker holds on another.")
+@click.option("--racks", is_flag=True, help="Only repair replicas that share a rack needlessly.")
+@click.option("--topics", metavar="REGEX", help="Touch only these topics.")
+@click.option("--keep", metavar="REGEX", help="Leave these topics as they are.")
+@click.option("--exclude", metavar="IDS", help="Leave these brokers as they are.")
+@click.option("--band", metavar="PERCENT", type=click.FloatRange(1, 50), default=10.0)
+@click.option("--max-bytes", metavar="SIZE", help="Copy no more than this.")
+@click.option("--max-moves", metavar="N", type=click.IntRange(1), help="Move no more replicas.")
+@click.option("--within", metavar="TIME", help="Say which throttle ends it in this time.")
+@click.option("--time-budget", metavar="TIME", help="Plan no longer than this; the best so far.")
+@json_option
+@output_option
+@click.pass_obj
+def suggest(
+    context: Context,
+    leaders: bool,
+    drain: str | None,
+    add: str | None,
+    replace: str | None,
+    racks: bool,
+    topics: str | None,
+    keep: str | None,
+    exclude: str | None,
+    band: float,
+    max_bytes: str | None,
+    max_moves: int | None,
+    within: str | None,
+    time_budget: str | None,
+    as_json: bool,
+    output: Path | None,
+) -> int:
+    """Suggest a plan that evens the brokers out, with as few bytes as can be.
+
+    Without options: disk, in, out, replicas and leaders of every broker within 10 % of its fair
+    share, racks kept. Leaders are chosen anew first; data move only where that is not enough.
+    -o FILE writes the plan. Exit 6 when the goal cannot be reached; the plan is then the best
+    there is.
+    """
+    from core.plan.planner.moving import Limits
+    from core.plan.planner.planner import Wanted
+    from core.plan.planner.planner import suggest as find_plan
+
+    wanted = Wanted(
+        leaders_only=leaders,
+        drain=_ids(drain, "--drain"),
+        fill=_ids(add, "--add"),
+        replace=_pairs(replace),
+        racks_only=racks,
+        exclude=_ids(exclude, "--exclude"),
+        topics=topics,
+        keep=keep,
+        band=band / 100,
+        limits=Limits(
+            most_bytes=parse_size(max_bytes) if max_bytes else float("inf"),
+            most_moves=max_moves or float("inf"),
+            stop=_deadline(time_budget),
+        ),
+    )
+    seconds = parse_duration(within) if within else None
+    state, load = context.picture()
+    found = find_plan(state, load, wanted)
+    estimate = _estimate(state, load, found.plan, seconds)
+    reached = _reached(found, wanted)
+    if as_json:
+        emit(_document(found, estimate, reached), output)
+    else:
+        write_text(_text(found, wanted, estimate, reached, output), None)
+        if output is not None and found.plan.moves:
+            write_text(dump(found.plan), output)
+            say(f"Written to {output}: trimtab apply {output}")
+    return ExitCode.DONE if reached and not (estimate and estimate.never) else ExitCode.NO
+
+
+def _ids(text: str | None, option: str) -> tuple[int, ...]:
+    try:
+        return tuple(dict.fromkeys(int(part) for part in text.split(","))) if text else ()
+    except ValueError as error:
+        raise UsageError(
+            f"{option} {text}: not broker ids.", next=f"Write them like {option} 3,4."
+        ) from error
+
+
+def _pairs(text: str | None) -> tuple[tuple[int, int], ...]:
+    try:
+        pairs = [part.split(":") for part in text.split(",")] if text else []
+        return tuple((int(old), int(new)) for old, new in pairs)
+    except ValueError as error:
+        raise UsageError(
+            f"--replace {text}: not a pair of broker ids.", next="Write it like --replace 3:7."
+        ) from error
+
+
+def _deadline(text: str | None) -> Callable[[], bool]:
+    if text is None:
+        return lambda: False
+    end = time.monotonic() + parse_duration(text)
+    return lambda: time.monotonic() >= end
+
+
+def _estimate(
+    state: ClusterState, load: Load, plan: Plan, seconds: float | None
+) -> Estimate | None:
+    """Return how fast it must be for a deadline, else how long it takes at the rate to begin with.
+
+    None where nothing is copied, and where no rate ends.
+    """
+    if not any(move.moves_data for move in plan):
+        return None
+    if seconds is not None:
+        return estimate_within(state, load, plan, seconds)
+    rates = rate_table(state, load, plan)
+    chosen = default_rate(rates)
+    return next((row for row in rates if row.rate_bytes_per_s == chosen), None)
+
+
+def _reached(found: Suggested, wanted: Wanted) -> bool:
+    """Return whether the plan does all that was wanted."""
+    if wanted.drain or wanted.replace or wanted.racks_only:
+        return not found.undone
+    return found.within(wanted.band, leaders_only=wanted.leaders_only)
+
+
+# -- as JSON -------------------------------------------------------------------------------------
+
+
+def _document(found: Suggested, estimate: Estimate | None, reached: bool) -> dict[str, Any]:
+    rate = None
+    if estimate is not None:
+        rate = estimate.recommended_bytes_per_s or estimate.rate_bytes_per_s
+    return {
+        "moves": found.moves,
+        "leader_moves": found.leader_moves,
+        "bytes": found.bytes,
+        "before": _shares(found, found.before),
+        "after": _shares(found, found.after),
+        "seconds": None if estimate is None or estimate.seconds is None else estimate.seconds,
+        "rate_bytes_per_s": rate,
+        "never": estimate.never if estimate else None,
+        "reached": reached,
+        "notes": list(found.notes),
+        "reasons": [
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "broker": why.broker,
+                "measure": why.measure.name.lower(),
+                "before": round(max(why.before, 0.0), 4),
+                "after": round(max(why.after, 0.0), 4),
+            }
+            for tp, why in sorted(found.because.items())
+        ],
+        "plan": to_document(found.plan),
+    }
+
+
+def _shares(found: Suggested, loads: Any) -> dict[str, Any]:
+    """Return every broker's measures in fair shares, 1 is even; unknown measures are null."""
+    from core.plan.planner.measures import SHOWN
+
+    return {
+        "brokers": [
+            {
+                "broker": broker,
+                **{
+                    measure.name.lower(): round(max(float(loads[row, measure]), 0.0), 4)
+                    if found.active[measure]
+                    else None
+                    for measure in SHOWN
+                },
+            }
+            for row, broker in enumerate(found.brokers)
+            if found.counts[row]
+        ]
+    }
+
+
+# -- as text -------------------------------------------------------------------------------------
+
+
+def _text(
+    found: Suggested,
+    wanted: Wanted,
+    estimate: Estimate | None,
+    reached: bool,
+    output: Path | None,
+) -> str:
+    lines = [f"{note}\n" for note in found.notes]
+    if not found.plan.moves:
+        why = (
+            "Nothing to do: it is so already." if reached else "No move helps within these limits."
+        )
+        return "".join(lines) + why + "\n"
+    lines.append(_measures_text(found))
+    lines.append("\n")
+    lines.append(_moves_text(found))
+    copies = f"{found.moves} {'partition' if found.moves == 1 else 'partitions'} to copy"
+    lines.append(
+        f"{copies} ({format_bytes(found.bytes)}), {found.leader_moves} with another preferred "
+        f"leader{_time_text(estimate)}.\n"
+    )
+    if not reached:
+        lines.append(
+            f"Not every broker gets within {wanted.band:.0%} of its share; "
+            "this is the best within the limits.\n"
+        )
+    if output is None:
+        lines.append("Keep it with -o plan.json, then: trimtab apply plan.json\n")
+    return "".join(lines)
+
+
+def _time_text(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return ""
+    if estimate.never or estimate.seconds is None:
+        return f"; {estimate.never or 'how long it takes is not known'}"
+    rate = estimate.recommended_bytes_per_s or estimate.rate_bytes_per_s
+    return f"; about {format_duration(estimate.seconds)} at {format_rate(rate)}"
+
+
+def _measures_text(found: Suggested) -> str:
+    """Return for each measure the emptiest and the fullest broker, now and then."""
+    from core.plan.planner.measures import SHOWN
+
+    rows = []
+    for measure in SHOWN:
+        if not found.active[measure]:
+            rows.append((measure.words, "unknown", ""))
+            continue
+        now, then = (loads[found.counts, measure] for loads in (found.before, found.after))
+        rows.append(
+            (
+                measure.words,
+                f"{now.min():.0%} … {now.max():.0%}",
+                f"{then.min():.0%} … {then.max():.0%}",
+            )
+        )
+    return table(("of a fair share", "now", "planned"), rows, right=" >>")
+
+
+def _moves_text(found: Suggested) -> str:
+    moves = sorted(found.plan, key=lambda move: _worth(found, move))
+    rows = [
+        (str(move.tp), brokers(move.before), brokers(move.after), found.because[move.tp].words)
+        for move in moves[:ROWS]
+    ]
+    more = len(moves) - len(rows)
+    text = table(("partition", "now", "planned", "for"), rows)
+    return text + (f"… and {more} more; --json has them all.\n" if more else "")
+
+
+def _worth(found: Suggested, move: Move) -> tuple[bool, float, TopicPartition]:
+    """Sort leader changes before copies, and first what helps the broker that is furthest off."""
+    return (move.moves_data, -abs(found.because[move.tp].before - 1), move.tp)

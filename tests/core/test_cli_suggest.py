@@ -1,0 +1,84 @@
+"""`plan suggest` on a saved cluster: what it prints and writes, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from test_cli_plan import MB, Here, here  # noqa: F401 - a fixture
+
+from core.errors import ExitCode
+
+ONE_SIDED = {f"t-{n}": ([n % 2, 1 - n % 2], [0, 1], 100 * MB, MB) for n in range(20)}
+"""All that there is on brokers 0 and 1 of five."""
+
+
+def test_a_plan_is_told_and_written_and_can_be_checked(here: Here) -> None:  # noqa: F811
+    here.save_cluster(ONE_SIDED)
+
+    code, out, err = here.run("plan", "suggest", "-o", str(here.folder / "plan.json"))
+
+    assert code == ExitCode.DONE
+    assert "disk             0% … 250%  100% … 100%" in out
+    assert "14 partitions to copy (2.4 GB)" in out
+    assert f"trimtab apply {here.folder / 'plan.json'}" in err
+    code, out, _ = here.run("plan", "check", str(here.folder / "plan.json"))
+    assert code == ExitCode.DONE, out
+
+
+def test_as_json_it_holds_the_plan_and_a_reason_for_every_move(here: Here) -> None:  # noqa: F811
+    here.save_cluster(ONE_SIDED)
+
+    code, found = here.json("plan", "suggest", "--drain", "0", "--within", "1h")
+
+    assert code == ExitCode.DONE
+    assert found["reached"]
+    planned = found["plan"]["partitions"]
+    assert all(0 not in entry["replicas"] for entry in planned)
+    assert len(found["reasons"]) == len(planned) == found["moves"] == 20
+    assert {reason["broker"] for reason in found["reasons"]} == {0}
+    assert found["bytes"] == 20 * 100 * MB
+    assert 0 < found["seconds"] <= 3600
+
+
+def test_a_cluster_that_is_even_needs_nothing(here: Here) -> None:  # noqa: F811
+    even = {f"t-{n}": ([n % 5, (n + 1) % 5], [n % 5, (n + 1) % 5], MB, MB) for n in range(10)}
+    here.save_cluster(even)
+    code, out, _ = here.run("plan", "suggest", "-o", str(here.folder / "plan.json"))
+    assert (code, out) == (ExitCode.DONE, "Nothing to do: it is so already.\n")
+    assert not (here.folder / "plan.json").exists()
+
+
+def test_a_goal_that_cannot_be_reached_is_said_with_the_best_there_is(
+    here: Here,  # noqa: F811
+) -> None:
+    here.save_cluster({"t-0": ([0], [0], 900 * MB, MB), "t-1": ([0], [0], 100 * MB, MB)})
+    code, out, _ = here.run("plan", "suggest")
+    assert code == ExitCode.NO
+    assert "t-0 alone is 450% of a broker's share of disk" in out
+    assert "Not every broker gets within 10% of its share" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--drain", "seven"), "--drain seven: not broker ids."),
+        (("--replace", "3"), "--replace 3: not a pair of broker ids."),
+        (("--drain", "9"), "There is no broker 9."),
+        (("--drain", "1", "--racks"), "--drain and --racks want different things."),
+        (("--max-bytes", "lots"), "Not a size: 'lots'."),
+        (("--keep", "("), "--keep ( is no regular expression"),
+    ],
+)
+def test_wants_that_make_no_sense_are_one_sentence(
+    here: Here,  # noqa: F811
+    arguments: tuple[str, ...],
+    words: str,
+) -> None:
+    here.save_cluster(ONE_SIDED)
+    before = here.cluster.read_text()
+    code, out, err = here.run("plan", "suggest", *arguments)
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert words in err
+    assert "Traceback" not in err
+    assert json.loads(before) == json.loads(here.cluster.read_text())

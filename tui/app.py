@@ -30,6 +30,7 @@ from tui.screens.commands import CommandScreen
 from tui.screens.help import HelpScreen
 from tui.seen import Seen
 from tui.session import Session
+from tui.shown_on import Dashboard
 from tui.theming import ASCII, UNICODE, Glyphs, Palette, choose_palette, load_palettes
 from tui.widgets.header import HeaderLine
 
@@ -335,3 +336,8 @@ class TrimtabApp(App[int]):
 
 
 assert set(SCREEN_CLASSES) == set(SCREENS)
+
+
+def _as_screens_know_it(app: TrimtabApp) -> Dashboard:
+    """Have the type checker hold what screens rely on against the dashboard itself."""
+    return app

@@ -28,9 +28,9 @@ from tui.widgets.apply_summary import summary_lines
 from tui.widgets.page import text_of_lines
 
 if TYPE_CHECKING:
-    from tui.app import TrimtabApp
     from tui.screens.base import DashboardScreen
     from tui.session import Session
+    from tui.shown_on import Dashboard
 
 
 def open_apply(screen: DashboardScreen) -> None:
@@ -43,15 +43,14 @@ def open_apply(screen: DashboardScreen) -> None:
     elif session.run is not None and not session.run.state.ended:
         screen.say(f"Run {session.run.run} is in progress: wait for its end, or cancel it.", "look")
     elif session.state is not None and session.load is not None and session.address is not None:
-        app = screen.trimtab
         title = f"Apply to {session.cluster_name}"
 
         def started(run: str | None) -> None:
             if run is not None:
                 session.clear_plan()
-                app.action_show_screen("moves")
+                screen.trimtab.action_show_screen("moves")
 
-        app.push_screen(ApplyDialog(session, Order(session.plan, title)), started)
+        screen.app.push_screen(ApplyDialog(session, Order(session.plan, title)), started)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +171,7 @@ class ApplyDialog(NamingDialog[str | None]):
             bounds=self._bounds,
             left=self._order.left,
         )
-        app = cast("TrimtabApp", self.app)
+        app = cast("Dashboard", self.app)
         text = text_of_lines(lines, app.palette, app.glyphs, ground="panel")
         self.query_one("#summary", Static).update(text)
         self.query_one("#ticks").display = bool(self.query(Tick))

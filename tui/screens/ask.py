@@ -13,7 +13,7 @@ from textual.widgets import Button, Input, Label
 from tui.painting import PreciseCompositor
 
 if TYPE_CHECKING:
-    from tui.app import TrimtabApp
+    from tui.shown_on import Dashboard
 
 Answer = TypeVar("Answer")
 
@@ -51,7 +51,7 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
         self._compositor = PreciseCompositor()
 
     def on_mount(self) -> None:
-        app = cast("TrimtabApp", self.app)
+        app = cast("Dashboard", self.app)
         self.set_class(app.palette.plain, "-plain")
         self.set_class(app.ascii_only, "-ascii")
 

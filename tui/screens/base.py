@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from core.errors import TrimtabError
-    from tui.app import TrimtabApp
     from tui.session import Session
+    from tui.shown_on import Dashboard
 
 
 class DashboardScreen(Screen[None]):
@@ -38,8 +38,8 @@ class DashboardScreen(Screen[None]):
         self._compositor = PreciseCompositor()
 
     @property
-    def trimtab(self) -> TrimtabApp:
-        return cast("TrimtabApp", self.app)
+    def trimtab(self) -> Dashboard:
+        return cast("Dashboard", self.app)
 
     @property
     def session(self) -> Session:

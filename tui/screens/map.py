@@ -13,6 +13,7 @@ from textual import events
 from textual.widget import Widget
 
 from core.load.heat import Metric
+from core.load.verdicts import Verdict
 from tui.actions import CARRY, MAP, actions_of, bindings_of, keys_of
 from tui.carry import Carry
 from tui.map_moves import (
@@ -55,7 +56,7 @@ class MapScreen(CursorKeys, PlanKeys):
         self._filter: str | None = None
 
     def compose_body(self) -> Iterable[Widget]:
-        yield MapCanvas(id="map")
+        yield MapCanvas(self.hands)
 
     @property
     def carry(self) -> Carry | None:
@@ -144,6 +145,10 @@ class MapScreen(CursorKeys, PlanKeys):
     def to_row(self, index: int) -> None:
         if self.model is not None:
             self._look(at_row(self.view, self.model, index))
+
+    def go_to(self, verdict: Verdict) -> None:
+        """Show where a trouble comes from."""
+        self.troubles.go_to(verdict)
 
     @property
     def page(self) -> int:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from core.plan.estimate import Estimate
     from core.plan.suggest import Suggestion
-    from tui.screens.map import MapScreen
+    from tui.screens.map_shown import ShownMap
 
 REST_SECONDS = 0.12
 """How long the cursor must rest before what is slow to work out is worked out."""
@@ -38,7 +38,7 @@ class WorkedOut(Message):
 class Ahead:
     """Knows what was worked out for what is on the screen, and has the rest worked out."""
 
-    def __init__(self, screen: MapScreen) -> None:
+    def __init__(self, screen: ShownMap) -> None:
         self._screen = screen
         self._suggestion: WorkedOut | None = None
         self._rates: WorkedOut | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from textual import events
 
@@ -14,7 +14,7 @@ from tui.session import Session
 from tui.widgets.canvas import Canvas
 
 if TYPE_CHECKING:
-    from tui.screens.map import MapScreen
+    from tui.screens.map_shown import ShownMap
 
 TYPING_SECONDS = 1.2
 """Digits typed within this time make one broker id."""
@@ -24,7 +24,7 @@ WHEEL_ROWS = 3
 class Hands:
     """Hold what is carried; `carry` is None while the hands are empty."""
 
-    def __init__(self, screen: MapScreen) -> None:
+    def __init__(self, screen: ShownMap) -> None:
         self._screen = screen
         self.carry: Carry | None = None
         self._typed_at = 0.0
@@ -147,7 +147,7 @@ class Hands:
         if y == 0:
             for placed in places.verdicts:
                 if placed.start <= x < placed.end:
-                    screen.troubles.go_to(placed.verdict)
+                    screen.go_to(placed.verdict)
             return False
         index = screen.top + y - places.rows_at
         if not 0 <= y - places.rows_at < places.rows or index >= len(model.rows):
@@ -200,6 +200,9 @@ class Hands:
             if finding is not None:
                 screen.say(f"Not there: {finding.sentence}", "act")
 
+    def scroll(self, rows: int) -> None:
+        self._screen.step(rows)
+
     def lose_mouse(self) -> None:
         """The terminal or another widget took the mouse: what it carried goes back."""
         if self.carry is not None and self.carry.by_mouse:
@@ -211,28 +214,28 @@ class MapCanvas(Canvas):
 
     DEFAULT_CSS = "MapCanvas { width: 1fr; height: 1fr; }"
 
-    @property
-    def map_screen(self) -> MapScreen:
-        return cast("MapScreen", self.screen)
+    def __init__(self, hands: Hands) -> None:
+        super().__init__(id="map")
+        self._hands = hands
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        if self.map_screen.hands.press(event.x, event.y):
+        if self._hands.press(event.x, event.y):
             self.capture_mouse()
         event.stop()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        self.map_screen.hands.hover(event.x)
+        self._hands.hover(event.x)
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         self.release_mouse()
-        self.map_screen.hands.release(event.x, event.y)
+        self._hands.release(event.x, event.y)
         event.stop()
 
     def on_mouse_release(self, event: events.MouseRelease) -> None:
-        self.map_screen.hands.lose_mouse()
+        self._hands.lose_mouse()
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        self.map_screen.step(WHEEL_ROWS)
+        self._hands.scroll(WHEEL_ROWS)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        self.map_screen.step(-WHEEL_ROWS)
+        self._hands.scroll(-WHEEL_ROWS)

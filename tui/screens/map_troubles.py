@@ -11,13 +11,13 @@ from tui.map_view import Model
 from tui.session import Session
 
 if TYPE_CHECKING:
-    from tui.screens.map import MapScreen
+    from tui.screens.map_shown import ShownMap
 
 
 class Troubles:
     """Hold what is wrong; `selected` is the id of the one that the user went to."""
 
-    def __init__(self, screen: MapScreen) -> None:
+    def __init__(self, screen: ShownMap) -> None:
         self._screen = screen
         self.selected: str | None = None
         self._known: tuple[Verdict, ...] = ()

@@ -37,7 +37,7 @@ from tui.widgets.run_state import bounds_words
 from tui.widgets.throttle_table import throttle_lines
 
 if TYPE_CHECKING:
-    from tui.app import TrimtabApp
+    from tui.shown_on import Dashboard
 
 DUE = (MoveState.QUEUED, MoveState.MOVING, MoveState.STUCK)
 ROWS = 9
@@ -126,7 +126,7 @@ class RateDialog(Dialog[int | Bounds | None]):
         self._draw()
 
     def _draw(self) -> None:
-        app = cast("TrimtabApp", self.app)
+        app = cast("Dashboard", self.app)
         width = min(78, int(self.size.width * 0.96)) - 6
         text = text_of_lines(self._lines(width), app.palette, app.glyphs, ground="panel")
         self.query_one("#table", Static).update(text)

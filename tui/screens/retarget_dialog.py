@@ -36,7 +36,7 @@ from tui.widgets.lines import (
 from tui.widgets.page import text_of_lines
 
 if TYPE_CHECKING:
-    from tui.app import TrimtabApp
+    from tui.shown_on import Dashboard
 
 OWN = ("stale", "foreign-move", "load-unknown", "size-unknown")
 """Findings that only say that the run itself is moving the partition."""
@@ -173,7 +173,7 @@ class RetargetDialog(Dialog[int | None]):
         self._draw()
 
     def _draw(self) -> None:
-        app = cast("TrimtabApp", self.app)
+        app = cast("Dashboard", self.app)
         width = min(78, int(self.size.width * 0.96)) - 6
         text = text_of_lines(self._lines(width), app.palette, app.glyphs, ground="panel")
         self.query_one("#table", Static).update(text)

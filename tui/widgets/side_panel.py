@@ -13,6 +13,7 @@ from tui.carry import Carry
 from tui.map_view import Model
 from tui.widgets.canvas import Row
 from tui.widgets.inspector import Sentence, Word, cell_title, hottest, partition_lines
+from tui.widgets.panel import Panel
 from tui.widgets.preview import (
     Preview,
     change_words,
@@ -23,6 +24,7 @@ from tui.widgets.preview import (
     size_of,
     touched,
 )
+from tui.widgets.side_run import draw_run
 from tui.widgets.topic_rows import Brush
 
 if TYPE_CHECKING:
@@ -104,48 +106,6 @@ def _side(rate: Estimate) -> str:
     return "out" if rate.limit.side.value == "leader" else "in"
 
 
-class Panel:
-    """Writes sentences one under the other beside the map."""
-
-    def __init__(self, rows: Sequence[Row], start: int, brush: Brush) -> None:
-        self.rows = rows
-        self.start = start
-        self.brush = brush
-        self.y = 0
-
-    def write(self, sentence: Sentence, *, on: str = "background", marked: bool = False) -> None:
-        if self.y >= len(self.rows):
-            return
-        row = self.rows[self.y]
-        if marked:
-            row.fill(self.start - 1, row.width, self.brush.style(on=on))
-            row.put(self.start, self.brush.glyphs.cursor, self.brush.style("yours", on, bold=True))
-        x = self.start
-        for word in sentence:
-            text = word.text
-            if marked and x == self.start:
-                # The mark stands in the margin that the amount is padded with.
-                x, text = x + 1, text[1:]
-            style = self.brush.style(word.role, on, bold=word.bold)
-            if x + len(text) > row.width:
-                text = text[: max(0, row.width - x - 1)] + self.brush.glyphs.ellipsis
-            x = row.put(x, text, style)
-        self.y += 1
-
-    def title(self, text: str, more: str = "") -> None:
-        if self.y >= len(self.rows):
-            return
-        row = self.rows[self.y]
-        row.fill(self.start, row.width - 1, self.brush.style("faint"), self.brush.glyphs.rule)
-        x = row.put(self.start, f"{text} ", self.brush.style("dim"))
-        if more:
-            row.put(x, f" {more} ", self.brush.style("bright", bold=True))
-        self.y += 1
-
-    def gap(self) -> None:
-        self.y += 1
-
-
 def draw_side(
     rows: Sequence[Row],
     start: int,
@@ -184,8 +144,6 @@ def draw_side(
     if carry is not None:
         _draw_reasons(panel, carry, brush)
     elif run is not None:
-        from tui.widgets.side_run import draw_run
-
         draw_run(panel, run)
 
 

@@ -12,7 +12,7 @@ from tui.widgets.preview import move_words, short_name
 
 if TYPE_CHECKING:
     from core.run.tell.view import MoveProgress, RunView
-    from tui.widgets.side_panel import Panel
+    from tui.widgets.panel import Panel
 
 MOVES = 8
 EVENTS = 8

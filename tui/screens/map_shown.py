@@ -1,0 +1,60 @@
+"""What the map's hands, its troubles and what is worked out ahead know of its screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from textual.message import Message
+from textual.timer import Timer
+
+from core.load.verdicts import Verdict
+from tui.carry import Carry
+from tui.map_view import MapView, Model
+from tui.session import Session
+from tui.shown_on import Dashboard
+from tui.widgets.map_page import Places
+from tui.widgets.map_scene import Scene
+
+
+class ShownMap(Protocol):
+    """The map's screen: what is drawn on it, and what draws it anew."""
+
+    view: MapView
+    model: Model | None
+    scene: Scene | None
+    top: int
+    places: Places
+
+    @property
+    def trimtab(self) -> Dashboard: ...
+
+    @property
+    def session(self) -> Session: ...
+
+    @property
+    def carry(self) -> Carry | None: ...
+
+    def show(self, session: Session) -> None: ...
+
+    def say(self, text: str, role: str = "text") -> None: ...
+
+    def hush(self) -> None: ...
+
+    def step(self, rows: int) -> None: ...
+
+    def to_row(self, index: int) -> None: ...
+
+    def go_to(self, verdict: Verdict) -> None: ...
+
+    def action_enter(self) -> None: ...
+
+    # -- what Textual gives every screen -----------------------------------------------------------
+
+    def post_message(self, message: Message) -> bool: ...
+
+    def set_timer(self, delay: float, callback: Callable[[], None]) -> Timer: ...
+
+    def run_worker(
+        self, work: Callable[[], None], *, group: str, exclusive: bool, thread: bool
+    ) -> Any: ...

@@ -1,0 +1,30 @@
+"""What screens and dialogs know of the dashboard that they are shown on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from tui.session import Session
+from tui.theming import Glyphs, Palette
+
+
+class Dashboard(Protocol):
+    """The dashboard, as far as a screen needs it beside Textual's App."""
+
+    session: Session
+    ascii_only: bool
+    few_colors: bool
+    glyphs: Glyphs
+    user_keys: Mapping[str, str]
+
+    @property
+    def palette(self) -> Palette: ...
+
+    def monotonic(self) -> float:
+        """Return the time in seconds that ages are told by."""
+
+    def draw(self) -> None:
+        """Have the open screen draw the session."""
+
+    def action_show_screen(self, name: str) -> None: ...

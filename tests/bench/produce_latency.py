@@ -55,6 +55,7 @@ class PacedProducer:
     def __init__(self, settings: ConnectionSettings, partitions: Sequence[TopicPartition]) -> None:
         self._settings, self._partitions = settings, tuple(partitions)
         self._waits: list[tuple[float, float]] = []
+        self._unheard: dict[int, float] = {}
         self.failed = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._produce, daemon=True)
@@ -70,23 +71,29 @@ class PacedProducer:
         while not self._stop.is_set():
             while sent < (time.monotonic() - began) * MESSAGES_PER_S:
                 tp = self._partitions[sent % len(self._partitions)]
-                heard = self._hearer(time.monotonic())
+                heard = self._hearer(sent, time.monotonic())
                 producer.produce(tp.topic, payload, partition=tp.partition, on_delivery=heard)
                 sent += 1
             producer.poll(1 / MESSAGES_PER_S)
         producer.flush(10)
 
-    def _hearer(self, at: float) -> Any:
+    def _hearer(self, number: int, at: float) -> Any:
+        self._unheard[number] = at
+
         def heard(error: Any, message: Any) -> None:
+            del self._unheard[number]
             if error is None:
                 self._waits.append((at, message.latency() * 1000))
-            else:
+            else:  # it waited for as long as it was tried
                 self.failed += 1
+                self._waits.append((at, (time.monotonic() - at) * 1000))
 
         return heard
 
     def p99_ms(self, since: float, until: float) -> tuple[float, int]:
-        """Return the p99 of messages sent between, and how many those were."""
+        """Return the p99 of messages sent between, and how many; all of them are waited for."""
+        while any(at <= until for at in list(self._unheard.values())):
+            time.sleep(0.1)
         waits = sorted(wait for at, wait in list(self._waits) if since <= at <= until)
         return waits[math.ceil(0.99 * len(waits)) - 1], len(waits)
 
@@ -154,7 +161,6 @@ class Turns:
             while self._client.reassignments():
                 time.sleep(0.1)
         flight.over()
-        time.sleep(1.0)  # what was sent last is acknowledged
         before_ms, _ = self.producer.p99_ms(idle_from, idle_until)
         during_ms, messages = self.producer.p99_ms(flight.began, flight.ended)
         back = {TopicPartition(MOVED, p): r for p, r in enumerate(self._before)}

@@ -1,7 +1,7 @@
 """All of chaos: `python -m chaos -o REPORTS`; prints the table and exits with 1 unless all is met.
 
-First what is measured, one after the other on a quiet machine; then the simulator and two sandboxes
-side by side. Stopped by Ctrl-C it stops them all in order; called again it goes on where it was.
+First what is measured, one after the other on a quiet machine; then the simulator and three
+sandboxes side by side. Stopped by Ctrl-C it stops them all in order; called again it goes on.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos import table
+from chaos.killing import PARTS
 from chaos.played import ROOT, Played
 from chaos.real import TROUBLES
 from chaos.stopping import stops_in_order
@@ -45,6 +46,10 @@ def _part(name: str, *words: str) -> Sequence[str]:
     return ("part", f"chaos-{name}.json", *words)
 
 
+def _real(name: str, *words: str) -> Sequence[str]:
+    return _part(name, "chaos.real", name.split("-")[0], *words)
+
+
 class Conductor:
     """Starts parts as processes in sessions of their own, and sees to it that none is left."""
 
@@ -65,16 +70,12 @@ class Conductor:
             self._go(
                 [
                     Line([("bench", *MANY), _part("simulated", "chaos.simulated")]),
+                    Line([_real("processes"), _real("trouble-1", "--last", str(HALF))]),
+                    Line([_real("nodes-1", "--who", *PARTS[1:])]),
                     Line(
                         [
-                            _part("processes", "chaos.real", "processes"),
-                            _part("trouble-1", "chaos.real", "trouble", "--last", str(HALF)),
-                        ]
-                    ),
-                    Line(
-                        [
-                            _part("nodes", "chaos.real", "nodes"),
-                            _part("trouble-2", "chaos.real", "trouble", "--first", str(HALF + 1)),
+                            _real("nodes-2", "--who", *PARTS[:1]),
+                            _real("trouble-2", "--first", str(HALF + 1)),
                         ]
                     ),
                 ]
@@ -106,7 +107,7 @@ class Conductor:
                 return
             command += ["--minutes", f"{left:.2f}"]
         if module == "chaos.simulated":
-            command = ["nice", "-n", "5", *command]
+            command = ["nice", "-n", "10", *command]
         self._say(f"{line.name} begins")
         with (self._reports / f"{line.name}.log").open("ab") as output:
             line.process = subprocess.Popen(

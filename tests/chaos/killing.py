@@ -7,7 +7,7 @@ not bring what it should is tried a few times more, and then it is said to be mi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from random import Random
 
@@ -88,9 +88,9 @@ class Killing:
 
     # -- nodes ------------------------------------------------------------------------------------
 
-    def nodes(self) -> Iterator[None]:
-        """Kill -9 nodes before every kind of record, for each part that they play in a run."""
-        for part in PARTS:
+    def nodes(self, parts: Sequence[str]) -> Iterator[None]:
+        """Kill -9 nodes before every kind of record, for each of these parts of theirs in a run."""
+        for part in parts:
             while (form := self._next(partial(self._due_of, part))) is not None:
                 due = self._due_of(part, form)
                 every = [order for form in FORMS for order in self._due_of(part, form)]

@@ -18,7 +18,7 @@ from core.run.record.history import History, Outcome
 TICK_SECONDS = 0.1
 DOWN_SECONDS = 2.0
 AIM_SECONDS = 1.0
-RUN_SECONDS = 240.0
+RUN_SECONDS = 400.0
 """How long a run may take through all of its lives; most take 10 s to 60 s."""
 
 

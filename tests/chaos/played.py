@@ -21,6 +21,9 @@ class Played:
         self._code = _code()
         lines = self._path.read_text().splitlines() if self._path.exists() else []
         self._goes_on = bool(lines) and json.loads(lines[0]) == {"code": self._code}
+        if lines and not self._path.read_text().endswith("\n"):
+            lines.pop()  # its writer was killed as it wrote this
+            self._path.write_text("".join(f"{line}\n" for line in lines))
         for line in lines[1:] if self._goes_on else ():
             entry = json.loads(line)
             self._results[entry.pop("group"), entry.pop("name")] = entry

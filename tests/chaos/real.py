@@ -18,6 +18,7 @@ from random import Random
 
 from chaos.acks import Acknowledged
 from chaos.brokers import Brokers, chaos_sandbox
+from chaos.killing import PARTS as NODES
 from chaos.killing import Killing
 from chaos.layout import LAYOUTS, SHORT_LAYOUTS
 from chaos.lives import Lives
@@ -43,23 +44,22 @@ def troubled(brokers: Brokers, lives: Lives, played: Played, seeds: range) -> It
             yield
 
 
-def cases(part: str, brokers: Brokers, played: Played, seed: int, seeds: range) -> Iterator[None]:
+def cases(brokers: Brokers, played: Played, arguments: argparse.Namespace) -> Iterator[None]:
     """Play what is left of a part, one run at each step."""
     lives = Lives(brokers)
-    if part == "trouble":
-        return troubled(brokers, lives, played, seeds)
-    killing = Killing(brokers, lives, played, Random(seed))
-    return killing.processes() if part == "processes" else killing.nodes()
+    if arguments.part == "trouble":
+        return troubled(brokers, lives, played, range(arguments.first, arguments.last + 1))
+    killing = Killing(brokers, lives, played, Random(arguments.seed))
+    return killing.nodes(arguments.who) if arguments.part == "nodes" else killing.processes()
 
 
-def play(part: str, brokers: Brokers, played: Played, arguments: argparse.Namespace) -> None:
+def play(brokers: Brokers, played: Played, arguments: argparse.Namespace) -> None:
     """Play a part for so long, with producers at work, and count what they wrote."""
     deadline = time.monotonic() + 60 * arguments.minutes
-    seeds = range(arguments.first, arguments.last + 1)
     brokers.lay_out()
     producer = Acknowledged(brokers.sandbox.bootstrap, list(LAYOUTS), list(SHORT_LAYOUTS))
     try:
-        for _ in cases(part, brokers, played, arguments.seed, seeds):
+        for _ in cases(brokers, played, arguments):
             if time.monotonic() > deadline:
                 print("Time is up; call it again to go on.", file=sys.stderr)
                 break
@@ -79,6 +79,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--name", default="chaos", help="Name of the sandbox.")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--who", nargs="+", choices=NODES, default=NODES, help="Nodes to kill.")
     parser.add_argument("--first", type=int, default=1, help="The first seed of trouble.")
     parser.add_argument("--last", type=int, default=TROUBLES, help="The last one.")
     arguments = parser.parse_args()
@@ -89,7 +90,7 @@ def main() -> None:
         try:
             brokers = Brokers(sandbox, Path(home))
             try:
-                play(arguments.part, brokers, played, arguments)
+                play(brokers, played, arguments)
             finally:
                 brokers.end_processes()
                 brokers.client.close()

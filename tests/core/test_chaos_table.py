@@ -49,7 +49,8 @@ def test_one_wrong_result_is_a_miss_however_many_were_well(reports: Path) -> Non
 
 
 def test_what_was_wrong_in_a_run_that_nothing_struck_is_a_miss_too(reports: Path) -> None:
-    Played(reports / "chaos-nodes.json").add("runs on real brokers", "1", {**WELL, "wrong": ["x"]})
+    played = Played(reports / "chaos-nodes-1.json")
+    played.add("runs on real brokers", "1", {**WELL, "wrong": ["x"]})
     assert verdicts(reports)["runs that ended as they should, real brokers"] == table.MISSED
 
 

@@ -74,14 +74,10 @@ def plan_again(
 
 
 def _undone(history: History) -> list[Move]:
-    """Return the moves that have not been done, of the way back where the run was rolled back."""
-    return [
-        m.move
-        for m in history.moves
-        if m.phase is not Phase.DONE
-        and not m.replaced
-        and (not history.rolling_back or m.role is Role.ROLLBACK)
-    ]
+    """Return the moves that have not been done: those of the way back, where it did not end."""
+    undone = [m for m in history.moves if m.phase is not Phase.DONE and not m.replaced]
+    back = [m for m in undone if m.role is Role.ROLLBACK]
+    return [m.move for m in back or undone]
 
 
 def _done(history: History) -> list[Move]:

@@ -12,7 +12,6 @@ from textual.message import Message
 from core.cluster.state import TopicPartition
 from core.errors import TrimtabError
 from core.run.again import Way, plan_again
-from core.run.record.moves import Role
 from core.run.tell.runs import read_journal
 from core.run.tell.view import RunState, RunSummary
 from tui.screens.apply import ApplyDialog, Order
@@ -81,7 +80,7 @@ class RunAgain(RunRequests):
             }
         done, count = 0, 0
         if run is not None:
-            done, count = run.done, sum(m.role is not Role.ROLLBACK for m in run.moves)
+            done, count = run.done, run.done + run.undone
         elif listed is not None and self._ended is not None:
             done, count = listed.done, listed.moves
         return {

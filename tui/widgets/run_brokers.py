@@ -9,6 +9,9 @@ from core.units import UNLIMITED, format_rate
 from tui.widgets.bars import bar
 from tui.widgets.lines import Line, Lines, Span, Tone, bright, dim, fit, left, right
 
+MEGA = 10**6
+UNITS = {"B/s": 1, "kB/s": 10**3, "MB/s": MEGA, "GB/s": 10**9, "TB/s": 10**12}
+
 
 def broker_lines(brokers: Sequence[BrokerProgress], width: int, height: int) -> Lines:
     """Return brokers against their limits; what is left out is counted on the last line."""
@@ -28,7 +31,8 @@ def _line(broker: BrokerProgress, width: int) -> Line:
     unlimited = limit is None or limit == UNLIMITED
     fraction = 0.0 if unlimited or not limit else now / limit
     tone = Tone.LOOK if broker.why and now == 0 else Tone.PLAIN if now else Tone.DIM
-    against = format_rate(now) if unlimited else f"{_number(now)} / {format_rate(limit)}"
+    whole = format_rate(now if unlimited else limit)
+    against = whole if unlimited else f"{_in_unit_of(whole, now)} / {whole}"
     why = broker.why or ("no limit" if unlimited else "")
     average = broker.average_bytes_per_s
     return fit(
@@ -37,12 +41,14 @@ def _line(broker: BrokerProgress, width: int) -> Line:
             dim(left(broker.side, 10)),
             *bar(fraction, track),
             Span(right(against, 17), tone),
-            dim(right("" if average is None else f"avg {_number(average)}", 10)),
+            dim(right("" if average is None else f"avg {_in_unit_of(whole, average)}", 10)),
             Span(f"   {why}", Tone.LOOK if tone is Tone.LOOK else Tone.DIM),
         ),
         width,
     )
 
 
-def _number(rate: float) -> str:
-    return f"{rate / 1e6:.0f}" if rate == 0 or rate >= 9.95e6 else f"{rate / 1e6:.1f}"
+def _in_unit_of(whole: str, rate: float) -> str:
+    """Return a rate as a number in the unit of another one, so that they can be compared."""
+    part = rate / UNITS.get(whole.rpartition(" ")[2], MEGA)
+    return f"{part:.0f}" if rate == 0 or part >= 9.95 else f"{part:.1f}"

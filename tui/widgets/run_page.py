@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import UTC
 
-from core.run.record.moves import Role
 from core.run.tell.view import MoveProgress, MoveState, RunState, RunView
 from core.units import format_duration, format_rate
 from tui.widgets.lines import (
@@ -116,8 +115,8 @@ def ending_lines(run: RunView, width: int, *, roomy: bool) -> Lines:
         lines.append(fit((dim("  All of it, entry by entry:  "), show), width))
     elif run.state.ended:
         key = Span("enter", Tone.YOURS, bold=True)
-        words = dim("  What was asked, done, changed and restored:  ")
-        lines.append(fit((words, key, dim("  its report, e writes it to a file")), width))
+        words = dim("  its report: asked, done, changed and restored; e writes it to a file")
+        lines.append(fit((plain("  "), key, words), width))
         if next_ := following(run):
             lines.append(fit(next_, width))
     else:
@@ -134,9 +133,11 @@ def ending_lines(run: RunView, width: int, *, roomy: bool) -> Lines:
 
 def following(run: RunView) -> Line:
     """Return which keys follow an ended run up, and with how much; nothing where nothing does."""
-    left = sum(m.state is not MoveState.DONE and m.role is not Role.ROLLBACK for m in run.moves)
     line: list[Span] = []
-    for key, count, words in (("a", left, "tries {} again"), ("R", run.done, "moves {} back")):
+    for key, count, words in (
+        ("a", run.undone, "tries {} again"),
+        ("R", run.done, "moves {} back"),
+    ):
         if count:
             line += [plain("  "), Span(key, Tone.YOURS, bold=True), dim(f"  {words.format(count)}")]
     return (*line, dim(", as another run, after asking")) if line else ()

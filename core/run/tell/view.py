@@ -187,6 +187,12 @@ class RunView:
         return sum(move.state is MoveState.DONE for move in self.moves)
 
     @property
+    def undone(self) -> int:
+        """Return how many partitions are not where their newest move was to bring them."""
+        newest = {move.tp: move.state for move in self.moves}
+        return sum(state is not MoveState.DONE for state in newest.values())
+
+    @property
     def stuck(self) -> int:
         return sum(move.state is MoveState.STUCK for move in self.moves)
 

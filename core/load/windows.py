@@ -5,6 +5,7 @@ Import this module late: it imports pyarrow.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,8 @@ from core.load.snapshot import RATES, STATISTICS, BrokerLoad, Float64
 FORMAT = "trimtab.window/1"
 LENGTH = timedelta(minutes=5)
 KEPT = timedelta(days=8)
+SAMPLES = "samples"
+"""The column that a window is merged with late samples from."""
 
 _BROKER_RATES = ("leader_in_bytes_per_s", "follower_in_bytes_per_s", "out_bytes_per_s")
 
@@ -95,6 +98,22 @@ def write_rows(
     files.write_whole(path, lambda aside: pq.write_table(marked, aside, compression="zstd"))
 
 
+def thin(path: Path) -> None:
+    """Take the samples out of a window that no longer changes: most of its bytes are theirs."""
+    file = pq.ParquetFile(path)
+    if SAMPLES not in file.schema_arrow.names:
+        return
+    table = file.read().drop_columns([SAMPLES])
+    written = path.stat().st_mtime_ns
+
+    def write(aside: Path) -> None:
+        pq.write_table(table, aside, compression="zstd")
+        # What the window says is as old as before: an hour that holds it need not be made again.
+        os.utime(aside, ns=(written, written))
+
+    files.write_whole(path, write)
+
+
 def write_brokers(
     root: Path, cluster_id: str, start: datetime, brokers: Sequence[BrokerLoad]
 ) -> None:
@@ -142,7 +161,7 @@ def partition_history(
     }
     rows: list[dict[str, float]] = []
     for path in window_files(root, cluster_id, since, until):
-        table = _read(path, dictionary=["topic"])
+        table = _read(path, ["topic", "partition", "size_last", *names.values()], ["topic"])
         codes, topics = columns.to_codes(table["topic"])
         if tp.topic not in topics:
             continue
@@ -169,7 +188,7 @@ def broker_history(
     """Return one broker's windows in [since, until)."""
     rows: list[dict[str, float]] = []
     for path in window_files(root, cluster_id, since, until, "b5m"):
-        table = _read(path)
+        table = _read(path, ["broker", "size_bytes", *_BROKER_RATES])
         here = np.flatnonzero(columns.to_numpy(table["broker"]) == broker)
         if len(here) == 0:
             continue
@@ -187,12 +206,16 @@ def broker_history(
     )
 
 
-def _read(path: Path, dictionary: list[str] | None = None) -> Any:
+def _read(path: Path, names: Sequence[str], dictionary: list[str] | None = None) -> Any:
+    """Return those of the columns `names` that the file has."""
     try:
-        table = pq.ParquetFile(path, read_dictionary=dictionary).read()
+        file = pq.ParquetFile(path, read_dictionary=dictionary)
+        known = set(file.schema_arrow.names)
+        table = file.read(columns=[name for name in names if name in known])
     except pa.ArrowInvalid as error:
         raise DocumentError(f"{path} is not a window file: {error}.") from error
-    layout.check_format((table.schema.metadata or {}).get(b"format", b"").decode(), FORMAT, path)
+    head = file.schema_arrow.metadata or {}
+    layout.check_format(head.get(b"format", b"").decode(), FORMAT, path)
     return table
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,15 @@ from core.load.snapshot import (
     Quality,
     Source,
 )
-from core.load.windows import KEPT, floor, notes_of, write_brokers, write_rows
+from core.load.windows import (
+    KEPT,
+    floor,
+    notes_of,
+    thin,
+    window_files,
+    write_brokers,
+    write_rows,
+)
 from core.pipeline import windows
 from core.pipeline.horizons import Horizons
 from core.pipeline.hours import Hours
@@ -39,6 +47,8 @@ if TYPE_CHECKING:
 
     from core.pipeline.ledger import Batch
 
+THINNED_A_BATCH = 4
+
 
 class Publisher:
     """Owns the window files, the placement and the snapshots of one cluster."""
@@ -49,6 +59,7 @@ class Publisher:
         self._cluster_id = cluster_id
         self._epoch = writer_epoch
         self._placements = Placements(root, cluster_id)
+        self._thinned: datetime | None = None
         self._hours = Hours(spark, root, cluster_id)
         self._horizons = Horizons(spark, root, cluster_id, self._hours)
 
@@ -216,13 +227,24 @@ class Publisher:
         shutil.rmtree(self.partial_folder(key), ignore_errors=True)
 
     def retire(self, newest: datetime) -> None:
-        """Delete windows of 8 days ago, hours of 90, and placements that no longer change."""
+        """Delete windows of 8 days ago, hours of 90, and what only windows that change need."""
         self._hours.retire(newest)
-        self._placements.retire(floor(newest - TOO_LATE_AFTER))
+        unchanging = floor(newest - TOO_LATE_AFTER)
+        self._placements.retire(unchanging)
+        self._thin(unchanging)
         oldest = f"date={(newest - KEPT):%Y-%m-%d}"
         for folder in layout.windows(self._root, self._cluster_id).glob("date=*"):
             if folder.name < oldest:
                 shutil.rmtree(folder, ignore_errors=True)
+
+    def _thin(self, unchanging: datetime) -> None:
+        """Take the samples out of a few windows before `unchanging`; the next batch goes on."""
+        since = self._thinned or unchanging - timedelta(days=1)
+        left = window_files(self._root, self._cluster_id, since, unchanging)
+        for path in left[:THINNED_A_BATCH]:
+            thin(path)
+        more = left[THINNED_A_BATCH:]
+        self._thinned = layout.window_start(more[0]) if more else unchanging
 
 
 def _strings(paths: Sequence[Path]) -> list[str]:

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from test_snapshot import AT, make_snapshot
 
@@ -120,3 +122,32 @@ def test_windows_start_at_whole_five_minutes() -> None:
     assert windows.floor(AT + timedelta(minutes=7, seconds=3)) == AT + timedelta(minutes=5)
     path = layout.window_file(Path("x"), CLUSTER, AT)
     assert layout.window_start(path) == AT
+
+
+def test_a_chart_reads_only_the_columns_that_it_shows(tmp_path: Path) -> None:
+    windows.write_window(tmp_path, CLUSTER, window(AT, 7.0))
+    path = layout.window_file(tmp_path, CLUSTER, windows.floor(AT))
+    table = pq.ParquetFile(path).read()
+    samples = pa.array([[1.0, 2.0], [3.0]])
+    windows.write_rows(tmp_path, CLUSTER, AT, table.append_column("samples", samples), {})
+    spoil(path, "samples")
+    with pytest.raises(OSError, match="page"):
+        pq.ParquetFile(path).read()
+    found = locate.history(
+        CLUSTER, str(tmp_path), of=TopicPartition("a", 0), until=AT + timedelta(hours=1)
+    )
+    assert found.rates["in_bytes_per_s", "avg"].tolist() == [7.0]
+
+
+def spoil(path: Path, column: str) -> None:
+    """Overwrite one column's bytes in a Parquet file."""
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    (chunk,) = (
+        group.column(i)
+        for i in range(group.num_columns)
+        if group.column(i).path_in_schema.startswith(column)
+    )
+    at = chunk.dictionary_page_offset or chunk.data_page_offset
+    content = bytearray(path.read_bytes())
+    content[at : at + chunk.total_compressed_size] = bytes(chunk.total_compressed_size)
+    path.write_bytes(content)

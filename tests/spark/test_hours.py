@@ -198,3 +198,27 @@ def test_the_largest_means_are_enough_for_the_percentile(n: int) -> None:
     assert below + (above - below) * (0.95 * (n - 1) - low) == pytest.approx(
         np.percentile(values, 95)
     )
+
+
+def test_windows_that_no_longer_change_lose_their_samples_and_nothing_else(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed(tmp_path, "a", [row(poll) for poll in range(45)])
+    run(spark, tmp_path, 8)
+    first, second = sorted(layout.windows(tmp_path, CLUSTER).glob("date=*/w5m-*.parquet"))
+    before = pq.ParquetFile(first).read()
+    feed(tmp_path, "b", [row(36 * 60 + 35)])  # 6 h and 5 min 50 s after the first
+    run(spark, tmp_path, 8)
+    after = pq.ParquetFile(first).read()
+    assert after.equals(before.drop_columns(["samples"]))
+    assert after.schema.metadata == before.schema.metadata
+    assert "samples" in pq.ParquetFile(second).schema_arrow.names
+
+    (rolled,) = hour_files(tmp_path).values()
+    made = rolled.stat().st_mtime_ns
+    feed(tmp_path, "c", [row(36 * 60 + 36), row(2, poll_id=9)])
+    run(spark, tmp_path, 8)
+    assert rolled.stat().st_mtime_ns == made, "thinner windows make no new hour"
+    snapshot = read_snapshot(tmp_path, CLUSTER)
+    assert snapshot is not None
+    assert snapshot.counts.quarantined == {"too_late": 1}

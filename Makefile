@@ -9,8 +9,11 @@ DEV    := $(VENV)/.installed-dev
 BENCH  := $(VENV)/.installed-bench
 REPORTS := reports
 BENCHES := bench-first-paint bench-terminal bench-estimate bench-run bench-latency bench-moves \
-           bench-pipeline
+           bench-pipeline bench-plan
 
+# What builds trimtab is held to the same versions: older pips read the first, newer the second.
+PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
+  $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -P -m pytest
 
 .DEFAULT_GOAL := help
@@ -29,17 +32,17 @@ $(VENV)/bin/python:
 
 $(STAMP): pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing trimtab into $(VENV) (once) …"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pipeline]'
+	@$(PIP_INSTALL) -e '.[pipeline]'
 	@touch $@
 
 $(DEV): $(STAMP)
 	@echo "installing what the tests need (once) …"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pipeline,dev]'
+	@$(PIP_INSTALL) -e '.[pipeline,dev]'
 	@touch $@
 
 $(BENCH): $(DEV)
 	@echo "installing what the benches need (once) …"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pipeline,dev,bench]'
+	@$(PIP_INSTALL) -e '.[pipeline,dev,bench]'
 	@touch $@
 
 install: $(STAMP)  ## .venv with the command trimtab in it; nothing to do when nothing changed
@@ -107,6 +110,10 @@ bench-run: $(DEV)  ## a throttled run beside Kafka's own tool, on real brokers
 bench-latency: $(DEV)  ## what producers wait beside an adaptive run, and beside Kafka's own tool
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -P -m tests.bench.produce_latency -o $(REPORTS)/produce-latency.json
+
+bench-plan: $(DEV)  ## whole plans for clusters of up to 600,000 replicas: time, bytes, balance
+	@mkdir -p $(REPORTS)
+	$(BIN)/python -P -m tests.bench.plans -o $(REPORTS)/plans.json
 
 bench-moves: $(DEV)  ## 10,000 moves in one run on the simulator: memory, journal, a step
 	@mkdir -p $(REPORTS)

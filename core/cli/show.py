@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.context import Context, emit, json_option, output_option, write_text
+from core.cluster import arrow_document
 from core.cluster.document import ClusterDocument, read_groups, to_json
 from core.cluster.document_reader import read_document
 from core.errors import UsageError
@@ -37,9 +38,16 @@ def show(
     as_json: bool,
     output: Path | None,
 ) -> None:
-    """Print the heat map of topics by brokers; with --json the whole cluster document."""
+    """Print the heat map of topics by brokers; with --json the whole cluster document.
+
+    With -o FILE.arrow the document is written as Arrow, which --from reads in a moment.
+    """
     if as_json:
-        emit(to_json(document_of(context)), output)
+        document = document_of(context)
+        if output is not None and output.suffix == ".arrow":
+            _write_arrow(document, output)
+        else:
+            emit(to_json(document), output)
         return
     from core.load.heat import Metric, Order
     from core.load.heat_text import heat_text
@@ -48,6 +56,15 @@ def show(
     width = shutil.get_terminal_size((120, 40)).columns
     chosen = Metric(metric) if metric else None
     write_text(heat_text(state, load, chosen, Order(sort), limit, width), output)
+
+
+def _write_arrow(document: ClusterDocument, output: Path) -> None:
+    try:
+        arrow_document.write(document, output)
+    except OSError as error:
+        raise UsageError(
+            f"Cannot write {output}: {error.strerror}.", next="Choose another place with -o."
+        ) from error
 
 
 def document_of(context: Context) -> ClusterDocument:

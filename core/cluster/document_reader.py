@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from core import files
+from core.cluster import arrow_document
 from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.client import Member
 from core.cluster.document import FORMAT, ClusterDocument, DocumentGroup
@@ -38,6 +39,8 @@ def read_document(path: Path) -> ClusterDocument:
     """
     name = "The document on stdin" if path == files.STDIN else str(path)
     try:
+        if _begins(path, arrow_document.MAGIC):
+            return from_arrow(arrow_document.read(path), _written_at(path))
         content = files.read_input(path)
         document = json.loads(content)
     except OSError as error:
@@ -47,12 +50,24 @@ def read_document(path: Path) -> ClusterDocument:
     except (ValueError, RecursionError) as error:
         wrong = f"is not JSON: {error}" if content.strip() else "is empty"
         raise DocumentError(f"{name} {wrong}.", next=_MAKE_ONE) from error
+    except WrongError as error:
+        raise _not_one(name, error) from error
     try:
         return from_json(document, _written_at(path))
     except WrongError as error:
-        raise DocumentError(
-            f"{name} is not a cluster document: {error}.", next=_MAKE_ONE
-        ) from error
+        raise _not_one(name, error) from error
+
+
+def _not_one(name: str, error: WrongError) -> DocumentError:
+    return DocumentError(f"{name} is not a cluster document: {error}.", next=_MAKE_ONE)
+
+
+def _begins(path: Path, magic: bytes) -> bool:
+    """Return whether a file begins so; stdin is read once only, and is JSON."""
+    if path == files.STDIN:
+        return False
+    with path.open("rb") as file:
+        return file.read(len(magic)) == magic
 
 
 def _written_at(path: Path) -> datetime:
@@ -103,6 +118,20 @@ def from_json(document: object, written_at: datetime) -> ClusterDocument:
             column[index] = reader.rate(name)
     groups = tuple(_group(g) for g in root.each("groups"))
     return ClusterDocument(state, rates["in_bytes_per_s"], rates["out_bytes_per_s"], groups)
+
+
+def from_arrow(columns: arrow_document.Columns, written_at: datetime) -> ClusterDocument:
+    """Return the document of an Arrow file; raises WrongError."""
+    header = from_json({**columns.header, "partitions": []}, written_at)
+    names = [topic.name for topic in header.state.topics]
+    if names != [topic.get("name") for topic in columns.header["topics"]]:
+        raise WrongError("its topics are not in order")
+    known = header.state.broker_by_id.keys()
+    gone = sorted(set(np.unique(columns.arrays["replica_broker"]).tolist()) - known)
+    brokers = (*header.state.brokers, *(Broker(broker, alive=False) for broker in gone))
+    state = arrow_document.state_of(columns, header.state.with_brokers(brokers))
+    rates = (columns.arrays["in_bytes_per_s"], columns.arrays["out_bytes_per_s"])
+    return ClusterDocument(state, *rates, header.groups)
 
 
 def _check_twice(what: str, names: list[str]) -> None:

@@ -1,0 +1,146 @@
+"""Plans for clusters out of balance: how long, how even, and how many bytes beside a lower bound.
+
+Each is planned by `trimtab --from FILE.arrow plan suggest --json` in a process of its own, timed as
+a whole. The bound is the largest single one: what each measure alone must have moved, the cheapest
+replicas for it first, counting what is above the band or lacks below it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.cluster import arrow_document
+from core.cluster.document import ClusterDocument
+from core.cluster.state import ClusterState
+from core.load.snapshot import Load
+from core.plan.planner.measures import HOSTED, Measure
+from core.plan.planner.placement import Placement
+from core.plan.planner.problem import problem
+from tests.bench.skewed import Shape, skewed
+
+BAND = 0.10
+SHAPES = (
+    (Shape(12, 2_000, "new"), 1.0),
+    (Shape(12, 2_000, "skew"), 1.0),
+    (Shape(60, 20_000, "new"), 2.0),
+    (Shape(60, 20_000, "skew"), 2.0),
+    (Shape(200, 100_000, "new"), 6.0),
+    (Shape(200, 100_000, "skew"), 6.0),
+)
+HUGE = (
+    (Shape(270, 433_000, "skew"), 30.0),
+    (Shape(215, 933_000, "new"), 60.0),
+)
+"""1.3 and 2.8 million replicas."""
+
+
+def lower_bound_bytes(state: ClusterState, load: Load) -> float:
+    """Return what any plan must copy: the largest of what single measures ask for."""
+    start = Placement(problem(state, load, band=BAND))
+    items, sizes = start.problem.items, start.problem.items[:, Measure.DISK]
+    everything = np.arange(len(items))
+    bounds = []
+    for measure in HOSTED:
+        if measure is Measure.MAY_SEND:  # no goal, only a way to one
+            continue
+        per = items[:, measure] * start.per_share[start.problem.counts, measure].mean()
+        loads = start.loads[:, measure]
+        above, below = np.maximum(loads - 1 - BAND, 0), np.maximum(1 - BAND - loads, 0)
+        given = sum(_cheapest(per, sizes, start.held(b), above[b]) for b in _rows(above))
+        taken = sum(_cheapest(per, sizes, everything, below[b]) for b in _rows(below))
+        bounds.append(max(given, taken))
+    return float(max(bounds))
+
+
+def _rows(needs: np.ndarray) -> list[int]:
+    return [int(row) for row in np.flatnonzero(needs > 0)]
+
+
+def _cheapest(per: np.ndarray, sizes: np.ndarray, rows: np.ndarray, need: float) -> float:
+    """Return the fewest bytes that bring `need` of a measure, the last replica in part."""
+    order = rows[np.argsort(-per[rows] / np.maximum(sizes[rows], 1e-9), kind="stable")]
+    brought = np.cumsum(per[order])
+    whole = int(np.searchsorted(brought, need))
+    bytes_of = float(sizes[order[:whole]].sum())
+    if whole < len(order):
+        rest = need - (float(brought[whole - 1]) if whole else 0.0)
+        bytes_of += float(sizes[order[whole]]) * rest / float(per[order[whole]])
+    return bytes_of
+
+
+def play(shape: Shape, most_seconds: float, folder: Path, rounds: int) -> dict[str, Any]:
+    state, load = skewed(shape)
+    saved = folder / "cluster.arrow"
+    arrow_document.write(ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s), saved)
+    seconds = []
+    for _ in range(rounds):
+        began = time.monotonic()
+        done = subprocess.run(
+            [
+                *(sys.executable, "-P", "-c"),
+                "import sys; from core.cli.main import run; sys.exit(run(lambda context: None))",
+                *("--from", str(saved), "plan", "suggest", "--json"),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        seconds.append(time.monotonic() - began)
+    found = json.loads(done.stdout)
+    off = {
+        measure: max(abs(broker[measure] - 1) for broker in found["after"]["brokers"])
+        for measure in ("disk", "in", "replicas", "leaders", "leader_in", "out")
+    }
+    bound = lower_bound_bytes(state, load)
+    return {
+        "shape": str(shape),
+        "seed": shape.seed,
+        "replicas": state.replica_count,
+        "seconds": seconds,
+        "most_seconds": most_seconds,
+        "moves": found["moves"],
+        "leader_moves": found["leader_moves"],
+        "bytes": found["bytes"],
+        "lower_bound_bytes": round(bound),
+        "ratio": round(found["bytes"] / bound, 4),
+        "off": {measure: round(value, 4) for measure, value in off.items()},
+        "largest_child_bytes": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--huge", action="store_true", help="The two largest as well.")
+    parser.add_argument("--only", help="Shapes whose name holds this.")
+    chosen = parser.parse_args()
+    rows = []
+    for shape, most in (*SHAPES, *(HUGE if chosen.huge else ())):
+        if chosen.only and chosen.only not in str(shape):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            row = play(shape, most, Path(folder), chosen.rounds)
+        rows.append(row)
+        chosen.output.write_text(json.dumps(rows, indent=2) + "\n")
+        print(
+            f"{row['shape']}: {sorted(row['seconds'])[len(row['seconds']) // 2]:.2f} s "
+            f"(≤ {most:g}), {row['moves']} moves, {row['ratio']:.3f} × the bound, "
+            f"furthest off {max(row['off'].values()):.1%}",
+            flush=True,
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""A cluster document as Arrow says what it says as JSON; a bad one is told in one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+import pytest
+from bench.skewed import Shape, skewed
+from clusters import MB, cluster, load_of
+from test_cli_plan import Here, here  # noqa: F401 - a fixture
+
+from core.cluster import arrow_document
+from core.cluster.document import ClusterDocument, to_json
+from core.cluster.document_reader import read_document
+from core.errors import DocumentError, ExitCode
+
+
+def document() -> ClusterDocument:
+    state = cluster(
+        {"b-0": [1, 2], "b-1": [2, 3, 1], "a-0": [7]},
+        racks={1: "x"},
+        dead=[3],
+        isr={"b-1": [2]},
+        adding={"b-1": [1]},
+        size_bytes={"b-0": 5 * MB, "b-1": 7 * MB},
+        disk_bytes=(100 * MB, 40 * MB),
+    )
+    load = load_of(state, {"b-0": 3.5, "b-1": np.nan, "a-0": 0.0})
+    return ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s)
+
+
+def test_it_says_what_json_says(tmp_path: Path) -> None:
+    arrow_document.write(document(), tmp_path / "c.arrow")
+    assert to_json(read_document(tmp_path / "c.arrow")) == to_json(document())
+
+
+def test_a_hundred_thousand_partitions_are_the_same_columns(tmp_path: Path) -> None:
+    state, load = skewed(Shape(20, 100_000, "new"))
+    written = ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s)
+    arrow_document.write(written, tmp_path / "c.arrow")
+    found = read_document(tmp_path / "c.arrow")
+    assert found.state.metadata_hash == state.metadata_hash
+    assert np.array_equal(found.state.size_bytes, state.size_bytes)
+    assert np.array_equal(found.in_bytes_per_s, load.in_bytes_per_s)
+
+
+def test_the_command_writes_it_by_its_ending_and_reads_it(here: Here) -> None:  # noqa: F811
+    saved = here.folder / "c.arrow"
+    assert here.run("show", "--json", "-o", str(saved))[0] == ExitCode.DONE
+    as_json = here.json("show")[1]
+    here.cluster = saved
+    assert here.json("show")[1] == as_json
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def other(path: Path) -> None:
+    feather.write_feather(pa.table({"x": [1]}), str(path), compression="uncompressed")
+
+
+def newer(path: Path) -> None:
+    table = feather.read_table(str(path))
+    metadata = {
+        key: value.replace(b"trimtab.cluster/1", b"trimtab.cluster/2")
+        for key, value in table.schema.metadata.items()
+    }
+    table = table.replace_schema_metadata(metadata)
+    feather.write_feather(table, str(path), compression="uncompressed")
+
+
+def without_a_column(path: Path) -> None:
+    table = feather.read_table(str(path)).drop_columns(["leader"])
+    feather.write_feather(table, str(path), compression="uncompressed")
+
+
+def out_of_order(path: Path) -> None:
+    table = feather.read_table(str(path)).take([2, 1, 0])
+    feather.write_feather(table, str(path), compression="uncompressed")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (cut, "it is damaged, or not whole"),
+        (other, "it is an Arrow file of something else"),
+        (newer, "its format is trimtab.cluster/2, and this trimtab reads trimtab.cluster/1"),
+        (without_a_column, "it has no column leader"),
+        (out_of_order, "its partitions are not in order"),
+    ],
+)
+def test_a_bad_one_is_told_in_one_sentence(tmp_path: Path, spoil, words: str) -> None:
+    arrow_document.write(document(), tmp_path / "c.arrow")
+    spoil(tmp_path / "c.arrow")
+    with pytest.raises(DocumentError, match=words):
+        read_document(tmp_path / "c.arrow")

@@ -79,7 +79,8 @@ class Throttling(Setting):
 
     def _set_throttles(self, batch: int, observed: Observed) -> None:
         moves = [m.move for m in self._left_of(batch)]
-        self._look_again(batch, moves, self._history.still_wanted(batch).rates)
+        wanted = self._history.still_wanted(batch).rates
+        self._look_again(batch, moves, [r for r in wanted if r.broker in observed.alive])
         intent = self._history.still_wanted(batch)
         down = [r for r in intent.rates if r.broker not in observed.alive]
         refusal = self._refused(intent.lists, [r for r in intent.rates if r not in down])

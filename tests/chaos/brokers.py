@@ -76,6 +76,7 @@ class Brokers:
 
     def lay_out(self, layouts: Layouts = EVERY_LAYOUT) -> None:
         """Make the topics with their data, and set what others have set before."""
+        eventually(lambda: not self.is_alive(DEAD))  # until then it may be named as the controller
         self.make(layouts)
         for resource, name, value in THROTTLES:
             answers = self.client.alter_configs([ConfigChange(resource, name, ConfigOp.SET, value)])

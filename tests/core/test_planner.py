@@ -139,6 +139,18 @@ def test_rack_violations_alone_are_repaired() -> None:
         assert len({SIX[b] for b in replicas}) == 3
 
 
+def test_a_small_racks_brokers_carry_what_their_rack_must_hold() -> None:
+    state = cluster(
+        {f"t-{n}": [[1, 3, 4], [2, 4, 3]][n % 2] for n in range(40)},
+        racks={1: "a", 2: "a", 3: "b", 4: "c"},
+        size_bytes=GB,
+    )
+    found = suggest(state, load_of(state, MB), Wanted())
+    assert found.bytes == 0
+    assert found.within(0.10)
+    assert "Brokers 3,4 carry 133% of the mean" in found.notes[0]
+
+
 def test_topics_kept_and_brokers_excluded_are_left_alone() -> None:
     state, load = skewed(Shape(12, 2_000, "skew"))
     found = suggest(state, load, Wanted(keep=r"topic-00000.*", exclude=(0, 7)))

@@ -99,7 +99,12 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted) -> Suggested:
     )
     start = Placement(given)
     found, undone = _forced(given, wanted) if _must_move(wanted) else (_evened(given, wanted), [])
-    return _told(start, found, [*_unknown(state, load), *undone, *_too_big(given)], bool(undone))
+    return _told(
+        start,
+        found,
+        [*_unknown(state, load), *undone, *_small_racks(given), *_too_big(given)],
+        bool(undone),
+    )
 
 
 def _must_move(wanted: Wanted) -> bool:
@@ -231,6 +236,22 @@ def _unknown(state: ClusterState, load: Load) -> list[str]:
     if still:
         notes.append(f"{still} partitions have no leader and are left as they are.")
     return notes
+
+
+def _small_racks(given: Problem) -> list[str]:
+    """Name brokers that carry more because their rack has few: no plan that keeps racks helps."""
+    measure = Measure.DISK if given.active[Measure.DISK] else Measure.REPLICAS
+    with np.errstate(divide="ignore", invalid="ignore"):
+        more = np.where(given.counts, given.parts[:, measure] / given.even_parts[:, measure], 0.0)
+    most = float(np.nan_to_num(more).max(initial=0.0))
+    if most <= 1 + given.band:
+        return []
+    alike = [str(broker) for broker in given.ids[more >= most - 1e-6].tolist()]
+    who = f"Broker {alike[0]} carries" if len(alike) == 1 else f"Brokers {','.join(alike)} carry"
+    return [
+        f"{who} {most:.0%} of the mean: few brokers in the rack hold a replica of every "
+        "partition. No plan that keeps racks evens that out; shares are counted by rack."
+    ]
 
 
 def _too_big(given: Problem) -> list[str]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from core.cluster.state import Bool, ClusterState, Int32, Int64
 from core.load.snapshot import Float64, Load
 from core.plan.planner.measures import HOSTED, LED, MEASURES, Measure
+from core.plan.planner.racks import rack_shares
 
 BAND = 0.10
 """How far from its fair share a broker may be."""
@@ -51,7 +52,9 @@ class Problem:
     gives: Bool
     """Which brokers may give replicas away."""
     parts: Float64
-    """Each broker's fair part of every measure, shape [B, MEASURES]; 0 where it has none."""
+    """Each broker's fair part of every measure as racks allow it, shape [B, MEASURES]."""
+    even_parts: Float64
+    """The same if racks did not matter."""
     room_bytes: Float64
     """Free bytes of each broker that a plan may fill, shape [B]; inf where unknown."""
 
@@ -83,12 +86,17 @@ def problem(
     alive = np.array([_alive(state, broker) for broker in ids.tolist()], np.bool_)
     left = _among(ids, leaving)
     able = alive & ~_among(ids, excluded) & ~left
-    items, active = _items(state, load, (replicas >= 0).sum(axis=1))
+    held = (replicas >= 0).sum(axis=1)
+    items, active = _items(state, load, held)
+    racks, parts = _racks(state, ids), _parts(state, ids, able)
+    even = parts.copy()
+    for measure in HOSTED:
+        parts[:, measure] = rack_shares(parts[:, measure], items[:, measure], held, racks, able)
     return Problem(
         state=state,
         ids=ids,
         replicas=replicas,
-        racks=_racks(state, ids),
+        racks=racks,
         items=items,
         active=active,
         band=band,
@@ -97,7 +105,8 @@ def problem(
         counts=able,
         takes=able if filling is None else able & _among(ids, filling),
         gives=able | left,
-        parts=_parts(state, ids, able),
+        parts=parts,
+        even_parts=even,
         room_bytes=_room(state, ids, full),
     )
 

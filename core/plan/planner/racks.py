@@ -1,0 +1,57 @@
+"""What racks allow: where each partition must be in every rack, a small rack's brokers carry more.
+
+No plan that keeps replicas spread changes what a whole rack holds beyond these bounds, so the fair
+share of its brokers is their part of what their rack has to hold.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.cluster.state import Bool, Int32, Int64
+from core.load.snapshot import Float64
+
+NO_RACK = -1
+
+
+def rack_shares(
+    parts: Float64, values: Float64, replicas: Int64, racks: Int32, counts: Bool
+) -> Float64:
+    """Return fair parts [B] of one measure as racks allow them.
+
+    `parts` are the fair parts without racks, `values` [P] what a replica of each partition adds,
+    `replicas` [P] how many it has. Brokers without a rack among those that count change nothing.
+    """
+    chosen = racks[counts]
+    names = np.unique(chosen)
+    if len(names) < 2 or NO_RACK in names or not values.sum() > 0:
+        return parts
+    least = float((values * (replicas // len(names))).sum())
+    most = float((values * -(-replicas // len(names))).sum())
+    weight = np.array([parts[counts & (racks == name)].sum() for name in names])
+    held = _within(weight, float((values * replicas).sum()), least, most)
+    found = parts.copy()
+    for name, want, has in zip(names, weight, held, strict=True):
+        if want > 0:
+            found[counts & (racks == name)] *= has / want
+    return found / found.sum()
+
+
+def _within(weight: Float64, total: float, least: float, most: float) -> Float64:
+    """Return each rack's part of the total by weight, none below `least` or above `most`."""
+    fixed = np.full(len(weight), np.nan)
+    for _ in range(len(weight)):
+        free = np.isnan(fixed)
+        if not free.any() or not weight[free].sum() > 0:
+            break
+        left = total - np.nansum(fixed)
+        want = np.where(free, left * weight / weight[free].sum(), fixed)
+        off = np.where(free, np.maximum(least - want, want - most), 0.0)
+        worst = int(np.argmax(off))
+        if off[worst] <= 1e-9 * total:
+            break
+        fixed[worst] = least if want[worst] < least else most
+    free = np.isnan(fixed)
+    left = total - np.nansum(fixed)
+    rest = weight / weight[free].sum() if free.any() and weight[free].sum() > 0 else weight * 0
+    return np.asarray(np.where(free, left * rest, fixed))

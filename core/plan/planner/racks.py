@@ -34,7 +34,7 @@ def rack_shares(
     for name, want, has in zip(names, weight, held, strict=True):
         if want > 0:
             found[counts & (racks == name)] *= has / want
-    return found / found.sum()
+    return np.asarray(found / found.sum())
 
 
 def _within(weight: Float64, total: float, least: float, most: float) -> Float64:

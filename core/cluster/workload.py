@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import create_topics, delete_topics  # noqa: F401
+from core.cluster.kafka.topics import create_topics
 from core.cluster.state import TopicPartition
 from core.errors import TrimtabError
 

@@ -1,4 +1,4 @@
-"""The contract's cluster on real brokers."""
+"""What several files share: the contract's cluster, and a broker with rights and TLS."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from contract import GROUP, GROUP_TOPIC, TOPICS
+from secured import SecuredBroker, secured_broker
 
 from core.clock import SystemClock
 from core.cluster.kafka.client import KafkaClient
@@ -32,7 +33,13 @@ class RealCluster:
         self._sandbox.start(broker)
 
 
-@pytest.fixture(scope="class")
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
 def cluster(sandbox: Sandbox) -> Iterator[RealCluster]:
     settings = ConnectionSettings(sandbox.bootstrap)
     create_topics(settings, {name: layout.replicas for name, layout in TOPICS.items()})

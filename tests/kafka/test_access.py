@@ -6,56 +6,29 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from secured import LOGIN, SecuredBroker
 from waiting import eventually
 
 from core.clock import SystemClock
 from core.cluster.client import ClusterClient, Resource
+from core.cluster.kafka import wire
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.topics import create_topics
 from core.cluster.probe import ProduceProbe
-from core.cluster.sandbox.layout import HOST, free_ports
-from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError, ExitCode
 from core.run.record.journal import SUFFIX
 
-NAME = f"access-{os.getpid()}"
-AUTHORIZER = (
-    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
-    "super.users=User:admin;User:ANONYMOUS\n"
-)
-LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+@pytest.fixture
+def address(secured: SecuredBroker) -> str:
     """A listener that wants a password, where `admin` may do everything and `guest` nothing."""
-    sandbox = Sandbox.up(NAME, (1,))
-    node = sandbox.node(1)
-    (port,) = free_ports(1)
-    listeners = f"PLAINTEXT://{node.address},OUTSIDE://{HOST}:{port}"
-    for other in reversed(sandbox.nodes):
-        sandbox.stop(other.id)
-        with other.properties.open("a") as file:
-            file.write(AUTHORIZER)
-    with node.properties.open("a") as file:
-        file.write(
-            f"listeners={listeners}\nadvertised.listeners={listeners}\n"
-            "listener.security.protocol.map="
-            "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,OUTSIDE:SASL_PLAINTEXT\n"
-            "listener.name.outside.sasl.enabled.mechanisms=PLAIN\n"
-            f"listener.name.outside.plain.sasl.jaas.config={LOGIN} required "
-            'user_admin="right" user_guest="right";\n'
-        )
-    for other in sandbox.nodes:
-        sandbox.start(other.id)
-    yield f"{HOST}:{port}"
-    sandbox.down()
+    return secured.at("OUTSIDE")
 
 
 def settings(tmp_path: Path, address: str, user: str, password: str) -> ConnectionSettings:
@@ -87,7 +60,10 @@ def test_a_user_with_rights_sees_the_cluster(tmp_path: Path, address: str) -> No
     client.close()
 
 
-def test_a_wrong_password_is_refused(tmp_path: Path, address: str) -> None:
+def test_a_wrong_password_is_refused(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "CONNECT_SECONDS", 0.5)  # it answers at once, but for ever no
     client = KafkaClient(settings(tmp_path, address, "admin", "hush-hush"))
     with pytest.raises(AccessDeniedError, match="refuses this user name or password") as caught:
         client.describe()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 from waiting import eventually
 
+from core.cli.main import run
 from core.cluster.client import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
@@ -94,15 +97,18 @@ class Cluster:
         start = [sys.executable, "-P", "-c", main, "-b", self.sandbox.bootstrap]
         return [*start, *map(str, arguments)]
 
-    @property
-    def environment(self) -> dict[str, str]:
-        root = str(Path(__file__).resolve().parents[2])
-        return os.environ | {"TRIMTAB_HOME": str(self.home), "PYTHONPATH": root}
-
     def trimtab(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run a command that answers at once, in this process: starting one takes as long."""
+        words = ["-b", self.sandbox.bootstrap, *map(str, arguments)]
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            code = run(lambda _: None, words)
+        return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+
+    def follow(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run a command that follows a run to its end."""
         return subprocess.run(
             self.command(*arguments),
-            env=self.environment,
             capture_output=True,
             text=True,
             timeout=DEADLINE_SECONDS,
@@ -112,7 +118,6 @@ class Cluster:
     def begin(self, *arguments: str | Path) -> subprocess.Popen[str]:
         return subprocess.Popen(
             self.command(*arguments),
-            env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -175,7 +180,8 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(sandbox: Sandbox, tmp_path: Path) -> Iterator[Cluster]:
+def cluster(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     cluster = Cluster(sandbox, tmp_path)
     yield cluster
     cluster.clean()
@@ -185,22 +191,18 @@ STATIC_RATE = ConfigValue("900000000", ConfigSource.STATIC)
 
 
 @pytest.fixture
-def static_follower_rate(sandbox: Sandbox) -> Iterator[Resource]:
-    """Give broker 4 a rate in its properties file, which takes a restart, and take it away."""
-    node = sandbox.node(4)
+def static_leader_rate(sandbox: Sandbox) -> Iterator[Resource]:
+    """Broker 2 gets a rate in its properties file when the test restarts it, and loses it after."""
+    node = sandbox.node(2)
     found = node.properties.read_text()
-
-    def restarted_with(text: str) -> None:
-        sandbox.stop(node.id)
-        node.properties.write_text(text)
-        sandbox.start(node.id)
-        client = KafkaClient(ConnectionSettings(sandbox.bootstrap))
-        eventually(lambda: client.describe().broker_by_id[node.id].alive)
-        client.close()
-
-    restarted_with(f"{found}{FOLLOWER_RATE}={STATIC_RATE.value}\n")
+    node.properties.write_text(f"{found}{LEADER_RATE}={STATIC_RATE.value}\n")
     yield Resource.broker(node.id)
-    restarted_with(found)
+    node.properties.write_text(found)
+    sandbox.stop(node.id)
+    sandbox.start(node.id)
+    client = KafkaClient(ConnectionSettings(sandbox.bootstrap))
+    eventually(lambda: client.describe().broker_by_id[node.id].alive)
+    client.close()
 
 
 def events(output: str) -> list[dict[str, Any]]:
@@ -208,7 +210,7 @@ def events(output: str) -> list[dict[str, Any]]:
 
 
 def test_a_throttled_run_ends_as_kafkas_tool_says_and_leaves_every_throttle_as_found(
-    cluster: Cluster, static_follower_rate: Resource
+    cluster: Cluster,
 ) -> None:
     cluster.topic("run-a", [(1, 2), (2, 1), (3, 2)], 8)
     cluster.topic("run-b", [(1, 2), (1, 2)], 2)
@@ -219,7 +221,6 @@ def test_a_throttled_run_ends_as_kafkas_tool_says_and_leaves_every_throttle_as_f
     cluster.set_throttle(Resource.topic("run-b"), LEADER_LIST, "*")
     cluster.set_throttle(Resource.topic("run-b"), FOLLOWER_LIST, "*")
     before = cluster.throttles()
-    assert before[static_follower_rate][FOLLOWER_RATE] == STATIC_RATE
     plan = cluster.plan(
         {
             ("run-a", 0): (1, 4),
@@ -228,7 +229,7 @@ def test_a_throttled_run_ends_as_kafkas_tool_says_and_leaves_every_throttle_as_f
             ("run-b", 0): (1, 4),
         }
     )
-    answer = cluster.trimtab("apply", plan, "--throttle", "5MB/s", "--yes", "--json")
+    answer = cluster.follow("apply", plan, "--throttle", "5MB/s", "--yes", "--json")
     assert answer.returncode == ExitCode.DONE, answer.stderr
     told = events(answer.stdout)
     # What is only re-ordered comes first and needs no throttle.
@@ -261,7 +262,7 @@ def test_a_cancelled_run_puts_order_and_throttles_back(cluster: Cluster) -> None
     eventually(lambda: cluster.show(run)["moved_bytes"] > 0)
     cancelled = cluster.trimtab("runs", "cancel", run, "--yes")
     assert cancelled.returncode == ExitCode.DONE, cancelled.stderr
-    assert cluster.trimtab("runs", "attach", run, "--json").returncode == ExitCode.INCOMPLETE
+    assert cluster.follow("runs", "attach", run, "--json").returncode == ExitCode.INCOMPLETE
     assert cluster.replicas("run-c", 0) == (3, 2, 1)
     assert cluster.replicas("run-c", 1) == (2, 1, 3), "a re-order that was done stays done"
     assert cluster.throttles() == before
@@ -283,7 +284,9 @@ def test_a_run_goes_on_when_whoever_follows_it_is_killed(cluster: Cluster) -> No
     follower.wait()
     follower.stdout.close()
     assert cluster.show(run)["state"] == "running"
-    assert cluster.trimtab("runs", "attach", run).returncode == ExitCode.DONE
+    # What has begun is followed to its end, and need not take as long as it was to.
+    assert cluster.trimtab("runs", "throttle", run, "100MB/s").returncode == ExitCode.DONE
+    assert cluster.follow("runs", "attach", run).returncode == ExitCode.DONE
     assert cluster.verify(plan).count("is completed.") == 1
     assert cluster.throttles() == before
 
@@ -300,15 +303,18 @@ def test_a_run_whose_process_died_says_what_it_left(cluster: Cluster) -> None:
     assert shown.returncode == ExitCode.INCOMPLETE
     assert "in flight: run-e-0" in shown.stdout
     assert "follower throttle rate of broker 4: 1.0 MB/s" in shown.stdout
-    assert cluster.trimtab("runs", "attach", run, "--json").returncode == ExitCode.INCOMPLETE
+    assert cluster.follow("runs", "attach", run, "--json").returncode == ExitCode.INCOMPLETE
     listed = cluster.trimtab("throttles", "ls")
     assert f"set by run {run}, whose process has died" in listed.stdout
     cluster.client.cancel([TopicPartition("run-e", 0)])
 
 
-def test_a_broker_that_was_down_is_limited_from_its_return_on(cluster: Cluster) -> None:
+def test_a_broker_that_was_down_is_limited_from_its_return_on(
+    cluster: Cluster, static_leader_rate: Resource
+) -> None:
     cluster.topic("run-g", [(1, 2, 3)], 40)
     before = cluster.throttles()
+    before[static_leader_rate] = before[static_leader_rate] | {LEADER_RATE: STATIC_RATE}
     moving = TopicPartition("run-g", 0)
     cluster.sandbox.kill(2)
     try:
@@ -331,7 +337,7 @@ def test_a_broker_that_was_down_is_limited_from_its_return_on(cluster: Cluster) 
     eventually(limited)
     assert moving in cluster.client.reassignments(), "while data still flows"
     assert cluster.trimtab("runs", "cancel", run, "--yes").returncode == ExitCode.DONE
-    assert cluster.trimtab("runs", "attach", run).returncode == ExitCode.INCOMPLETE
+    assert cluster.follow("runs", "attach", run).returncode == ExitCode.INCOMPLETE
     assert cluster.replicas("run-g", 0) == (1, 2, 3)
     assert cluster.throttles() == before
 
@@ -351,7 +357,7 @@ def test_a_topic_that_is_deleted_under_a_run_is_told_from_one_that_is_there(
     eventually(lambda: TopicPartition("run-h", 0) in cluster.client.reassignments())
     delete_topics(cluster.settings, ["run-h"])
     cluster.topics.remove("run-h")
-    ended = cluster.trimtab("runs", "attach", run)
+    ended = cluster.follow("runs", "attach", run)
     assert ended.returncode == (ExitCode.INCOMPLETE if all_of_them else ExitCode.DONE)
     shown = cluster.show(run)
     assert shown["moves"][0]["why"] == "its topic was deleted"

@@ -4,106 +4,18 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from secured import LOGIN, PASSWORD, SecuredBroker, keytool
 
 from core.cli.main import run
 from core.cluster.kafka import wire
-from core.cluster.sandbox import layout
-from core.cluster.sandbox.sandbox import Sandbox
 from core.errors import ExitCode
-
-NAME = f"tls-{os.getpid()}"
-PASSWORD = "changeit"
-LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
-LISTENERS = ("TLS", "LOGIN", "MUTUAL")
-
-
-def keytool(*words: str) -> None:
-    subprocess.run(["keytool", *words], check=True, capture_output=True)
-
-
-def openssl(*words: str) -> None:
-    subprocess.run(["openssl", *words], check=True, capture_output=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Broker:
-    """A broker with listeners PLAINTEXT and LISTENERS, and what clients have to know it by."""
-
-    ports: dict[str, int]
-    folder: Path
-
-    def at(self, listener: str, host: str = layout.HOST) -> str:
-        return f"{host}:{self.ports[listener]}"
-
-    @property
-    def authority(self) -> Path:
-        return self.folder / "ca.pem"
-
-    @property
-    def client(self) -> Path:
-        """A client's key and certificate, in one PEM file."""
-        return self.folder / "client.pem"
-
-
-def make_stores(folder: Path) -> None:
-    """Make the broker's key store as keytool does, a PEM of its certificate, and a client's key."""
-    store = ("-keystore", str(folder / "broker.p12"), "-storepass", PASSWORD)
-    keytool(
-        *("-genkeypair", "-alias", "broker", "-keyalg", "EC", "-validity", "2", *store),
-        *("-dname", "CN=broker", "-ext", f"san=ip:{layout.HOST}", "-storetype", "PKCS12"),
-    )
-    openssl(
-        *("pkcs12", "-in", str(folder / "broker.p12"), "-nokeys", "-passin", f"pass:{PASSWORD}"),
-        *("-out", str(folder / "ca.pem")),
-    )
-    for name in ("client", "stranger"):
-        openssl(
-            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
-            *("-days", "2", "-subj", f"/CN={name}", "-keyout", str(folder / f"{name}.key")),
-            *("-out", str(folder / f"{name}.crt")),
-        )
-        both = ((folder / f"{name}.{kind}").read_text() for kind in ("key", "crt"))
-        (folder / f"{name}.pem").write_text("".join(both))
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    folder = tmp_path_factory.mktemp("tls")
-    make_stores(folder)
-    # Chosen here, as the broker must know all its listeners before it is first started.
-    given = layout.free_ports(2 + len(LISTENERS))
-    ports = dict(zip(("PLAINTEXT", *LISTENERS), given[1:], strict=True))
-    listeners = ",".join(f"{name}://{layout.HOST}:{port}" for name, port in ports.items())
-    overrides = {
-        "listeners": listeners,
-        "advertised.listeners": listeners,
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
-        "TLS:SSL,LOGIN:SASL_SSL,MUTUAL:SSL",
-        "ssl.keystore.location": str(folder / "broker.p12"),
-        "ssl.keystore.password": PASSWORD,
-        "ssl.keystore.type": "PKCS12",
-        "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.login.plain.sasl.jaas.config": f'{LOGIN} required user_ann="right";',
-        "listener.name.mutual.ssl.client.auth": "required",
-        "listener.name.mutual.ssl.truststore.type": "PEM",
-        "listener.name.mutual.ssl.truststore.location": str(folder / "client.crt"),
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layout, "free_ports", lambda count: given[:count])
-        # The controller comes first.
-        sandbox = Sandbox.up(NAME, (1,), overrides=overrides)
-    yield Broker(ports, folder)
-    sandbox.down()
-
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -126,25 +38,25 @@ def command(
     return call
 
 
-def tls(broker: Broker, more: str = "") -> str:
+def tls(broker: SecuredBroker, more: str = "") -> str:
     return (
         "security.protocol=SSL\n"
         f"ssl.truststore.type=PEM\nssl.truststore.location={broker.authority}\n{more}"
     )
 
 
-def login(broker: Broker, password: str) -> str:
+def login(broker: SecuredBroker, password: str) -> str:
     return tls(broker).replace("=SSL", "=SASL_SSL") + (
         f'sasl.mechanism=PLAIN\nsasl.jaas.config={LOGIN} required \\\n  username="ann" '
         f'password="{password}";\n'
     )
 
 
-def mutual(broker: Broker) -> str:
+def mutual(broker: SecuredBroker) -> str:
     return tls(broker, f"ssl.keystore.type=PEM\nssl.keystore.location={broker.client}\n")
 
 
-def inline(broker: Broker) -> str:
+def inline(broker: SecuredBroker) -> str:
     """The same with the certificate in the properties, as KIP-651 has it."""
     pem = "".join(
         re.findall(r"-----BEGIN.*?-----END CERTIFICATE-----\n", broker.authority.read_text(), re.S)
@@ -164,20 +76,25 @@ def inline(broker: Broker) -> str:
     ids=["SSL", "inline PEM", "SASL_SSL", "client certificate"],
 )
 def test_both_libraries_come_through(
-    broker: Broker, command: Command, listener: str, properties: Callable[[Broker], str]
+    secured: SecuredBroker,
+    command: Command,
+    listener: str,
+    properties: Callable[[SecuredBroker], str],
 ) -> None:
-    code, out, err = command(broker.at(listener), properties(broker), "show", "--json")
+    code, out, err = command(secured.at(listener), properties(secured), "show", "--json")
     assert code == ExitCode.DONE, err
     assert [found["id"] for found in json.loads(out)["brokers"]] == [1]
-    _, out, _ = command(broker.at(listener), properties(broker), "doctor", "--json")
+    _, out, _ = command(secured.at(listener), properties(secured), "doctor", "--json")
     found = {finding["name"]: finding["fine"] for finding in json.loads(out)["findings"]}
     assert found["cluster"]
     assert found["right to see log dirs"]
 
 
-def test_without_a_host_name_to_check_any_name_does(broker: Broker, command: Command) -> None:
+def test_without_a_host_name_to_check_any_name_does(
+    secured: SecuredBroker, command: Command
+) -> None:
     more = "ssl.endpoint.identification.algorithm=\n"
-    code, _, err = command(broker.at("TLS", "localhost"), tls(broker, more), "show", "--json")
+    code, _, err = command(secured.at("TLS", "localhost"), tls(secured, more), "show", "--json")
     assert code == ExitCode.DONE, err
 
 
@@ -229,11 +146,11 @@ REFUSALS = {
 @pytest.mark.filterwarnings("ignore:unclosed <(ssl.SSLSocket|socket.socket):ResourceWarning")
 @pytest.mark.parametrize("case", REFUSALS)
 def test_a_refusal_is_one_sentence_and_what_to_do(
-    broker: Broker, command: Command, case: str, monkeypatch: pytest.MonkeyPatch
+    secured: SecuredBroker, command: Command, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wire, "CONNECT_SECONDS", 0.5)  # it answers at once, but for ever no
     asked, said, advice = REFUSALS[case]
-    code, out, err = command(*asked(broker), "show", "--json")
+    code, out, err = command(*asked(secured), "show", "--json")
     assert (code, out) == (ExitCode.UNREACHABLE, ""), err
     first, *rest = err.splitlines()
     assert said in first
@@ -243,18 +160,18 @@ def test_a_refusal_is_one_sentence_and_what_to_do(
 
 
 def test_a_key_store_of_java_is_refused_with_the_line_that_converts_it(
-    broker: Broker, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    secured: SecuredBroker, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = tmp_path / "client.truststore.jks"
     keytool(
-        *("-importcert", "-noprompt", "-alias", "ca", "-file", str(broker.authority)),
+        *("-importcert", "-noprompt", "-alias", "ca", "-file", str(secured.authority)),
         *("-keystore", str(store), "-storepass", PASSWORD),
     )
     asked = (
         "security.protocol=SSL\n"
         f"ssl.truststore.location={store}\nssl.truststore.password={PASSWORD}\n"
     )
-    code, _, err = command(broker.at("TLS"), asked, "show")
+    code, _, err = command(secured.at("TLS"), asked, "show")
     assert code == ExitCode.USAGE
     first, advice = err.splitlines()
     assert "is a Java key store" in first
@@ -264,5 +181,5 @@ def test_a_key_store_of_java_is_refused_with_the_line_that_converts_it(
     words = [*shlex.split(converts[1]), "-storepass", PASSWORD]
     Path(converts[2]).write_bytes(subprocess.run(words, check=True, capture_output=True).stdout)
     properties = f"security.protocol=SSL\nssl.truststore.location={converts[2]}\n"
-    code, _, err = command(broker.at("TLS"), properties + "ssl.truststore.type=PEM\n", "show")
+    code, _, err = command(secured.at("TLS"), properties + "ssl.truststore.type=PEM\n", "show")
     assert code == ExitCode.DONE, err

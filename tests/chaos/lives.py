@@ -15,7 +15,7 @@ from chaos.orders import Order
 
 from core.run.record.history import History, Outcome
 
-TICK_SECONDS = 0.1
+TICK_SECONDS = 0.2
 DOWN_SECONDS = 2.0
 AIM_SECONDS = 1.0
 RUN_SECONDS = 400.0

@@ -26,7 +26,7 @@ class Restless(Form):
                 yield from self.until(
                     lambda taken=taken: self.brokers.history(run).requests_seen > taken
                 )
-                for _ in range(self.rng.randint(0, 4)):
+                for _ in range(self.rng.randint(0, 2)):
                     yield
 
     def wrong(self, run: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ Its journal and the newest picture make a plan in a worker; that is applied like
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection
 
 from textual.message import Message
@@ -29,13 +30,13 @@ class RunAgain(RunRequests):
             self.order, self.why = order, why
 
     @property
+    @abstractmethod
     def listed(self) -> RunSummary | None:
         """Return the run under the cursor of the list; None while no list is shown."""
-        raise NotImplementedError
 
+    @abstractmethod
     def started(self, run: str) -> None:
         """Show the run that was started."""
-        raise NotImplementedError
 
     # -- the actions -----------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ Nothing here changes the cluster: the run's process takes requests up, now or wh
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -54,18 +55,18 @@ class RunRequests(DashboardScreen):
         """Indices of the moves that are meant together."""
 
     @property
+    @abstractmethod
     def shown(self) -> RunView | None:
         """Return the run on the screen."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def selected(self) -> int | None:
         """Return the index of the move under the cursor."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, rows: int) -> None:
         """Move the cursor."""
-        raise NotImplementedError
 
     # -- the actions -----------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from core.cluster.broker_logs import BrokerLogs, ReplicaLog
+from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import (
     ConfigChange,
     ConfigValue,
@@ -23,21 +23,15 @@ from core.cluster.client import (
     ResourceKind,
 )
 from core.cluster.simulation import controller
+from core.cluster.simulation.answers import UNANSWERED, logs_of, state_of
 from core.cluster.simulation.engine import FINE_SECONDS, STEP_SECONDS, Engine
 from core.cluster.simulation.logs import Float64
 from core.cluster.simulation.spec import ClusterSpec
 from core.cluster.state import (
-    UNKNOWN,
-    Broker,
     ClusterState,
-    Int32,
-    LogDir,
     Reassignment,
-    Topic,
     TopicPartition,
 )
-
-UNANSWERED = "the broker does not answer"
 
 
 class SimulatedClock:
@@ -152,93 +146,13 @@ class SimulatedCluster:
         with self._lock:
             engine = self._engine
             if self._described is None or self._described[0] != engine.version:
-                self._described = (engine.version, self._build_state())
+                self._described = (engine.version, state_of(engine, self.spec, self.now))
             return replace(self._described[1], fetched_at=self.now)
-
-    def _build_state(self) -> ClusterState:
-        engine = self._engine
-        rows = engine.live_rows()
-        names = sorted({engine.partitions[row].topic for row in rows})
-        index = {name: i for i, name in enumerate(names)}
-        registrations = [engine.registrations[row] for row in rows]
-        start = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum([len(r.replicas) for r in registrations], out=start[1:])
-        total = int(start[-1])
-
-        def column(values: Sequence[int]) -> Int32:
-            return _frozen(np.array(values, np.int32))
-
-        def marks(values: Sequence[bool]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-            marked = np.array(values, np.bool_)
-            marked.setflags(write=False)
-            return marked
-
-        unknown = np.full(total, UNKNOWN, np.int64)
-        unknown.setflags(write=False)
-        start.setflags(write=False)
-        return ClusterState(
-            cluster_id=self.spec.cluster_id,
-            fetched_at=self.now,
-            controller=self.spec.controller,
-            brokers=tuple(
-                Broker(b.id, b.rack, f"b{b.id}.sim", 9092, b.id in engine.alive)
-                for b in sorted(self.spec.brokers, key=lambda b: b.id)
-            ),
-            topics=tuple(Topic(name, engine.topic_ids[name]) for name in names),
-            topic_of=column([index[engine.partitions[row].topic] for row in rows]),
-            partition=column([engine.partitions[row].partition for row in rows]),
-            leader=column([r.leader for r in registrations]),
-            leader_epoch=column([r.leader_epoch for r in registrations]),
-            replica_start=start,
-            replica_broker=column([b for r in registrations for b in r.replicas]),
-            in_sync=marks([b in r.isr for r in registrations for b in r.replicas]),
-            adding=marks([b in r.adding for r in registrations for b in r.replicas]),
-            removing=marks([b in r.removing for r in registrations for b in r.replicas]),
-            size_bytes=unknown,
-            lag=unknown,
-            log_dir=_frozen(np.full(total, UNKNOWN, np.int32)),
-        )
 
     def log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
         with self._lock:
             used_bytes = self._engine.logs.used_bytes(self._engine.disks.count)
-            return tuple(self._log_dirs_of(broker, used_bytes) for broker in brokers)
-
-    def _log_dirs_of(self, broker: int, used_bytes: Float64) -> BrokerLogs:
-        engine = self._engine
-        if broker not in engine.alive:
-            return BrokerLogs(broker, error=UNANSWERED)
-        column = engine.logs.column[broker]
-        paths = engine.disks.paths[broker]
-        offline = engine.disks.offline[broker]
-        used = used_bytes[column]
-        dirs = tuple(
-            LogDir(path, error="KAFKA_STORAGE_ERROR")
-            if i in offline
-            else LogDir(
-                path,
-                engine.disks.total_bytes[broker][i],
-                engine.disks.usable_bytes(broker, i, used[i]),
-            )
-            for i, path in enumerate(paths)
-        )
-        logs = engine.logs
-        held = np.flatnonzero(logs.holds[:, column])
-        sizes = (logs.position[held, column] - logs.start[held]).tolist()
-        behind = logs.end[held] - logs.position[held, column]
-        lags = np.ceil(behind / logs.message_bytes[held]).astype(np.int64).tolist()
-        places = logs.log_dir[held, column].tolist()
-        replicas = [
-            ReplicaLog(*engine.partitions[row], int(size), lag, paths[place])
-            for row, size, lag, place in zip(held.tolist(), sizes, lags, places, strict=True)
-            if place not in offline
-        ]
-        replicas += [
-            ReplicaLog(*engine.partitions[row], int(move.copied_bytes), 0, paths[move.to], True)
-            for (row, at), move in engine.disks.moves.items()
-            if at == broker
-        ]
-        return BrokerLogs(broker, dirs, tuple(replicas))
+            return tuple(logs_of(self._engine, broker, used_bytes) for broker in brokers)
 
     def reassignments(self) -> dict[TopicPartition, Reassignment]:
         with self._lock:
@@ -357,8 +271,3 @@ class SimulatedCluster:
                 (tp, broker): self._engine.move_log_dir(tp, broker, path)
                 for (tp, broker), path in moves.items()
             }
-
-
-def _frozen(array: Int32) -> Int32:
-    array.setflags(write=False)
-    return array

@@ -12,6 +12,7 @@ import click
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
 from core.cli.table import brokers, table
 from core.errors import ExitCode, UsageError
+from core.plan.check import Severity, check_plan
 from core.plan.estimate import Estimate, default_rate, estimate_within, rate_table
 from core.plan.plan import Move, Plan
 from core.plan.reassignment import dump, to_document
@@ -38,6 +39,7 @@ ROWS = 15
 @click.option("--add", metavar="IDS", help="Fill these brokers, and move nothing elsewhere.")
 @click.option("--replace", metavar="OLD:NEW", help="Put all that one broker holds on another.")
 @click.option("--racks", is_flag=True, help="Only repair replicas that share a rack needlessly.")
+@click.option("--rf", metavar="N", type=click.IntRange(1), help="Give partitions N replicas.")
 @click.option("--topics", metavar="REGEX", help="Touch only these topics.")
 @click.option("--keep", metavar="REGEX", help="Leave these topics as they are.")
 @click.option("--exclude", metavar="IDS", help="Leave these brokers as they are.")
@@ -56,6 +58,7 @@ def suggest(
     add: str | None,
     replace: str | None,
     racks: bool,
+    rf: int | None,
     topics: str | None,
     keep: str | None,
     exclude: str | None,
@@ -84,6 +87,7 @@ def suggest(
         fill=_ids(add, "--add"),
         replace=_pairs(replace),
         racks_only=racks,
+        replicas=rf,
         exclude=_ids(exclude, "--exclude"),
         topics=topics,
         keep=keep,
@@ -99,14 +103,27 @@ def suggest(
     found = find_plan(state, load, wanted)
     estimate = _estimate(state, load, found.plan, seconds)
     reached = _reached(found, wanted)
+    doubts = check_plan(state, load, found.plan)
+    allow = list(dict.fromkeys(f.id for f in doubts if f.severity is Severity.UNSAFE))
     if as_json:
-        emit(_document(found, estimate, reached), output)
+        emit(_document(found, estimate, reached) | {"allow": allow}, output)
     else:
-        write_text(_text(found, wanted, estimate, reached, output), None)
+        write_text(_text(found, wanted, estimate, reached), None)
         if output is not None and found.plan.moves:
             write_text(dump(found.plan), output)
-            say(f"Written to {output}: trimtab apply {output}")
+        if found.plan.moves:
+            say(_next(output, allow))
     return ExitCode.DONE if reached and not (estimate and estimate.never) else ExitCode.NO
+
+
+def _next(output: Path | None, allow: list[str]) -> str:
+    """Say what is done with the plan: kept, and applied."""
+    apply = f"trimtab apply {output or 'plan.json'}"
+    if allow:
+        apply += f" --allow {','.join(allow)}"
+    return (
+        f"Written to {output}: {apply}" if output else f"Keep it with -o plan.json, then: {apply}"
+    )
 
 
 def _ids(text: str | None, option: str) -> tuple[int, ...]:
@@ -153,7 +170,7 @@ def _estimate(
 
 def _reached(found: Suggested, wanted: Wanted) -> bool:
     """Return whether the plan does all that was wanted."""
-    if wanted.drain or wanted.replace or wanted.racks_only:
+    if wanted.drain or wanted.replace or wanted.racks_only or wanted.replicas:
         return not found.undone
     return found.within(wanted.band, leaders_only=wanted.leaders_only)
 
@@ -220,7 +237,6 @@ def _text(
     wanted: Wanted,
     estimate: Estimate | None,
     reached: bool,
-    output: Path | None,
 ) -> str:
     lines = [f"{note}\n" for note in found.notes]
     if not found.plan.moves:
@@ -241,8 +257,6 @@ def _text(
             f"Not every broker gets within {wanted.band:.0%} of its share; "
             "this is the best within the limits.\n"
         )
-    if output is None:
-        lines.append("Keep it with -o plan.json, then: trimtab apply plan.json\n")
     return "".join(lines)
 
 

@@ -41,6 +41,13 @@ def test_as_json_it_holds_the_plan_and_a_reason_for_every_move(here: Here) -> No
     assert 0 < found["seconds"] <= 3600
 
 
+def test_what_applying_needs_is_said(here: Here) -> None:  # noqa: F811
+    here.save_cluster(ONE_SIDED)
+    _, _, err = here.run("plan", "suggest", "--rf", "3")
+    assert "then: trimtab apply plan.json --allow rf-change" in err
+    assert here.json("plan", "suggest", "--rf", "3")[1]["allow"] == ["rf-change"]
+
+
 def test_a_cluster_that_is_even_needs_nothing(here: Here) -> None:  # noqa: F811
     even = {f"t-{n}": ([n % 5, (n + 1) % 5], [n % 5, (n + 1) % 5], MB, MB) for n in range(10)}
     here.save_cluster(even)

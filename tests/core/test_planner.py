@@ -126,6 +126,32 @@ def test_a_broker_is_replaced_in_place() -> None:
     assert after(state, found.plan) == {"t-0": (4, 2), "t-1": (2, 4), "t-2": (4, 3)}
 
 
+@pytest.mark.parametrize("replicas", [1, 2, 3])
+def test_partitions_get_the_replicas_that_are_wanted_in_as_many_racks(replicas: int) -> None:
+    state, load = skewed(Shape(12, 300, "skew", replicas=2))
+    found = suggest(state, load, Wanted(replicas=replicas))
+    assert not found.undone
+    for name, held in after(state, found.plan).items():
+        assert len({b % 3 for b in held}) == len(held) == replicas, name
+    for move in found.plan:
+        assert move.after[0] == move.before[0]
+        assert {*move.after} <= {*move.before} or {*move.before} <= {*move.after}
+    there_and_back = suggest(state, load, Wanted(replicas=2))
+    assert not there_and_back.plan.moves
+
+
+def test_a_partition_that_is_out_of_sync_keeps_its_replicas() -> None:
+    state = cluster({"t-0": [1, 2, 3]}, isr={"t-0": [1, 3]}, dead=[2], size_bytes=GB)
+    found = suggest(state, load_of(state, MB), Wanted(replicas=2))
+    assert not found.plan.moves
+
+
+def test_fewer_brokers_than_replicas_is_refused() -> None:
+    state = cluster({"t-0": [1, 2]}, brokers=[1, 2])
+    with pytest.raises(UsageError, match="3 replicas on 2 brokers that are up"):
+        suggest(state, Load.unknown(state), Wanted(replicas=3))
+
+
 def test_rack_violations_alone_are_repaired() -> None:
     state = cluster(
         {"t-0": [1, 4, 2], "t-1": [1, 2, 3], "t-2": [3, 6, 4]},

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from core.cluster.state import Int64
+from core.load.snapshot import Float64
 from core.plan.planner.levels import Levels
 from core.plan.planner.measures import HOSTED, Measure
 from core.plan.planner.moving import Limits, barred
@@ -82,16 +83,68 @@ def _put(
     bad = barred(at, source, to, problem.racks)[0] | (size > placement.room_bytes[to])
     if bad.all():
         return False
-    columns = np.array([m for m in HOSTED if problem.active[m]], np.int64)
-    even = Levels(np.ones(len(columns)), np.ones(len(columns)), True)
-    item = problem.items[partition, columns]
-    loads = placement.loads[to][:, columns]
-    then = loads + item[None, :] * placement.per_share[to][:, columns]
-    worse = (even.distance(then) * np.sign(then - 1)).sum(axis=1)
-    worse -= (even.distance(loads) * np.sign(loads - 1)).sum(axis=1)
+    worse = _worse(placement, partition, to)
     worse[bad] = np.inf
     placement.move(partition, source, int(to[int(np.argmin(worse))]))
     return True
+
+
+def resize(placement: Placement, replicas: int, limits: Limits) -> list[int]:
+    """Give every partition that may be touched so many replicas; return those that keep theirs.
+
+    New ones go to racks that hold fewest of the partition, then where brokers stay evenest. What
+    goes is a follower: one that cannot lead first, then of the fullest rack, then of the fullest
+    broker.
+    """
+    stay = []
+    for row in np.flatnonzero(placement.problem.movable).tolist():
+        while (held := int((placement.at[row] != NOBODY).sum())) != replicas:
+            if held > replicas:
+                placement.drop(row, _spare(placement, row))
+            elif not _added(placement, row, limits):
+                stay.append(row)
+                break
+    return stay
+
+
+def _spare(placement: Placement, row: int) -> int:
+    """Return the follower of which a partition can do without best."""
+    problem = placement.problem
+    held = [int(b) for b in placement.at[row] if b != NOBODY]
+    racks = [int(problem.racks[b]) for b in held]
+
+    def spared(place: int) -> tuple[bool, int, float]:
+        broker = held[place]
+        together = racks.count(racks[place]) if racks[place] != NOBODY else 0
+        return not placement.may_lead[row, place], together, float(placement.loads[broker].max())
+
+    return held[max(range(1, len(held)), key=spared)]
+
+
+def _added(placement: Placement, row: int, limits: Limits) -> bool:
+    problem = placement.problem
+    size = float(problem.items[row, Measure.DISK])
+    held = placement.at[row][placement.at[row] != NOBODY]
+    able = problem.takes & (placement.room_bytes >= size)
+    able[held] = False
+    if not able.any() or placement.moved_bytes + size > limits.most_bytes or limits.stop():
+        return False
+    used = np.array([(problem.racks[held] == rack).sum() for rack in problem.racks])
+    used[problem.racks == NOBODY] = 0
+    to = np.flatnonzero(able & (used == used[able].min()))
+    placement.add(row, int(to[int(np.argmin(_worse(placement, row, to)))]))
+    return True
+
+
+def _worse(placement: Placement, row: int, to: Int64) -> Float64:
+    """Return how much less even each of these brokers gets by one replica of a partition."""
+    problem = placement.problem
+    columns = np.array([m for m in HOSTED if problem.active[m]], np.int64)
+    even = Levels(np.ones(len(columns)), np.ones(len(columns)), True)
+    loads = placement.loads[to][:, columns]
+    then = loads + problem.items[row, columns][None, :] * placement.per_share[to][:, columns]
+    worse = even.distance(then) * np.sign(then - 1) - even.distance(loads) * np.sign(loads - 1)
+    return np.asarray(worse.sum(axis=1))
 
 
 def replace(

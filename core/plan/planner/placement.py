@@ -59,6 +59,34 @@ class Placement:
         self._held[source] = self._held[source][self._held[source] != partition]
         self._held[destination] = np.append(self._held[destination], partition)
 
+    def add(self, partition: int, destination: int) -> None:
+        """Give a partition one replica more, behind the others."""
+        row = self.at[partition]
+        place = int(np.flatnonzero(row == NOBODY)[0])
+        self._carry(partition, destination, 1.0)
+        row[place] = destination
+        self.may_lead[partition, place] = True
+        size = float(self.problem.items[partition, Measure.DISK])
+        self.room_bytes[destination] -= size
+        self.moved_bytes += size
+        self._held[destination] = np.append(self._held[destination], partition)
+
+    def drop(self, partition: int, source: int) -> None:
+        """Take one replica that is not the preferred leader away; those behind it move up."""
+        row, may = self.at[partition], self.may_lead[partition]
+        place = int(np.flatnonzero(row == source)[0])
+        if place == 0:
+            raise ValueError("the preferred leader is not dropped")
+        self._carry(partition, source, -1.0)
+        for column, empty in ((row, NOBODY), (may, False)):
+            column[place:-1] = column[place + 1 :]
+            column[-1] = empty
+        self._held[source] = self._held[source][self._held[source] != partition]
+
+    def _carry(self, partition: int, broker: int, sign: float) -> None:
+        item = self.problem.items[partition, _HOSTED]
+        self.loads[broker, _HOSTED] += sign * item * self.per_share[broker, _HOSTED]
+
     def lead(self, partition: int, place: int) -> None:
         """Make the replica at `place` the preferred leader."""
         row, may = self.at[partition], self.may_lead[partition]

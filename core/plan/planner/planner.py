@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -36,6 +37,8 @@ class Wanted:
     """Brokers that alone receive: new ones."""
     replace: tuple[tuple[int, int], ...] = ()
     racks_only: bool = False
+    replicas: int | None = None
+    """How many replicas every partition should have."""
     exclude: tuple[int, ...] = ()
     topics: str | None = None
     keep: str | None = None
@@ -88,7 +91,8 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted) -> Suggested:
     """Return the plan for what is wanted; raises UsageError for wants that contradict."""
     _refuse(state, wanted)
     old = tuple(one for one, _ in wanted.replace)
-    given = problem(
+    asked = partial(
+        problem,
         state,
         load,
         band=wanted.band,
@@ -97,7 +101,8 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted) -> Suggested:
         filling=wanted.fill or None,
         frozen=_frozen(state, wanted),
     )
-    start = Placement(given)
+    given = asked(replicas_wanted=wanted.replicas)
+    start = Placement(given if wanted.replicas is None else asked())
     found, undone = _forced(given, wanted) if _must_move(wanted) else (_evened(given, wanted), [])
     return _told(
         start,
@@ -108,7 +113,7 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted) -> Suggested:
 
 
 def _must_move(wanted: Wanted) -> bool:
-    return bool(wanted.replace or wanted.drain or wanted.racks_only)
+    return bool(wanted.replace or wanted.drain or wanted.racks_only or wanted.replicas)
 
 
 def _forced(given: Problem, wanted: Wanted) -> tuple[Placement, list[str]]:
@@ -120,6 +125,10 @@ def _forced(given: Problem, wanted: Wanted) -> tuple[Placement, list[str]]:
         return on, _stays(given, forced.replace(on, pairs, limits))
     if wanted.drain:
         return on, _stays(given, forced.empty(on, [row[b] for b in wanted.drain], limits))
+    if wanted.replicas is not None:
+        less = forced.resize(on, wanted.replicas, limits)
+        why = f"cannot have {wanted.replicas} replicas: too few brokers have room, or a limit."
+        return on, [f"{len(less)} partitions {why}"] if less else []
     doubled = forced.repair_racks(on, np.flatnonzero(given.movable), limits)
     why = "keep two replicas in one rack: no broker of another rack has room, or they are moving."
     return on, [f"{len(doubled)} partitions {why}"] if doubled else []
@@ -174,11 +183,18 @@ def _refuse(state: ClusterState, wanted: Wanted) -> None:
         "--add": bool(wanted.fill),
         "--replace": bool(wanted.replace),
         "--racks": wanted.racks_only,
+        "--rf": wanted.replicas is not None,
     }
     chosen = [name for name, is_asked in asked.items() if is_asked]
     if len(chosen) > 1:
         raise UsageError(
             f"{' and '.join(chosen)} want different things.", next="Ask for one plan at a time."
+        )
+    alive = sum(broker.alive for broker in state.brokers)
+    if wanted.replicas is not None and not 1 <= wanted.replicas <= alive:
+        raise UsageError(
+            f"{wanted.replicas} replicas on {alive} brokers that are up: one each at most.",
+            next=f"Ask for 1 to {alive}.",
         )
     both = set(wanted.drain) & set(wanted.exclude)
     if both:
@@ -289,7 +305,9 @@ def _stays(given: Problem, stay: list[tuple[int, int]]) -> list[str]:
 
 def _told(start: Placement, found: Placement, notes: list[str], undone: bool) -> Suggested:
     given, state = start.problem, start.problem.state
-    changed = np.flatnonzero((start.at != found.at).any(axis=1))
+    width = start.at.shape[1]
+    less = (found.at[:, width:] != NOBODY).any(axis=1)
+    changed = np.flatnonzero((start.at != found.at[:, :width]).any(axis=1) | less)
     moves, because = [], {}
     copied = moved = led = 0
     for row in changed.tolist():

@@ -73,20 +73,26 @@ def problem(
     leaving: Collection[int] = (),
     filling: Collection[int] | None = None,
     frozen: Bool | None = None,
+    replicas_wanted: int | None = None,
 ) -> Problem:
     """Return the problem of evening `state` out.
 
     `excluded` brokers are left as they are, `frozen` partitions (shape [P]) too; `leaving` ones
     get no share of what they hold; only `filling` ones receive, if they are named. Partitions in
     flight, out of sync, with replicas on unknown brokers or without a leader are left alone.
-    `full` is the part of a disk that a plan may fill.
+    `full` is the part of a disk that a plan may fill. With `replicas_wanted` leaders send to as
+    many followers as the partitions that may be touched will have.
     """
     ids = np.union1d(state.broker_ids, state.replica_broker).astype(np.int32)
-    replicas = _matrix(state, np.searchsorted(ids, state.replica_broker).astype(np.int32))
+    at = np.searchsorted(ids, state.replica_broker).astype(np.int32)
+    replicas = _matrix(state, at, replicas_wanted or 1)
     alive = np.array([_alive(state, broker) for broker in ids.tolist()], np.bool_)
     left = _among(ids, leaving)
     able = alive & ~_among(ids, excluded) & ~left
     held = (replicas >= 0).sum(axis=1)
+    movable = _movable(state, replicas, alive, left) & (True if frozen is None else ~frozen)
+    if replicas_wanted is not None:
+        held = np.where(movable, replicas_wanted, held)
     items, active = _items(state, load, held)
     racks, parts = _racks(state, ids), _parts(state, ids, able)
     even = parts.copy()
@@ -100,7 +106,7 @@ def problem(
         items=items,
         active=active,
         band=band,
-        movable=_movable(state, replicas, alive, left) & (True if frozen is None else ~frozen),
+        movable=movable,
         may_lead=_may_lead(state, replicas, alive),
         counts=able,
         takes=able if filling is None else able & _among(ids, filling),
@@ -120,11 +126,11 @@ def _alive(state: ClusterState, broker: int) -> bool:
     return known is not None and known.alive
 
 
-def _matrix(state: ClusterState, values: npt.NDArray[np.int32]) -> Int32:
-    """Return per-replica values as a matrix [P, W] padded with NOBODY."""
+def _matrix(state: ClusterState, values: npt.NDArray[np.int32], least: int = 1) -> Int32:
+    """Return per-replica values as a matrix [P, W] padded with NOBODY, `least` wide."""
     counts = np.diff(state.replica_start)
     width = int(counts.max()) if len(counts) else 1
-    matrix = np.full((len(counts), max(width, 1)), NOBODY, np.int32)
+    matrix = np.full((len(counts), max(width, least)), NOBODY, np.int32)
     column = np.arange(state.replica_count) - state.replica_start[state.partition_of_replica]
     matrix[state.partition_of_replica, column] = values
     return matrix
@@ -155,14 +161,14 @@ def _movable(state: ClusterState, replicas: Int32, alive: Bool, left: Bool) -> B
     whole = ((alive | left)[replicas] | ~held).all(axis=1)
     moving = np.zeros(state.partition_count, np.bool_)
     moving[state.partition_of_replica[state.adding | state.removing]] = True
-    late = _matrix(state, (~state.in_sync).astype(np.int32)) == 1
+    late = _matrix(state, (~state.in_sync).astype(np.int32), replicas.shape[1]) == 1
     behind = (late & ~left[replicas]).any(axis=1)
     able = whole & ~moving & ~behind & (state.leader >= 0) & held.any(axis=1)
     return np.asarray(able, np.bool_)
 
 
 def _may_lead(state: ClusterState, replicas: Int32, alive: Bool) -> Bool:
-    in_sync = _matrix(state, state.in_sync.astype(np.int32)) == 1
+    in_sync = _matrix(state, state.in_sync.astype(np.int32), replicas.shape[1]) == 1
     return np.asarray(in_sync & (replicas >= 0) & alive[replicas], np.bool_)
 
 

@@ -31,7 +31,7 @@ OF_A_RUN = (
     *("rate_restored", "ended"),
 )
 DONE = (Outcome.DONE,)
-CATCH_UP_SECONDS = 20.0
+CATCH_UP_SECONDS = 40.0
 """How long a broker that is back may take to be in sync again before the run is made faster."""
 VERY_SLOW = SLOW // 3
 """Moves at this rate are still in flight after their process has died ten times."""
@@ -139,22 +139,27 @@ class Asked(Form):
     """A run that is slowed down, made faster, and rolled back."""
 
     brings = ("rates_changing", "rates_changed", "moves_added")
-    ends = (Outcome.CANCELLED,)
-    rate = RATE // 2
+    ends = CANCELLED
+    rate = VERY_SLOW
+
+    def options(self) -> dict[str, Any]:
+        return super().options() | {"batch": len(self.layouts)}
 
     def script(self, run: str) -> Script:
         yield from self.until(lambda: self.brokers.is_flying(run))
-        for rate in (SLOW, 2 * SLOW, SLOW, RATE):
+        for rate in (VERY_SLOW // 2, VERY_SLOW, VERY_SLOW // 2, RATE):
             done = self.brokers.kinds(run).count(Kind.RATES_CHANGED)
             self.ask(run, "throttle", {"rate_bytes_per_s": rate})
             yield from self.until(
                 lambda done=done: self.brokers.kinds(run).count(Kind.RATES_CHANGED) > done
             )
-        yield from self.until(lambda: self.brokers.done_moves(run) > 0)
+        yield from self.until(lambda: self.brokers.done_moves(run) > 1)
         self.ask(run, "rollback")
 
     def wrong(self, run: str) -> Iterator[str]:
-        if self.brokers.as_the_run_says(run) != self.before:
+        history = self.brokers.history(run)
+        asked = history.rollback_requested or history.rolling_back
+        if asked and self.brokers.as_the_run_says(run) != self.before:
             yield "it was rolled back, and says that it has left something moved"
 
 
@@ -162,10 +167,13 @@ class Returned(Form):
     """A run that begins while a source is down, which comes back to moves in flight."""
 
     brings = (
-        *("rate_intent", "rate_set", "waiting"),
+        *("rate_intent", "rate_set"),
         *("pairs_taking", "pairs_taken", "pairs_putting", "pairs_put"),
     )
     rate = VERY_SLOW
+
+    def options(self) -> dict[str, Any]:
+        return super().options() | {"batch": len(self.layouts)}
 
     def prepare(self) -> None:
         (self.broker,) = self.brokers.nodes_of("source", self.targets, self.before)
@@ -203,6 +211,7 @@ class Disturbed(Form):
             lambda: self.brokers.client.alter_configs([change]) == {change.resource: None}
         )
         yield from self.until(lambda: self.brokers.done_moves(run) >= len(self.layouts) - 1)
+        yield from self.until(lambda: bool(self.brokers.history(run).waiting))
         yield from self.until(lambda: self._is_back(first))
 
     def _is_moved(self, target: tuple[int, ...]) -> bool:

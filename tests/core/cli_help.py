@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import jsonschema
 import pytest
 
@@ -102,3 +103,14 @@ def validate(schema: str, document: Any) -> None:
 
 FAST = ("--throttle", "2GB/s", "--yes", "--allow", "disk")
 SLOW = ("--throttle", "1MB/s", "--yes", "--allow", "disk,never", "--detach", "--json")
+
+
+def with_option(group: click.Group, option: str, words: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield every command below `group` that has this option."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from with_option(command, option, (*words, name))
+        elif command is not None and any(option in found.opts for found in command.params):
+            yield " ".join((*words, name))

@@ -25,7 +25,7 @@ from core.errors import UnreachableError
 from core.plan.plan import Move, Plan
 from core.run.act.runner import Runner
 from core.run.creation import RunOptions, create_journal
-from core.run.decide.steps import Step
+from core.run.decide.steps import Step, Submit
 from core.run.record.history import Outcome
 from core.run.record.journal import Journal
 from core.run.tell.progress import run_view
@@ -177,3 +177,32 @@ def move(topic: str, partition: int, before: tuple[int, ...], after: tuple[int, 
 
 def names(partitions: Collection[TopicPartition]) -> set[str]:
     return {str(tp) for tp in partitions}
+
+
+# -- in the middle of a run ------------------------------------------------------------------------
+
+
+def submitted(step: Step) -> bool:
+    return isinstance(step, Submit)
+
+
+def spend(run: Run, seconds: float) -> None:
+    """Let a run go on for so much of its cluster's time, or to its end."""
+    end = run.client.elapsed_seconds + seconds
+    while run.client.elapsed_seconds < end and run.runner.history.ended is None:
+        run.runner.advance()
+
+
+def ask(run: Run, kind: str, **payload: Any) -> None:
+    run.journal.ask(run.client.now, kind, {**payload, "who": "ann", "host": "here"})
+
+
+def own(client: SimulatedCluster, resource: Resource, name: str) -> str | None:
+    """Return what a throttle is set to; None when it is not, or to nothing."""
+    found = throttles(client)[resource].get(name)
+    return found.value or None if found else None
+
+
+def delete(client: SimulatedCluster, resource: Resource, *names: str) -> None:
+    changes = [ConfigChange(resource, name, ConfigOp.DELETE) for name in names]
+    assert client.alter_configs(changes) == {resource: None}

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from run_help import MB, Run, Start, cluster, plan_of
+from run_help import MB, Run, Start, ask, cluster, plan_of
 
 from core.run.decide.steps import Step, Submit
 from core.run.record.history import Outcome, Phase
 
 COUNT = 6
-
-
-def ask(run: Run, kind: str, **payload: Any) -> None:
-    run.journal.ask(run.client.now, kind, {**payload, "who": "ann", "host": "here"})
 
 
 def begin(start: Start, *batches: tuple[int, ...]) -> Run:

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from run_help import MB, Faulty, Run, Start, cluster, plan_of
+from run_help import MB, Faulty, Run, Start, cluster, plan_of, spend, submitted
 
 from core.cluster.client import Fault
 from core.cluster.state import TopicPartition
-from core.run.decide.steps import Cancel, Step, Submit
+from core.run.decide.steps import Cancel
 from core.run.record.history import Outcome
 from core.run.record.journal import Kind
 
 TP = TopicPartition("t", 0)
-
-
-def submitted(step: Step) -> bool:
-    return isinstance(step, Submit)
-
-
-def spend(run: Run, seconds: float) -> None:
-    end = run.client.elapsed_seconds + seconds
-    while run.client.elapsed_seconds < end and run.runner.history.ended is None:
-        run.runner.advance()
 
 
 def overridden(start: Start) -> tuple[Run, Faulty]:

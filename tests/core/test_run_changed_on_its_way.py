@@ -5,18 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from run_help import MB, Run, Start, cluster, plan_of
+from run_help import MB, Run, Start, cluster, plan_of, spend, submitted
 
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.errors import UsageError
-from core.run.decide.steps import NoteEnded, Step, Submit
+from core.run.decide.steps import NoteEnded, Step
 from core.run.record.history import Outcome, Phase, Role
 from core.run.requests import request
-
-
-def submitted(step: Step) -> bool:
-    return isinstance(step, Submit)
 
 
 def ended(step: Step) -> bool:
@@ -26,12 +22,6 @@ def ended(step: Step) -> bool:
 def ask(run: Run, kind: str, **payload: Any) -> None:
     history = run.runner.history
     request(history.cluster_id, history.run, kind, payload)
-
-
-def spend(run: Run, seconds: float) -> None:
-    end = run.client.elapsed_seconds + seconds
-    while run.client.elapsed_seconds < end and run.runner.history.ended is None:
-        run.runner.advance()
 
 
 def rolled_back(start: Start) -> Run:

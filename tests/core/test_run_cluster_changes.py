@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from run_help import MB, Faulty, Run, Start, cluster, plan_of, throttles
+from run_help import MB, Faulty, Run, Start, cluster, plan_of, submitted, throttles
 
 from core.cluster.state import ClusterState, PartitionRow, TopicPartition
 from core.plan.check import CRUISE_CONTROL_TOPIC
-from core.run.decide.steps import Step, Submit
 from core.run.record.history import Outcome, Phase
 
 TARGETS = {("t", 0): (3, 2), ("t", 1): (2, 3), ("u", 0): (1, 4)}
@@ -32,10 +31,6 @@ def with_more(*more: PartitionRow) -> Callable[..., ClusterState]:
         )
 
     return describe
-
-
-def submitted(step: Step) -> bool:
-    return isinstance(step, Submit)
 
 
 def begun(start: Start, **options: Any) -> tuple[Run, Faulty]:

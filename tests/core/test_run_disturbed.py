@@ -8,7 +8,20 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from run_help import MB, Faulty, Run, Start, cluster, plan_of, set_config, throttles
+from run_help import (
+    MB,
+    Faulty,
+    Run,
+    Start,
+    cluster,
+    delete,
+    own,
+    plan_of,
+    set_config,
+    spend,
+    submitted,
+    throttles,
+)
 from test_step import MOVE, history, observed
 
 from core.cluster.client import (
@@ -48,26 +61,6 @@ from core.run.tell.view import MoveState
 
 T, B3 = Resource.topic("t"), Resource.broker(3)
 TP = TopicPartition("t", 0)
-
-
-def submitted(step: Step) -> bool:
-    return isinstance(step, Submit)
-
-
-def own(client: SimulatedCluster, resource: Resource, name: str) -> str | None:
-    found = throttles(client)[resource].get(name)
-    return found.value or None if found else None
-
-
-def delete(client: SimulatedCluster, resource: Resource, *names: str) -> None:
-    changes = [ConfigChange(resource, name, ConfigOp.DELETE) for name in names]
-    assert client.alter_configs(changes) == {resource: None}
-
-
-def spend(run: Run, seconds: float) -> None:
-    end = run.client.elapsed_seconds + seconds
-    while run.client.elapsed_seconds < end and run.runner.history.ended is None:
-        run.runner.advance()
 
 
 def disturbed(step: Step) -> bool:

@@ -5,15 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from run_help import MB, Faulty, Start, cluster, plan_of, unreachable
+from run_help import MB, Faulty, Start, cluster, plan_of, submitted, unreachable
 
-from core.run.decide.steps import Step, Submit
 from core.run.record.history import Outcome
 from core.run.record.journal import Journal, JournalError, Kind
-
-
-def submitted(step: Step) -> bool:
-    return isinstance(step, Submit)
 
 
 def test_a_cluster_that_does_not_answer_and_a_full_disk_are_waited_for_together(

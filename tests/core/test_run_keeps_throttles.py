@@ -5,50 +5,38 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from run_help import MB, Faulty, Run, Start, cluster, plan_of, set_config, throttles
+from run_help import (
+    MB,
+    Faulty,
+    Run,
+    Start,
+    ask,
+    cluster,
+    delete,
+    own,
+    plan_of,
+    set_config,
+    spend,
+    submitted,
+    throttles,
+)
 
 from core.cluster.client import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,
     LEADER_RATE,
-    ConfigChange,
     ConfigOp,
     Fault,
     Resource,
 )
-from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
-from core.run.decide.steps import IntendThrottles, NoteDisturbed, Poll, SetThrottles, Step, Submit
+from core.run.decide.steps import IntendThrottles, NoteDisturbed, Poll, SetThrottles
 from core.run.record.history import Outcome, Phase
 from core.run.record.journal import Kind
 from core.run.tell.view import RunState
 
 T, B3 = Resource.topic("t"), Resource.broker(3)
-
-
-def submitted(step: Step) -> bool:
-    return isinstance(step, Submit)
-
-
-def own(client: SimulatedCluster, resource: Resource, name: str) -> str | None:
-    found = throttles(client)[resource].get(name)
-    return found.value or None if found else None
-
-
-def delete(client: SimulatedCluster, resource: Resource, *names: str) -> None:
-    changes = [ConfigChange(resource, name, ConfigOp.DELETE) for name in names]
-    assert client.alter_configs(changes) == {resource: None}
-
-
-def spend(run: Run, seconds: float) -> None:
-    end = run.client.elapsed_seconds + seconds
-    while run.client.elapsed_seconds < end and run.runner.history.ended is None:
-        run.runner.advance()
-
-
-def ask(run: Run, kind: str, **payload: Any) -> None:
-    run.journal.ask(run.client.now, kind, {**payload, "who": "ann", "host": "here"})
 
 
 def count(run: Run, kind: Kind) -> int:

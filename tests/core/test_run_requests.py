@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any
 
 import pytest
-from run_help import MB, Run, Start, cluster, plan_of, set_config, throttles
+from run_help import MB, Run, Start, ask, cluster, plan_of, set_config, spend, submitted, throttles
 
 from core.cluster.client import FOLLOWER_RATE, LEADER_RATE, Resource
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
-from core.run.decide.steps import ChangeRates, Poll, Step, Submit
+from core.run.decide.steps import ChangeRates, Poll
 from core.run.record.history import Outcome, Phase, Role
 from core.run.record.journal import Kind
 from core.units import UNLIMITED
@@ -22,23 +21,9 @@ TARGETS: dict[tuple[str, int], tuple[int, ...]] = {("t", p): (3, 2) for p in ran
 DEST = (3, FOLLOWER_RATE)
 
 
-def ask(run: Run, kind: str, **payload: Any) -> None:
-    run.journal.ask(run.client.now, kind, {**payload, "who": "ann", "host": "here"})
-
-
-def submitted(step: Step) -> bool:
-    return isinstance(step, Submit)
-
-
 def value(client: SimulatedCluster, broker: int, name: str) -> str | None:
     found = throttles(client)[Resource.broker(broker)].get(name)
     return found.value if found else None
-
-
-def spend(run: Run, seconds: float) -> None:
-    end = run.client.elapsed_seconds + seconds
-    while run.client.elapsed_seconds < end and run.runner.history.ended is None:
-        run.runner.advance()
 
 
 def phases(run: Run) -> list[Phase]:

@@ -6,20 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from run_help import MB, Faulty, Run, Start, cluster, plan_of
+from run_help import MB, Faulty, Run, Start, cluster, plan_of, spend, submitted
 
 from core.cluster.client import Fault
 from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError
-from core.run.decide.steps import NoteEnded, Step, Submit
+from core.run.decide.steps import NoteEnded
 from core.run.record.history import Outcome, Phase
 from core.run.record.journal import Kind
 
 TP = TopicPartition("t", 0)
-
-
-def submitted(step: Step) -> bool:
-    return isinstance(step, Submit)
 
 
 def until_lost(start: Start, count: int = 1, **options: Any) -> tuple[Run, Faulty]:
@@ -33,12 +29,6 @@ def until_lost(start: Start, count: int = 1, **options: Any) -> tuple[Run, Fault
     run.until(submitted)
     through.replaced.clear()
     return run, through
-
-
-def spend(run: Run, seconds: float) -> None:
-    end = run.client.elapsed_seconds + seconds
-    while run.client.elapsed_seconds < end and run.runner.history.ended is None:
-        run.runner.advance()
 
 
 def test_what_was_lost_is_not_submitted_again_once_the_run_is_stopped(start: Start) -> None:

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import click
 import jsonschema
 import pytest
+from cli_help import with_option
 from clusters import MB, cluster, load_of
 from test_cli_plan import Here, here  # noqa: F401 - a fixture
 from test_reassignment import PLAN
@@ -69,20 +69,9 @@ def validate(command: str, text: str, schema: str | None = None) -> Any:
 # -- the table is whole ----------------------------------------------------------------------------
 
 
-def with_json(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield every command below `group` that has --json."""
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        if isinstance(command, click.Group):
-            yield from with_json(command, (*words, name))
-        elif command is not None and any("--json" in option.opts for option in command.params):
-            yield " ".join((*words, name))
-
-
 def test_every_command_with_json_has_a_schema_and_is_tried_here() -> None:
     assert COMMANDS
-    commands = sorted(with_json(root))
+    commands = sorted(with_option(root, "--json"))
     assert commands == list(promised())
     tried = {words for _, words, _ in OFFLINE} | set(LOAD) | {words for words, _ in SANDBOX}
     assert commands == sorted(tried | LIVE)

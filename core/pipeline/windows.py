@@ -135,7 +135,7 @@ def placement(rows: DataFrame, moments: Sequence[int]) -> DataFrame:
             F.coalesce(F.max(F.when(F.col("is_leader"), F.col("broker_id"))), F.lit(-1)).alias(
                 "leader"
             ),
-            F.array_sort(F.collect_set(replica)).alias("held"),
+            F.sort_array(F.collect_set(replica)).alias("held"),
         )
     )
     return held.select(

@@ -45,6 +45,8 @@ class Form:
     ends: tuple[Outcome, ...] = DONE
     rate = RATE
     layouts: Layouts = LAYOUTS
+    lives = 14
+    """How often its process is killed at most."""
     crashes = False
 
     def __init__(self, brokers: Brokers, rng: Random) -> None:
@@ -148,13 +150,16 @@ class Asked(Form):
     def script(self, run: str) -> Script:
         yield from self.until(lambda: self.brokers.is_flying(run))
         for rate in (VERY_SLOW // 2, VERY_SLOW, VERY_SLOW // 2, RATE):
-            done = self.brokers.kinds(run).count(Kind.RATES_CHANGED)
+            done = self._changes(run)
             self.ask(run, "throttle", {"rate_bytes_per_s": rate})
-            yield from self.until(
-                lambda done=done: self.brokers.kinds(run).count(Kind.RATES_CHANGED) > done
-            )
+            yield from self.until(lambda done=done: self._changes(run) > done)
         yield from self.until(lambda: self.brokers.done_moves(run) > 1)
         self.ask(run, "rollback")
+
+    def _changes(self, run: str) -> int:
+        """Return how often rates were changed; those of a process that died are set anew."""
+        kinds = self.brokers.kinds(run)
+        return kinds.count(Kind.RATES_CHANGED) + kinds.count(Kind.RATE_SET)
 
     def wrong(self, run: str) -> Iterator[str]:
         history = self.brokers.history(run)
@@ -170,6 +175,7 @@ class Returned(Form):
         *("rate_intent", "rate_set"),
         *("pairs_taking", "pairs_taken", "pairs_putting", "pairs_put"),
     )
+    lives = 6  # a broker that is back is soon in sync
     rate = VERY_SLOW
 
     def options(self) -> dict[str, Any]:

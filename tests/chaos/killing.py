@@ -19,8 +19,7 @@ from chaos.played import Played
 from chaos.restless import Restless
 
 TIMES = 3
-LIVES = 14
-TRIES = 4
+TRIES = 5
 """How often a form is played for what it did not bring."""
 PARTS = ("source", "destination", "uninvolved and controller")
 """An uninvolved broker and the active controller die together: neither holds what moves."""
@@ -70,7 +69,7 @@ class Killing:
         self._rng.shuffle(orders)
         orders.sort(key=lambda order: self._played.count(str(order)))
         due = [o for o in orders if self._played.count(str(o)) < TIMES and not self._is_missing(o)]
-        return due[:LIVES]
+        return due[: form.lives]
 
     def _nth(self, name: str) -> int:
         """Return at which record of its kind to strike: not always the first."""

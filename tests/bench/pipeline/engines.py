@@ -93,7 +93,7 @@ def duckdb_aggregate(connection: Any, folder: Path, exact: bool) -> None:
         f"SELECT topic, partition, {', '.join(asked)} "
         f"FROM read_parquet('{folder}/*.parquet') GROUP BY ALL"
     )
-    rows = connection.execute(query).to_arrow_table().num_rows
+    rows = connection.sql(query).to_arrow_table().num_rows
     assert rows == KEYS
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from cli_help import here, simulated
+from offline import saved
 from run_help import Run, Start
 
-__all__ = ["here", "simulated", "start"]
+__all__ = ["here", "saved", "simulated", "start"]
 
 
 @pytest.fixture

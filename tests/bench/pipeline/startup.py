@@ -22,7 +22,7 @@ ROWS = 1_000_000
 ONCE_TARGET, READ_TARGET = 0.6, 1.2
 PAINT_TESTS = (
     "tests/tui/test_shell.py::test_the_first_paint_imports_nothing_that_is_slow",
-    "tests/core/test_snapshot.py::test_reading_a_snapshot_imports_neither_pandas_nor_datasets",
+    "tests/core/load/test_snapshot.py::test_reading_a_snapshot_imports_neither_pandas_nor_datasets",
 )
 
 ONCE = """

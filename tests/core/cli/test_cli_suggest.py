@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from test_cli_plan import MB, Here, here  # noqa: F401 - a fixture
+from offline import MB, Here
 
 from core.errors import ExitCode
 
@@ -13,23 +13,23 @@ ONE_SIDED = {f"t-{n}": ([n % 2, 1 - n % 2], [0, 1], 100 * MB, MB) for n in range
 """All that there is on brokers 0 and 1 of five."""
 
 
-def test_a_plan_is_told_and_written_and_can_be_checked(here: Here) -> None:  # noqa: F811
-    here.save_cluster(ONE_SIDED)
+def test_a_plan_is_told_and_written_and_can_be_checked(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED)
 
-    code, out, err = here.run("plan", "suggest", "-o", str(here.folder / "plan.json"))
+    code, out, err = saved.run("plan", "suggest", "-o", str(saved.folder / "plan.json"))
 
     assert code == ExitCode.DONE
     assert "disk             0% … 250%  100% … 100%" in out
     assert "14 partitions to copy (2.4 GB)" in out
-    assert f"trimtab apply {here.folder / 'plan.json'}" in err
-    code, out, _ = here.run("plan", "check", str(here.folder / "plan.json"))
+    assert f"trimtab apply {saved.folder / 'plan.json'}" in err
+    code, out, _ = saved.run("plan", "check", str(saved.folder / "plan.json"))
     assert code == ExitCode.DONE, out
 
 
-def test_as_json_it_holds_the_plan_and_a_reason_for_every_move(here: Here) -> None:  # noqa: F811
-    here.save_cluster(ONE_SIDED)
+def test_as_json_it_holds_the_plan_and_a_reason_for_every_move(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED)
 
-    code, found = here.json("plan", "suggest", "--drain", "0", "--within", "1h")
+    code, found = saved.json("plan", "suggest", "--drain", "0", "--within", "1h")
 
     assert code == ExitCode.DONE
     assert found["reached"]
@@ -41,26 +41,26 @@ def test_as_json_it_holds_the_plan_and_a_reason_for_every_move(here: Here) -> No
     assert 0 < found["seconds"] <= 3600
 
 
-def test_what_applying_needs_is_said(here: Here) -> None:  # noqa: F811
-    here.save_cluster(ONE_SIDED)
-    _, _, err = here.run("plan", "suggest", "--rf", "3")
+def test_what_applying_needs_is_said(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED)
+    _, _, err = saved.run("plan", "suggest", "--rf", "3")
     assert "then: trimtab apply plan.json --allow rf-change" in err
-    assert here.json("plan", "suggest", "--rf", "3")[1]["allow"] == ["rf-change"]
+    assert saved.json("plan", "suggest", "--rf", "3")[1]["allow"] == ["rf-change"]
 
 
-def test_a_cluster_that_is_even_needs_nothing(here: Here) -> None:  # noqa: F811
+def test_a_cluster_that_is_even_needs_nothing(saved: Here) -> None:
     even = {f"t-{n}": ([n % 5, (n + 1) % 5], [n % 5, (n + 1) % 5], MB, MB) for n in range(10)}
-    here.save_cluster(even)
-    code, out, _ = here.run("plan", "suggest", "-o", str(here.folder / "plan.json"))
+    saved.save_cluster(even)
+    code, out, _ = saved.run("plan", "suggest", "-o", str(saved.folder / "plan.json"))
     assert (code, out) == (ExitCode.DONE, "Nothing to do: it is so already.\n")
-    assert not (here.folder / "plan.json").exists()
+    assert not (saved.folder / "plan.json").exists()
 
 
 def test_a_goal_that_cannot_be_reached_is_said_with_the_best_there_is(
-    here: Here,  # noqa: F811
+    saved: Here,
 ) -> None:
-    here.save_cluster({"t-0": ([0], [0], 900 * MB, MB), "t-1": ([0], [0], 100 * MB, MB)})
-    code, out, _ = here.run("plan", "suggest")
+    saved.save_cluster({"t-0": ([0], [0], 900 * MB, MB), "t-1": ([0], [0], 100 * MB, MB)})
+    code, out, _ = saved.run("plan", "suggest")
     assert code == ExitCode.NO
     assert "t-0 alone is 450% of a broker's share of disk" in out
     assert "Not every broker gets within 10% of its share" in out
@@ -78,14 +78,14 @@ def test_a_goal_that_cannot_be_reached_is_said_with_the_best_there_is(
     ],
 )
 def test_wants_that_make_no_sense_are_one_sentence(
-    here: Here,  # noqa: F811
+    saved: Here,
     arguments: tuple[str, ...],
     words: str,
 ) -> None:
-    here.save_cluster(ONE_SIDED)
-    before = here.cluster.read_text()
-    code, out, err = here.run("plan", "suggest", *arguments)
+    saved.save_cluster(ONE_SIDED)
+    before = saved.cluster.read_text()
+    code, out, err = saved.run("plan", "suggest", *arguments)
     assert (code, out) == (ExitCode.USAGE, "")
     assert words in err
     assert "Traceback" not in err
-    assert json.loads(before) == json.loads(here.cluster.read_text())
+    assert json.loads(before) == json.loads(saved.cluster.read_text())

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from test_snapshot import make_snapshot
+from snapshots import make_snapshot
 
 from core import files
 from core.cli.main import run

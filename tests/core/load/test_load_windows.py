@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from test_snapshot import AT, make_snapshot
+from snapshots import AT, make_snapshot
 
 from core.cluster.state import Broker, ClusterState, PartitionRow, TopicPartition
 from core.errors import DocumentError

@@ -10,7 +10,7 @@ import pyarrow.feather as feather
 import pytest
 from bench.skewed import Shape, skewed
 from clusters import MB, cluster, load_of
-from test_cli_plan import Here, here  # noqa: F401 - a fixture
+from offline import Here
 
 from core.cluster import arrow_document
 from core.cluster.document import ClusterDocument, to_json
@@ -47,12 +47,12 @@ def test_a_hundred_thousand_partitions_are_the_same_columns(tmp_path: Path) -> N
     assert np.array_equal(found.in_bytes_per_s, load.in_bytes_per_s)
 
 
-def test_the_command_writes_it_by_its_ending_and_reads_it(here: Here) -> None:  # noqa: F811
-    saved = here.folder / "c.arrow"
-    assert here.run("show", "--json", "-o", str(saved))[0] == ExitCode.DONE
-    as_json = here.json("show")[1]
-    here.cluster = saved
-    assert here.json("show")[1] == as_json
+def test_the_command_writes_it_by_its_ending_and_reads_it(saved: Here) -> None:
+    arrow = saved.folder / "c.arrow"
+    assert saved.run("show", "--json", "-o", str(arrow))[0] == ExitCode.DONE
+    as_json = saved.json("show")[1]
+    saved.cluster = arrow
+    assert saved.json("show")[1] == as_json
 
 
 def cut(path: Path) -> None:

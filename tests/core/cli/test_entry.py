@@ -39,7 +39,7 @@ def trimtab(saved: str, module: str, before: str = "") -> subprocess.CompletedPr
     """Run `show`, interrupted when `module` is imported for the first time."""
     return subprocess.run(
         [sys.executable, "-P", "-c", INTERRUPT.format(module=module, saved=saved, before=before)],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
         capture_output=True,
         text=True,
         timeout=30,

@@ -7,7 +7,7 @@ from pathlib import Path
 from core.run.decide import rulebook
 from core.run.decide.step import RULES
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "run-states.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "run-states.md"
 
 
 def test_the_document_is_what_the_code_makes_of_it() -> None:

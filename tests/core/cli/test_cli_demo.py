@@ -37,7 +37,7 @@ def test_ctrl_c_during_its_run_stops_everything(tmp_path: Path) -> None:
             env={
                 **os.environ,
                 "TRIMTAB_HOME": str(tmp_path / "home"),
-                "PYTHONPATH": str(Path(__file__).parents[2]),
+                "PYTHONPATH": str(Path(__file__).parents[3]),
             },
         )
     try:

@@ -156,7 +156,7 @@ def test_a_line_longer_than_a_block_is_followed(monkeypatch: pytest.MonkeyPatch)
 
 def test_processes_that_write_at_once_make_one_chain(home: Path) -> None:
     script = "from core.run.audit import note\nfor n in range(20): note('c', None, 'x', n=n)"
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[3])
     writers = [
         subprocess.Popen(
             [sys.executable, "-P", "-c", script], env=os.environ | {"PYTHONPATH": root}

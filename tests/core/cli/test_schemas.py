@@ -15,9 +15,8 @@ import jsonschema
 import pytest
 from cli_help import with_option
 from clusters import MB, cluster, load_of
-from test_cli_plan import Here, here  # noqa: F401 - a fixture
-from test_reassignment import PLAN
-from test_snapshot import make_snapshot
+from offline import Here
+from snapshots import make_snapshot
 from waiting import eventually
 
 from core import paths
@@ -27,17 +26,19 @@ from core.cluster.document import ClusterDocument, to_json
 from core.cluster.sandbox import folders
 from core.cluster.sandbox.layout import lay_out
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.state import TopicPartition
 from core.load import layout, published
 from core.load.manifest import read_manifest
 from core.load.simulated import Simulator, start_simulator
 from core.pipeline.job import Published
 from core.pipeline.ledger import Batch
+from core.plan.plan import Move, Plan
 from core.plan.reassignment import dump
 from core.process import Process
 
 pytestmark = pytest.mark.long
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 SCHEMAS = DOCS / "schemas"
 
 
@@ -110,14 +111,15 @@ OFFLINE = [
 
 
 @pytest.mark.parametrize(("schema", "command", "more"), OFFLINE)
-def test_on_a_saved_cluster(here: Here, schema: str, command: str, more: Any) -> None:  # noqa: F811
+def test_on_a_saved_cluster(saved: Here, schema: str, command: str, more: Any) -> None:
     targets, *options = more or ({},)
-    plan = [here.plan(**targets)] if targets else []
-    validate(command, here.run(*command.split(), *plan, *options, "--json")[1], schema)
+    plan = [saved.plan(**targets)] if targets else []
+    validate(command, saved.run(*command.split(), *plan, *options, "--json")[1], schema)
 
 
 def test_plan_files() -> None:
-    validate("plan inverse", dump(PLAN))
+    move = Move(TopicPartition("t", 1), (1, 2, 0), (1, 2, 4), "t-id")
+    validate("plan inverse", dump(Plan.of([move], cluster_id="c", notes=("relieve broker 0",))))
 
 
 def test_cluster_documents() -> None:

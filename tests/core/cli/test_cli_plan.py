@@ -1,0 +1,229 @@
+"""`plan`, `estimate` and `verify` on a saved cluster: what they print, and their exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from offline import MB
+
+from core.errors import ExitCode
+
+
+def test_check_says_that_nothing_speaks_against(saved):
+    saved.save_cluster({"t-0": ([0, 1], [0, 1], MB, 0.0)})
+    code, out, _ = saved.run("plan", "check", saved.plan(t0=[0, 2]))
+    assert (code, out) == (ExitCode.DONE, "1 move, nothing speaks against it.\n")
+
+
+def test_check_lists_the_worst_first_and_says_no(saved):
+    code, out, _ = saved.run("plan", "check", saved.plan(t0=[0, 1, 2], t1=[1]))
+    assert code == ExitCode.NO
+    assert out.startswith("unsafe  rf-change\n")
+    assert "refused, unless --allow rf-change" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_what_is_allowed_is_no_refusal(saved):
+    plan = saved.plan(t0=[0, 1, 2])
+    assert saved.run("plan", "check", plan, "--allow", "rf-change")[0] == ExitCode.DONE
+    code, document = saved.json("plan", "check", plan, "--allow", "rf-change")
+    assert (code, document["ok"]) == (ExitCode.DONE, True)
+    assert document["findings"][0] == {
+        "id": "rf-change",
+        "severity": "unsafe",
+        "sentence": "t-0: from 2 replicas to 3.",
+        "allowed": True,
+        "partitions": [{"topic": "t", "partition": 0}],
+    }
+
+
+def test_check_at_a_rate_says_never(saved):
+    code, document = saved.json("plan", "check", saved.plan(t0=[0, 2]), "--throttle", "1MB/s")
+    assert code == ExitCode.NO
+    assert "never" in [finding["id"] for finding in document["findings"]]
+
+
+def test_show_puts_the_largest_move_first(saved):
+    code, out, _ = saved.run("plan", "show", saved.plan(t0=[1, 0], t1=[1, 3], t2=[2, 4]))
+    assert code == ExitCode.DONE
+    assert out.splitlines() == [
+        "partition  now  planned  copies",
+        "t-1        1,2  1,3       50 MB",
+        "t-2        2,0  2,4       10 MB",
+        "t-0        0,1  1,0           -",
+        "3 partitions: 2 to copy (60 MB), 1 with another preferred leader.",
+    ]
+
+
+def test_show_as_a_document(saved):
+    _, document = saved.json("plan", "show", saved.plan(t0=[1, 0], t1=[1, 3]))
+    assert (document["moves"], document["leader_moves"], document["bytes"]) == (1, 1, 50 * MB)
+    assert document["partitions"][1]["adding"] == [3]
+
+
+def test_diff_shows_what_is_not_as_planned(saved):
+    code, out, _ = saved.run("plan", "diff", saved.plan(t0=[0, 1], t1=[1, 3]))
+    assert code == ExitCode.DONE
+    assert out.splitlines() == [
+        "partition  now  planned",
+        "t-1        1,2  1,3      different",
+        "1 partition differs.",
+    ]
+
+
+def test_diff_of_two_plans(saved):
+    one = saved.plan("a.json", t0=[1, 0], t1=[1, 3])
+    two = saved.plan("b.json", t0=[1, 0], t2=[2, 4])
+    assert saved.run("plan", "diff", one, two, offline=False)[1].splitlines() == [
+        "partition  a.json  b.json",
+        "t-1        1,3     -",
+        "t-2        -       2,4",
+        "2 partitions differ.",
+    ]
+    assert saved.run("plan", "diff", one, one, offline=False)[1] == "No difference.\n"
+
+
+def test_inverse_of_inverse_is_the_plan_file_again(saved):
+    there = saved.plan(t0=[0, 3], t1=[2, 1])
+    ours = saved.folder / "ours.json"
+    back, again = saved.folder / "back.json", saved.folder / "again.json"
+    saved.run("plan", "inverse", there, "-o", str(back))
+    saved.run("plan", "inverse", str(back), "-o", str(ours), offline=False)
+    saved.run("plan", "inverse", str(ours), "-o", str(again), offline=False)
+    assert back.read_text() == again.read_text()
+    rows = json.loads(ours.read_text())["partitions"]
+    assert [row["replicas"] for row in rows] == [[0, 3], [2, 1]]
+
+
+def test_inverse_of_a_plain_file_needs_the_cluster(saved):
+    code, out, err = saved.run("plan", "inverse", saved.plan(t0=[0, 3]), offline=False)
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert "Name the cluster" in err
+
+
+def test_estimate_at_a_rate(saved):
+    code, document = saved.json("estimate", saved.plan(t1=[1, 3]), "--throttle", "10MB/s")
+    assert code == ExitCode.DONE
+    low, high = document["range_seconds"]
+    assert low < document["seconds"] < high
+    assert document["total_bytes"] == 50 * MB
+    assert document["limit"] == {"broker": 1, "side": "leader"}
+    code, out, _ = saved.run("estimate", saved.plan(t1=[1, 3]), "--throttle", "10MB/s")
+    assert out.startswith("50 MB at 10 MB/s: about ")
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_estimate_of_never_is_a_no(saved):
+    code, out, _ = saved.run("estimate", saved.plan(t0=[0, 2]), "--throttle", "1MB/s")
+    assert code == ExitCode.NO
+    assert out.startswith("Never. Broker 0 has to send 1.4 MB/s")
+
+
+def test_estimate_within_a_time(saved):
+    code, document = saved.json("estimate", saved.plan(t0=[0, 2]), "--within", "200s")
+    assert code == ExitCode.DONE
+    assert document["rate_bytes_per_s"] == 1_900_000
+    assert document["recommended_bytes_per_s"] == pytest.approx(1_900_000, rel=0.1)
+    _, out, _ = saved.run("estimate", saved.plan(t0=[0, 2]), "--within", "200s")
+    assert out.startswith("100 MB in 3 m 20 s: throttle to 2")
+    assert document["range_seconds"][1] <= 200
+    assert "The closed form says 1.9MB/s." in out
+
+
+def test_estimate_without_a_rate_is_a_table(saved):
+    code, document = saved.json("estimate", saved.plan(t0=[0, 2]))
+    assert code == ExitCode.DONE
+    assert document["rates"][0]["never"]
+    assert document["default_bytes_per_s"] == 5 * MB
+    _, out, _ = saved.run("estimate", saved.plan(t0=[0, 2]))
+    assert "\n*  5.0 MB/s  about " in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--throttle", "50"], "50 what?"),
+        (["--throttle", "1MB/s", "--within", "1m"], "exclude each other"),
+        (["--within", "0"], "no time at all"),
+        (["--within", "soon"], "Not a time"),
+    ],
+)
+def test_estimates_asked_badly(saved, options, words):
+    code, out, err = saved.run("estimate", saved.plan(t0=[0, 2]), *options)
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert words in err
+
+
+def test_verify_says_yes(saved):
+    code, out, _ = saved.run("verify", saved.plan(t0=[0, 1], t1=[1, 2]))
+    assert (code, out) == (ExitCode.DONE, "2 partitions as planned, all in sync.\n")
+
+
+def test_verify_says_no_and_what_differs(saved):
+    saved.save_cluster(
+        {
+            "t-0": ([0, 1], [0], MB, 0.0),
+            "t-1": ([1, 2], [1, 2], MB, 0.0),
+            "t-2": ([2, 0], [2, 0], MB, 0.0),
+        }
+    )
+    plan = saved.plan(t0=[0, 1], t1=[2, 1], t2=[2, 0], t9=[1])
+    code, out, _ = saved.run("verify", plan)
+    assert code == ExitCode.NO
+    assert out.splitlines() == [
+        "t-0 is on 0,1, and 1 not in sync.",
+        "t-1 is on 1,2, not on 2,1.",
+        "t-9 does not exist.",
+        "3 of 4 partitions not as planned.",
+    ]
+    code, document = saved.json("verify", plan)
+    assert (code, document["verified"]) == (ExitCode.NO, False)
+    assert [p["standing"] for p in document["partitions"]] == [
+        "out-of-sync",
+        "different",
+        "missing",
+        "done",
+    ]
+
+
+def test_a_plan_for_another_cluster_is_refused_everywhere(saved):
+    out = saved.folder / "out.json"
+    saved.run("plan", "inverse", saved.plan(t0=[0, 3]), "-o", str(out))
+    document = json.loads(out.read_text())
+    document["trimtab"]["cluster_id"] = "elsewhere"
+    other = str(saved.write("other.json", document))
+    for command in (
+        ["plan", "check"],
+        ["plan", "show"],
+        ["plan", "diff"],
+        ["verify"],
+        ["estimate"],
+    ):
+        code, _, err = saved.run(*command, other)
+        assert code == ExitCode.USAGE
+        assert "is for cluster elsewhere; this is saved." in err
+
+
+def test_no_cluster_named(saved):
+    for command in (["plan", "check"], ["plan", "diff"], ["verify"], ["estimate"]):
+        code, _, err = saved.run(*command, saved.plan(t0=[0, 1]), offline=False)
+        assert code == ExitCode.USAGE
+        assert "Which cluster?" in err
+
+
+def test_output_goes_to_a_file_whole(saved):
+    target = saved.folder / "check.json"
+    code, out, _ = saved.run("plan", "check", saved.plan(t0=[0, 2]), "--json", "-o", str(target))
+    assert (code, out) == (ExitCode.DONE, "")
+    assert json.loads(target.read_text())["ok"] is True
+
+
+def test_a_plan_on_stdin(saved, monkeypatch):
+    import io
+
+    text = Path(saved.plan(t0=[0, 1])).read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert saved.run("verify", "-")[0] == ExitCode.DONE

@@ -24,8 +24,8 @@ from chaos.stopping import stops_in_order
 MEASURED = (
     ("run-beside-tool.json", "tests.bench.run_beside_tool"),
     ("produce-latency.json", "tests.bench.produce_latency"),
+    ("many-moves.json", "tests.bench.many_moves"),
 )
-MANY = ("many-moves.json", "tests.bench.many_moves")
 LEAST_MINUTES = 2.0
 """Less is not worth starting brokers for."""
 HALF = TROUBLES // 2
@@ -63,13 +63,13 @@ class Conductor:
     def minutes(self) -> float:
         return (time.monotonic() - self._began) / 60
 
-    def play(self) -> None:
+    def play(self, *, measures: bool) -> None:
         try:
-            for report, module in MEASURED:
+            for report, module in MEASURED if measures else ():
                 self._go([Line([("bench", report, module)])])
             self._go(
                 [
-                    Line([("bench", *MANY), _part("simulated", "chaos.simulated")]),
+                    Line([_part("simulated", "chaos.simulated")]),
                     Line([_real("processes"), _real("trouble-1", "--last", str(HALF))]),
                     Line([_real("nodes-1", "--who", *PARTS[1:])]),
                     Line(
@@ -139,12 +139,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, required=True, help="Folder of the reports.")
     parser.add_argument("--minutes", type=float, default=48.0)
+    parser.add_argument(
+        "--unmeasured", action="store_true", help="Leave out what wants a quiet machine."
+    )
     arguments = parser.parse_args()
     stops_in_order()
     reports = arguments.output.absolute()
     conductor = Conductor(reports, arguments.minutes)
     try:
-        conductor.play()
+        conductor.play(measures=not arguments.unmeasured)
     finally:
         rows = table.write(reports, conductor.minutes)
         print(table.text(rows))

@@ -51,7 +51,7 @@ class Form:
 
     def __init__(self, brokers: Brokers, rng: Random) -> None:
         self.brokers, self.rng = brokers, rng
-        now = {tp: r for tp, r in brokers.judges.replicas().items() if tp in self.layouts}
+        now = {tp: brokers.replicas_now(tp) for tp in self.layouts}
         self.before, self.targets = now, opposite(now, self.layouts)
         self.touched: set[TopicPartition] = set()
 

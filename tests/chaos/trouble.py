@@ -57,8 +57,7 @@ class Troubled(Form):
 
     def __init__(self, brokers: Brokers, rng: Random) -> None:
         super().__init__(brokers, rng)
-        everything = brokers.judges.replicas()
-        theirs = {tp: everything[tp] for tp in THEIRS_LAYOUTS}
+        theirs = {tp: brokers.replicas_now(tp) for tp in THEIRS_LAYOUTS}
         self._their_target = theirs[THEIR_PARTITION]
         self._their_other = opposite(theirs, THEIRS_LAYOUTS)[THEIR_PARTITION]
         self._edits = list(EDITS)

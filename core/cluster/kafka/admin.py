@@ -42,6 +42,9 @@ def quiet_admin(settings: ConnectionSettings) -> Any:
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 500,
             "topic.metadata.refresh.interval.ms": -1,
+            # Connecting only when needed, librdkafka spins for as long as a request waits for a
+            # broker that is down: most of a processor, in every run that asks it for its configs.
+            "enable.sparse.connections": False,
         },
         logger=logger,
     )

@@ -13,7 +13,14 @@ from core.cli.context import Context, emit, json_option, output_option, say, wri
 from core.cli.table import brokers, table
 from core.errors import ExitCode, UsageError
 from core.plan.check import Severity, check_plan
-from core.plan.estimate import Estimate, default_rate, estimate_within, rate_table
+from core.plan.copying import Copying, copying, least_seconds
+from core.plan.estimate import (
+    ROUND_RATES,
+    Estimate,
+    default_rate,
+    estimate_within,
+    rate_table,
+)
 from core.plan.plan import Move, Plan
 from core.plan.reassignment import dump, to_document
 from core.units import (
@@ -29,6 +36,9 @@ if TYPE_CHECKING:
     from core.load.snapshot import Load
     from core.plan.planner.planner import Suggested, Wanted
 
+MANY = 1000
+"""Copies beyond which a plan's time is told by the closed form: to play it out takes seconds."""
+DAY_SECONDS = 24 * 3600.0
 ROWS = 15
 """Moves that are printed, those that help most for their bytes first."""
 
@@ -163,9 +173,21 @@ def _estimate(
         return None
     if seconds is not None:
         return estimate_within(state, load, plan, seconds)
+    what = copying(state, load, plan)
+    if len(what.copies) > MANY:
+        return _at_least(what)
     rates = rate_table(state, load, plan)
     chosen = default_rate(rates)
     return next((row for row in rates if row.rate_bytes_per_s == chosen), None)
+
+
+def _at_least(what: Copying) -> Estimate | None:
+    """Return the least time of a large plan, at the slowest round rate that ends it in a day."""
+    for rate in ROUND_RATES:
+        least = least_seconds(what, rate)
+        if least is not None and (least <= DAY_SECONDS or rate == ROUND_RATES[-1]):
+            return Estimate(rate, least, None, None, None, (), what.total_bytes)
+    return None
 
 
 def _reached(found: Suggested, wanted: Wanted) -> bool:
@@ -266,7 +288,8 @@ def _time_text(estimate: Estimate | None) -> str:
     if estimate.never or estimate.seconds is None:
         return f"; {estimate.never or 'how long it takes is not known'}"
     rate = estimate.recommended_bytes_per_s or estimate.rate_bytes_per_s
-    return f"; about {format_duration(estimate.seconds)} at {format_rate(rate)}"
+    about = "about" if estimate.range_seconds else "at least"
+    return f"; {about} {format_duration(estimate.seconds)} at {format_rate(rate)}"
 
 
 def _measures_text(found: Suggested) -> str:

@@ -169,6 +169,20 @@ def side_loads(what: Copying) -> dict[BrokerSide, SideLoad]:
     return dict(sorted(loads.items(), key=lambda item: (item[0].broker, item[0].side.value)))
 
 
+def least_seconds(what: Copying, rate_bytes_per_s: float) -> float | None:
+    """Return how long copying takes at least when brokers and sides are limited to a rate.
+
+    The closed form, for all at once; None when some side never catches up with what is produced.
+    """
+    seconds = 0.0
+    for load in side_loads(what).values():
+        if load.bytes > 0:
+            if rate_bytes_per_s <= load.background:
+                return None
+            seconds = max(seconds, load.bytes / (rate_bytes_per_s - load.background))
+    return seconds
+
+
 def _blocked(
     state: ClusterState, copies: Iterable[Copy], leaderless: list[TopicPartition]
 ) -> str | None:

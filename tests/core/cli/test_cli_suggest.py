@@ -48,6 +48,17 @@ def test_what_applying_needs_is_said(saved: Here) -> None:
     assert saved.json("plan", "suggest", "--rf", "3")[1]["allow"] == ["rf-change"]
 
 
+def test_a_large_plans_time_is_the_least_it_takes(saved: Here) -> None:
+    layout = {f"t-{n}": ([0, 1 + n % 2], [0, 1 + n % 2], MB, 10.0) for n in range(1_200)}
+    saved.save_cluster(layout)
+    code, out, _ = saved.run("plan", "suggest", "--drain", "0")
+    assert code == ExitCode.DONE
+    assert "1200 partitions to copy (1.2 GB), 1200 with another preferred leader; at least" in out
+    found = saved.json("plan", "suggest", "--drain", "0")[1]
+    sent = 1200 * MB / (found["rate_bytes_per_s"] - 1200 * 2 * 10.0)
+    assert 0.2 * sent < found["seconds"] <= sent
+
+
 def test_a_cluster_that_is_even_needs_nothing(saved: Here) -> None:
     even = {f"t-{n}": ([n % 5, (n + 1) % 5], [n % 5, (n + 1) % 5], MB, MB) for n in range(10)}
     saved.save_cluster(even)

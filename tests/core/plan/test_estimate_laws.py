@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from clusters import MB, cluster, load_of, tp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.cluster.state import TopicPartition
-from core.plan.copying import Copy
+from core.plan.copying import Copy, Copying, least_seconds, side_loads
 from core.plan.estimate import estimate_at
 from core.plan.plan import Plan
 from core.plan.replication import WINDOW_SECONDS, Conditions, end_seconds
@@ -117,3 +118,19 @@ def test_the_range_holds_the_point(
         return
     low, high = estimate.range_seconds or (math.nan, math.nan)
     assert 0 < low <= estimate.seconds <= high < math.inf
+
+
+@settings(max_examples=30)
+@given(_copies(), st.floats(1.1, 5))
+def test_the_least_time_is_the_inverse_of_the_required_rate(
+    drawn: tuple[list[Copy], float], more: float
+) -> None:
+    copies, rate = drawn
+    what = Copying(tuple(copies), {})
+    floor = max(load.background for load in side_loads(what).values())
+    limit = more * floor + rate
+    seconds = least_seconds(what, limit)
+    assert seconds is not None
+    required = max(load.required_bytes_per_s(seconds) for load in side_loads(what).values())
+    assert required == pytest.approx(limit)
+    assert floor == 0 or least_seconds(what, floor * 0.99) is None

@@ -32,7 +32,9 @@ TIMEOUT_SECONDS = 5.0
 REPLICAS = 2
 """The leader, and a follower whose fetches a move's copies may delay."""
 START_SECONDS = 20.0
-CLOSE_SECONDS = 10.0
+CLOSE_SECONDS = 30.0
+"""How long it is tried to delete the topic: a dead broker is taken for the controller at first."""
+AGAIN_SECONDS = 0.5
 _CONFIGS = {
     "retention.ms": "60000",
     "retention.bytes": "1048576",
@@ -71,7 +73,8 @@ def open_probe(
 class ProduceProbe:
     """Measures in a thread of its own; nothing here blocks, raises, or outlives `close`.
 
-    `places` are the replicas of each broker's partition, leader first, once they are known.
+    `places` are the replicas of each broker's partition, leader first, once they are known. `left`
+    says in words what a closed one could not take away.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class ProduceProbe:
     ) -> None:
         self.topic = f"{TOPIC_PREFIX}{name}"
         self.trouble = ""
+        self.left = ""
         self.places: Mapping[int, tuple[int, ...]] = {}
         self._settings, self._brokers, self._clock = settings, tuple(sorted(brokers)), clock
         self._windows: dict[int, deque[Window]] = {}
@@ -110,10 +114,13 @@ class ProduceProbe:
         try:
             admin = quiet_admin(self._settings)
             try:
+                self.left = f"the topic {self.topic} may be left"
                 self._create(admin)
                 self._measure()
             except KafkaException as error:
                 self._say(error)
+                if error.args[0].code() in _denials():
+                    self.left = ""
             self._delete(admin)
         except KafkaException as error:
             self._say(error)
@@ -140,14 +147,23 @@ class ProduceProbe:
                 raise
 
     def _delete(self, admin: Any) -> None:
+        """Delete the topic; while a broker has just died, others are asked until one does it."""
         from confluent_kafka import KafkaError, KafkaException
 
-        future = admin.delete_topics([self.topic], request_timeout=CLOSE_SECONDS)[self.topic]
-        try:
-            future.result()
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise
+        deadline = self._clock.monotonic() + CLOSE_SECONDS
+        while True:
+            future = admin.delete_topics([self.topic], request_timeout=TIMEOUT_SECONDS)[self.topic]
+            try:
+                future.result()
+                break
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    break
+                if code in _denials() or self._clock.monotonic() >= deadline:
+                    raise
+            self._clock.sleep(AGAIN_SECONDS)
+        self.left = ""
 
     def _measure(self) -> None:
         from confluent_kafka import Producer
@@ -214,9 +230,7 @@ class ProduceProbe:
             producer.poll(min(max(sent * pause - (time.monotonic() - began), 0.0), 0.1))
 
     def _hearer(self, broker: int) -> Callable[[Any, Any], None]:
-        from confluent_kafka import KafkaError
-
-        denied = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
+        denied = _denials()
 
         def heard(error: Any, message: Any) -> None:
             if error is None:
@@ -244,6 +258,12 @@ class ProduceProbe:
                     quantile(waited, 0.99),
                 )
                 self._windows.setdefault(broker, deque(maxlen=KEPT_WINDOWS)).append(window)
+
+
+def _denials() -> set[int]:
+    from confluent_kafka import KafkaError
+
+    return {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 
 
 def quantile(ordered: Sequence[float], part: float) -> float:

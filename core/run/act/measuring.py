@@ -29,6 +29,9 @@ MEASURE_SECONDS = 45.0
 class Probe(senses.Probe, Protocol):
     """A probe that can be closed; see core.cluster.probe."""
 
+    @property
+    def left(self) -> str: ...
+
     def close(self) -> None: ...
 
 
@@ -45,6 +48,8 @@ class Measuring:
         self._senses: Senses | None = None
         self._since = 0.0
         self._cleared = False
+        self.left = ""
+        """What a probe could not take away again, in words."""
 
     def look(self, history: History, observed: Observed, state: ClusterState) -> Observed:
         """Return what is observed with how brokers fare, if this run adapts its rate."""
@@ -74,6 +79,7 @@ class Measuring:
     def close(self) -> None:
         if self._probe is not None:
             self._probe.close()
+            self.left = self._probe.left
         self._cleared |= self._senses is not None
         self._probe = self._senses = None
 

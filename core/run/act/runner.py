@@ -221,7 +221,8 @@ class Runner:
                 self._clock.sleep(self._pace())
             case End(outcome, why):
                 self._measuring.close()
-                self._chronicle.write(Kind.ENDED, outcome=outcome.value, why=why)
+                told = "; ".join(filter(None, (why, self._measuring.left)))
+                self._chronicle.write(Kind.ENDED, outcome=outcome.value, why=told)
             case _:
                 self._throttle(step, observed)
 

@@ -24,7 +24,7 @@ class Probe:
 
     def __init__(self, client: SimulatedCluster, brokers: Sequence[int]) -> None:
         self.client, self.brokers = client, tuple(brokers)
-        self.trouble = ""
+        self.trouble = self.left = ""
         self.closed = False
         self.opened = client.elapsed_seconds
         self.ms, self.late_ms = 10.0, 10.0
@@ -80,6 +80,12 @@ def test_a_run_learns_what_producers_wait_before_it_begins(start: Start) -> None
     assert measured[0]["before"] == [[b, 3.333, 10.0] for b in (1, 2, 3)]
     assert kinds(run).index(Kind.MEASURED) < kinds(run).index(Kind.THROTTLE_INTENT)
     assert [probe.closed for probe in probes] == [True]
+
+
+def test_a_probes_topic_that_cannot_be_deleted_is_said_at_the_end(start: Start) -> None:
+    run, _ = adaptive(start, left="the topic x may be left")
+    assert run.to_the_end() is Outcome.DONE
+    assert run.runner.history.ended_why == "the topic x may be left"
 
 
 def test_it_begins_at_the_least_rate_and_rises_while_all_is_calm(start: Start) -> None:

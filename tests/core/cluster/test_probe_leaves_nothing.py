@@ -1,0 +1,80 @@
+"""A probe's topic goes, though the broker that is asked to delete it dies as the run ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from core.clock import SystemClock
+from core.cluster import probe as probing
+from core.cluster.kafka import admin as kafka_admin
+from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.probe import ProduceProbe
+
+
+class Cluster:
+    """An admin client whose topic is made, never led, and deleted as the answers say."""
+
+    def __init__(self, *answers: int | None, creates: int | None = KafkaError._TIMED_OUT) -> None:
+        self.answers, self.creates, self.asked = list(answers), creates, 0
+
+    def create_topics(self, topics: Sequence[Any], **_: object) -> Mapping[str, Future[None]]:
+        return {topics[0].topic: answered(self.creates)}
+
+    def delete_topics(self, names: Sequence[str], **_: object) -> Mapping[str, Future[None]]:
+        self.asked += 1
+        code = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return {names[0]: answered(code)}
+
+
+def answered(code: int | None) -> Future[None]:
+    future: Future[None] = Future()
+    if code is None:
+        future.set_result(None)
+    else:
+        future.set_exception(KafkaException(KafkaError(code)))
+    return future
+
+
+def closed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> ProduceProbe:
+    """Return a probe that was opened on this cluster and has come to its end."""
+    monkeypatch.setattr(kafka_admin, "quiet_admin", lambda settings: cluster)
+    monkeypatch.setattr(probing, "CLOSE_SECONDS", 0.05)
+    monkeypatch.setattr(probing, "AGAIN_SECONDS", 0.001)
+    probe = ProduceProbe(ConnectionSettings("127.0.0.1:1"), "a", (1, 2), SystemClock())
+    probe.start()
+    probe.close()
+    return probe
+
+
+def test_a_deletion_that_a_dying_broker_did_not_do_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(KafkaError._TRANSPORT, KafkaError._TIMED_OUT, None)
+    assert closed(cluster, monkeypatch).left == ""
+    assert cluster.asked == 3
+
+
+def test_a_topic_that_is_gone_by_then_is_not_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(KafkaError._TRANSPORT, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    assert closed(cluster, monkeypatch).left == ""
+    assert cluster.asked == 2
+
+
+def test_what_cannot_be_deleted_in_time_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(KafkaError._TRANSPORT)
+    assert closed(cluster, monkeypatch).left == "the topic __trimtab_probe-a may be left"
+    assert cluster.asked > 1
+
+
+def test_a_topic_that_may_not_be_made_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    denied = KafkaError.TOPIC_AUTHORIZATION_FAILED
+    cluster = Cluster(denied, creates=denied)
+    assert closed(cluster, monkeypatch).left == ""
+    assert cluster.asked == 1

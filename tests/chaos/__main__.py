@@ -18,7 +18,6 @@ from pathlib import Path
 from chaos import table
 from chaos.killing import PARTS
 from chaos.played import ROOT, Played
-from chaos.real import TROUBLES
 from chaos.stopping import stops_in_order
 
 MEASURED = (
@@ -28,7 +27,6 @@ MEASURED = (
 )
 LEAST_MINUTES = 2.0
 """Less is not worth starting brokers for."""
-HALF = TROUBLES // 2
 STOP_SECONDS = 90.0
 """How long a part may take to stop: brokers are started, records counted, brokers taken down."""
 
@@ -70,14 +68,9 @@ class Conductor:
             self._go(
                 [
                     Line([_part("simulated", "chaos.simulated")]),
-                    Line([_real("processes"), _real("trouble-1", "--last", str(HALF))]),
+                    Line([_real("processes")]),
                     Line([_real("nodes-1", "--who", *PARTS[1:])]),
-                    Line(
-                        [
-                            _real("nodes-2", "--who", *PARTS[:1]),
-                            _real("trouble-2", "--first", str(HALF + 1)),
-                        ]
-                    ),
+                    Line([_real("nodes-2", "--who", *PARTS[:1]), _real("trouble")]),
                 ]
             )
         finally:
@@ -107,7 +100,7 @@ class Conductor:
                 return
             command += ["--minutes", f"{left:.2f}"]
         if module == "chaos.simulated":
-            command = ["nice", "-n", "10", *command]
+            command = ["nice", "-n", "2", *command]
         self._say(f"{line.name} begins")
         with (self._reports / f"{line.name}.log").open("ab") as output:
             line.process = subprocess.Popen(

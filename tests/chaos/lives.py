@@ -154,4 +154,5 @@ class Lives:
         if (configs := brokers.judges.configs()) != self._configs:
             changed = set(configs.splitlines()) ^ set(self._configs.splitlines())
             wrong.append(f"configs differ: {sorted(changed)}")
+            self._configs = configs  # what one run has left is not the next one's
         return wrong

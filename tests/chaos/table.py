@@ -16,7 +16,7 @@ from chaos.real import ACKNOWLEDGED, TROUBLE, TROUBLES
 from chaos.simulated import RESTLESS
 
 MET, MISSED, UNFINISHED = "met", "MISSED", "NOT PLAYED WHOLE"
-FILES = ("simulated", "processes", "nodes-1", "nodes-2", "trouble-1", "trouble-2")
+FILES = ("simulated", "processes", "nodes-1", "nodes-2", "trouble")
 STORMS = 200
 MOST_TIME, MOST_BURST, MOST_WAIT = 1.05, 4.0, 1.5
 TIME = ("time of a throttled run, over that of Kafka's tool", f"≤ {MOST_TIME}")

@@ -20,7 +20,7 @@ from waiting import eventually
 from core.cluster.client import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
 from core.cluster.state import TopicPartition
 from core.errors import TrimtabError, UnreachableError
-from core.run.record.history import Outcome
+from core.run.record.history import Outcome, Phase
 from core.run.record.journal import Kind
 from core.run.requests import request
 
@@ -200,7 +200,7 @@ class Disturbed(Form):
     """A run under which others move one of its partitions, and delete a throttle of its own."""
 
     brings = ("postponed", "disturbed", "waiting")
-    rate = RATE // 4
+    rate = SLOW
     moved = TopicPartition("chaos-b", 0)
     """One of the second batch: moved by others while the first is in flight."""
 
@@ -210,6 +210,8 @@ class Disturbed(Form):
     def script(self, run: str) -> Script:
         first = self.before[self.moved]
         yield from self.until(lambda: self.brokers.is_flying(run) and self._has_rate())
+        if not self._is_queued(run):
+            return  # its batch has begun: nobody means to override it
         yield from self.until(lambda: self._is_moved((*first[:2], DEAD)))
         yield from self.until(lambda: self.brokers.done_moves(run) > 0)
         change = ConfigChange(Resource.broker(self.broker), FOLLOWER_RATE, ConfigOp.DELETE)
@@ -219,6 +221,10 @@ class Disturbed(Form):
         yield from self.until(lambda: self.brokers.done_moves(run) >= len(self.layouts) - 1)
         yield from self.until(lambda: bool(self.brokers.history(run).waiting))
         yield from self.until(lambda: self._is_back(first))
+
+    def _is_queued(self, run: str) -> bool:
+        moves = self.brokers.history(run).moves
+        return any(m.move.tp == self.moved and m.phase is Phase.QUEUED for m in moves)
 
     def _is_moved(self, target: tuple[int, ...]) -> bool:
         """Let others move the partition; return whether that was taken."""

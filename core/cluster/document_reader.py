@@ -63,8 +63,8 @@ def _not_one(name: str, error: WrongError) -> DocumentError:
 
 
 def _begins(path: Path, magic: bytes) -> bool:
-    """Return whether a file begins so; stdin is read once only, and is JSON."""
-    if path == files.STDIN:
+    """Return whether a file begins so; stdin and pipes are read once only, and hold JSON."""
+    if path == files.STDIN or not path.is_file():
         return False
     with path.open("rb") as file:
         return file.read(len(magic)) == magic

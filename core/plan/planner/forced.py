@@ -24,7 +24,9 @@ def empty(placement: Placement, leaving: Collection[int], limits: Limits) -> lis
     One stays where its partition may not be touched, nobody may take it, or a limit is reached.
     """
     problem = placement.problem
-    held = [(int(p), broker) for broker in leaving for p in placement.held(broker)]
+    held = [
+        (int(p), broker) for broker in leaving for p in placement.held(broker) if problem.asked[p]
+    ]
     held.sort(key=lambda one: (-problem.items[one[0], Measure.DISK], one))
     return [
         (partition, broker)
@@ -154,7 +156,8 @@ def replace(
     problem, stay = placement.problem, []
     for old, new in pairs:
         to = np.array([new], np.int64)
-        for partition in np.sort(placement.held(old)).tolist():
+        held = placement.held(old)
+        for partition in np.sort(held[problem.asked[held]]).tolist():
             size = float(problem.items[partition, Measure.DISK])
             at = placement.at[partition : partition + 1]
             if (

@@ -43,6 +43,8 @@ class Problem:
     band: float
     movable: Bool
     """Which partitions may be touched, shape [P]."""
+    asked: Bool
+    """Which partitions the operator lets be touched, shape [P]."""
     may_lead: Bool
     """Which replicas can become leader at once, shape [P, W]."""
     counts: Bool
@@ -107,6 +109,7 @@ def problem(
         active=active,
         band=band,
         movable=movable,
+        asked=np.ones(state.partition_count, np.bool_) if frozen is None else ~frozen,
         may_lead=_may_lead(state, replicas, alive),
         counts=able,
         takes=able if filling is None else able & _among(ids, filling),

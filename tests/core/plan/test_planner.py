@@ -94,6 +94,14 @@ def test_a_drained_broker_holds_nothing_and_racks_stay_spread() -> None:
     assert all(3 in move.before for move in found.plan)
 
 
+def test_draining_some_topics_leaves_the_others_where_they_are() -> None:
+    state = cluster({"a-0": [1, 2], "b-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=GB)
+    for wanted in (Wanted(drain=(2,), topics="a"), Wanted(replace=((2, 3),), topics="a")):
+        found = suggest(state, load_of(state, MB), wanted)
+        assert not found.undone
+        assert after(state, found.plan) == {"a-0": (1, 3), "b-0": (1, 2)}
+
+
 def test_a_dead_broker_can_be_drained() -> None:
     state = cluster(
         {f"t-{n}": [1, 2] for n in range(4)},

@@ -123,6 +123,11 @@ class Model:
         return self.heat.topics[self.rows[self.cursor]] if self.rows else None
 
     @property
+    def no_rows(self) -> str:
+        """Say why there are no rows."""
+        return "no topic matches" if self.state.topics else "no topics yet"
+
+    @property
     def partition_row(self) -> int | None:
         """Return the row of the ClusterState under the cursor; None at topic zoom."""
         if self.partitions is None or not self.rows:

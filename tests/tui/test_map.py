@@ -259,6 +259,15 @@ async def test_a_healthy_cluster_says_so() -> None:
         assert "√ racks" in lines(pilot)[1]
 
 
+async def test_a_cluster_without_topics_does_not_blame_the_filter() -> None:
+    state = cluster({}, racks={1: "a", 2: "b", 3: "c"})
+    async with map_of(picture=(state, load_of(state, 0.0))) as pilot:
+        assert "no topics yet" in text(pilot)
+        assert "filter" not in "\n".join(lines(pilot)[:-1])
+        await press(pilot, "slash", "x")
+        assert "no topics yet" in text(pilot)
+
+
 async def test_a_lost_cluster_leaves_the_map_grey_and_says_why() -> None:
     async with map_of() as pilot:
         await tell(pilot, ClusterLost(UnreachableError("No broker answers.", next="Wait.")))

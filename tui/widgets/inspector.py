@@ -47,7 +47,7 @@ def cell_lines(model: Model, glyphs: Glyphs, *, short: bool) -> list[Sentence]:
     if model.partition_row is not None:
         return partition_lines(model, model.partition_row, glyphs)
     if model.topic is None or not model.rows:
-        return [(Word("nothing matches the filter", "dim"),)]
+        return [(Word(model.no_rows, "dim"),)]
     state, heat = model.state, model.heat
     at_row, column = model.rows[model.cursor], model.column
     span = state.partitions_of(model.topic)

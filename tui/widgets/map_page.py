@@ -127,8 +127,7 @@ def _draw_rows(scene: Scene, rows: Sequence[Row], brush: Brush) -> None:
     model, layout, columns = scene.model, scene.layout, scene.columns
     shown = model.rows[scene.top : scene.top + layout.rows]
     if not model.rows:
-        words = "no topic matches" if model.view.filter else "no topics yet"
-        rows[layout.rows_at].put(columns.name_at, words, brush.style("dim"))
+        rows[layout.rows_at].put(columns.name_at, model.no_rows, brush.style("dim"))
         return
     if model.partitions is None:
         scale = table_scale(model.heat)

@@ -34,7 +34,8 @@ from core.units import (
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState, TopicPartition
     from core.load.snapshot import Load
-    from core.plan.planner.planner import Suggested, Wanted
+    from core.plan.planner.told import Suggested
+    from core.plan.planner.wanted import Wanted
 
 MANY = 1000
 """Copies beyond which a plan's time is told by the closed form: to play it out takes seconds."""
@@ -88,8 +89,8 @@ def suggest(
     there is.
     """
     from core.plan.planner.moving import Limits
-    from core.plan.planner.planner import Wanted
     from core.plan.planner.planner import suggest as find_plan
+    from core.plan.planner.wanted import Wanted
 
     wanted = Wanted(
         leaders_only=leaders,

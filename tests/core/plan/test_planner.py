@@ -19,7 +19,8 @@ from core.plan.plan import Plan
 from core.plan.planner.levels import levels
 from core.plan.planner.measures import Measure
 from core.plan.planner.moving import Limits
-from core.plan.planner.planner import Wanted, suggest
+from core.plan.planner.planner import suggest
+from core.plan.planner.wanted import Wanted
 from core.plan.reassignment import dump
 
 GB = 1000 * MB

@@ -1,6 +1,6 @@
 """Giving back: a run's throttles taken out of the cluster again, each read back to be gone.
 
-What puts one back exactly is `core.run.limits.throttle`'s to say, which are idle
+What puts one back exactly is `core.run.limits.putting_back`'s to say, which are idle
 `core.run.decide.giving_back`'s.
 """
 
@@ -13,7 +13,7 @@ from core.clock import Clock
 from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
 from core.cluster.faults import is_missing
 from core.run.act.held import held_lists
-from core.run.limits import throttle
+from core.run.limits import putting_back, throttle
 from core.run.limits.throttle import ListKey
 from core.run.record.chronicle import Chronicle
 from core.run.record.history import History
@@ -73,20 +73,20 @@ class Returning:
             intent, unseen = self._history.lists[topic, side], self._unseen(topic, side, pairs)
             there = held.get((topic, side))
             if there is not None:
-                changes += throttle.subtraction(intent, pairs, there, unseen=unseen)
+                changes += putting_back.subtraction(intent, pairs, there, unseen=unseen)
         return _in_words(failed) | self._put_back(changes, throttle.LISTS, {})
 
     def _unset(self, lists: Collection[ListEntry]) -> dict[Resource, str]:
         """Delete lists that hold nothing any more and were unset before; return what failed.
 
-        What they hold is asked right before, and of the controller: see `throttle.deletion`.
+        What they hold is asked right before, and of the controller: see `putting_back.deletion`.
         """
         known = self._history.lists
         last = [(t, s) for t, s, pairs in lists if not known[t, s].without(pairs).pairs]
         held, failed = self._held(key for key in last if known[key].prior is None)
         changes: list[ConfigChange] = []
         for (topic, side), there in held.items():
-            changes += throttle.deletion(known[topic, side], there)
+            changes += putting_back.deletion(known[topic, side], there)
         return _in_words(failed) | self._put_back(changes, throttle.LISTS, {})
 
     def _held(
@@ -114,7 +114,8 @@ class Returning:
         found = self._configs(brokers, throttle.RATES)
         due = self._history.rates_due  # set perhaps, though not seen: brokers lag
         changes = {
-            i: throttle.restore_changes(i, found, unseen=(i.broker, i.side) in due) for i in intents
+            i: putting_back.restore_changes(i, found, unseen=(i.broker, i.side) in due)
+            for i in intents
         }
         flat = [change for of_one in changes.values() for change in of_one]
         failed = self._put_back(flat, throttle.RATES, found)
@@ -145,7 +146,7 @@ class Returning:
         deadline = self._clock.monotonic() + READ_BACK_SECONDS
         while left:
             touched = sorted({change.resource for change in left}, key=lambda r: r.name)
-            left = list(throttle.still_there(left, self._configs(touched, names)))
+            left = list(putting_back.still_there(left, self._configs(touched, names)))
             if not left or self._clock.monotonic() >= deadline:
                 break
             self._clock.sleep(0.05)
@@ -175,7 +176,7 @@ def _in_words(faults: Mapping[Resource, Fault]) -> dict[Resource, str]:
 def _how_restored(
     intent: throttle.RateIntent, changes: Collection[ConfigChange], found: throttle.Configs
 ) -> str:
-    """Return in one word what `throttle.restore_changes` came to; `found` is what it was made of.
+    """Return in one word what `restore_changes` came to; `found` is what it was made of.
 
     A rate that was as found already may have been put back by a process that died.
     """

@@ -17,7 +17,7 @@ from core.plan.throttle_lists import ALL
 from core.run.act.returning import READ_BACK_SECONDS, Returning
 from core.run.decide.keeping import is_freed, lost_rate
 from core.run.decide.steps import LostPairs, LostRate
-from core.run.limits import throttle
+from core.run.limits import intents, throttle
 from core.run.limits.throttle import ListIntent, RateIntent
 from core.run.record.chronicle import Chronicle
 from core.run.record.holdings import Key
@@ -140,7 +140,7 @@ class Setting(Returning):
         self, moves: list[Move], found: throttle.Configs, known: Collection[Key]
     ) -> tuple[RateIntent, ...]:
         history = self._history
-        return throttle.intend_rates(
+        return intents.intend_rates(
             moves,
             history.pace.first_bytes_per_s,
             found,
@@ -153,7 +153,7 @@ class Setting(Returning):
         self, lists: Collection[ListIntent], rates: Collection[RateIntent]
     ) -> Refusal | None:
         """Set throttles and read them back; return why they are not in force, or None."""
-        for changes in (throttle.list_changes(lists), throttle.rate_changes(rates)):
+        for changes in (intents.list_changes(lists), intents.rate_changes(rates)):
             faults = self._alter(changes)
             if faults:
                 unknown = frozenset(r for r, fault in faults.items() if passes(fault))
@@ -162,7 +162,7 @@ class Setting(Returning):
                 return Refusal(first_fault("setting", faults), unknown, passing, unanswered)
         deadline = self._clock.monotonic() + READ_BACK_SECONDS
         while True:
-            off = throttle.not_in_force(lists, rates, self._found(lists, rates))
+            off = intents.not_in_force(lists, rates, self._found(lists, rates))
             if not off:
                 return None
             if self._clock.monotonic() >= deadline:

@@ -1,6 +1,6 @@
 """Throttles set and put back in the cluster: each intent journalled, each change read back.
 
-What is to be set, and what puts it back exactly, is `core.run.limits.throttle`'s to say.
+What is to be set, and what puts it back exactly, `core.run.limits` says: `intents`, `putting_back`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from core.run.act.setting import (
 )
 from core.run.decide.keeping import lost_rate, note_disturbed
 from core.run.decide.steps import Observed
-from core.run.limits import throttle
+from core.run.limits import intents, putting_back, throttle
 from core.run.limits.throttle import ListIntent
 from core.run.record.history import BatchThrottle
 from core.run.record.holdings import Key
@@ -53,7 +53,7 @@ class Throttling(Setting):
 
     def _intend(self, batch: int, observed: Observed) -> None:
         moves = [m.move for m in self._left_of(batch)]
-        topics, brokers = throttle.resources(moves, observed.alive)
+        topics, brokers = intents.resources(moves, observed.alive)
         found = self._configs(topics, throttle.LISTS)
         found |= self._configs([Resource.broker(b) for b in sorted(brokers)], throttle.RATES)
         faults = {r: a for r, a in found.items() if isinstance(a, Fault) and not is_missing(a)}
@@ -67,7 +67,7 @@ class Throttling(Setting):
         if faults:  # one that died is not shown so yet
             self._later(batch, first_fault("reading", faults))
             return
-        lists = throttle.intend_lists(moves, found, self._history.lists, held)
+        lists = intents.intend_lists(moves, found, self._history.lists, held)
         rates = self._rates(moves, found, self._history.rates)
         self._chronicle.write(
             Kind.THROTTLE_INTENT,
@@ -253,9 +253,9 @@ class Throttling(Setting):
         for i in intent.lists:
             there = held.get((i.topic, i.side))
             if there is not None:
-                changes += throttle.subtraction(i, i.pairs, there, unseen=True)
+                changes += putting_back.subtraction(i, i.pairs, there, unseen=True)
         for r in intent.rates:
-            changes += throttle.restore_changes(r, found, unseen=True)
+            changes += putting_back.restore_changes(r, found, unseen=True)
         with suppress(AccessDeniedError):
             self._alter(changes)
 

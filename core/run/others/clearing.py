@@ -23,7 +23,7 @@ from core.cluster.client import (
 )
 from core.cluster.state import ClusterState
 from core.plan.throttle_lists import ALL, entries, joined
-from core.run.limits import throttle
+from core.run.limits import putting_back, throttle
 from core.run.limits.throttle import Configs, Side
 from core.run.others.throttles import Known, Throttle, find_throttles
 
@@ -86,7 +86,7 @@ def clear(client: ClusterClient, clock: Clock, clearing: Clearing) -> dict[Resou
     while left:
         names = list({change.name for change in left})
         resources = list(dict.fromkeys(change.resource for change in left))
-        left = throttle.still_there(left, client.configs(resources, names))
+        left = putting_back.still_there(left, client.configs(resources, names))
         if not left or clock.monotonic() >= deadline:
             break
         clock.sleep(0.05)
@@ -164,7 +164,7 @@ def _rate_change(t: Throttle, configs: Configs, runs: Collection[Known]) -> Conf
         if run.history.run == t.run:
             for intent in run.history.rates.values():
                 if (str(intent.broker), intent.side.rate_config) == (t.resource.name, t.config):
-                    back = throttle.restore_changes(intent, configs)
+                    back = putting_back.restore_changes(intent, configs)
                     if back:
                         return back[0]
     return ConfigChange(t.resource, t.config, ConfigOp.DELETE)

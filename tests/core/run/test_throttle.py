@@ -23,21 +23,15 @@ from core.cluster.client import (
 )
 from core.cluster.simulation.configs import SimulatedConfigs
 from core.plan.throttle_lists import entries
-from core.run.limits.throttle import (
-    ListIntent,
-    RateIntent,
-    Side,
-    deletion,
+from core.run.limits.intents import (
     intend_lists,
     intend_rates,
     list_changes,
-    list_now,
     not_in_force,
-    own_list,
     rate_changes,
-    restore_changes,
-    subtraction,
 )
+from core.run.limits.putting_back import deletion, restore_changes, subtraction
+from core.run.limits.throttle import ListIntent, RateIntent, Side, list_now, own_list
 
 T, B = Resource.topic("t"), Resource.broker(2)
 GONE = Fault("UNKNOWN_TOPIC_OR_PARTITION")

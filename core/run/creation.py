@@ -11,7 +11,8 @@ from typing import Any
 from core.cluster.connect import Address
 from core.plan.plan import Plan
 from core.run.limits.pace import Bounds
-from core.run.record.journal import Journal, JournalError, Kind, Record, journal_path
+from core.run.record.journal import Journal, JournalError, journal_path
+from core.run.record.records import Kind, Record
 from core.run.who import asker
 from core.units import format_time
 

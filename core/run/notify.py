@@ -24,7 +24,8 @@ from urllib.parse import urlsplit
 
 from core.run.record.chronicle import Chronicle
 from core.run.record.history import History, Phase
-from core.run.record.journal import Journal, Kind
+from core.run.record.journal import Journal
+from core.run.record.records import Kind
 from core.settings import NotifyBy
 from core.units import format_bytes, format_duration, format_time
 

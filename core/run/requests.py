@@ -15,7 +15,8 @@ from core.cluster.state import TopicPartition
 from core.errors import RefusedError, UsageError
 from core.run import audit
 from core.run.record.history import History, MoveHistory, Phase, Role
-from core.run.record.journal import Journal, Kind, journal_path
+from core.run.record.journal import Journal, journal_path
+from core.run.record.records import Kind
 from core.run.tell.runs import read_journal
 from core.run.tell.view import RunState
 from core.run.who import asker

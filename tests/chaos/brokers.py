@@ -42,7 +42,8 @@ from core.cluster.workload import fill
 from core.errors import UnreachableError
 from core.process import Process, running_with
 from core.run.record.history import History, Phase
-from core.run.record.journal import Journal, JournalError, Kind, journal_path
+from core.run.record.journal import Journal, JournalError, journal_path
+from core.run.record.records import Kind
 from core.run.spawning import log_path
 from core.run.tell.runs import read_run
 from core.run.tell.view import MoveState, RunState, RunView

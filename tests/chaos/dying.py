@@ -22,7 +22,8 @@ from core.plan.plan import Plan
 from core.process import Process
 from core.run.act.runner import Runner
 from core.run.record.history import History
-from core.run.record.journal import Journal, JournalError, Kind, Record
+from core.run.record.journal import Journal, JournalError
+from core.run.record.records import Kind, Record
 from core.run.service import RunOptions, create_journal
 
 

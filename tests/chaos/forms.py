@@ -21,7 +21,7 @@ from core.cluster.client import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
 from core.cluster.state import TopicPartition
 from core.errors import TrimtabError, UnreachableError
 from core.run.record.history import Outcome, Phase
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 from core.run.requests import request
 
 Script = Iterator[None]

@@ -15,7 +15,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import small_spec
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from core.plan.plan import Plan
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 from core.run.service import RunOptions, create_journal
 from core.run.tell import runs
 from tui.feed_events import Event, RunSeen, Trouble

@@ -26,7 +26,7 @@ from core.cluster.connect import Address
 from core.plan.plan import Move, Plan
 from core.run.creation import RunOptions, create_journal
 from core.run.limits.pace import Bounds
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 from core.run.tell.runs import read_journal
 from core.run.tell.view import MoveState, RunState
 from tui.screens import apply as apply_module

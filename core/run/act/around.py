@@ -19,7 +19,7 @@ from core.cluster.faults import is_missing
 from core.cluster.state import TopicPartition
 from core.run.record.chronicle import Chronicle
 from core.run.record.history import History
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 from core.run.record.retention import Retention, RetentionIntent
 
 RETENTION = "retention.ms"

@@ -13,7 +13,7 @@ from core.run.decide.endings import GONE
 from core.run.decide.steps import Ending
 from core.run.record.chronicle import Chronicle
 from core.run.record.history import History, Phase
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 
 AGAIN_SECONDS = 5.0
 """How long what was refused is left alone."""

@@ -18,7 +18,7 @@ from core.run.limits.throttle import ListKey
 from core.run.record.chronicle import Chronicle
 from core.run.record.history import History
 from core.run.record.holdings import Away
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 
 READ_BACK_SECONDS = 10.0
 AGAIN_SECONDS = 5.0

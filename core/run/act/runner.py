@@ -54,8 +54,9 @@ from core.run.decide.steps import (
 )
 from core.run.record.chronicle import Chronicle
 from core.run.record.history import History, Outcome, Role
-from core.run.record.journal import Journal, JournalError, Kind
+from core.run.record.journal import Journal, JournalError
 from core.run.record.moves import Wish
+from core.run.record.records import Kind
 from core.units import format_time
 
 LOST_SECONDS = 5.0

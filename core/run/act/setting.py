@@ -21,7 +21,7 @@ from core.run.limits import intents, throttle
 from core.run.limits.throttle import ListIntent, RateIntent
 from core.run.record.chronicle import Chronicle
 from core.run.record.holdings import Key
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 
 RETURNED_SECONDS = 1.0
 """How soon a broker that has just come back, and has no rate yet, is asked again."""

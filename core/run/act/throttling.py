@@ -28,7 +28,7 @@ from core.run.limits import intents, putting_back, throttle
 from core.run.limits.throttle import ListIntent
 from core.run.record.history import BatchThrottle
 from core.run.record.holdings import Key
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 
 
 class Throttling(Setting):

@@ -12,8 +12,8 @@ import typing
 
 from core.run.decide import steps
 from core.run.decide.step import RULES, Rule
-from core.run.record.journal import Kind
 from core.run.record.moves import Phase
+from core.run.record.records import Kind
 
 HEAD = """\
 # How a run decides

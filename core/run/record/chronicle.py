@@ -8,7 +8,8 @@ from typing import Any
 from core.clock import Clock
 from core.run.record.asked import refusal
 from core.run.record.history import History
-from core.run.record.journal import Journal, Kind
+from core.run.record.journal import Journal
+from core.run.record.records import Kind
 
 
 class Chronicle:

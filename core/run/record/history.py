@@ -19,8 +19,8 @@ from core.run.limits.strain import Measured
 from core.run.limits.throttle import Side
 from core.run.record import asked
 from core.run.record.holdings import Away, BatchThrottle, Holdings, Key
-from core.run.record.journal import Kind, Record
 from core.run.record.moves import NOT_STARTED, MoveHistory, Outcome, Phase, Role
+from core.run.record.records import Kind, Record
 from core.run.record.retention import Retention
 from core.units import parse_time
 

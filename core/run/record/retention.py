@@ -12,7 +12,7 @@ from typing import Any
 
 from core.cluster.client import ConfigSource
 from core.cluster.state import TopicPartition
-from core.run.record.journal import Kind, Record
+from core.run.record.records import Kind, Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from core.run.record.asked import unreadable
 from core.run.record.history import History
-from core.run.record.journal import Kind, Record, Request
+from core.run.record.records import Kind, Record, Request
 from core.run.tell.view import RunRequest
 from core.units import format_rate
 

@@ -12,7 +12,7 @@ from typing import Any
 from core.cluster.client import ConfigSource
 from core.run.limits.throttle import LISTS, NO_LIMIT, RATES, Side
 from core.run.record.history import History
-from core.run.record.journal import Kind, Record
+from core.run.record.records import Kind, Record
 from core.units import format_duration, format_rate
 
 RETENTION = "retention.ms"

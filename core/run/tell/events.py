@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from core.run.record.history import History
-from core.run.record.journal import Kind, Record
+from core.run.record.records import Kind, Record
 from core.run.tell.documents import left, rounded
 from core.run.tell.runs import read_journal
 from core.run.tell.view import RunState, RunView

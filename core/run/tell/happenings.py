@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from core.run.record.history import History
-from core.run.record.journal import Kind, Record
+from core.run.record.records import Kind, Record
 from core.run.tell.view import Level
 from core.units import format_duration
 

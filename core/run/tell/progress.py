@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from core.run.limits.throttle import Side
 from core.run.record.history import History, MoveHistory, Outcome, Phase
-from core.run.record.journal import Kind, Record, Request, Sample
+from core.run.record.records import Kind, Record, Request, Sample
 from core.run.tell.asked_for import run_requests
 from core.run.tell.never import never_sides
 from core.run.tell.rates import (

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from core.run.limits.throttle import RateIntent, Side
 from core.run.record.history import History, MoveHistory, Phase
-from core.run.record.journal import Sample
+from core.run.record.records import Sample
 from core.run.tell.story import side_word
 from core.run.tell.view import BrokerProgress, MoveProgress, MoveState
 from core.units import format_rate

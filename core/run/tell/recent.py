@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 
-from core.run.record.journal import Kind, Record, Sample
+from core.run.record.records import Kind, Record, Sample
 from core.run.tell.rates import Point
 
 LEAST_SECONDS = 5.0

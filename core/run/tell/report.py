@@ -7,7 +7,7 @@ from core.cluster.faults import is_missing
 from core.plan.throttle_lists import entries
 from core.run.limits import throttle
 from core.run.limits.throttle import Side
-from core.run.record.journal import Record
+from core.run.record.records import Record
 from core.run.tell.changes import changes
 from core.run.tell.runs import Reading
 from core.run.tell.view import Leftovers, MoveState, RunState, RunView

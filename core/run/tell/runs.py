@@ -15,7 +15,8 @@ from core import paths
 from core.errors import UsageError
 from core.run.others.throttles import Known
 from core.run.record.history import History
-from core.run.record.journal import SUFFIX, Journal, JournalError, Kind, Record, journal_path
+from core.run.record.journal import SUFFIX, Journal, JournalError, journal_path
+from core.run.record.records import Kind, Record
 from core.run.tell.progress import run_view, summary
 from core.run.tell.summaries import Remembered, Summaries
 from core.run.tell.view import RunState, RunSummary, RunView

@@ -7,7 +7,7 @@ from typing import Any
 
 from core.run.limits.throttle import RateIntent, Side
 from core.run.record.history import History, Outcome, Phase
-from core.run.record.journal import Kind, Record
+from core.run.record.records import Kind, Record
 from core.run.tell.asked_for import asked_words
 from core.run.tell.happenings import happenings, named_moves
 from core.run.tell.view import Level, RunEvent

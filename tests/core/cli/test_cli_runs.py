@@ -17,7 +17,8 @@ from core.cluster.connect import Address
 from core.errors import ExitCode
 from core.plan.plan import Plan
 from core.run.creation import RunOptions, create_journal
-from core.run.record.journal import Journal, Kind, journal_path
+from core.run.record.journal import Journal, journal_path
+from core.run.record.records import Kind
 from core.units import parse_time
 
 pytestmark = pytest.mark.long

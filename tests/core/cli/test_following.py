@@ -21,7 +21,8 @@ from core.process import Process
 from core.run import spawning
 from core.run.creation import RunOptions, create_journal
 from core.run.lock import take_lock
-from core.run.record.journal import Journal, Kind
+from core.run.record.journal import Journal
+from core.run.record.records import Kind
 from core.run.tell import events
 from core.run.tell.events import follow
 from core.run.tell.notices import Notice

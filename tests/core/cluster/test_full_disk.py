@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from core.run.record.journal import Journal, JournalError, Kind
+from core.run.record.journal import Journal, JournalError
+from core.run.record.records import Kind
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

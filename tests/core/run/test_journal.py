@@ -15,10 +15,10 @@ from core.run.record.journal import (
     KEPT_SAMPLES,
     Journal,
     JournalError,
-    Kind,
     journal_path,
     refuse_network,
 )
+from core.run.record.records import Kind
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

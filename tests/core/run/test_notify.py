@@ -23,7 +23,7 @@ from core.run import notify, service
 from core.run.decide.steps import Poll
 from core.run.notify import Notifier, post, run_command
 from core.run.record.chronicle import Chronicle
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 from core.settings import NotifyBy, load_settings
 
 pytestmark = pytest.mark.long

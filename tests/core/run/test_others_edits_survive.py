@@ -19,7 +19,7 @@ from run_help import MB, cluster, plan_of
 from core.cluster.client import LEADER_LIST, ConfigChange, ConfigOp, Resource
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.run.creation import RunOptions
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 
 TOPICS = ("t", "u", "v")
 PRIOR: Mapping[str, Mapping[str, str]] = {"u": {LEADER_LIST: ""}, "v": {LEADER_LIST: "7:1,8:2"}}

@@ -14,7 +14,7 @@ from core.cluster.client import FOLLOWER_RATE, Resource
 from core.cluster.state import TopicPartition
 from core.run.decide.steps import NoteEnded, Poll
 from core.run.record.history import History
-from core.run.record.journal import Kind, Record, Request, Sample
+from core.run.record.records import Kind, Record, Request, Sample
 from core.run.tell.asked_for import asked_words
 from core.run.tell.progress import run_view, summary
 from core.run.tell.rates import left_seconds

@@ -23,7 +23,8 @@ from core.run import audit, recovery, service, spawning
 from core.run.creation import address_of
 from core.run.decide.steps import Poll
 from core.run.lock import BusyError, take_lock
-from core.run.record.journal import Journal, JournalError, Kind
+from core.run.record.journal import Journal, JournalError
+from core.run.record.records import Kind
 from core.run.recovery import recover
 from core.run.tell.runs import read_journal
 

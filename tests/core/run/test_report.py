@@ -21,7 +21,7 @@ from core.cluster.client import (
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode
 from core.run.decide.steps import Poll
-from core.run.record.journal import Kind, Record
+from core.run.record.records import Kind, Record
 from core.run.tell.changes import Change, changes
 from core.run.tell.markdown import markdown
 from core.run.tell.report import report

@@ -15,7 +15,8 @@ from core.errors import RefusedError, TrimtabError, UsageError
 from core.plan.plan import Plan
 from core.process import Process
 from core.run.creation import RunOptions, create_journal
-from core.run.record.journal import Journal, Kind
+from core.run.record.journal import Journal
+from core.run.record.records import Kind
 from core.run.requests import find_moves, request
 from core.run.tell.runs import read_journal
 

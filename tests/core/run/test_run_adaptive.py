@@ -13,7 +13,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.run.act.runner import Runner
 from core.run.limits.pace import Bounds
 from core.run.record.history import Outcome
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 
 BOUNDS = Bounds(2 * MB, 20 * MB)
 TARGETS: dict[tuple[str, int], tuple[int, ...]] = {("t", i): (3, 2) for i in range(4)}

@@ -7,7 +7,7 @@ from run_help import MB, Start, cluster, plan_of
 from core.run.decide.steps import NoteMeasured, Submit
 from core.run.limits.pace import Bounds
 from core.run.record.history import Outcome
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 from core.run.requests import request
 
 

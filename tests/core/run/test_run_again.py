@@ -17,7 +17,8 @@ from core.plan.plan import Plan
 from core.run.again import Again, Way, plan_again
 from core.run.creation import RunOptions, create_journal
 from core.run.record.history import History
-from core.run.record.journal import Journal, Kind
+from core.run.record.journal import Journal
+from core.run.record.records import Kind
 
 MOVES = tuple(move("t", n, (1, 2), (3, 2)) for n in range(5))
 ENDS = ("done", "failed", "cancelled", "skipped", None)

@@ -24,7 +24,7 @@ from core.cluster.client import (
 )
 from core.run.decide.steps import IntendRates, NoteEnded, Poll
 from core.run.record.history import Outcome
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 from core.run.tell.view import MoveState, RunState
 
 

@@ -19,7 +19,7 @@ from core.cluster.client import (
 from core.cluster.state import TopicPartition
 from core.run.decide.steps import Poll
 from core.run.record.history import Outcome, Phase
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 
 
 @pytest.mark.parametrize("after", range(0, 40, 3))

@@ -10,7 +10,7 @@ from core.cluster.client import Fault
 from core.cluster.state import TopicPartition
 from core.run.decide.steps import Cancel
 from core.run.record.history import Outcome
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 
 TP = TopicPartition("t", 0)
 

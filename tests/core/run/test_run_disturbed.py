@@ -55,8 +55,8 @@ from core.run.decide.steps import (
 )
 from core.run.record.history import Outcome, Phase
 from core.run.record.holdings import Away
-from core.run.record.journal import Kind
 from core.run.record.moves import Wish
+from core.run.record.records import Kind
 from core.run.tell.view import MoveState
 
 T, B3 = Resource.topic("t"), Resource.broker(3)

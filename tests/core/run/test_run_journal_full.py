@@ -8,7 +8,8 @@ import pytest
 from run_help import MB, Faulty, Start, cluster, plan_of, submitted, unreachable
 
 from core.run.record.history import Outcome
-from core.run.record.journal import Journal, JournalError, Kind
+from core.run.record.journal import Journal, JournalError
+from core.run.record.records import Kind
 
 
 def test_a_cluster_that_does_not_answer_and_a_full_disk_are_waited_for_together(

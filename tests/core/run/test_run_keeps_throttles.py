@@ -33,7 +33,7 @@ from core.cluster.client import (
 from core.cluster.state import TopicPartition
 from core.run.decide.steps import IntendThrottles, NoteDisturbed, Poll, SetThrottles
 from core.run.record.history import Outcome, Phase
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 from core.run.tell.view import RunState
 
 T, B3 = Resource.topic("t"), Resource.broker(3)

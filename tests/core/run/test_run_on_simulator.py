@@ -27,7 +27,7 @@ from core.cluster.client import (
 from core.plan.plan import Plan
 from core.run.decide.steps import Poll
 from core.run.record.history import History, Outcome
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 from core.run.tell.view import RunState
 from core.units import UNLIMITED
 

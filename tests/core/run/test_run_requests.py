@@ -13,7 +13,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.run.decide.steps import ChangeRates, Poll
 from core.run.record.history import Outcome, Phase, Role
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 from core.units import UNLIMITED
 
 FOUR = {"t": [(1, 2)] * 4}

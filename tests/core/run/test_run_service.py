@@ -13,7 +13,8 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import RefusedError, UnreachableError
 from core.run import service
 from core.run.audit import AuditError
-from core.run.record.journal import Journal, Kind
+from core.run.record.journal import Journal
+from core.run.record.records import Kind
 from core.run.service import RunOptions, start_run
 from core.run.tell.events import end
 from core.run.tell.report import report

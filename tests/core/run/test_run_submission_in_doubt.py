@@ -13,7 +13,7 @@ from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError
 from core.run.decide.steps import NoteEnded
 from core.run.record.history import Outcome, Phase
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 
 TP = TopicPartition("t", 0)
 

@@ -14,7 +14,8 @@ from core.cluster.connect import Address
 from core.plan.plan import Plan
 from core.run.creation import RunOptions, create_journal
 from core.run.record.history import History
-from core.run.record.journal import Journal, Kind
+from core.run.record.journal import Journal
+from core.run.record.records import Kind
 from core.run.tell import runs as module
 from core.run.tell.runs import list_runs, unreadable, with_throttles
 from core.run.tell.summaries import NAME

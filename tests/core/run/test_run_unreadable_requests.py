@@ -8,7 +8,7 @@ import pytest
 from run_help import MB, Start, cluster, plan_of
 
 from core.run.record.history import History, Outcome
-from core.run.record.journal import Kind
+from core.run.record.records import Kind
 from core.run.tell.asked_for import run_requests
 from core.run.tell.events import of_record
 

@@ -38,8 +38,8 @@ from core.run.decide.steps import (
 from core.run.limits.pace import Pace
 from core.run.limits.throttle import ListIntent, RateIntent, Side
 from core.run.record.history import BatchThrottle, History, MoveHistory, Outcome, Phase
-from core.run.record.journal import Kind, Record
 from core.run.record.moves import Wish
+from core.run.record.records import Kind, Record
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TP = TopicPartition("foo", 1)

@@ -13,7 +13,8 @@ from core.cluster.connect import Address
 from core.plan.plan import Plan
 from core.run.creation import RunOptions, create_journal
 from core.run.record.history import History
-from core.run.record.journal import Journal, Kind
+from core.run.record.journal import Journal
+from core.run.record.records import Kind
 from core.run.tell.story import restored, story
 
 

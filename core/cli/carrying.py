@@ -89,7 +89,7 @@ def carry_out(
     state = picture.state
     load = newest_load(state, context.target.snapshots)
     rate, bounds = _choose(state, load, plan, wishes.throttle)
-    estimate = _estimate(state, load, plan, rate)
+    estimate = _estimate(state, load, plan, rate, wishes.most_extra_bytes)
     seconds = {} if estimate.seconds is None else {"seconds": estimate.seconds}
     findings = [*check_plan(state, load, plan, reassignments=picture.reassignments, **seconds)]
     if estimate.never:
@@ -155,7 +155,9 @@ def _deletes(plan: Plan, retention_ms: int) -> str:
     )
 
 
-def _estimate(state: ClusterState, load: Load, plan: Plan, rate: int | None) -> Estimate:
+def _estimate(
+    state: ClusterState, load: Load, plan: Plan, rate: int | None, most_extra_bytes: int | None
+) -> Estimate:
     """Return the estimate at the rate asked for, or at the recommended one.
 
     Raises UsageError when no rate was given and none can be recommended.
@@ -164,7 +166,7 @@ def _estimate(state: ClusterState, load: Load, plan: Plan, rate: int | None) -> 
     from core.units import UNLIMITED, format_rate
 
     if rate is None and any(move.moves_data for move in plan):
-        table = rate_table(state, load, plan)
+        table = rate_table(state, load, plan, most_extra_bytes=most_extra_bytes)
         rate = default_rate(table)
         if rate is None:
             raise UsageError(
@@ -174,7 +176,8 @@ def _estimate(state: ClusterState, load: Load, plan: Plan, rate: int | None) -> 
         if not table[0].total_bytes:
             return estimate_at(state, load, plan, UNLIMITED)
         say(f"No --throttle was given; the recommended one is {format_rate(rate)}.")
-    return estimate_at(state, load, plan, UNLIMITED if rate is None else rate)
+    rate = UNLIMITED if rate is None else rate
+    return estimate_at(state, load, plan, rate, most_extra_bytes=most_extra_bytes)
 
 
 def _intent(plan: Plan, estimate: Estimate, name: str, bounds: Bounds | None) -> str:

@@ -21,7 +21,14 @@ from core.plan.estimate import (
     to_json,
 )
 from core.plan.reassignment import bind
-from core.units import format_bytes, format_duration, format_rate, parse_duration, parse_rate
+from core.units import (
+    format_bytes,
+    format_duration,
+    format_rate,
+    parse_duration,
+    parse_rate,
+    parse_size,
+)
 
 _DOES = {Side.LEADER: "sends", Side.FOLLOWER: "receives"}
 
@@ -30,6 +37,9 @@ _DOES = {Side.LEADER: "sends", Side.FOLLOWER: "receives"}
 @plan_argument
 @click.option("--throttle", metavar="RATE", help="Limit of each broker and side, like 50MB/s.")
 @click.option("--within", metavar="TIME", help="A deadline, like 10m.")
+@click.option(
+    "--max-extra", metavar="SIZE", help="With what `apply --max-extra` lets a broker receive."
+)
 @json_option
 @output_option
 @click.pass_obj
@@ -38,6 +48,7 @@ def estimate(
     plan_file: Path,
     throttle: str | None,
     within: str | None,
+    max_extra: str | None,
     as_json: bool,
     output: Path | None,
 ) -> int:
@@ -54,11 +65,13 @@ def estimate(
     seconds = None if within is None else parse_duration(within)
     if seconds is not None and seconds <= 0:
         raise UsageError("A deadline of no time at all.", next="Give one like 10m.")
+    most = {"most_extra_bytes": None if max_extra is None else parse_size(max_extra)}
     document = document_of(context, plan_file)
     state, load = context.picture()
     wanted = bind(document, state)
     if rate is None and seconds is None:
-        rates = rate_table(state, load, wanted) or (estimate_at(state, load, wanted, -1),)
+        rates = rate_table(state, load, wanted, **most)
+        rates = rates or (estimate_at(state, load, wanted, -1, **most),)
         chosen = default_rate(rates)
         if as_json:
             emit({"rates": [to_json(row) for row in rates], "default_bytes_per_s": chosen}, output)
@@ -66,10 +79,10 @@ def estimate(
             write_text(_rates_text(rates, chosen), output)
         return ExitCode.NO if all(row.never for row in rates) else ExitCode.DONE
     if rate is not None:
-        answer = estimate_at(state, load, wanted, rate)
+        answer = estimate_at(state, load, wanted, rate, **most)
     else:
         assert seconds is not None, "one of the two was given"
-        answer = estimate_within(state, load, wanted, seconds)
+        answer = estimate_within(state, load, wanted, seconds, **most)
     if as_json:
         emit(to_json(answer), output)
     else:

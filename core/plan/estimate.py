@@ -71,22 +71,37 @@ class Estimate:
     note: str = ""
 
 
-def estimate_at(state: ClusterState, load: Load, plan: Plan, rate_bytes_per_s: int) -> Estimate:
+def estimate_at(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    rate_bytes_per_s: int,
+    *,
+    most_extra_bytes: int | None = None,
+) -> Estimate:
     """Return how long `plan` takes when each broker and side is limited to a rate.
 
     `UNLIMITED` is answered only where capacities of the brokers concerned are known.
+    `most_extra_bytes` is what a destination may receive at a time.
     """
-    return _at(Task.of(state, load, plan), rate_bytes_per_s)
+    return _at(Task.of(state, load, plan, most_extra_bytes), rate_bytes_per_s)
 
 
-def estimate_within(state: ClusterState, load: Load, plan: Plan, seconds: float) -> Estimate:
+def estimate_within(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    seconds: float,
+    *,
+    most_extra_bytes: int | None = None,
+) -> Estimate:
     """Return the rate that `plan` needs to end within `seconds` of wall time.
 
     `rate_bytes_per_s` is the closed form's largest; `recommended_bytes_per_s` is the least whose
     whole range fits, to which `seconds` and `range_seconds` belong. When no rate fits, `never`
     says so.
     """
-    task = Task.of(state, load, plan)
+    task = Task.of(state, load, plan, most_extra_bytes)
     if not task.what.copies:
         return _at(task, UNLIMITED)
     loads = side_loads(task.what).values()
@@ -105,9 +120,11 @@ def estimate_within(state: ClusterState, load: Load, plan: Plan, seconds: float)
     )
 
 
-def rate_table(state: ClusterState, load: Load, plan: Plan) -> tuple[Estimate, ...]:
+def rate_table(
+    state: ClusterState, load: Load, plan: Plan, *, most_extra_bytes: int | None = None
+) -> tuple[Estimate, ...]:
     """Return estimates at round rates, slowest first; a rate that never ends begins, if any."""
-    task = Task.of(state, load, plan)
+    task = Task.of(state, load, plan, most_extra_bytes)
     if not task.what.copies or not task.known:
         return ()
     loads = side_loads(task.what).values()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
-from core.plan.batches import MOST_MOVES, WINDOW_SECONDS, batch_moves
+from core.plan.batches import MOST_MOVES, WINDOW_SECONDS, Flight, batch_moves, fitting
 from core.plan.copying import Copy, Copying
 from core.plan.plan import Plan
 
@@ -23,10 +23,14 @@ BETWEEN_SECONDS = 0.8
 
 @dataclass(frozen=True, slots=True)
 class InBatches:
-    """The number of each copy's batch, and the copies for which no later batch waits."""
+    """The number of each copy's batch, and the copies for which no later batch waits.
+
+    `most_extra_bytes` is what a destination may receive at a time; None is all of a batch.
+    """
 
     number: tuple[int, ...]
     long: frozenset[int] = frozenset()
+    most_extra_bytes: int | None = None
 
     @classmethod
     def at_once(cls, copies: int) -> InBatches:
@@ -34,18 +38,31 @@ class InBatches:
 
     @classmethod
     def of(
-        cls, state: ClusterState, load: Load, plan: Plan, what: Copying, rate_bytes_per_s: int
+        cls,
+        state: ClusterState,
+        load: Load,
+        plan: Plan,
+        what: Copying,
+        rate_bytes_per_s: int,
+        most_extra_bytes: int | None = None,
     ) -> InBatches:
         """Return the batches of a run at this rate."""
         if len(what.copies) < 2:
             return cls.at_once(len(what.copies))
-        found = batch_moves(state, load, plan, rate_bytes_per_s=rate_bytes_per_s)
+        found = batch_moves(
+            state,
+            load,
+            plan,
+            rate_bytes_per_s=rate_bytes_per_s,
+            most_extra_bytes=most_extra_bytes,
+        )
         move_of = {move.tp: index for index, move in enumerate(plan)}
         batch_of = {index: n for n, batch in enumerate(found.batches) for index in batch}
         moves = [move_of[copy.tp] for copy in what.copies]
         return cls(
             tuple(batch_of[index] for index in moves),
             frozenset(at for at, index in enumerate(moves) if index in found.long),
+            most_extra_bytes,
         )
 
 
@@ -64,6 +81,7 @@ class Submissions:
         self._waiting = [parts[number] for number in sorted(parts, reverse=True)]
         self._open: Counter[TopicPartition] = Counter()
         self._flying: Counter[int] = Counter()
+        self._arriving: dict[TopicPartition, Flight] = {}
         self._last = 0.0
         self.begins_at = 0.0 if copies else math.inf
 
@@ -73,12 +91,18 @@ class Submissions:
         return [at for part in self._waiting for at in part]
 
     def begin(self, now: float) -> list[int]:
-        """Submit the next batch, and return its copies."""
-        part = self._waiting.pop()
+        """Submit the next batch, or what of it may arrive now, and return its copies."""
+        batch = self._waiting.pop()
+        part = self._fitting(batch)
+        if len(part) < len(batch):
+            begun = set(part)
+            self._waiting.append([at for at in batch if at not in begun])
         for at in part:
             self._open[self._copies[at].tp] += 1
         for at in {self._copies[at].tp: at for at in part}.values():
             self._flying[self._counted(at)] += 1
+        if self._batches.most_extra_bytes is not None:
+            self._arriving |= self._flights(part)
         self._last = now
         self._plan_next(now)
         return part
@@ -90,20 +114,42 @@ class Submissions:
         if not self._open[tp]:
             self._flying[self._counted(at)] -= 1
             self._flying += Counter()  # drops what is 0
+            self._arriving.pop(tp, None)
             self._plan_next(now)
 
     def _counted(self, at: int) -> int:
         """Return the batch that a copy holds up; long ones hold up none."""
         return -1 if at in self._batches.long else self._batches.number[at]
 
+    def _fitting(self, batch: list[int]) -> list[int]:
+        """Return the copies of a batch that may begin beside what is in flight."""
+        most = self._batches.most_extra_bytes
+        if most is None:
+            return batch
+        flights = self._flights(batch)
+        places = fitting(list(flights.values()), self._arriving.values(), most)
+        tps = list(flights)
+        begin = {tps[place] for place in places}
+        return [at for at in batch if self._copies[at].tp in begin]
+
+    def _flights(self, part: Sequence[int]) -> dict[TopicPartition, Flight]:
+        destinations: defaultdict[TopicPartition, list[int]] = defaultdict(list)
+        for at in part:
+            destinations[self._copies[at].tp].append(self._copies[at].destination)
+        sizes = {self._copies[at].tp: round(self._copies[at].size_bytes) for at in part}
+        return {
+            tp: Flight(0, destinations=tuple(brokers), extra_bytes=sizes[tp])
+            for tp, brokers in destinations.items()
+        }
+
     def _plan_next(self, now: float) -> None:
-        if not self._waiting:
+        part = self._fitting(self._waiting[-1]) if self._waiting else []
+        if not part:
             self.begins_at = math.inf
         elif not self._flying:
             self.begins_at = now + BETWEEN_SECONDS
         elif (
-            len(self._flying.keys() - {-1}) > 1
-            or self._flying.total() + len(self._waiting[-1]) > 2 * MOST_MOVES
+            len(self._flying.keys() - {-1}) > 1 or self._flying.total() + len(part) > 2 * MOST_MOVES
         ):
             self.begins_at = math.inf
         else:

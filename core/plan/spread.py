@@ -66,12 +66,18 @@ class Task:
     link_bytes_per_s: float
     """What one fetcher gets when nothing holds it back."""
     link_known: bool
+    most_extra_bytes: int | None = None
+    """What a destination may receive at a time; None is no limit."""
 
     @classmethod
-    def of(cls, state: ClusterState, load: Load, plan: Plan) -> Task:
+    def of(
+        cls, state: ClusterState, load: Load, plan: Plan, most_extra_bytes: int | None = None
+    ) -> Task:
         what = copying(state, load, plan)
         link = _least_capacity(what, state)
-        return cls(state, load, plan, what, link or LINK_BYTES_PER_S, link is not None)
+        return cls(
+            state, load, plan, what, link or LINK_BYTES_PER_S, link is not None, most_extra_bytes
+        )
 
     @property
     def known(self) -> bool:
@@ -129,7 +135,9 @@ def slow_seconds(task: Task, rate_bytes_per_s: int) -> float:
 
 
 def _batches(task: Task, rate_bytes_per_s: int) -> InBatches:
-    return InBatches.of(task.state, task.load, task.plan, task.what, rate_bytes_per_s)
+    return InBatches.of(
+        task.state, task.load, task.plan, task.what, rate_bytes_per_s, task.most_extra_bytes
+    )
 
 
 def _cases(what: Copying) -> Iterator[Case]:

@@ -115,6 +115,16 @@ def test_estimate_at_a_rate(saved):
     assert max(map(len, out.splitlines())) <= 80
 
 
+def test_estimate_with_less_that_may_arrive_at_a_time_takes_no_less(saved):
+    plan = saved.plan(t0=[0, 2], t1=[1, 3])
+    _, whole = saved.json("estimate", plan, "--throttle", "10MB/s")
+    _, parts = saved.json("estimate", plan, "--throttle", "10MB/s", "--max-extra", "1MB")
+    assert parts["seconds"] >= whole["seconds"]
+    code, _, err = saved.run("estimate", plan, "--throttle", "10MB/s", "--max-extra", "much")
+    assert code == 2
+    assert "much" in err
+
+
 def test_estimate_of_never_is_a_no(saved):
     code, out, _ = saved.run("estimate", saved.plan(t0=[0, 2]), "--throttle", "1MB/s")
     assert code == ExitCode.NO

@@ -109,13 +109,13 @@ def test_the_table_says_what_a_single_rate_says():
 # -- batches -------------------------------------------------------------------------------------
 
 
-def submissions(numbers, long=()):
+def submissions(numbers, long=(), most_extra_bytes=None):
     state = cluster({f"t-{i}": [1] for i in range(len(numbers))}, brokers=(1, 2), size_bytes=MB)
     plan = Plan()
     for i in range(len(numbers)):
         plan = plan.with_target(state, tp(f"t-{i}"), (2,))
     copies = Task.of(state, load_of(state), plan).what.copies
-    return Submissions(copies, InBatches(tuple(numbers), frozenset(long)))
+    return Submissions(copies, InBatches(tuple(numbers), frozenset(long), most_extra_bytes))
 
 
 def test_the_next_batch_begins_a_quota_window_later_or_once_nothing_is_in_flight():
@@ -144,6 +144,45 @@ def test_a_long_copy_holds_no_batch_up():
     these.begin(these.begins_at)
     assert these.waiting == [3]
     assert these.begins_at < 40
+
+
+def test_of_a_batch_that_is_too_much_for_a_destination_a_part_begins():
+    these = submissions([0, 0, 0, 1], most_extra_bytes=2 * MB)
+    assert these.begin(0.0) == [0, 1]
+    assert sorted(these.waiting) == [2, 3]
+    assert these.begins_at == float("inf")
+    these.caught_up(0, 5.0)
+    assert these.begins_at == 12 + BETWEEN_SECONDS
+    assert these.begin(these.begins_at) == [2]
+    these.caught_up(1, 14.0)
+    these.caught_up(2, 15.0)
+    assert these.begin(these.begins_at) == [3]
+
+
+def test_what_is_larger_than_may_arrive_goes_alone():
+    these = submissions([0, 0], most_extra_bytes=MB // 2)
+    assert these.begin(0.0) == [0]
+    assert these.begins_at == float("inf")
+    these.caught_up(0, 3.0)
+    assert these.begin(these.begins_at) == [1]
+
+
+def test_letting_less_arrive_at_a_time_takes_longer_and_is_in_the_estimate():
+    state = cluster({f"t-{i}": [1] for i in range(20)}, brokers=(1, 2), size_bytes=10 * MB)
+    load, plan, most = load_of(state, 0.0), Plan(), {"most_extra_bytes": 10 * MB}
+    for i in range(20):
+        plan = plan.with_target(state, tp(f"t-{i}"), (2,))
+    whole = estimate_at(state, load, plan, 50 * MB)
+    parts = estimate_at(state, load, plan, 50 * MB, **most)
+    # One arrives after the other: 19 times the run sees that one has, and goes on.
+    assert parts.seconds > whole.seconds + 10 * BETWEEN_SECONDS
+    by_rate = {row.rate_bytes_per_s: row for row in rate_table(state, load, plan, **most)}
+    assert by_rate[50 * MB].seconds == parts.seconds
+    recommended = [
+        estimate_within(state, load, plan, 40, **said).recommended_bytes_per_s
+        for said in ({}, most)
+    ]
+    assert recommended[1] > recommended[0]
 
 
 def test_what_is_produced_to_waiting_batches_is_copied_once_they_begin():

@@ -95,15 +95,31 @@ def read(content: bytes | Path) -> Columns:
         column = table.column(name)
         values = column.chunk(0) if column.num_chunks else column.combine_chunks()
         if name in _LISTS:
-            start = values.offsets.to_numpy().astype(np.int64)
+            start = _values(name, values.offsets, np.dtype(np.int32)).astype(np.int64)
             values = values.flatten()
             start = start - start[0]
-        found = values.to_numpy(zero_copy_only=False)
-        if found.dtype != kind:
-            raise WrongError(f"its column {name} holds {found.dtype}, not {np.dtype(kind)}")
-        arrays[name] = found
+        arrays[name] = _values(name, values, np.dtype(kind))
     _check(header, start, arrays)
     return Columns(header, start, arrays)
+
+
+def _values(name: str, values: Any, kind: np.dtype[Any]) -> Array:
+    """Return a column's values; raises WrongError for ones of another type, or that are missing.
+
+    By the buffer, as pyarrow's own way imports all of pandas first; rates alone may be missing.
+    """
+    if values.null_count:
+        found = np.asarray(values.to_numpy(zero_copy_only=False))
+    elif values.type == "bool":
+        bits = np.frombuffer(values.buffers()[1] or b"", np.uint8)
+        count = values.offset + len(values)
+        found = np.unpackbits(bits, bitorder="little", count=count)[values.offset :] == 1
+    else:
+        found = np.frombuffer(values.buffers()[1] or b"", values.type.to_pandas_dtype())
+        found = found[values.offset : values.offset + len(values)]
+    if found.dtype != kind:
+        raise WrongError(f"its column {name} holds {found.dtype}, not {kind}")
+    return found
 
 
 def _check(header: Mapping[str, Any], start: Array, arrays: Mapping[str, Array]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,8 @@ from core.cluster import arrow_document
 from core.cluster.document import ClusterDocument, to_json
 from core.cluster.document_reader import read_document
 from core.errors import DocumentError, ExitCode
+
+ROOT = Path(__file__).parents[3]
 
 
 def document() -> ClusterDocument:
@@ -45,6 +49,36 @@ def test_a_hundred_thousand_partitions_are_the_same_columns(tmp_path: Path) -> N
     assert found.state.metadata_hash == state.metadata_hash
     assert np.array_equal(found.state.size_bytes, state.size_bytes)
     assert np.array_equal(found.in_bytes_per_s, load.in_bytes_per_s)
+
+
+def test_a_part_of_a_table_is_read_from_where_it_begins(tmp_path: Path) -> None:
+    arrow_document.write(document(), tmp_path / "c.arrow")
+    table = feather.read_table(str(tmp_path / "c.arrow"))
+    twice = pa.concat_tables([table, table]).combine_chunks().slice(len(table))
+    feather.write_feather(twice, str(tmp_path / "d.arrow"), compression="uncompressed")
+    assert to_json(read_document(tmp_path / "d.arrow")) == to_json(document())
+
+
+def test_rates_that_are_missing_are_unknown(tmp_path: Path) -> None:
+    arrow_document.write(document(), tmp_path / "c.arrow")
+    table = feather.read_table(str(tmp_path / "c.arrow"))
+    at = table.column_names.index("in_bytes_per_s")
+    rates = pa.array([None, 1.0, None], pa.float64())
+    spoilt = table.set_column(at, "in_bytes_per_s", rates)
+    feather.write_feather(spoilt, str(tmp_path / "d.arrow"), compression="uncompressed")
+    found = read_document(tmp_path / "d.arrow").in_bytes_per_s
+    assert np.array_equal(found, [np.nan, 1.0, np.nan], equal_nan=True)
+
+
+def test_it_is_read_without_pandas(tmp_path: Path) -> None:
+    """pyarrow's own way to NumPy imports it, which takes longer than to plan a small cluster."""
+    arrow_document.write(document(), tmp_path / "c.arrow")
+    code = (
+        "import sys; from pathlib import Path; from core.cluster.document_reader import "
+        "read_document; read_document(Path(sys.argv[1])); sys.exit('pandas' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "c.arrow")]
+    subprocess.run(command, cwd=ROOT, check=True)
 
 
 def test_the_command_writes_it_by_its_ending_and_reads_it(saved: Here) -> None:
@@ -78,6 +112,13 @@ def without_a_column(path: Path) -> None:
     feather.write_feather(table, str(path), compression="uncompressed")
 
 
+def of_another_type(path: Path) -> None:
+    table = feather.read_table(str(path))
+    at = table.column_names.index("leader")
+    spoilt = table.set_column(at, "leader", table.column("leader").cast(pa.int64()))
+    feather.write_feather(spoilt, str(path), compression="uncompressed")
+
+
 def out_of_order(path: Path) -> None:
     table = feather.read_table(str(path)).take([2, 1, 0])
     feather.write_feather(table, str(path), compression="uncompressed")
@@ -90,6 +131,7 @@ def out_of_order(path: Path) -> None:
         (other, "it is an Arrow file of something else"),
         (newer, "its format is trimtab.cluster/2, and this trimtab reads trimtab.cluster/1"),
         (without_a_column, "it has no column leader"),
+        (of_another_type, "its column leader holds int64, not int32"),
         (out_of_order, "its partitions are not in order"),
     ],
 )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from core import files
+from core import files, markdown
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.plan_forms import csv_text
 from core.cli.suggest import suggest
 from core.cli.table import brokers, table
 from core.cluster.state import TopicPartition
@@ -144,11 +145,21 @@ def _findings_text(plan: Plan, findings: tuple[Finding, ...], allowed: frozenset
 
 @plan.command()
 @plan_argument
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "markdown"]),
+    help="For a spreadsheet, or for a ticket.",
+)
 @json_option
 @output_option
 @click.pass_obj
-def show(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> None:
+def show(
+    context: Context, plan_file: Path, form: str | None, as_json: bool, output: Path | None
+) -> None:
     """Show a plan's moves, the largest first; sizes when the cluster is named."""
+    if form and as_json:
+        raise UsageError("--format and --json exclude each other.", next="Give one of the two.")
     document = document_of(context, plan_file)
     state = _state(context)
     wanted = bind(document, state)
@@ -169,17 +180,26 @@ def show(context: Context, plan_file: Path, as_json: bool, output: Path | None) 
             output,
         )
         return
+    ordered = sorted(wanted, key=lambda move: -(sizes[move] or 0))
+    if form == "csv":
+        write_text(csv_text([_move_document(move, sizes[move]) for move in ordered]), output)
+        return
+    heads = ("partition", "now", "planned", "copies")
     rows = [
         (str(move.tp), brokers(move.before), brokers(move.after), _size(move, sizes[move]))
-        for move in sorted(wanted, key=lambda move: -(sizes[move] or 0))
+        for move in ordered
     ]
-    text = "".join(f"{note}\n" for note in wanted.notes)
-    text += table(("partition", "now", "planned", "copies"), rows, right="   >") if rows else ""
+    notes = "".join(f"{note}\n" for note in wanted.notes)
     moving = sum(move.moves_data for move in wanted)
-    text += (
+    sums = (
         f"{len(wanted)} {'partition' if len(wanted) == 1 else 'partitions'}: {moving} to copy "
         f"({format_bytes(total)}), {leader_moves} with another preferred leader.\n"
     )
+    if form == "markdown":
+        lines = (*markdown.table(heads, rows, right="   >"), "")
+        text = "".join(f"{line}\n" for line in lines) + notes + sums
+    else:
+        text = notes + (table(heads, rows, right="   >") if rows else "") + sums
     write_text(text, output)
 
 

@@ -1,7 +1,8 @@
 """What a plan file says, read and checked in itself; the cluster is not asked.
 
-Kafka's form has `version` and `partitions`; the `trimtab` object beside it is ours. Everything
-that is wrong with a file is one DocumentError: one sentence, and what to do next.
+Kafka's form has `version` and `partitions`; the `trimtab` object beside it is ours. Proposals of
+Cruise Control are read, too. Everything that is wrong with a file is one DocumentError: one
+sentence, and what to do next.
 """
 
 from __future__ import annotations
@@ -15,14 +16,23 @@ from typing import Any
 from core import files
 from core.cluster.state import TopicPartition
 from core.errors import DocumentError
+from core.plan import proposals
+from core.plan.document_values import (
+    MEND,
+    a_list,
+    a_partition,
+    a_text,
+    add_once,
+    an_object,
+    an_optional_text,
+    ordered_replicas,
+    some_rows,
+)
 
 FORMAT = "trimtab.plan"
 MAJOR = 1
 ANY = "any"
 """Kafka's word for "let the broker choose the log dir"."""
-
-_MEND = "Mend it there, or export the plan again."
-_LARGEST_ID = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,38 +70,31 @@ def read_document(source: Path | str) -> PlanDocument:
 
 def parse(text: str, name: str) -> PlanDocument:
     """Return the content of plan file `name`; raises DocumentError."""
-    document = _object(_json(text, name), name, "")
+    document = an_object(_json(text, name), name, "")
     version = document.get("version", 1)
     if version != 1 or isinstance(version, bool):
         raise DocumentError(
             f"{name} has version {json.dumps(version)}; reassignment files have version 1.",
             next="Export the plan again, or set version to 1 if it is a reassignment file.",
         )
+    if proposals.are_in(document):
+        return _with_base(name, proposals.read(document, name))
     if "partitions" not in document and "topics" in document:
         raise DocumentError(
             f"{name} lists topics to move, not the replicas they should have.",
             next="Give a reassignment file: it has a list named partitions.",
         )
-    rows = _list(document.get("partitions", []), name, "partitions")
-    if not rows:
-        raise DocumentError(
-            f"{name} has no partitions.", next="Name at least one partition with its replicas."
-        )
     targets: dict[TopicPartition, tuple[int, ...]] = {}
     log_dirs: dict[TopicPartition, tuple[str, ...]] = {}
-    for i, value in enumerate(rows):
+    for i, value in enumerate(some_rows(document.get("partitions", []), name, "partitions")):
         tp, replicas = _assignment(value, name, f"partitions[{i}]")
-        if tp in targets:
-            raise DocumentError(
-                f"{name} names {tp} twice.", next=f"Keep one entry for {tp} and remove the other."
-            )
-        targets[tp] = replicas
+        add_once(targets, tp, replicas, name)
         if named := _log_dirs(value, name, tp, replicas):
             log_dirs[tp] = named
     ours = document.get("trimtab")
     if ours is None:
         return PlanDocument(name, targets, log_dirs)
-    return _with_ours(PlanDocument(name, targets, log_dirs), _object(ours, name, "trimtab"))
+    return _with_ours(PlanDocument(name, targets, log_dirs), an_object(ours, name, "trimtab"))
 
 
 def _text_of(path: Path, name: str) -> str:
@@ -116,13 +119,23 @@ def _json(text: str, name: str) -> Any:
     except json.JSONDecodeError as error:
         raise DocumentError(
             f"{name} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}.",
-            next=_MEND,
+            next=MEND,
         ) from error
     except (RecursionError, ValueError) as error:
         raise DocumentError(
             f"{name} is not a reassignment file: it is nested too deeply or has huge numbers.",
             next="Export the plan again.",
         ) from error
+
+
+def _with_base(name: str, found: Sequence[proposals.Proposal]) -> PlanDocument:
+    return PlanDocument(
+        name,
+        {one.tp: one.after for one in found},
+        {},
+        base={one.tp: Base(one.before) for one in found if one.before},
+        notes=(proposals.NOTE,),
+    )
 
 
 def _with_ours(document: PlanDocument, ours: Mapping[str, Any]) -> PlanDocument:
@@ -139,42 +152,26 @@ def _with_ours(document: PlanDocument, ours: Mapping[str, Any]) -> PlanDocument:
             next="Use the newer trimtab that wrote it.",
         )
     base: dict[TopicPartition, Base] = {}
-    for i, value in enumerate(_list(ours.get("base", []), name, "trimtab.base")):
+    for i, value in enumerate(a_list(ours.get("base", []), name, "trimtab.base")):
         where = f"trimtab.base[{i}]"
         tp, replicas = _assignment(value, name, where)
-        base[tp] = Base(replicas, _optional_text(value.get("topic_id"), name, f"{where}.topic_id"))
-    notes = _list(ours.get("notes", []), name, "trimtab.notes")
+        base[tp] = Base(
+            replicas, an_optional_text(value.get("topic_id"), name, f"{where}.topic_id")
+        )
+    notes = a_list(ours.get("notes", []), name, "trimtab.notes")
     return replace(
         document,
         base=base,
-        cluster_id=_optional_text(ours.get("cluster_id"), name, "trimtab.cluster_id"),
-        notes=tuple(_text(note, name, f"trimtab.notes[{i}]") for i, note in enumerate(notes)),
+        cluster_id=an_optional_text(ours.get("cluster_id"), name, "trimtab.cluster_id"),
+        notes=tuple(a_text(note, name, f"trimtab.notes[{i}]") for i, note in enumerate(notes)),
     )
 
 
 def _assignment(value: Any, name: str, where: str) -> tuple[TopicPartition, tuple[int, ...]]:
     """Return partition and ordered replicas of one entry; raises DocumentError."""
-    row = _object(value, name, where)
-    topic = _text(row.get("topic"), name, f"{where}.topic")
-    if not topic.isprintable():
-        raise _expect("a topic's name", topic, name, f"{where}.topic")
-    tp = TopicPartition(topic, _number(row.get("partition"), name, f"{where}.partition"))
-    values = _list(row.get("replicas"), name, f"{where}.replicas")
-    replicas = tuple(
-        _number(broker, name, f"{where}.replicas[{i}]") for i, broker in enumerate(values)
-    )
-    if not replicas:
-        raise DocumentError(
-            f"{name} leaves {tp} without a replica.",
-            next="Name at least one broker, or remove the entry.",
-        )
-    twice = next((b for b in replicas if replicas.count(b) > 1), None)
-    if twice is not None:
-        raise DocumentError(
-            f"{name} puts {tp} on broker {twice} twice.",
-            next="A broker holds a partition once: name another broker, or fewer.",
-        )
-    return tp, replicas
+    row = an_object(value, name, where)
+    tp = a_partition(row, name, where)
+    return tp, ordered_replicas(row.get("replicas"), tp, name, f"{where}.replicas")
 
 
 def _log_dirs(
@@ -183,46 +180,11 @@ def _log_dirs(
     """Return the log dirs that a row names; None when it leaves all of them to the brokers."""
     if "log_dirs" not in row:
         return None
-    values = _list(row["log_dirs"], name, f"log_dirs of {tp}")
-    log_dirs = tuple(_text(path, name, f"log_dirs of {tp}") for path in values)
+    values = a_list(row["log_dirs"], name, f"log_dirs of {tp}")
+    log_dirs = tuple(a_text(path, name, f"log_dirs of {tp}") for path in values)
     if len(log_dirs) != len(replicas):
         raise DocumentError(
             f"{name} gives {tp} {len(replicas)} replicas and {len(log_dirs)} log_dirs.",
             next='Give one log dir for each replica, or "any".',
         )
     return log_dirs if any(path != ANY for path in log_dirs) else None
-
-
-def _expect(kind: str, value: Any, name: str, where: str) -> DocumentError:
-    found = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
-    found = found if len(found) <= 40 else found[:39] + "…"
-    place = f" at {where}" if where else ""
-    return DocumentError(f"{name}{place}: expected {kind}, found {found}.", next=_MEND)
-
-
-def _object(value: Any, name: str, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise _expect("an object", value, name, where)
-    return value
-
-
-def _list(value: Any, name: str, where: str) -> Sequence[Any]:
-    if not isinstance(value, list):
-        raise _expect("a list", value, name, where)
-    return value
-
-
-def _text(value: Any, name: str, where: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise _expect("a text", value, name, where)
-    return value
-
-
-def _optional_text(value: Any, name: str, where: str) -> str | None:
-    return None if value is None else _text(value, name, where)
-
-
-def _number(value: Any, name: str, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST_ID:
-        raise _expect("a number from 0", value, name, where)
-    return value

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from core.markdown import cell, table
 from core.run.record.history import History
 from core.run.tell.changes import changes
 from core.run.tell.runs import Reading
@@ -30,14 +31,14 @@ def markdown(look: Reading) -> str:
         "## Done",
         *_done(view),
         "",
-        *_table(("partition", "before", "after", "bytes", "batch", "state"), _moves(view)),
+        *table(("partition", "before", "after", "bytes", "batch", "state"), _moves(view)),
         "",
         "## Changed and restored",
         *_changed(look),
         "",
         *(["## Left in the cluster", *_left(view), ""] if view.leftovers is not None else []),
         "## What happened",
-        *_table(("at", "what"), ((format_time(e.at), e.text) for e in view.events)),
+        *table(("at", "what"), ((format_time(e.at), e.text) for e in view.events)),
     ]
     return "\n".join(parts) + "\n"
 
@@ -61,7 +62,7 @@ def _asked(view: RunView, history: History) -> Iterator[str]:
         became = "waits" if not request.taken else "taken up"
         if request.refused:
             became = f"refused: {request.refused}"
-        yield f"- {format_time(request.at)} {_cell(f'{request.what}, by {request.who}: {became}')}"
+        yield f"- {format_time(request.at)} {cell(f'{request.what}, by {request.who}: {became}')}"
 
 
 def _done(view: RunView) -> Iterator[str]:
@@ -95,7 +96,7 @@ def _changed(look: Reading) -> Iterable[str]:
     ]
     if not rows:
         return ["Nothing: no throttle was set."]
-    return _table(("what", "before", "during", "after"), rows)
+    return table(("what", "before", "during", "after"), rows)
 
 
 def _left(view: RunView) -> Iterator[str]:
@@ -109,18 +110,6 @@ def _left(view: RunView) -> Iterator[str]:
         yield f"- {side} throttle list of {topic}: {','.join(pairs)}"
     for broker, side, rate in left.rates:
         yield f"- {side} throttle rate of broker {broker}: {format_rate(rate)}"
-
-
-def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(titles)} |"
-    yield f"|{'---|' * len(titles)}"
-    for row in rows:
-        yield f"| {' | '.join(map(_cell, row))} |"
-
-
-def _cell(text: str) -> str:
-    """Return text that stays in its cell, and means nothing to Markdown."""
-    return " ".join(text.split()).replace("|", "/").replace("<", "&lt;")
 
 
 def _ids(replicas: Iterable[int]) -> str:

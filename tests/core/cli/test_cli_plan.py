@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -61,6 +62,32 @@ def test_show_as_a_document(saved):
     _, document = saved.json("plan", "show", saved.plan(t0=[1, 0], t1=[1, 3]))
     assert (document["moves"], document["leader_moves"], document["bytes"]) == (1, 1, 50 * MB)
     assert document["partitions"][1]["adding"] == [3]
+
+
+def test_show_as_csv_for_a_spreadsheet(saved):
+    _, out, _ = saved.run("plan", "show", saved.plan(t0=[1, 0], t1=[1, 3]), "--format", "csv")
+    rows = list(csv.DictReader(out.splitlines()))
+    assert [(row["topic"], row["partition"]) for row in rows] == [("t", "1"), ("t", "0")]
+    moved, reordered = rows
+    assert (moved["after"], moved["adding"], moved["after_leader"]) == ("1,3", "3", "1")
+    assert int(moved["bytes"]) > 0
+    assert (reordered["bytes"], reordered["adding"]) == ("0", "")
+
+
+def test_show_as_markdown_for_a_ticket(saved, tmp_path):
+    plan, ticket = saved.plan(t0=[1, 0], t1=[1, 3]), tmp_path / "ticket.md"
+    saved.run("plan", "show", plan, "--format", "markdown", "-o", str(ticket))
+    first, rule, *rows = ticket.read_text().splitlines()
+    assert first == "| partition | now | planned | copies |"
+    assert rule == "|---|---|---|---:|"
+    assert [row.split("|")[1].strip() for row in rows[:2]] == ["t-1", "t-0"]
+    assert rows[-1].startswith("2 partitions: 1 to copy")
+
+
+def test_two_forms_at_once_are_refused(saved):
+    code, _, err = saved.run("plan", "show", saved.plan(t0=[1, 0]), "--format", "csv", "--json")
+    assert code == 2
+    assert "--format and --json exclude each other" in err
 
 
 def test_diff_shows_what_is_not_as_planned(saved):

@@ -1,0 +1,27 @@
+"""A plan's moves as other programs want them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+LISTS = ("before", "after", "adding", "removing")
+
+
+def csv_text(moves: Sequence[Mapping[str, Any]]) -> str:
+    """Return moves of `plan show --json` as CSV with a head; brokers are lists like 4,2,7.
+
+    What is not known is empty.
+    """
+    out = io.StringIO()
+    heads = ("topic", "partition", *LISTS, "before_leader", "after_leader", "bytes")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(heads)
+    for move in moves:
+        lists = (",".join(map(str, move[name])) for name in LISTS)
+        leader = move["preferred_leader"]
+        row = (move["topic"], move["partition"], *lists, leader["before"], leader["after"])
+        writer.writerow((*row, move["bytes"]))
+    return out.getvalue()

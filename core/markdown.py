@@ -1,0 +1,19 @@
+"""Tables in Markdown, for tickets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: str = "") -> Iterator[str]:
+    """Yield the lines; the i-th character `>` of `right` aligns column i right."""
+    rules = ("---:" if right[i : i + 1] == ">" else "---" for i in range(len(titles)))
+    yield f"| {' | '.join(titles)} |"
+    yield f"|{'|'.join(rules)}|"
+    for row in rows:
+        yield f"| {' | '.join(map(cell, row))} |"
+
+
+def cell(text: str) -> str:
+    """Return text that stays in its cell, and means nothing to Markdown."""
+    return " ".join(text.split()).replace("|", "/").replace("<", "&lt;")

@@ -1,0 +1,97 @@
+"""What a JSON document must hold where: a value of the right kind, or one clear DocumentError."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from core.cluster.state import TopicPartition
+from core.errors import DocumentError
+
+MEND = "Mend it there, or export the plan again."
+_LARGEST_ID = 2**31 - 1
+
+T = TypeVar("T")
+
+
+def expected(kind: str, value: Any, name: str, where: str) -> DocumentError:
+    found = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+    found = found if len(found) <= 40 else found[:39] + "…"
+    place = f" at {where}" if where else ""
+    return DocumentError(f"{name}{place}: expected {kind}, found {found}.", next=MEND)
+
+
+def an_object(value: Any, name: str, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise expected("an object", value, name, where)
+    return value
+
+
+def a_list(value: Any, name: str, where: str) -> Sequence[Any]:
+    if not isinstance(value, list):
+        raise expected("a list", value, name, where)
+    return value
+
+
+def a_text(value: Any, name: str, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise expected("a text", value, name, where)
+    return value
+
+
+def an_optional_text(value: Any, name: str, where: str) -> str | None:
+    return None if value is None else a_text(value, name, where)
+
+
+def a_number(value: Any, name: str, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST_ID:
+        raise expected("a number from 0", value, name, where)
+    return value
+
+
+def some_rows(value: Any, name: str, where: str) -> Sequence[Any]:
+    """Return the entries of a plan, at least one."""
+    rows = a_list(value, name, where)
+    if not rows:
+        raise DocumentError(
+            f"{name} has no partitions.", next="Name at least one partition with its replicas."
+        )
+    return rows
+
+
+def a_partition(row: Mapping[str, Any], name: str, where: str) -> TopicPartition:
+    """Return the partition that `topic` and `partition` of an entry name."""
+    topic = a_text(row.get("topic"), name, f"{where}.topic")
+    if not topic.isprintable():
+        raise expected("a topic's name", topic, name, f"{where}.topic")
+    return TopicPartition(topic, a_number(row.get("partition"), name, f"{where}.partition"))
+
+
+def ordered_replicas(value: Any, tp: TopicPartition, name: str, where: str) -> tuple[int, ...]:
+    """Return the brokers that are to hold `tp`: at least one, each once."""
+    replicas = tuple(
+        a_number(broker, name, f"{where}[{i}]")
+        for i, broker in enumerate(a_list(value, name, where))
+    )
+    if not replicas:
+        raise DocumentError(
+            f"{name} leaves {tp} without a replica.",
+            next="Name at least one broker, or remove the entry.",
+        )
+    twice = next((b for b in replicas if replicas.count(b) > 1), None)
+    if twice is not None:
+        raise DocumentError(
+            f"{name} puts {tp} on broker {twice} twice.",
+            next="A broker holds a partition once: name another broker, or fewer.",
+        )
+    return replicas
+
+
+def add_once(entries: dict[TopicPartition, T], tp: TopicPartition, entry: T, name: str) -> None:
+    """Add what a document says of `tp`; it may say it once."""
+    if tp in entries:
+        raise DocumentError(
+            f"{name} names {tp} twice.", next=f"Keep one entry for {tp} and remove the other."
+        )
+    entries[tp] = entry

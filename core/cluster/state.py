@@ -211,8 +211,9 @@ class ClusterState:
         return {topic.name: i for i, topic in enumerate(self.topics)}
 
     @cached_property
-    def _topic_start(self) -> Int64:
-        return np.searchsorted(self.topic_of, np.arange(len(self.topics) + 1)).astype(np.int64)
+    def _topic_start(self) -> list[int]:
+        start = np.searchsorted(self.topic_of, np.arange(len(self.topics) + 1))
+        return [int(row) for row in start]
 
     def topic(self, name: str) -> Topic | None:
         index = self.topic_index.get(name)
@@ -223,13 +224,16 @@ class ClusterState:
         index = self.topic_index.get(topic)
         if index is None:
             return range(0)
-        return range(int(self._topic_start[index]), int(self._topic_start[index + 1]))
+        return range(self._topic_start[index], self._topic_start[index + 1])
 
     def find(self, tp: TopicPartition) -> int | None:
         """Return the row index of a partition, or None when it does not exist."""
-        rows = self.partitions_of(tp.topic)
-        at = rows.start + int(np.searchsorted(self.partition[rows.start : rows.stop], tp.partition))
-        return at if at < rows.stop and self.partition[at] == tp.partition else None
+        rows, number = self.partitions_of(tp.topic), tp.partition
+        # Few topics have gaps: searching takes ten times as long as looking where it should be.
+        if 0 <= number < len(rows) and self.partition[rows.start + number] == number:
+            return rows.start + number
+        at = rows.start + int(np.searchsorted(self.partition[rows.start : rows.stop], number))
+        return at if at < rows.stop and self.partition[at] == number else None
 
     def tp(self, index: int) -> TopicPartition:
         return TopicPartition(

@@ -23,7 +23,6 @@ from core.plan.copying import (
     Copying,
     Side,
     copying,
-    side_loads,
 )
 from core.plan.plan import Plan
 from core.units import UNLIMITED
@@ -208,7 +207,7 @@ def _costs(state: ClusterState, load: Load, plan: Plan) -> list[_Cost]:
         copies = tuple(by_partition[move.tp])
         if move.tp in unknown:
             copies = tuple(replace(copy, size_bytes=usual) for copy in copies)
-        loads = side_loads(Copying(copies, {}))
+        loads = Copying(copies, {}).side_loads
         costs.append(
             _Cost(
                 copies,

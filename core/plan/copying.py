@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -69,73 +72,6 @@ class Copy:
         return BrokerSide(self.leader, Side.LEADER), BrokerSide(self.destination, Side.FOLLOWER)
 
 
-@dataclass(frozen=True, slots=True)
-class Copying:
-    """Everything that a plan makes brokers copy, and what is not known about it.
-
-    `idle_seconds` says how long a fetcher is away once it may fetch nothing that is throttled.
-    `blocked` says why some of it cannot be copied at all.
-    """
-
-    copies: tuple[Copy, ...]
-    idle_seconds: Mapping[Flow, float]
-    sizes_unknown: tuple[TopicPartition, ...] = ()
-    loads_unknown: tuple[TopicPartition, ...] = ()
-    blocked: str | None = None
-
-    @property
-    def total_bytes(self) -> int:
-        return round(sum(copy.size_bytes for copy in self.copies))
-
-
-def copying(state: ClusterState, load: Load, plan: Plan) -> Copying:
-    """Return what `plan` makes brokers copy in `state`, one Copy a new replica.
-
-    Partitions that `state` does not have are left out: checks refuse them. What a new replica
-    holds already, as one in flight does, is not copied again.
-    """
-    copies: list[Copy] = []
-    sizes_unknown: list[TopicPartition] = []
-    loads_unknown: list[TopicPartition] = []
-    leaderless: list[TopicPartition] = []
-    for move in plan:
-        index = state.find(move.tp)
-        if index is None or not move.adding:
-            continue
-        leader, size = int(state.leader[index]), int(state.partition_size_bytes[index])
-        rate = float(load.in_bytes_per_s[index])
-        if leader < 0:
-            leaderless.append(move.tp)
-        if size < 0:
-            sizes_unknown.append(move.tp)
-        if np.isnan(rate):
-            loads_unknown.append(move.tp)
-        at = state.replica_slice(index)
-        held = dict(
-            zip(state.replica_broker[at].tolist(), state.size_bytes[at].tolist(), strict=True)
-        )
-        in_sync = state.replica_broker[at][state.in_sync[at]].tolist()
-        copies.extend(
-            Copy(
-                tp=move.tp,
-                leader=leader,
-                destination=destination,
-                size_bytes=float(max(0, size - max(0, held.get(destination, 0)))),
-                in_bytes_per_s=0.0 if np.isnan(rate) else rate,
-                followers=sum(b not in (leader, destination) for b in in_sync),
-            )
-            for destination in move.adding
-            if destination not in in_sync
-        )
-    return Copying(
-        copies=tuple(copies),
-        idle_seconds=_idle_seconds(state, load, plan, {copy.flow for copy in copies}),
-        sizes_unknown=tuple(sizes_unknown),
-        loads_unknown=tuple(loads_unknown),
-        blocked=_blocked(state, copies, leaderless),
-    )
-
-
 @dataclass(slots=True)
 class SideLoad:
     """One broker and side: bytes to copy, and bytes/s that its quota carries besides.
@@ -155,18 +91,95 @@ class SideLoad:
         return self.bytes / seconds + self.background
 
 
-def side_loads(what: Copying) -> dict[BrokerSide, SideLoad]:
-    """Return what each broker and side has to carry, by broker."""
-    loads: defaultdict[BrokerSide, SideLoad] = defaultdict(SideLoad)
-    counted: set[TopicPartition] = set()
-    for copy in what.copies:
-        for side in copy.sides:
-            loads[side].bytes += copy.size_bytes
-            loads[side].background += copy.in_bytes_per_s
-        if copy.tp not in counted:
-            counted.add(copy.tp)
-            loads[copy.sides[0]].background += copy.in_bytes_per_s * copy.followers
-    return dict(sorted(loads.items(), key=lambda item: (item[0].broker, item[0].side.value)))
+@dataclass(frozen=True)
+class Copying:
+    """Everything that a plan makes brokers copy, and what is not known about it.
+
+    `idle_seconds` says how long a fetcher is away once it may fetch nothing that is throttled.
+    `blocked` says why some of it cannot be copied at all.
+    """
+
+    copies: tuple[Copy, ...]
+    idle_seconds: Mapping[Flow, float]
+    sizes_unknown: tuple[TopicPartition, ...] = ()
+    loads_unknown: tuple[TopicPartition, ...] = ()
+    blocked: str | None = None
+
+    @property
+    def total_bytes(self) -> int:
+        return round(sum(copy.size_bytes for copy in self.copies))
+
+    @cached_property
+    def side_loads(self) -> Mapping[BrokerSide, SideLoad]:
+        """Return what each broker and side has to carry, by broker."""
+        sent: defaultdict[int, SideLoad] = defaultdict(SideLoad)
+        received: defaultdict[int, SideLoad] = defaultdict(SideLoad)
+        counted: set[TopicPartition] = set()
+        for copy in self.copies:
+            for load in (sent[copy.leader], received[copy.destination]):
+                load.bytes += copy.size_bytes
+                load.background += copy.in_bytes_per_s
+            if copy.tp not in counted:
+                counted.add(copy.tp)
+                sent[copy.leader].background += copy.in_bytes_per_s * copy.followers
+        loads = {BrokerSide(broker, Side.LEADER): load for broker, load in sent.items()}
+        loads |= {BrokerSide(broker, Side.FOLLOWER): load for broker, load in received.items()}
+        return dict(sorted(loads.items(), key=lambda item: (item[0].broker, item[0].side.value)))
+
+
+def copying(state: ClusterState, load: Load, plan: Plan) -> Copying:
+    """Return what `plan` makes brokers copy in `state`, one Copy a new replica.
+
+    Partitions that `state` does not have are left out: checks refuse them. What a new replica
+    holds already, as one in flight does, is not copied again.
+    """
+    copies: list[Copy] = []
+    sizes_unknown: list[TopicPartition] = []
+    loads_unknown: list[TopicPartition] = []
+    leaderless: list[TopicPartition] = []
+    found = [(row, move) for move in plan if (row := state.find(move.tp)) is not None]
+    rows = np.array([row for row, _ in found], np.int64)
+    facts = zip(
+        found,
+        state.leader[rows].tolist(),
+        state.partition_size_bytes[rows].tolist(),
+        load.in_bytes_per_s[rows].tolist(),
+        strict=True,
+    )
+    for (row, move), leader, size, rate in facts:
+        adding = move.adding
+        if not adding:
+            continue
+        if leader < 0:
+            leaderless.append(move.tp)
+        if size < 0:
+            sizes_unknown.append(move.tp)
+        known = not math.isnan(rate)
+        if not known:
+            loads_unknown.append(move.tp)
+        at = state.replica_slice(row)
+        brokers = state.replica_broker[at].tolist()
+        held = dict(zip(brokers, state.size_bytes[at].tolist(), strict=True))
+        in_sync = list(compress(brokers, state.in_sync[at].tolist()))
+        copies.extend(
+            Copy(
+                tp=move.tp,
+                leader=leader,
+                destination=destination,
+                size_bytes=float(max(0, size - max(0, held.get(destination, 0)))),
+                in_bytes_per_s=rate if known else 0.0,
+                followers=sum(b not in (leader, destination) for b in in_sync),
+            )
+            for destination in adding
+            if destination not in in_sync
+        )
+    return Copying(
+        copies=tuple(copies),
+        idle_seconds=_idle_seconds(state, load, plan, {copy.flow for copy in copies}),
+        sizes_unknown=tuple(sizes_unknown),
+        loads_unknown=tuple(loads_unknown),
+        blocked=_blocked(state, copies, leaderless),
+    )
 
 
 def least_seconds(what: Copying, rate_bytes_per_s: float) -> float | None:
@@ -175,7 +188,7 @@ def least_seconds(what: Copying, rate_bytes_per_s: float) -> float | None:
     The closed form, for all at once; None when some side never catches up with what is produced.
     """
     seconds = 0.0
-    for load in side_loads(what).values():
+    for load in what.side_loads.values():
         if load.bytes > 0:
             if rate_bytes_per_s <= load.background:
                 return None

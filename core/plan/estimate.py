@@ -15,7 +15,7 @@ from typing import Any
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
-from core.plan.copying import BrokerSide, Side, SideLoad, side_loads
+from core.plan.copying import BrokerSide, Side, SideLoad
 from core.plan.estimate_words import never_ends, no_rate_fits, notes_of, risk_of
 from core.plan.plan import Plan
 from core.plan.spread import (
@@ -104,7 +104,7 @@ def estimate_within(
     task = Task.of(state, load, plan, most_extra_bytes)
     if not task.what.copies:
         return _at(task, UNLIMITED)
-    loads = side_loads(task.what).values()
+    loads = task.what.side_loads.values()
     needed = math.ceil(max(load.required_bytes_per_s(seconds) for load in loads))
     recommended = _least_rate(task, seconds) if task.known else None
     if recommended is None:
@@ -127,7 +127,7 @@ def rate_table(
     task = Task.of(state, load, plan, most_extra_bytes)
     if not task.what.copies or not task.known:
         return ()
-    loads = side_loads(task.what).values()
+    loads = task.what.side_loads.values()
     floor = max(load.background for load in loads)
     largest = max(load.bytes for load in loads)
     least = max(floor * 0.99, largest / (24 * 3600))
@@ -193,7 +193,7 @@ def _rounded(seconds: float | None) -> float | None:
 
 def _at(task: Task, rate: int, *, deadline_seconds: float | None = None) -> Estimate:
     what = task.what
-    loads = side_loads(what)
+    loads = what.side_loads
     if not what.copies:
         return Estimate(rate, AROUND_SECONDS, AROUND_RANGE, None, None, (), 0)
     notes = notes_of(what)
@@ -242,7 +242,7 @@ def _least_rate(task: Task, seconds: float) -> int | None:
     if fits <= 0:
         return None
     most = 4 * task.link_bytes_per_s * len(task.what.copies)
-    loads = side_loads(task.what).values()
+    loads = task.what.side_loads.values()
     slow, fast = 1.0, max(load.required_bytes_per_s(fits) for load in loads)
     while slow_seconds(task, math.ceil(fast)) > seconds:
         slow, fast = fast, fast * 1.5

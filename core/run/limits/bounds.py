@@ -13,7 +13,7 @@ import numpy as np
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.brokers import state_loads
 from core.load.snapshot import Load
-from core.plan.copying import Copy, Copying, copying, side_loads
+from core.plan.copying import Copy, Copying, copying
 from core.plan.plan import Plan
 from core.run.limits.pace import Bounds, Key
 from core.run.limits.throttle import Side
@@ -29,7 +29,7 @@ def usual_bounds(state: ClusterState, load: Load, plan: Plan) -> Bounds:
     by_partition: defaultdict[TopicPartition, list[Copy]] = defaultdict(list)
     for copy in copying(state, load, plan).copies:
         by_partition[copy.tp].append(copy)
-    alone = [side_loads(Copying(tuple(copies), {})) for copies in by_partition.values()]
+    alone = [Copying(tuple(copies), {}).side_loads for copies in by_partition.values()]
     inflow = max((side.background for sides in alone for side in sides.values()), default=0.0)
     least = max(LEAST_BYTES_PER_S, round(inflow * INFLOW_FACTOR))
     return with_spare(Bounds(least, max(least, MOST_BYTES_PER_S)), state, load)

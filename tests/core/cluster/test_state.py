@@ -66,6 +66,7 @@ def test_every_partition_is_found_and_no_other(rows: list[PartitionRow]) -> None
     assert state.find(TopicPartition("empty", 0)) is None
     assert state.find(TopicPartition("absent", 0)) is None
     assert state.find(TopicPartition("a", 51)) is None
+    assert state.find(TopicPartition("b", -1)) is None
 
 
 @given(partition_rows)

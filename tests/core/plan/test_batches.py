@@ -16,7 +16,7 @@ from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan import relief
 from core.plan.batches import WINDOW_SECONDS, Batches, Flight, batch_moves, may_start
-from core.plan.copying import copying, side_loads
+from core.plan.copying import copying
 from core.plan.plan import Move, Plan
 from core.plan.replication import Conditions, end_seconds
 from core.units import UNLIMITED
@@ -266,7 +266,7 @@ def test_many_batches_together_take_little_more_than_the_busiest_broker_needs():
 
     def busiest(moves: Iterable[int]) -> float:
         part = copying(state, load_of(state), Plan.of(plan.moves[i] for i in moves))
-        return max((load.bytes for load in side_loads(part).values()), default=0.0)
+        return max((load.bytes for load in part.side_loads.values()), default=0.0)
 
     assert sum(map(busiest, batches.batches)) < 1.35 * busiest(range(len(plan)))
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.cluster.state import TopicPartition
-from core.plan.copying import Copy, Copying, least_seconds, side_loads
+from core.plan.copying import Copy, Copying, least_seconds
 from core.plan.estimate import estimate_at
 from core.plan.plan import Plan
 from core.plan.replication import WINDOW_SECONDS, Conditions, end_seconds
@@ -127,10 +127,10 @@ def test_the_least_time_is_the_inverse_of_the_required_rate(
 ) -> None:
     copies, rate = drawn
     what = Copying(tuple(copies), {})
-    floor = max(load.background for load in side_loads(what).values())
+    floor = max(load.background for load in what.side_loads.values())
     limit = more * floor + rate
     seconds = least_seconds(what, limit)
     assert seconds is not None
-    required = max(load.required_bytes_per_s(seconds) for load in side_loads(what).values())
+    required = max(load.required_bytes_per_s(seconds) for load in what.side_loads.values())
     assert required == pytest.approx(limit)
     assert floor == 0 or least_seconds(what, floor * 0.99) is None

@@ -96,6 +96,14 @@ class Terminal:
             pass
         return self.received - before
 
+    def reaction(self, *, quiet: float, seconds: float = 10.0) -> int:
+        """Return the bytes of what comes next, however late it begins, until it is quiet again."""
+        before, deadline = self.received, time.monotonic() + seconds
+        while self.received == before and time.monotonic() < deadline and not self._ended:
+            self.pump(0.2)
+        self.settle(quiet=quiet, seconds=seconds)
+        return self.received - before
+
     def wait_for_exit(self, seconds: float = 15.0) -> int:
         """Return the exit code of the program once it has ended."""
         deadline = time.monotonic() + seconds

@@ -35,19 +35,19 @@ def measure(columns: int = 120, lines: int = 40, idle_seconds: float = 10.0) -> 
         found = {"first_paint": terminal.received}
         found["idle_10_s"] = round(terminal.read_for(idle_seconds) * 10 / idle_seconds)
         os.kill(terminal.pid, signal.SIGUSR1)
-        found["one_cell"] = terminal.settle(quiet=QUIET_SECONDS)
+        found["one_cell"] = terminal.reaction(quiet=QUIET_SECONDS)
         os.kill(terminal.pid, signal.SIGUSR2)
-        found["one_rate"] = terminal.settle(quiet=QUIET_SECONDS)
+        found["one_rate"] = terminal.reaction(quiet=QUIET_SECONDS)
         terminal.send("j" * (lines - 12))
         terminal.settle(quiet=QUIET_SECONDS)
         scrolled = []
         for _ in range(3):
             terminal.send("j")
-            scrolled.append(terminal.settle(quiet=QUIET_SECONDS))
-        # On a busy machine a reaction may come late and be counted to the key after it.
+            scrolled.append(terminal.reaction(quiet=QUIET_SECONDS))
+        # On a busy machine a reaction may come in two parts, with the next one.
         found["one_row_scrolled"] = sorted(scrolled)[1]
         terminal.send("k")
-        found["cursor_one_row_up"] = terminal.settle(quiet=QUIET_SECONDS)
+        found["cursor_one_row_up"] = terminal.reaction(quiet=QUIET_SECONDS)
         terminal.send("q")
     return found
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from core.cluster.state import Bool, TopicPartition
+from core.cluster.state import Bool, Int32, Int64, TopicPartition
 from core.load.snapshot import Float64
 from core.plan.plan import Move, Plan
 from core.plan.planner.measures import HOSTED, LED, SHOWN, Measure
@@ -57,22 +57,22 @@ class Suggested:
 
 
 def told(start: Placement, found: Placement, notes: list[str], undone: bool) -> Suggested:
+    """Return the plan that leads from one placement to another, with the reason for every move."""
     given, state = start.problem, start.problem.state
     width = start.at.shape[1]
     less = (found.at[:, width:] != NOBODY).any(axis=1)
     changed = np.flatnonzero((start.at != found.at[:, :width]).any(axis=1) | less)
-    moves, because = [], {}
-    copied = moved = led = 0
-    for row in changed.tolist():
-        before = tuple(given.ids[b].item() for b in start.at[row] if b != NOBODY)
-        after = tuple(given.ids[b].item() for b in found.at[row] if b != NOBODY)
-        topic = state.topics[int(state.topic_of[row])]
-        move = Move(state.tp(row), before, after, topic.id)
-        moves.append(move)
-        copied += len(move.adding) * int(max(given.items[row, Measure.DISK], 0))
-        moved += move.moves_data
-        led += before[0] != after[0]
-        because[move.tp] = _why(start, found, row)
+    before, after = _assigned(given.ids, start.at[changed]), _assigned(given.ids, found.at[changed])
+    topics = [state.topics[at] for at in state.topic_of[changed].tolist()]
+    moves = [
+        Move(TopicPartition(topic.name, partition), old, new, topic.id)
+        for topic, partition, old, new in zip(
+            topics, state.partition[changed].tolist(), before, after, strict=True
+        )
+    ]
+    because = _reasons(start, found, changed)
+    arriving = [len(move.adding) for move in moves]
+    sizes = given.items[changed, Measure.DISK].tolist()
     return Suggested(
         plan=Plan.of(moves, cluster_id=state.cluster_id),
         brokers=tuple(given.ids.tolist()),
@@ -80,40 +80,70 @@ def told(start: Placement, found: Placement, notes: list[str], undone: bool) -> 
         active=given.active,
         before=start.loads,
         after=found.loads,
-        moves=moved,
-        leader_moves=led,
-        bytes=copied,
-        because=because,
+        moves=sum(new > 0 for new in arriving),
+        leader_moves=int((start.at[changed, 0] != found.at[changed, 0]).sum()),
+        bytes=sum(new * int(max(size, 0)) for new, size in zip(arriving, sizes, strict=True)),
+        because={move.tp: why for move, why in zip(moves, because, strict=True)},
         notes=tuple(notes),
         undone=undone,
     )
 
 
-def _why(start: Placement, found: Placement, row: int) -> Because:
-    """Return the broker and measure that were furthest off of those that the move relieves."""
+def _assigned(ids: Int32, at: Int32) -> list[tuple[int, ...]]:
+    """Return the brokers' ids of broker rows [n, W], in order."""
+    named = np.where(at == NOBODY, NOBODY, ids[at]).tolist()
+    if not (at == NOBODY).any():
+        return [tuple(row) for row in named]
+    return [tuple(ids_of[: int(n)]) for ids_of, n in zip(named, (at != NOBODY).sum(1), strict=True)]
+
+
+def _reasons(start: Placement, found: Placement, rows: Int64) -> list[Because]:
+    """Return for each partition the broker and measure furthest off of those that it relieves.
+
+    A replica that goes relieves what is full, one that comes what is empty; so does leadership.
+    """
     given = start.problem
-    best = (-np.inf, 0, Measure.DISK)
-    before, after = start.at[row], found.at[row]
-    gone = [int(b) for b in before if b != NOBODY and b not in after]
-    come = [int(b) for b in after if b != NOBODY and b not in before]
-    sides: list[tuple[int, tuple[Measure, ...], float]] = []
-    sides += [(b, HOSTED, 1.0) for b in gone]
-    sides += [(b, HOSTED, -1.0) for b in come]
-    if before[0] != after[0]:
-        sides += [(int(before[0]), LED, 1.0), (int(after[0]), LED, -1.0)]
-    for broker, measures, sign in sides:
-        for measure in measures:
-            if not given.active[measure] or measure not in SHOWN:
-                continue
-            off = sign * (float(start.loads[broker, measure]) - 1)
-            if not given.counts[broker] and sign > 0:
-                off = np.inf
-            if off > best[0]:
-                best = (off, broker, measure)
-    _, broker, measure = best
-    return Because(
-        int(given.ids[broker]),
-        measure,
-        float(start.loads[broker, measure]),
-        float(found.loads[broker, measure]),
-    )
+    before, after = start.at[rows], found.at[rows]
+    gone = (before != NOBODY) & ~(before[:, :, None] == after[:, None, :]).any(axis=2)
+    come = (after != NOBODY) & ~(after[:, :, None] == before[:, None, :]).any(axis=2)
+    led = before[:, :1] != after[:, :1]
+    sides = [
+        (before, gone, _furthest(start, HOSTED, 1.0)),
+        (after, come, _furthest(start, HOSTED, -1.0)),
+        (before[:, :1], led, _furthest(start, LED, 1.0)),
+        (after[:, :1], led, _furthest(start, LED, -1.0)),
+    ]
+    brokers = np.hstack([at for at, _, _ in sides])
+    off = np.hstack([np.where(is_one, far[at], -np.inf) for at, is_one, (far, _) in sides])
+    of = np.hstack([measure[at] for at, _, (_, measure) in sides])
+    best = np.argmax(off, axis=1)[:, None]
+    broker = np.take_along_axis(brokers, best, 1)[:, 0]
+    measure = np.take_along_axis(of, best, 1)[:, 0]
+    return [
+        Because(*why)
+        for why in zip(
+            given.ids[broker].tolist(),
+            [_MEASURES[at] for at in measure.tolist()],
+            start.loads[broker, measure].tolist(),
+            found.loads[broker, measure].tolist(),
+            strict=True,
+        )
+    ]
+
+
+def _furthest(start: Placement, measures: Sequence[Measure], sign: float) -> tuple[Float64, Int64]:
+    """Return how far each broker is above its share (below, by the sign), and in which measure.
+
+    What leaves a broker that should hold nothing is always furthest.
+    """
+    given = start.problem
+    known = [m for m in measures if m in SHOWN and given.active[m]]
+    if not known:
+        return np.full(given.brokers, -np.inf), np.full(given.brokers, Measure.DISK, np.int64)
+    off = sign * (start.loads[:, known] - 1)
+    if sign > 0:
+        off[~given.counts] = np.inf
+    return off.max(axis=1), np.array(known, np.int64)[off.argmax(axis=1)]
+
+
+_MEASURES = tuple(Measure)

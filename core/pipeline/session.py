@@ -70,6 +70,9 @@ class Session:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+            # Cut off: Java would not use it, and it would never be made again.
+            if self._aside is not None:
+                self._aside.unlink(missing_ok=True)
         if self._archive is not None and self._aside is not None and self._aside.exists():
             self._aside.replace(self._archive)
 

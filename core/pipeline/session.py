@@ -161,6 +161,10 @@ def _settings(folder: Path, cores: int, heap: str) -> dict[str, str]:
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.fileSource.log.cleanupDelay": "60s",
         "spark.sql.debug.maxToStringFields": "200",
+        # A day has 288 window files: listing them as a job takes longer than they do.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
+        # pyspark would note each expression's line: a third of what a small batch takes.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.cleaner.referenceTracking.cleanCheckpoints": "false",
     }
 

@@ -7,16 +7,19 @@ hour is rolled up again; where the windows are gone, it is what is known of that
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 from core import files
-from core.load import layout
+from core.load import columns, layout
 from core.load.snapshot import RATES
 from core.load.windows import KEPT as WINDOWS_KEPT
 from core.load.windows import LENGTH, notes_of, window_files
@@ -30,6 +33,11 @@ FORMAT = "trimtab.hour/1"
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 KEPT = timedelta(days=90)
+ROWS_AT_ONCE = 1_200_000
+"""Rows of windows that one job reads, where one hour has not more: bounds its memory."""
+
+Hour = tuple[datetime, Sequence[Path]]
+"""When an hour starts, and the files of its windows."""
 
 SCHEMA = "topic_id string, partition int, method_worst tinyint, " + ", ".join(
     f"{rate}_sum double, {rate}_ms bigint, {rate}_max double, {rate}_means array<float>"
@@ -47,7 +55,7 @@ WINDOW_SCHEMA = (
 
 
 def rolled_up(rows: DataFrame) -> DataFrame:
-    """Return the windows of one hour as one row a partition.
+    """Return windows as one row a partition and hour; `hour` is when it starts.
 
     `…_means` are the averages of its 12 windows in their order, null where one is unknown.
     """
@@ -60,7 +68,7 @@ def rolled_up(rows: DataFrame) -> DataFrame:
         ]
         measured += [*summed(rate), F.array(*means).alias(f"{rate}_means")]
     last = F.max(F.struct("window_start", "topic", "leader_last", "size_last"))
-    hours = rows.groupBy(*KEY).agg(
+    hours = rows.groupBy(*KEY, F.date_trunc("hour", "window_start").alias("hour")).agg(
         *measured,
         last.alias("last"),
         F.sum("n").alias("n"),
@@ -96,9 +104,9 @@ class Hours:
         for start in self._older[-1:]:
             windows |= self._windows(start, start + HOUR)
         del self._older[-1:]
-        for start, paths in sorted(windows.items()):
-            if not self._holds(start, paths):
-                self._roll_up(start, paths)
+        due = [(start, at) for start, at in sorted(windows.items()) if not self._holds(start, at)]
+        for some in at_once(due):
+            self._roll_up(some)
 
     def whole(self, since: datetime, until: datetime) -> dict[datetime, Path]:
         """Return by start the files of hours in [since, until) that hold what the windows do."""
@@ -126,14 +134,38 @@ class Hours:
         path = layout.hour_file(self._root, self._cluster_id, start)
         return path.exists() and notes_of(path).get("windows") == _stamp(windows)
 
-    def _roll_up(self, start: datetime, windows: Sequence[Path]) -> None:
+    def _roll_up(self, hours: Sequence[Hour]) -> None:
         # Looked at first: a window that changes meanwhile makes the hour one to roll up again.
-        stamp = _stamp(windows)
-        rows = self._spark.read.schema(WINDOW_SCHEMA).parquet(*map(str, windows))
-        table = rolled_up(rows).toArrow()
-        marked = table.replace_schema_metadata({"format": FORMAT, "windows": stamp})
-        path = layout.hour_file(self._root, self._cluster_id, start)
-        files.write_whole(path, lambda aside: pq.write_table(marked, aside, compression="zstd"))
+        stamps = {start: _stamp(windows) for start, windows in hours}
+        paths = [str(path) for _, windows in hours for path in windows]
+        table = rolled_up(self._spark.read.schema(WINDOW_SCHEMA).parquet(*paths)).toArrow()
+        hour_of = columns.to_numpy(table["hour"])
+        table = table.drop_columns(["hour"])
+        for start, stamp in stamps.items():
+            mine = np.flatnonzero(hour_of == round(start.timestamp() * 1e6))
+            part = table.take(columns.numbers(mine, pa.int64()))
+            marked = part.replace_schema_metadata({"format": FORMAT, "windows": stamp})
+            path = layout.hour_file(self._root, self._cluster_id, start)
+            files.write_whole(path, partial(_write, marked))
+
+
+def _write(table: Any, path: Path) -> None:
+    pq.write_table(table, path, compression="zstd")
+
+
+def at_once(hours: Iterable[Hour]) -> Iterator[list[Hour]]:
+    """Return hours in parts, each small enough to be rolled up as one job; an hour is one part."""
+    part: list[Hour] = []
+    rows = 0
+    for hour in hours:
+        more = sum(pq.ParquetFile(path).metadata.num_rows for path in hour[1])
+        if part and rows + more > ROWS_AT_ONCE:
+            yield part
+            part, rows = [], 0
+        part.append(hour)
+        rows += more
+    if part:
+        yield part
 
 
 def floor_hour(moment: datetime) -> datetime:

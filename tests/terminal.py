@@ -129,4 +129,9 @@ class Terminal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        # Closing by itself gives a program a few tenths of a second to die, then fails.
+        deadline = time.monotonic() + 10.0
+        self._child.kill(signal.SIGHUP)
+        while self._child.isalive() and time.monotonic() < deadline:
+            self.pump(0.05)
         self._child.close(force=True)

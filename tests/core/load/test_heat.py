@@ -200,6 +200,16 @@ def test_troubles_in_words(state: ClusterState, sentence: str) -> None:
     assert sentence in sentences(state)
 
 
+def test_a_brokers_fair_share_counts_those_that_hold_nothing() -> None:
+    """kafbat's case: 3, 4, 1 and 0 replicas are 2 a broker, not 8/3 over those that hold some."""
+    held = [1] * 3 + [2] * 4 + [3]
+    state = cluster({f"t-{n}": [broker] for n, broker in enumerate(held)}, brokers=[1, 2, 3, 4])
+    totals = broker_totals(state, Load.unknown(state))
+    assert totals.values[Metric.REPLICAS].tolist() == [3, 4, 1, 0]
+    assert totals.fair[Metric.REPLICAS].tolist() == [2, 2, 2, 2]
+    assert totals.skew(Metric.REPLICAS) == 2.0
+
+
 def test_skew_in_words_and_only_once_for_what_flows_in_and_out() -> None:
     replicas = {f"t-{n}": [1 if n < 5 else 2 + n % 3] for n in range(8)}
     state = cluster(replicas, brokers=[1, 2, 3, 4])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from feeding import for_few_rows
 
+from core import paths
 from core.pipeline.session import open_session
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
+    if not list((paths.cache_dir() / "spark").glob("*.jsa")):
+        # The first to end leaves the archive that makes this start and those of killed jobs quick.
+        open_session(cores=1, quick=True).stop()
     session = open_session(cores=1, quick=True)
     for_few_rows(session.spark)
     yield session.spark

@@ -15,12 +15,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.load import layout, spool
+from core.load.published import read_snapshot
+from core.load.snapshot import LoadSnapshot
+from core.pipeline.job import Job, Published
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CLUSTER = "c-1"
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+NOW = START + timedelta(hours=8)
 Row = dict[str, Any]
 
 
@@ -136,6 +140,36 @@ def feed(root: Path, name: str, rows: Sequence[Row]) -> Path:
     path = spool.write_segment(root, CLUSTER, name, columns, rows[0]["ts"])
     assert path is not None
     return path
+
+
+def run(spark: SparkSession, root: Path, *, hours: float = 8) -> list[Published]:
+    """Process what is in the spool, as a process that starts `hours` after START would."""
+    out: list[Published] = []
+    Job(spark, root, CLUSTER, StillClock(START + timedelta(hours=hours)), out.append).once()
+    return out
+
+
+def newest(root: Path) -> LoadSnapshot:
+    snapshot = read_snapshot(root, CLUSTER)
+    assert snapshot is not None
+    return snapshot
+
+
+def messages(root: Path) -> float:
+    """Return how many messages all windows hold."""
+    return sum(r["messages_per_s_sum"] or 0 for r in window_rows(root))
+
+
+def hour_files(root: Path) -> dict[str, Path]:
+    return {
+        f"{path.parent.name.removeprefix('date=')}T{path.stem.removeprefix('h1-')}": path
+        for path in sorted(layout.hours(root, CLUSTER).glob("date=*/h1-*.parquet"))
+    }
+
+
+def hour_of(root: Path, start: datetime) -> Row:
+    (found,) = pq.ParquetFile(layout.hour_file(root, CLUSTER, start)).read().to_pylist()
+    return found
 
 
 def window_rows(root: Path) -> Iterator[Row]:

@@ -1,18 +1,20 @@
-"""A job in a process of its own that is killed as soon as it has done one thing."""
+"""Jobs in a process of its own that is killed as soon as each has done one thing."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 KILLED = """
-import os, signal, sys
+import json, os, queue, signal, sys, threading, traceback
 from datetime import timedelta
 from pathlib import Path
-sys.path.insert(0, sys.argv[3])
+sys.path.insert(0, sys.argv[2])
 from feeding import CLUSTER, START, StillClock, for_few_rows
 from core.pipeline import publish
 from core.pipeline.job import Job
@@ -20,25 +22,55 @@ from core.pipeline.ledger import Ledger
 from core.pipeline.publish import Publisher
 from core.pipeline.session import open_session
 
-def killing(work):
+points = {Path(root): point for root, point in json.loads(sys.argv[1]).items()}
+ended = queue.Queue()
+here = threading.local()
+
+def halting(work, point):
     def replacement(*args, **kwargs):
-        work(*args, **kwargs)
-        os.kill(os.getpid(), signal.SIGKILL)
+        out = work(*args, **kwargs)
+        if points[here.root] == point:
+            ended.put(None)
+            threading.Event().wait()
+        return out
     return replacement
 
-name = sys.argv[1]
-owner = {"complete": Ledger, "write_brokers": publish}.get(name, Publisher)
-setattr(owner, name, killing(getattr(owner, name)))
+def rooted(work):
+    def replacement(job, *args, **kwargs):
+        here.root = job._root
+        return work(job, *args, **kwargs)
+    return replacement
+
+# Each job has two threads: its own, and the one that Spark calls back on.
+Job.once, Job.process = rooted(Job.once), rooted(Job.process)
+for point in set(points.values()):
+    owner = {"complete": Ledger, "write_brokers": publish}.get(point, Publisher)
+    setattr(owner, point, halting(getattr(owner, point), point))
 session = open_session(cores=1, quick=True)
 for_few_rows(session.spark)
-Job(session.spark, Path(sys.argv[2]), CLUSTER, StillClock(START + timedelta(hours=8))).once()
+
+def run(root):
+    try:
+        Job(session.spark, root, CLUSTER, StillClock(START + timedelta(hours=8))).once()
+        ended.put(f"{root} came past {points[root]}")
+    except Exception:
+        ended.put(traceback.format_exc())
+
+for root in points:
+    threading.Thread(target=run, args=(root,), daemon=True).start()
+for _ in points:
+    wrong = ended.get()
+    if wrong is not None:
+        sys.exit(wrong)
+os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def killed_after(point: str, root: Path) -> None:
-    """Run a job that is killed as soon as it has done what `point` names."""
+def killed_after(points: Mapping[Path, str]) -> None:
+    """Run a job in each root, and kill them all when each has done what its point names."""
+    named = {str(root): point for root, point in points.items()}
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, point, str(root), str(Path(__file__).parent)],
+        [sys.executable, "-c", KILLED, json.dumps(named), str(Path(__file__).parent)],
         env=dict(os.environ),
         capture_output=True,
         text=True,

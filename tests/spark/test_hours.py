@@ -2,64 +2,47 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from feeding import (
     CLUSTER,
     COLUMNS,
     START,
-    Row,
-    StillClock,
     feed,
+    hour_files,
+    hour_of,
+    newest,
     percentile,
     random_polls,
     row,
+    run,
     summed_up,
     window_of,
     windows_by_hand,
 )
-from killing import killed_after
 
 from core.load import layout
-from core.load.published import read_snapshot
 from core.load.windows import KEPT as WINDOWS_KEPT
-from core.pipeline import rolls
-from core.pipeline.hours import KEPT, Hours
-from core.pipeline.job import Job
+from core.pipeline import hours, rolls
+from core.pipeline.hours import HOUR, KEPT, Hours
 from core.pipeline.publish import Publisher
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MINUTE = timedelta(minutes=1)
 FLOAT32 = 1e-6
 """How far a percentile over an hour's means may be off: they are kept as float32."""
 
 
-def run(spark: SparkSession, root: Path, hours: float) -> None:
-    """Process what is in the spool, as a process that starts `hours` after the first poll would."""
-    Job(spark, root, CLUSTER, StillClock(START + timedelta(hours=hours))).once()
-
-
-def hour_files(root: Path) -> dict[str, Path]:
-    return {
-        f"{path.parent.name.removeprefix('date=')}T{path.stem.removeprefix('h1-')}": path
-        for path in sorted(layout.hours(root, CLUSTER).glob("date=*/h1-*.parquet"))
-    }
-
-
-def hour_of(root: Path, start: datetime) -> Row:
-    (found,) = pq.ParquetFile(layout.hour_file(root, CLUSTER, start)).read().to_pylist()
-    return found
-
-
 def day(root: Path) -> dict[tuple[str, str], Any]:
-    snapshot = read_snapshot(root, CLUSTER)
-    assert snapshot is not None
+    snapshot = newest(root)
     return {
         (rate, what): snapshot.rate(rate, "24h", what)
         for rate in COLUMNS
@@ -70,14 +53,15 @@ def day(root: Path) -> dict[tuple[str, str], Any]:
 def test_a_day_from_hours_is_what_counting_by_hand_gives(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    polls = random_polls(seed=3, polls=1130, seconds=84)  # 26 h 22 min
-    rows = [r for poll in polls for r in poll]
-    late = [r for poll in polls[900:904] for r in poll]
-    feed(tmp_path, "a", [r for r in rows if r not in late])
-    run(spark, tmp_path, 28)
+    # 26 h 22 min, and nothing of each second window: half the files hold the same law.
+    polls = random_polls(seed=3, polls=1130, seconds=84)
+    rows = [r for poll in polls for r in poll if window_of(r["ts"]).minute % 10 == 0]
+    late = rows[-600:-576]
+    feed(tmp_path, "a", [*rows[:-600], *rows[-576:]])
+    run(spark, tmp_path, hours=28)
     assert len(hour_files(tmp_path)) == 25, "a day's, and one of before"
     feed(tmp_path, "late", late)
-    run(spark, tmp_path, 28)
+    run(spark, tmp_path, hours=28)
 
     last = max(r["ts"] for r in rows)
     since = window_of(last) - timedelta(hours=23, minutes=55)
@@ -109,10 +93,10 @@ def test_an_hour_is_rolled_up_once_it_is_closed_and_again_when_late_samples_chan
     hour = 360
     feed(tmp_path, "a", [row(poll) for poll in range(0, hour, 6)])
     feed(tmp_path, "b", [row(hour + 11)])
-    run(spark, tmp_path, 8)
+    run(spark, tmp_path)
     assert hour_files(tmp_path) == {}, "not 2 minutes after its end"
     feed(tmp_path, "c", [row(hour + 12)])
-    run(spark, tmp_path, 8)
+    run(spark, tmp_path)
     (path,) = hour_files(tmp_path).values()
     made = path.stat().st_mtime_ns
     rolled = hour_of(tmp_path, START)
@@ -121,11 +105,11 @@ def test_an_hour_is_rolled_up_once_it_is_closed_and_again_when_late_samples_chan
     assert (rolled["n"], rolled["topic"], rolled["leader_last"]) == (59, "t", 1)
 
     feed(tmp_path, "d", [row(hour + 13)])
-    run(spark, tmp_path, 8)
+    run(spark, tmp_path)
     assert path.stat().st_mtime_ns == made
 
     feed(tmp_path, "late", [row(91, offset_delta=1100)])
-    run(spark, tmp_path, 8)
+    run(spark, tmp_path)
     rolled = hour_of(tmp_path, START)
     assert rolled["messages_per_s_sum"] == 59 * 100 + 1100
     assert rolled["messages_per_s_max"] == 110.0
@@ -133,37 +117,52 @@ def test_an_hour_is_rolled_up_once_it_is_closed_and_again_when_late_samples_chan
     assert rolled["messages_per_s_means"][2] == 10.0
 
 
-def test_a_window_that_nobody_saw_leaves_its_place_in_the_hour_empty(
-    spark: SparkSession, tmp_path: Path
+def test_each_hour_has_its_own_windows_and_one_that_nobody_saw_leaves_its_place_empty(
+    spark: SparkSession,
 ) -> None:
-    feed(tmp_path, "a", [row(poll) for poll in (31, 32, 91)] + [row(400)])
-    run(spark, tmp_path, 8)
-    means = hour_of(tmp_path, START)["in_bytes_per_s_means"]
-    assert [i for i, mean in enumerate(means) if mean is not None] == [1, 3]
-    assert len(means) == 12
+    names = [part.split()[0] for part in hours.WINDOW_SCHEMA.split(", ")]
+    windows = [
+        {
+            **dict.fromkeys(names),
+            "topic_id": "id-t",
+            "partition": 0,
+            "window_start": START + minutes * MINUTE,
+            "topic": "t",
+            "leader_last": leader,
+            "n": 2,
+            "in_bytes_per_s_sum": 10.0 * minutes,
+            "in_bytes_per_s_ms": 1000,
+            "in_bytes_per_s_avg": 10.0 * minutes,
+        }
+        for minutes, leader in ((5, 1), (15, 2), (65, 3))
+    ]
+    rows = spark.createDataFrame([tuple(w.values()) for w in windows], hours.WINDOW_SCHEMA)
+    found = {r["hour"]: r for r in hours.rolled_up(rows).toArrow().to_pylist()}
+    first, second = found[START], found[START + HOUR]
+    assert (first["in_bytes_per_s_sum"], first["in_bytes_per_s_ms"]) == (200.0, 2000)
+    assert (first["n"], first["leader_last"], first["in_bytes_per_s_max"]) == (4, 2, None)
+    assert first["in_bytes_per_s_means"] == [None, 50.0, None, 150.0, *[None] * 8]
+    assert second["in_bytes_per_s_means"] == [None, 650.0, *[None] * 10]
+    assert (second["n"], second["leader_last"]) == (2, 3)
 
 
-def test_killed_between_roll_up_and_publish_it_publishes_the_same(
-    spark: SparkSession, tmp_path: Path
+def test_hours_that_are_due_make_few_jobs_and_none_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    feed(tmp_path, "a", [row(poll) for poll in range(0, 360, 12)])
-    run(spark, tmp_path, 8)
-    feed(tmp_path, "b", [row(400)])
-    killed_after("roll_up", tmp_path)
-    path = hour_files(tmp_path)["2026-03-01T12"]
-    made = path.stat().st_mtime_ns
-    run(spark, tmp_path, 8)
-    assert path.stat().st_mtime_ns == made
-    assert hour_of(tmp_path, START)["messages_per_s_sum"] == 29 * 100
-    assert day(tmp_path)["messages_per_s", "avg"].tolist() == [10.0]
-    snapshot = read_snapshot(tmp_path, CLUSTER)
-    assert snapshot is not None
-    assert (snapshot.counts.read, snapshot.counts.accepted) == (31, 31)
+    due = []
+    for number, rows in enumerate((2, 3, 4, 9, 1)):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(pa.table({"rows": list(range(rows))}), path)
+        due.append((START + number * HOUR, [path]))
+    monkeypatch.setattr(hours, "ROWS_AT_ONCE", 9)
+    parts = list(hours.at_once(due))
+    assert parts == [due[:3], due[3:4], due[4:]]
+    assert list(hours.at_once([])) == []
 
 
 def test_hours_outlive_their_windows(spark: SparkSession, tmp_path: Path) -> None:
     feed(tmp_path, "a", [row(1), row(400)])
-    run(spark, tmp_path, 8)
+    run(spark, tmp_path)
     publisher = Publisher(spark, tmp_path, CLUSTER, 9)
     publisher.retire(START + WINDOWS_KEPT + timedelta(days=1))
     assert not list(layout.windows(tmp_path, CLUSTER).glob("date=*"))
@@ -177,13 +176,13 @@ def test_hours_that_an_earlier_version_left_out_are_rolled_up_one_a_batch(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     feed(tmp_path, "a", [row(poll) for poll in (1, 400, 800, 1200)])
-    run(spark, tmp_path, 8)
+    run(spark, tmp_path)
     for path in hour_files(tmp_path).values():
         path.unlink()
     newest = START + timedelta(days=3)
-    hours = Hours(spark, tmp_path, CLUSTER)
+    tier = Hours(spark, tmp_path, CLUSTER)
     for expected in (1, 2, 3, 4, 4):
-        hours.roll_up(newest)
+        tier.roll_up(newest)
         assert len(hour_files(tmp_path)) == expected
 
 
@@ -204,11 +203,11 @@ def test_windows_that_no_longer_change_lose_their_samples_and_nothing_else(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     feed(tmp_path, "a", [row(poll) for poll in range(45)])
-    run(spark, tmp_path, 8)
+    run(spark, tmp_path)
     first, second = sorted(layout.windows(tmp_path, CLUSTER).glob("date=*/w5m-*.parquet"))
     before = pq.ParquetFile(first).read()
     feed(tmp_path, "b", [row(36 * 60 + 35)])  # 6 h and 5 min 50 s after the first
-    run(spark, tmp_path, 8)
+    run(spark, tmp_path)
     after = pq.ParquetFile(first).read()
     assert after.equals(before.drop_columns(["samples"]))
     assert after.schema.metadata == before.schema.metadata
@@ -217,8 +216,7 @@ def test_windows_that_no_longer_change_lose_their_samples_and_nothing_else(
     (rolled,) = hour_files(tmp_path).values()
     made = rolled.stat().st_mtime_ns
     feed(tmp_path, "c", [row(36 * 60 + 36), row(2, poll_id=9)])
-    run(spark, tmp_path, 8)
+    run(spark, tmp_path)
     assert rolled.stat().st_mtime_ns == made, "thinner windows make no new hour"
-    snapshot = read_snapshot(tmp_path, CLUSTER)
-    assert snapshot is not None
+    snapshot = newest(tmp_path)
     assert snapshot.counts.quarantined == {"too_late": 1}

@@ -12,56 +12,35 @@ import pytest
 from feeding import (
     CLUSTER,
     COLUMNS,
+    NOW,
     START,
     Row,
     StillClock,
     batch_records,
     feed,
+    messages,
+    newest,
     percentile,
     random_polls,
     row,
+    run,
     summed_up,
     window_of,
     window_rows,
     windows_by_hand,
 )
-from killing import killed_after
 from pyspark.errors import StreamingQueryException
 
 from core.cluster.state import TopicPartition
 from core.errors import RefusedError
 from core.load import layout, locate
-from core.load.published import claim_epoch, read_snapshot
-from core.load.snapshot import Counts, LoadSnapshot, Quality, Source
+from core.load.published import claim_epoch
+from core.load.snapshot import Counts, Quality, Source
 from core.pipeline import checkpoint, publish
 from core.pipeline.job import Job, Published
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-NOW = START + timedelta(hours=8)
-
-
-@pytest.fixture
-def clock() -> StillClock:
-    return StillClock(NOW)
-
-
-def run(spark: SparkSession, root: Path, clock: StillClock) -> list[Published]:
-    """Process what is in the spool, as a process that starts would."""
-    out: list[Published] = []
-    Job(spark, root, CLUSTER, clock, out.append).once()
-    return out
-
-
-def newest(root: Path) -> LoadSnapshot:
-    snapshot = read_snapshot(root, CLUSTER)
-    assert snapshot is not None
-    return snapshot
-
-
-def messages(root: Path) -> float:
-    return sum(r["messages_per_s_sum"] or 0 for r in window_rows(root))
 
 
 def adds_up(counts: Counts) -> bool:
@@ -75,15 +54,15 @@ def same(found: float | None, expected: float | None) -> bool:
 
 
 def test_windows_and_snapshot_are_what_counting_by_hand_gives(
-    spark: SparkSession, tmp_path: Path, clock: StillClock
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     polls = random_polls(seed=7, polls=270)
     rows = [r for poll in polls for r in poll]
     half = len(polls) // 2
     feed(tmp_path, "a", [r for poll in polls[:half] for r in poll])
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     feed(tmp_path, "b", [r for poll in polls[half:] for r in poll])
-    published = run(spark, tmp_path, clock)
+    published = run(spark, tmp_path)
 
     by_hand = windows_by_hand(rows)
     found = {(r["partition"], r["window_start"]): r for r in window_rows(tmp_path)}
@@ -127,14 +106,12 @@ def test_windows_and_snapshot_are_what_counting_by_hand_gives(
         assert forward == ends[-1] - ends[0]
 
 
-def test_brokers_and_history_come_with_the_snapshot(
-    spark: SparkSession, tmp_path: Path, clock: StillClock
-) -> None:
+def test_brokers_and_history_come_with_the_snapshot(spark: SparkSession, tmp_path: Path) -> None:
     rows: list[Row] = []
     for poll in range(40):
         rows += [row(poll), row(poll, broker_id=2, is_leader=False, dt_ms=None, in_bytes=None)]
     feed(tmp_path, "a", rows)
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     snapshot = newest(tmp_path)
     one, two = snapshot.brokers
     assert (one.broker, one.leaders, one.replicas) == (1, 1, 1)
@@ -154,13 +131,13 @@ def test_brokers_and_history_come_with_the_snapshot(
 
 
 def test_a_windows_brokers_are_those_that_held_it_however_late_it_is_counted(
-    spark: SparkSession, tmp_path: Path, clock: StillClock
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     then, now = [row(poll) for poll in range(20)], [row(poll, broker_id=2) for poll in (60, 61)]
     feed(tmp_path, "a", [*then, *now])
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     feed(tmp_path, "b", [row(poll, poll_id=1000 + poll) for poll in (20, 21)])
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     for broker, start in ((1, START), (2, START + timedelta(minutes=10))):
         found = locate.history(CLUSTER, str(tmp_path), of=broker, until=NOW)
         assert found.starts.tolist() == [start.timestamp()]
@@ -169,23 +146,23 @@ def test_a_windows_brokers_are_those_that_held_it_however_late_it_is_counted(
 
 
 def test_an_average_over_an_outage_does_not_pass_for_five_minutes(
-    spark: SparkSession, tmp_path: Path, clock: StillClock
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     back = 360  # an hour of no polls
     rows = [row(0), row(1), row(back, dt_ms=10_000 * (back - 1))]
     feed(tmp_path, "a", [*rows, *(row(poll) for poll in range(back + 1, back + 13))])
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     assert newest(tmp_path).quality.tolist() == [Quality.ADJACENT]
     assert [r["quality"] for r in window_rows(tmp_path)] == [Quality.SINGLE, Quality.ADJACENT]
     feed(tmp_path, "b", [row(poll) for poll in range(back + 13, back + 32)])
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     assert newest(tmp_path).quality.tolist() == [Quality.FULL]
     found = [Quality.SINGLE, Quality.ADJACENT, Quality.SINGLE]
     assert [r["quality"] for r in window_rows(tmp_path)] == found
 
 
 def test_bad_rows_are_quarantined_by_reason_and_the_rest_goes_on(
-    spark: SparkSession, tmp_path: Path, clock: StillClock
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     bad: dict[str, list[Row]] = {
         "negative": [
@@ -201,7 +178,7 @@ def test_bad_rows_are_quarantined_by_reason_and_the_rest_goes_on(
         "other_cluster": [row(1, partition=9, cluster_id="elsewhere")],
     }
     feed(tmp_path, "a", [row(1), *(r for rows in bad.values() for r in rows)])
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     counts = newest(tmp_path).counts
     assert counts.quarantined == {reason: len(rows) for reason, rows in sorted(bad.items())}
     assert counts.accepted == 1
@@ -212,15 +189,15 @@ def test_bad_rows_are_quarantined_by_reason_and_the_rest_goes_on(
 
 
 def test_duplicates_count_once_in_one_batch_and_across_batches(
-    spark: SparkSession, tmp_path: Path, clock: StillClock
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     rows = [row(poll) for poll in range(4)]
     feed(tmp_path, "a", rows)
     feed(tmp_path, "again", rows)
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     feed(tmp_path, "once-more", rows)
     feed(tmp_path, "new", [row(4)])
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     counts = newest(tmp_path).counts
     assert (counts.read, counts.accepted, counts.duplicate) == (13, 5, 8)
     assert adds_up(counts)
@@ -228,14 +205,14 @@ def test_duplicates_count_once_in_one_batch_and_across_batches(
 
 
 def test_late_samples_find_their_window_and_very_late_ones_quarantine(
-    spark: SparkSession, tmp_path: Path, clock: StillClock
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     far = 2400  # ten seconds apart: more than six hours on
     feed(tmp_path, "a", [row(0), row(1), row(far)])
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     late = [row(far - 100), row(far - 99)]
     feed(tmp_path, "b", [*late, row(2)])
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     counts = newest(tmp_path).counts
     assert counts.late == 2
     assert counts.quarantined == {"too_late": 1}
@@ -244,41 +221,38 @@ def test_late_samples_find_their_window_and_very_late_ones_quarantine(
 
 
 def test_a_segment_that_goes_bad_in_the_spool_is_quarantined_and_the_rest_goes_on(
-    spark: SparkSession, tmp_path: Path, clock: StillClock
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     bad = feed(tmp_path, "a", [row(1)])
     feed(tmp_path, "b", [row(2)])
     bad.write_bytes(bad.read_bytes()[:-300])
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     counts = newest(tmp_path).counts
     assert counts.accepted == 1
     assert counts.quarantined == {"segment_truncated": 1}
     feed(tmp_path, "c", [row(3)])
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     assert messages(tmp_path) == 200
 
 
-def test_a_batch_run_again_changes_nothing(
-    spark: SparkSession, tmp_path: Path, clock: StillClock
-) -> None:
+def test_a_batch_run_again_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     feed(tmp_path, "a", [row(poll) for poll in range(3)])
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     feed(tmp_path, "b", [row(poll) for poll in range(3, 6)])
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     before = (messages(tmp_path), newest(tmp_path).counts, len(batch_records(tmp_path)))
     commits = layout.checkpoint(tmp_path, CLUSTER) / "commits"
     for path in commits.glob("*1*"):
         path.unlink()
-    clock.sleep(3600)
-    assert [published.batch.read for published in run(spark, tmp_path, clock)] == [3]
+    assert [published.batch.read for published in run(spark, tmp_path, hours=9)] == [3]
     assert (messages(tmp_path), newest(tmp_path).counts, len(batch_records(tmp_path))) == before
 
 
 def test_brokers_of_a_window_are_as_complete_as_its_partitions_after_a_crash(
-    spark: SparkSession, tmp_path: Path, clock: StillClock, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed(tmp_path, "a", [row(0), row(1)])
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     feed(tmp_path, "b", [row(2, in_bytes=15_000.0)])
     written: list[str] = []
 
@@ -296,23 +270,21 @@ def test_brokers_of_a_window_are_as_complete_as_its_partitions_after_a_crash(
     only_once("write_rows")
     only_once("write_brokers")
     with pytest.raises(StreamingQueryException):
-        run(spark, tmp_path, clock)
+        run(spark, tmp_path)
     monkeypatch.undo()
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     for of in (1, TopicPartition("t", 0)):
         found = locate.history(CLUSTER, str(tmp_path), of=of, until=NOW)
         assert found.rates["in_bytes_per_s", "avg"].tolist() == [1000.0]
 
 
-def test_a_lost_checkpoint_doubles_nothing(
-    spark: SparkSession, tmp_path: Path, clock: StillClock
-) -> None:
+def test_a_lost_checkpoint_doubles_nothing(spark: SparkSession, tmp_path: Path) -> None:
     feed(tmp_path, "a", [row(poll) for poll in range(3)])
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     shutil.rmtree(layout.checkpoint(tmp_path, CLUSTER))
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     feed(tmp_path, "b", [row(3)])
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     assert messages(tmp_path) == 300
     assert newest(tmp_path).counts.duplicate == 3
 
@@ -321,9 +293,9 @@ COMPACT_INTERVAL = "spark.sql.streaming.fileSource.log.compactInterval"
 
 
 def test_a_checkpoint_does_not_grow_for_ever(
-    spark: SparkSession, tmp_path: Path, clock: StillClock, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limit, polls = 500, 10
+    limit, polls = 500, 7
     monkeypatch.setattr(checkpoint, "LIMIT_BYTES", limit)
     lists = layout.checkpoint(tmp_path, CLUSTER) / "sources" / "0"
     told: list[Published] = []
@@ -338,12 +310,12 @@ def test_a_checkpoint_does_not_grow_for_ever(
     feed(tmp_path, "p000", [row(0)])
     spark.conf.set(COMPACT_INTERVAL, 3)  # the whole list is written in each third batch
     try:
-        Job(spark, tmp_path, CLUSTER, clock, fed_on).run(0.3, lambda: len(told) < polls)
+        Job(spark, tmp_path, CLUSTER, StillClock(NOW), fed_on).run(0.3, lambda: len(told) < polls)
     finally:
         spark.conf.unset(COMPACT_INTERVAL)
 
     assert len({published.batch.key.split("-")[0] for published in told}) > 1
-    # Without a bound the last list would name all 10; each name takes about 250 bytes.
+    # Without a bound the last list would name all 7; each name takes about 250 bytes.
     assert max(largest) < 2.5 * limit
     ids = [published.manifest.snapshot_id for published in told if published.manifest]
     assert ids == sorted(set(ids))
@@ -353,61 +325,16 @@ def test_a_checkpoint_does_not_grow_for_ever(
     assert messages(tmp_path) == 100 * (polls - 1)
 
 
-def test_a_checkpoint_may_go_while_a_batch_is_half_done(
-    spark: SparkSession, tmp_path: Path, clock: StillClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    feed(tmp_path, "a", [row(0), row(1)])
-    run(spark, tmp_path, clock)
-    feed(tmp_path, "b", [row(2)])
-    killed_after("write_partial", tmp_path)
-    monkeypatch.setattr(checkpoint, "LIMIT_BYTES", 1)
-    run(spark, tmp_path, clock)
-    counts = newest(tmp_path).counts
-    assert (counts.read, counts.accepted, counts.duplicate) == (3, 3, 0)
-    assert messages(tmp_path) == 200
-    assert len(list(layout.partials(tmp_path, CLUSTER).glob("b=*"))) == 1
-
-
 def test_a_writer_that_was_taken_over_from_stops_before_it_publishes(
-    spark: SparkSession, tmp_path: Path, clock: StillClock
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     feed(tmp_path, "a", [row(1)])
-    old = Job(spark, tmp_path, CLUSTER, clock)
-    run(spark, tmp_path, clock)
+    old = Job(spark, tmp_path, CLUSTER, StillClock(NOW))
+    run(spark, tmp_path)
     feed(tmp_path, "b", [row(2)])
     claimed = claim_epoch(tmp_path, CLUSTER)
     with pytest.raises(RefusedError, match="Another writer"):
         old.once()
     assert newest(tmp_path).snapshot_id.startswith(f"{claimed - 1:06d}-")
-    run(spark, tmp_path, clock)
+    run(spark, tmp_path)
     assert messages(tmp_path) == 200
-
-
-def test_a_batch_not_merged_when_killed_is_merged_even_if_the_checkpoint_is_lost(
-    spark: SparkSession, tmp_path: Path, clock: StillClock
-) -> None:
-    feed(tmp_path, "a", [row(0), row(1)])
-    run(spark, tmp_path, clock)
-    feed(tmp_path, "b", [row(2)])
-    killed_after("complete", tmp_path)
-    shutil.rmtree(layout.checkpoint(tmp_path, CLUSTER))
-    for i in range(3):
-        feed(tmp_path, f"c{i}", [row(3 + i)])
-        run(spark, tmp_path, clock)
-    assert messages(tmp_path) == 500
-    assert newest(tmp_path).counts.accepted == 6
-
-
-def test_killed_anywhere_between_partial_and_commit_it_loses_and_doubles_nothing(
-    spark: SparkSession, tmp_path: Path, clock: StillClock
-) -> None:
-    feed(tmp_path, "start", [row(0), row(1)])
-    run(spark, tmp_path, clock)
-    for i, point in enumerate(("write_partial", "merge", "publish")):
-        feed(tmp_path, point, [row(2 + i)])
-        killed_after(point, tmp_path)
-    run(spark, tmp_path, clock)
-    assert messages(tmp_path) == 400
-    counts = newest(tmp_path).counts
-    assert (counts.read, counts.accepted, counts.duplicate) == (5, 5, 0)
-    assert sum(r["n"] for r in window_rows(tmp_path)) == 4

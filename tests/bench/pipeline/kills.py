@@ -87,7 +87,7 @@ def one(spark: Any, seed: int) -> dict[str, Any]:
         for number, part in enumerate(parts):
             feed(root, f"part-{number}", [row for poll in part for row in poll])
             if number < len(points):
-                killed_after(points[number], root)
+                killed_after({root: points[number]})
         Job(spark, root, CLUSTER, StillClock(START + timedelta(hours=8))).once()
         return {"killed_after": points, "wrong": wrong(root, [r for poll in polls for r in poll])}
 

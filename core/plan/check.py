@@ -15,6 +15,7 @@ import numpy as np
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.load.snapshot import Load
 from core.plan.check_brokers import disks, hotter, leader_skew
+from core.plan.check_plain import plain
 from core.plan.findings import (
     Finding,
     Severity,
@@ -59,9 +60,13 @@ def check_plan(
     long the plan will take, for what grows meanwhile. *Never* is the estimate's to say
     (`never_finding`).
     """
-    possible = [move for move in plan if not _illegal(state, move)]
+    sure = plain(state, load, plan.moves, reassignments)
+    doubtful = [move for move, is_sure in zip(plan, sure, strict=True) if not is_sure]
+    possible = [
+        m for m, is_sure in zip(plan, sure, strict=True) if is_sure or not _illegal(state, m)
+    ]
     found = [
-        *_per_move(state, load, plan, reassignments),
+        *_per_move(state, load, doubtful, reassignments),
         *disks(state, load, possible, seconds),
         *_cruise_control(state, plan),
         *hotter(state, load, possible),
@@ -127,11 +132,11 @@ _Fact = tuple[str, object]
 def _per_move(
     state: ClusterState,
     load: Load,
-    plan: Plan,
+    moves: Iterable[Move],
     reassignments: Mapping[TopicPartition, Reassignment],
 ) -> Iterator[Finding]:
     groups: defaultdict[_Fact, list[TopicPartition]] = defaultdict(list)
-    for move in plan:
+    for move in moves:
         illegal = _illegal(state, move)
         for fact in illegal or _doubts(state, load, move, reassignments):
             groups[fact].append(move.tp)

@@ -25,14 +25,14 @@ def disks(
 ) -> Iterator[Finding]:
     """Compare free disk with what arrives; nothing that leaves counts before it has left."""
     arriving: defaultdict[int, list[tuple[TopicPartition, int]]] = defaultdict(list)
+    grown = np.nan_to_num(load.in_bytes_per_s) * seconds
     for move in moves:
         index = state.find(move.tp)
         if index is None:
             continue
         size = max(0, int(state.partition_size_bytes[index]))
-        growth = float(np.nan_to_num(load.in_bytes_per_s[index])) * seconds
         for broker in move.adding:
-            arriving[broker].append((move.tp, round(size + growth)))
+            arriving[broker].append((move.tp, round(size + float(grown[index]))))
     for id, sizes in sorted(arriving.items()):
         log_dirs = state.broker_by_id[id].log_dirs if id in state.broker_by_id else ()
         usable = [log_dir.usable_bytes for log_dir in log_dirs]
@@ -72,11 +72,8 @@ def hotter(
 
     By what is produced to leaders there, which is what `in` means on the screen.
     """
-    known = [
-        move
-        for move in moves
-        if (row := state.find(move.tp)) is not None and not np.isnan(load.in_bytes_per_s[row])
-    ]
+    told = ~np.isnan(load.in_bytes_per_s)
+    known = [move for move in moves if (row := state.find(move.tp)) is not None and told[row]]
     effect = impact(state, load, Plan.of(known))
     before, after = effect.before.in_bytes_per_s, effect.after.in_bytes_per_s
     if np.isnan(after).all():

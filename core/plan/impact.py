@@ -50,17 +50,20 @@ def impact(state: ClusterState, load: Load, plan: Plan) -> Impact:
     """Return what the plan does; moves of partitions that are gone count nothing."""
     before = totals(state, load)
     at = {int(broker): i for i, broker in enumerate(before.brokers)}
-    received, sent = before.in_bytes_per_s.copy(), before.out_bytes_per_s.copy()
-    leaders, replicas = before.leaders.copy(), before.replicas.copy()
-    used = before.disk_used_bytes.copy()
+    # Lists: to take single values out of arrays takes longer than to reckon with them.
+    received, sent = before.in_bytes_per_s.tolist(), before.out_bytes_per_s.tolist()
+    leaders, replicas = before.leaders.tolist(), before.replicas.tolist()
+    used = before.disk_used_bytes.tolist()
+    found = [(row, move) for move in plan if (row := state.find(move.tp)) is not None]
+    rows = np.array([row for row, _ in found], np.int64)
+    facts = zip(
+        np.nan_to_num(load.in_bytes_per_s[rows]).tolist(),
+        np.nan_to_num(load.out_bytes_per_s[rows]).tolist(),
+        np.maximum(state.partition_size_bytes[rows], 0).tolist(),
+        strict=True,
+    )
     touched: set[int] = set()
-    for move in plan:
-        row = state.find(move.tp)
-        if row is None:
-            continue
-        w = float(np.nan_to_num(load.in_bytes_per_s[row]))
-        consumed = float(np.nan_to_num(load.out_bytes_per_s[row]))
-        size = max(int(state.partition_size_bytes[row]), 0)
+    for (row, move), (w, consumed, size) in zip(found, facts, strict=True):
         held, leader = state.replicas(row), int(state.leader[row])
         for sign, brokers, led in (
             (-1, held, leader),
@@ -77,7 +80,13 @@ def impact(state: ClusterState, load: Load, plan: Plan) -> Impact:
                     received[i] += sign * w
                     sent[i] += sign * (consumed + w * (len(brokers) - 1))
     after = BrokerTotals(
-        before.brokers, received, sent, leaders, replicas, used, before.disk_total_bytes
+        before.brokers,
+        np.array(received, np.float64),
+        np.array(sent, np.float64),
+        np.array(leaders, np.int64),
+        np.array(replicas, np.int64),
+        np.array(used, np.float64),
+        before.disk_total_bytes,
     )
     changed = [
         i

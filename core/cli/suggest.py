@@ -11,17 +11,10 @@ import click
 
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
 from core.cli.table import brokers, table
-from core.errors import ExitCode, UsageError
+from core.errors import ExitCode
 from core.plan.check import Severity, check_plan
-from core.plan.copying import Copying, copying, least_seconds
-from core.plan.estimate import (
-    ROUND_RATES,
-    Estimate,
-    default_rate,
-    estimate_within,
-    rate_table,
-)
-from core.plan.plan import Move, Plan
+from core.plan.estimate import Estimate
+from core.plan.plan import Move
 from core.plan.reassignment import dump, to_document
 from core.units import (
     format_bytes,
@@ -32,14 +25,10 @@ from core.units import (
 )
 
 if TYPE_CHECKING:
-    from core.cluster.state import ClusterState, TopicPartition
-    from core.load.snapshot import Load
+    from core.cluster.state import TopicPartition
     from core.plan.planner.told import Suggested
     from core.plan.planner.wanted import Wanted
 
-MANY = 1000
-"""Copies beyond which a plan's time is told by the closed form: to play it out takes seconds."""
-DAY_SECONDS = 24 * 3600.0
 ROWS = 15
 """Moves that are printed, those that help most for their bytes first."""
 
@@ -89,17 +78,19 @@ def suggest(
     there is.
     """
     from core.plan.planner.moving import Limits
+    from core.plan.planner.outcome import is_reached, time_of
     from core.plan.planner.planner import suggest as find_plan
     from core.plan.planner.wanted import Wanted
+    from core.plan.planner.wishes import broker_ids, broker_pairs
 
     wanted = Wanted(
         leaders_only=leaders,
-        drain=_ids(drain, "--drain"),
-        fill=_ids(add, "--add"),
-        replace=_pairs(replace),
+        drain=broker_ids(drain, "--drain"),
+        fill=broker_ids(add, "--add"),
+        replace=broker_pairs(replace, "--replace"),
         racks_only=racks,
         replicas=rf,
-        exclude=_ids(exclude, "--exclude"),
+        exclude=broker_ids(exclude, "--exclude"),
         topics=topics,
         keep=keep,
         band=band / 100,
@@ -112,8 +103,8 @@ def suggest(
     seconds = parse_duration(within) if within else None
     state, load = context.picture()
     found = find_plan(state, load, wanted)
-    estimate = _estimate(state, load, found.plan, seconds)
-    reached = _reached(found, wanted)
+    estimate = time_of(state, load, found.plan, seconds)
+    reached = is_reached(found, wanted)
     doubts = check_plan(state, load, found.plan)
     allow = list(dict.fromkeys(f.id for f in doubts if f.severity is Severity.UNSAFE))
     if as_json:
@@ -137,65 +128,11 @@ def _next(output: Path | None, allow: list[str]) -> str:
     )
 
 
-def _ids(text: str | None, option: str) -> tuple[int, ...]:
-    try:
-        return tuple(dict.fromkeys(int(part) for part in text.split(","))) if text else ()
-    except ValueError as error:
-        raise UsageError(
-            f"{option} {text}: not broker ids.", next=f"Write them like {option} 3,4."
-        ) from error
-
-
-def _pairs(text: str | None) -> tuple[tuple[int, int], ...]:
-    try:
-        pairs = [part.split(":") for part in text.split(",")] if text else []
-        return tuple((int(old), int(new)) for old, new in pairs)
-    except ValueError as error:
-        raise UsageError(
-            f"--replace {text}: not a pair of broker ids.", next="Write it like --replace 3:7."
-        ) from error
-
-
 def _deadline(text: str | None) -> Callable[[], bool]:
     if text is None:
         return lambda: False
     end = time.monotonic() + parse_duration(text)
     return lambda: time.monotonic() >= end
-
-
-def _estimate(
-    state: ClusterState, load: Load, plan: Plan, seconds: float | None
-) -> Estimate | None:
-    """Return how fast it must be for a deadline, else how long it takes at the rate to begin with.
-
-    None where nothing is copied, and where no rate ends.
-    """
-    if not any(move.moves_data for move in plan):
-        return None
-    if seconds is not None:
-        return estimate_within(state, load, plan, seconds)
-    what = copying(state, load, plan)
-    if len(what.copies) > MANY:
-        return _at_least(what)
-    rates = rate_table(state, load, plan)
-    chosen = default_rate(rates)
-    return next((row for row in rates if row.rate_bytes_per_s == chosen), None)
-
-
-def _at_least(what: Copying) -> Estimate | None:
-    """Return the least time of a large plan, at the slowest round rate that ends it in a day."""
-    for rate in ROUND_RATES:
-        least = least_seconds(what, rate)
-        if least is not None and (least <= DAY_SECONDS or rate == ROUND_RATES[-1]):
-            return Estimate(rate, least, None, None, None, (), what.total_bytes)
-    return None
-
-
-def _reached(found: Suggested, wanted: Wanted) -> bool:
-    """Return whether the plan does all that was wanted."""
-    if wanted.drain or wanted.replace or wanted.racks_only or wanted.replicas:
-        return not found.undone
-    return found.within(wanted.band, leaders_only=wanted.leaders_only)
 
 
 # -- as JSON -------------------------------------------------------------------------------------

@@ -1,0 +1,101 @@
+"""What any plan, suggested or made by hand, does to the six measures of every broker. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from core.cluster.state import Bool, ClusterState
+from core.load.snapshot import Float64, Load
+from core.plan.plan import Plan
+from core.plan.planner.measures import SHOWN, Measure
+from core.plan.planner.placement import Placement
+from core.plan.planner.problem import BAND, NOBODY, Problem, problem
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Evenness:
+    """`before` and `after` are [B, MEASURES] in fair shares, 1 is even; rows are `brokers`."""
+
+    brokers: tuple[int, ...]
+    counts: Bool
+    """Which of them should carry their fair share."""
+    active: Bool
+    """Which measures are known."""
+    before: Float64
+    after: Float64
+    band: float
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        return tuple(measure for measure in SHOWN if self.active[measure])
+
+    def off(self, loads: Float64) -> Float64:
+        """Return how far from its share each broker that counts is, [B, measures]; others 0."""
+        off = np.abs(loads[:, list(self.measures)] - 1)
+        return np.where(self.counts[:, None], off, 0.0)
+
+    def is_within(self, loads: Float64) -> bool:
+        return bool(self.off(loads).max(initial=0.0) <= self.band + 1e-9)
+
+    def furthest(self, loads: Float64) -> tuple[int, Measure] | None:
+        """Return the row and measure furthest from its share; None when nothing is known."""
+        off = self.off(loads)
+        if not off.size:
+            return None
+        row, column = np.unravel_index(int(off.argmax()), off.shape)
+        return int(row), self.measures[int(column)]
+
+    def by_need(self) -> list[int]:
+        """Return the rows that count or change, those furthest outside the band first.
+
+        What the plan leaves outside comes before what it mends.
+        """
+        now, then = (
+            self.off(loads).max(axis=1, initial=0.0) for loads in (self.before, self.after)
+        )
+        left = np.where(then > self.band + 1e-9, then, 0.0)
+        rows = range(len(self.brokers))
+        return sorted(rows, key=lambda row: (-left[row], -now[row], self.brokers[row]))
+
+
+def evenness(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    *,
+    leaving: Collection[int] = (),
+    excluded: Collection[int] = (),
+    band: float = BAND,
+) -> Evenness:
+    """Return brokers' measures as they are and with the plan; moves of lost partitions are none.
+
+    `leaving` brokers have no share, `excluded` ones are left as they are.
+    """
+    given = problem(state, load, band=band, leaving=leaving, excluded=excluded)
+    start = Placement(given)
+    end = Placement(_with(given, plan))
+    return Evenness(
+        tuple(given.ids.tolist()), given.counts, given.active, start.loads, end.loads, band
+    )
+
+
+def _with(given: Problem, plan: Plan) -> Problem:
+    """Return the problem as it will be: replicas where the plan has them, and what they send."""
+    found = [(row, move) for move in plan if (row := given.state.find(move.tp)) is not None]
+    row_of = {int(broker): row for row, broker in enumerate(given.ids)}
+    width = max([given.replicas.shape[1], *(len(move.after) for _, move in found)])
+    replicas = np.full((len(given.replicas), width), NOBODY, np.int32)
+    replicas[:, : given.replicas.shape[1]] = given.replicas
+    for row, move in found:
+        known = [row_of[broker] for broker in move.after if broker in row_of]
+        replicas[row] = NOBODY
+        replicas[row, : len(known)] = known
+    more = (replicas >= 0).sum(axis=1) - (given.replicas >= 0).sum(axis=1)
+    items = given.items.copy()
+    for measure in (Measure.OUT, Measure.MAY_SEND):
+        items[:, measure] += items[:, Measure.IN] * more
+    may_lead = np.zeros(replicas.shape, np.bool_)
+    return replace(given, replicas=replicas, items=items, may_lead=may_lead)

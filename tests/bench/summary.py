@@ -175,6 +175,30 @@ def produce_latency(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def plans(found: list[dict[str, Any]]) -> list[str]:
+    return [
+        "## Whole plans",
+        "",
+        "`trimtab --from FILE plan suggest` on clusters out of balance, each in a process of its",
+        "own (`make bench-plan`); the median of the times, the processor's being shared. The bound",
+        "is what any plan must copy: for 12 brokers a linear program over all measures, else the",
+        "largest that a single measure asks for. Furthest off is the worst broker and measure,",
+        "from its fair share. Beside it, what Kafka's `--generate` proposes for the same cluster",
+        "([its rule, played](planning.md#beside-kafkas-own)).",
+        "",
+        "| cluster | s | target, s | GB | over the bound | furthest off "
+        "| `--generate`: GB | furthest off |",
+        "|---|---|---|---|---|---|---|---|",
+        *(
+            f"| {row['shape']} | {median(row['seconds']):.1f} | {row['most_seconds']:g} "
+            f"| {row['bytes'] / 1e9:,.0f} | {row['ratio']:.3f} | {max(row['off'].values()):.1%} "
+            f"| {row['generate']['bytes'] / 1e9:,.0f} "
+            f"| {max(row['generate']['off'].values()):.1%} |"
+            for row in found
+        ),
+    ]
+
+
 def chaos(found: dict[str, Any]) -> list[str]:
     return [
         "## Chaos",
@@ -198,6 +222,7 @@ PARTS = (
     ("produce-latency.json", produce_latency),
     ("many-moves.json", many_moves),
     ("pipeline.json", pipeline),
+    ("plans.json", plans),
 )
 
 

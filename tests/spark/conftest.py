@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from feeding import for_few_rows
+from feeding import feed, for_few_rows, row, run
 
 from core import paths
 from core.pipeline.session import open_session
@@ -18,15 +19,26 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     if not list((paths.cache_dir() / "spark").glob("*.jsa")):
-        # The first to end leaves the archive that makes this start and those of killed jobs quick.
-        open_session(cores=1, quick=True).stop()
-    session = open_session(cores=1, quick=True)
-    for_few_rows(session.spark)
-    yield session.spark
-    session.stop()
+        # The first to end leaves the archive, of what a job loads, that makes all starts quick.
+        with _session() as first:
+            root = tmp_path_factory.mktemp("first")
+            feed(root, "a", [row(0), row(1)])
+            run(first, root)
+    with _session() as session:
+        yield session
     gc.collect()
+
+
+@contextmanager
+def _session() -> Iterator[SparkSession]:
+    session = open_session(cores=1, quick=True)
+    try:
+        for_few_rows(session.spark)
+        yield session.spark
+    finally:
+        session.stop()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

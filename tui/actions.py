@@ -130,7 +130,31 @@ ACTIONS: tuple[Action, ...] = (
         (PLAN,),
         footer=75,
     ),
-    Action("drop_move", "drop move", ("x", "d"), "Take this move out.", (PLAN,), footer=20),
+    Action(
+        "suggest",
+        "suggest…",
+        ("a",),
+        "Ask for a whole plan: balance, drain, fill, replace, racks, replication factor.",
+        (PLAN,),
+        footer=5,
+    ),
+    Action("stop", "stop", ("escape",), "Stop the plan that is being made.", (PLAN,), footer=4),
+    Action(
+        "brokers",
+        "brokers",
+        ("b",),
+        "What each broker was and becomes; again to go back to the moves.",
+        (PLAN,),
+        footer=15,
+    ),
+    Action(
+        "drop_move",
+        "drop move",
+        ("x", "d", "delete"),
+        "Take this move out.",
+        (PLAN,),
+        footer=20,
+    ),
     *RUN_ACTIONS,
     # -- load
     Action(

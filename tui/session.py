@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from core.load.snapshot import Load, LoadSnapshot
     from core.run.others.foreign import ForeignMove
     from core.run.tell.view import RunView
+    from tui.made import Made
     from tui.study import Study
+    from tui.wish import Wish
 
 DEFAULT_RATE_BYTES_PER_S = 50_000_000
 KEPT_TROUBLES = 5
@@ -118,6 +120,12 @@ class Session:
     run: RunView | None = None
     others: tuple[ForeignMove, ...] = ()
     """Moves in flight that no run of this machine is carrying out."""
+    wish: Wish | None = None
+    """What a plan was asked for with the last time, None when none was."""
+    made: Made | None = None
+    """The plan that was suggested last; the one being edited may have gone on from it."""
+    pointed_at: tuple[int, str | None] | None = None
+    """The broker and topic that the map's cursor is on."""
     groups: tuple[DocumentGroup, ...] = ()
     """Consumer groups with their lag, as far as they may be read."""
     problem: TrimtabError | None = None

@@ -87,6 +87,7 @@ class MapScreen(CursorKeys, PlanKeys):
             canvas.put_rows([row])
             return
         self.model = model = build_model(session.state, session.load, self.view, self.model)
+        session.pointed_at = (model.broker, model.topic if model.rows else None)
         self.hands.check(session)
         layout = layout_of(width, height, model.view.zoom, racks=bool(rack_names(model)))
         self.top = scrolled(self.top, model.cursor, layout.rows, len(model.rows))

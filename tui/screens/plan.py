@@ -10,10 +10,13 @@ from textual.widget import Widget
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.plan import Plan
+from core.plan.planner.evenness import Evenness
 from core.plan.reassignment import dump
 from tui.actions import PLAN, bindings_of
+from tui.made import evenness_of
 from tui.screens.cursor import CursorKeys
 from tui.screens.plan_keys import PlanKeys
+from tui.screens.planning import Found, Planning
 from tui.session import Session
 from tui.study import Study, study
 from tui.widgets.page import Page
@@ -34,15 +37,19 @@ class PlanScreen(CursorKeys, PlanKeys):
     class Studied(Message):
         """A worker has studied a plan."""
 
-        def __init__(self, study: Study) -> None:
+        def __init__(self, study: Study, even: Evenness) -> None:
             super().__init__()
-            self.study = study
+            self.study, self.even = study, even
 
     def __init__(self) -> None:
         super().__init__()
         self._cursor = 0
         self._on_throttle = False
+        self._on_brokers = False
+        self._broker = 0
+        self._planning = Planning(self)
         self._study: Study | None = None
+        self._even: Evenness | None = None
         self._asked: tuple[Plan, int, float] | None = None
 
     def compose_body(self) -> Iterable[Widget]:
@@ -65,6 +72,11 @@ class PlanScreen(CursorKeys, PlanKeys):
             self._cursor,
             self._on_throttle,
             wished=bool(session.rate_steps),
+            even=self._even if self._study is not None else None,
+            made=session.made,
+            planning=self._planning.words,
+            on_brokers=self._on_brokers,
+            broker=self._broker,
         )
         lines = plan_lines(view, page.size.width, page.size.height)
         page.show(lines, self.palette, self.glyphs)
@@ -73,7 +85,11 @@ class PlanScreen(CursorKeys, PlanKeys):
         empty = not len(self.session.plan)
         words = {"throttle": "moves" if self._on_throttle else "throttle"}
         if empty:
-            words |= dict.fromkeys(("throttle", "drop_move", "apply"), "")
+            words |= dict.fromkeys(("throttle", "drop_move", "apply", "brokers"), "")
+        if self._on_brokers:
+            words |= {"brokers": "moves", "drop_move": ""}
+        if not self._planning.words:
+            words["stop"] = ""
         if not self.session.history.undo:
             words["undo"] = ""
         return words
@@ -93,15 +109,17 @@ class PlanScreen(CursorKeys, PlanKeys):
             if asked_plan.moves == plan.moves and young and (known or asked_rate == rate):
                 return
         self._asked = (plan, rate, session.now)
+        made = session.made
 
         def work() -> None:
-            self.post_message(self.Studied(study(state, load, plan, rate)))
+            found = study(state, load, plan, rate)
+            self.post_message(self.Studied(found, evenness_of(state, load, plan, made)))
 
         self.run_worker(work, thread=True, exclusive=True, group="study")
 
     def on_plan_screen_studied(self, message: Studied) -> None:
         if message.study.plan.moves == self.session.plan.moves:
-            self._study = message.study
+            self._study, self._even = message.study, message.even
             self.session.take_study(message.study)
             self.show(self.session)
 
@@ -109,11 +127,21 @@ class PlanScreen(CursorKeys, PlanKeys):
 
     def action_throttle(self) -> None:
         if len(self.session.plan):
+            self._on_brokers = False
             self._on_throttle = not self._on_throttle
             self.show(self.session)
 
+    def action_brokers(self) -> None:
+        if len(self.session.plan):
+            self._on_brokers, self._on_throttle = not self._on_brokers, False
+            self.show(self.session)
+
     def step(self, rows: int) -> None:
-        if self._on_throttle and self._study is None:
+        if self._on_brokers:
+            count = len(self._even.brokers) if self._even is not None else 1
+            self._broker = min(max(self._broker + rows, 0), count - 1)
+            self.show(self.session)
+        elif self._on_throttle and self._study is None:
             self.session.rate_steps += (rows,)
             self.show(self.session)
         elif self._on_throttle and self._study is not None:
@@ -140,11 +168,24 @@ class PlanScreen(CursorKeys, PlanKeys):
     def on_page_turned(self, message: Page.Turned) -> None:
         self.step(message.steps)
 
+    # -- a whole plan ----------------------------------------------------------------------------
+
+    def action_suggest(self) -> None:
+        self._planning.ask()
+
+    def action_stop(self) -> None:
+        self._planning.stop()
+
+    def on_found(self, message: Found) -> None:
+        if self._planning.take(message) is not None:
+            self._cursor = self._broker = 0
+            self._on_throttle = False
+
     # -- editing ---------------------------------------------------------------------------------
 
     def action_drop_move(self) -> None:
         plan = self.session.plan
-        if len(plan):
+        if len(plan) and not self._on_brokers:
             self.session.edit(plan.without(plan.moves[self._cursor].tp))
             self.show(self.session)
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from core.cluster.state import ClusterState
 from core.plan.findings import Finding, Severity
 from core.plan.plan import Plan
-from core.units import format_bytes
+from core.plan.planner.evenness import Evenness
+from core.units import format_bytes, format_duration, format_rate
+from tui.made import Made
 from tui.study import Study
 from tui.widgets.impact_table import impact_lines, impact_sentence
 from tui.widgets.lines import (
@@ -23,7 +25,9 @@ from tui.widgets.lines import (
     plain,
     rule,
     width_of,
+    wrapped,
 )
+from tui.widgets.measure_bars import bar_lines, verdict_spans
 from tui.widgets.plan_diff import diff_header, diff_lines, finding_lines, many, total_to_copy
 from tui.widgets.throttle_table import reason_lines, throttle_lines
 
@@ -43,6 +47,20 @@ class PlanView:
     on_throttle: bool
     wished: bool = False
     """Whether keys wait for the table to choose a rate from."""
+    even: Evenness | None = None
+    made: Made | None = None
+    """The plan that was suggested last."""
+    planning: str = ""
+    """What is said while one is being made."""
+    on_brokers: bool = False
+    """Whether all brokers are shown instead of the moves, `broker` among them."""
+    broker: int = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what the planner says that no plan can do, while its plan is there."""
+        made = self.made
+        return made.found.notes if made is not None and made.has_part_in(self.plan) else ()
 
     @property
     def estimating(self) -> Line:
@@ -53,7 +71,11 @@ class PlanView:
 def plan_lines(view: PlanView, width: int, height: int) -> Lines:
     """Return the whole screen in `height` lines."""
     if not len(view.plan):
-        return empty_lines(width)
+        lines = empty_lines(width)
+        return (_planning_line(view, width), *lines[1:]) if view.planning else lines
+    if view.on_brokers and view.even is not None:
+        head = (*head_lines(view, width), BLANK)
+        return (*head, *bar_lines(view.even, view.broker, width, height - len(head)))
     if width >= SIDE_BY_SIDE:
         panel = 70 if width >= 160 else 46
         main = width - panel - 4
@@ -76,11 +98,12 @@ def empty_lines(width: int) -> Lines:
         fit((bright("  The plan is empty."),), width),
         fit((dim("  Nothing is sent to the cluster while you edit one."),), width),
         BLANK,
-        step("1", "open the map"),
+        step("a", "ask for a whole plan: balance, drain, fill, replace, racks"),
+        step("1", "or open the map"),
         step("space", "pick the replica under the cursor up"),
         step("h l", "carry it along its row; what it would do is shown at each broker"),
         step("enter", "drop it: the move is in the plan"),
-        step("a", "or take the move that the map suggests"),
+        step("a", "there: take the move that the map suggests"),
     )
 
 
@@ -100,6 +123,43 @@ def title_line(view: PlanView, width: int) -> Line:
     if others:
         spans.append(Span(f"   {others} without data", Tone.FINE))
     return fit((*spans, *_verdict(view, width - width_of(spans))), width)
+
+
+def head_lines(view: PlanView, width: int) -> Lines:
+    """Return the plan in two lines: what it costs, and what it comes to."""
+    second: Line = ()
+    if view.planning:
+        return (title_line(view, width), _planning_line(view, width))
+    if view.even is not None and view.study is not None:
+        estimate = view.study.estimate(view.rate_bytes_per_s)
+        time: Line = ()
+        if estimate is not None and estimate.seconds is not None and estimate.total_bytes:
+            rate = format_rate(estimate.rate_bytes_per_s)
+            time = (bright(f"{format_duration(estimate.seconds)}"), dim(f" at {rate} · "))
+        second = fit((plain(" "), *time, *verdict_spans(view.even)), width)
+    return (title_line(view, width), second)
+
+
+def _planning_line(view: PlanView, width: int) -> Line:
+    return fit((plain(" "), Span(view.planning, Tone.YOURS)), width)
+
+
+def why_line(view: PlanView, width: int) -> Line:
+    """Return why the move under the cursor is in the plan: the broker and measure it is for."""
+    moves = view.plan.moves
+    if view.made is None or view.cursor >= len(moves):
+        return BLANK
+    because = view.made.because(moves[view.cursor])
+    if because is None:
+        return fit((dim("  why   "), plain("made by hand")), width)
+    words = because.words
+    if view.even is not None and because.broker in view.even.brokers:
+        row = view.even.brokers.index(because.broker)
+        now, then = (
+            float(loads[row, because.measure]) for loads in (view.even.before, view.even.after)
+        )
+        words = f"b{because.broker} {because.measure.words} {now:.0%} → {then:.0%}"
+    return fit((dim("  why   "), plain(words), dim(" of its fair share")), width)
 
 
 def _verdict(view: PlanView, room: int) -> Line:
@@ -122,14 +182,14 @@ def _of(findings: tuple[Finding, ...], severity: Severity) -> int:
 
 
 def _main(view: PlanView, width: int, height: int) -> Lines:
-    lines: list[Line] = [title_line(view, width), BLANK, diff_header(width)]
+    lines: list[Line] = [*head_lines(view, width), diff_header(width)]
     checks = _checks(view, width, max((height - 3) // 3, 4))
     topics = len({move.tp.topic for move in view.plan})
     room = min(height - len(lines) - len(checks) - 2, len(view.plan) + topics)
     lines += diff_lines(
         view.state, view.plan, view.cursor, width, room, focused=not view.on_throttle
     )
-    return (*lines, BLANK, rule("checks", width), *checks)
+    return (*lines, why_line(view, width), rule("checks", width), *checks)
 
 
 def _panel(view: PlanView, width: int, height: int) -> Lines:
@@ -139,19 +199,24 @@ def _panel(view: PlanView, width: int, height: int) -> Lines:
     lines += _throttle(view, view.study, width, 11)
     reasons = _reasons(view, view.study, width, 4)
     lines += [BLANK, *reasons] if reasons else []
+    if view.even is not None:
+        room = max((height - len(lines) - 4) // 2, 4)
+        lines += [BLANK, rule("brokers, % of their fair share", width)]
+        lines += bar_lines(view.even, 0, width, room)
     lines += [BLANK, rule("brokers, before and after", width)]
     lines += impact_lines(view.study.impact, width, height - len(lines))
     return tuple(lines)
 
 
 def _stacked(view: PlanView, width: int, height: int) -> Lines:
-    head: list[Line] = [title_line(view, width), diff_header(width)]
+    head: list[Line] = [*head_lines(view, width), diff_header(width)]
     below: list[Line] = []
     if view.study is None:
         below.append(view.estimating)
     else:
         checks = _checks(view, width, 3)
-        below += [rule("checks", width), *checks, rule("throttle", width)]
+        why = [why_line(view, width)] if view.made is not None else []
+        below += [*why, rule("checks", width), *checks, rule("throttle", width)]
         rows = min(max(height - len(head) - len(below) - 8, 4), 9)
         below += _throttle(view, view.study, width, rows)
         below += _reasons(view, view.study, width, 2)
@@ -165,7 +230,18 @@ def _stacked(view: PlanView, width: int, height: int) -> Lines:
 def _checks(view: PlanView, width: int, height: int) -> Lines:
     if view.study is None:
         return ((dim("  checking"),),)
-    return finding_lines(view.study.findings_at(view.rate_bytes_per_s), width, height)
+    said: list[Line] = []
+    for note in view.notes:
+        parts = wrapped(note, width - 2)
+        said += [
+            (Span("▲ " if not at else "  ", Tone.LOOK), plain(part))
+            for at, part in enumerate(parts)
+        ]
+    said = said[: max(height - 1, 1)]
+    found = view.study.findings_at(view.rate_bytes_per_s)
+    if said and not found:
+        return tuple(said)
+    return (*said, *finding_lines(found, width, height - len(said)))
 
 
 def _throttle(view: PlanView, study: Study, width: int, height: int) -> Lines:

@@ -1,0 +1,70 @@
+"""Made: a suggested plan as the dashboard keeps it; what of it holds for a newer picture. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.cluster.state import ClusterState
+from core.load.snapshot import Load
+from core.plan.plan import Move, Plan, current_target
+from core.plan.planner.evenness import Evenness, evenness
+from core.plan.planner.outcome import is_reached
+from core.plan.planner.problem import BAND
+from core.plan.planner.told import Because, Suggested
+from tui.wish import Asked
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Made:
+    """What was asked for and what was found."""
+
+    asked: Asked
+    found: Suggested
+
+    @property
+    def reached(self) -> bool:
+        return is_reached(self.found, self.asked.wanted)
+
+    def because(self, move: Move) -> Because | None:
+        """Return why a move is in the plan; None for one that was made by hand."""
+        if self.found.plan.by_partition.get(move.tp) != move:
+            return None
+        return self.found.because.get(move.tp)
+
+    def has_part_in(self, plan: Plan) -> bool:
+        """Return whether a plan still holds a move of this one."""
+        known = self.found.plan.by_partition
+        return any(known.get(move.tp) == move for move in plan)
+
+
+def still_true(state: ClusterState, plan: Plan) -> Plan:
+    """Return the moves whose partitions are as they were, and whose new brokers are up."""
+    alive = {broker.id for broker in state.brokers if broker.alive}
+    held = (
+        move
+        for move in plan
+        if state.find(move.tp) is not None
+        and current_target(state, move.tp) == move.before
+        and alive.issuperset(move.adding)
+    )
+    return Plan.of(held, cluster_id=plan.cluster_id, notes=plan.notes)
+
+
+def evenness_of(state: ClusterState, load: Load, plan: Plan, made: Made | None) -> Evenness:
+    """Return brokers before and after a plan, counted as it was asked for.
+
+    A broker that is drained has no share while the plan takes anything off it.
+    """
+    if made is None or not made.has_part_in(plan):
+        return evenness(state, load, plan, band=BAND)
+    wanted = made.asked.wanted
+    taken = {broker for move in plan for broker in move.removing}
+    known = state.broker_by_id
+    return evenness(
+        state,
+        load,
+        plan,
+        leaving=[broker for broker in made.asked.leaving if broker in taken],
+        excluded=[broker for broker in wanted.exclude if broker in known],
+        band=wanted.band,
+    )

@@ -1,0 +1,166 @@
+"""Asking for a whole plan: the form, the planner in a thread, and its result as one edit."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from core.errors import TrimtabError
+from core.plan.planner.outcome import time_of
+from core.plan.planner.planner import suggest
+from core.units import format_duration
+from tui.made import Made, still_true
+from tui.screens.suggest_dialog import SuggestDialog
+from tui.wish import Asked, Wish
+
+if TYPE_CHECKING:
+    from textual.timer import Timer
+
+    from core.cluster.state import ClusterState
+    from core.load.snapshot import Load
+    from core.plan.plan import Plan
+    from tui.screens.plan import PlanScreen
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Making:
+    """A plan that a thread is making since `began` (monotonic seconds)."""
+
+    asked: Asked
+    began: float
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass
+class Found(Message):
+    """The planner has ended: with a plan and the rate its deadline needs, or with an error."""
+
+    making: Making
+    made: Made | None = None
+    rate_bytes_per_s: int | None = None
+    error: TrimtabError | None = None
+
+
+class Planning:
+    """Has plans made for the Plan screen, one at a time."""
+
+    def __init__(self, screen: PlanScreen) -> None:
+        self._screen = screen
+        self._making: Making | None = None
+        self._ticks: Timer | None = None
+
+    @property
+    def words(self) -> str:
+        """Return what is being done, and for how long; empty when nothing is."""
+        if self._making is None:
+            return ""
+        seconds = int(self._screen.trimtab.monotonic() - self._making.began)
+        return f"making a plan · {seconds} s · esc stops it"
+
+    def ask(self) -> None:
+        """Open the form."""
+        screen, session = self._screen, self._screen.session
+        if session.state is None or session.load is None:
+            return
+        if self._making is not None:
+            screen.say("A plan is being made; esc stops it.")
+            return
+        broker, topic = session.pointed_at or (None, None)
+        wish = session.wish or Wish.proposed(broker)
+        screen.app.push_screen(
+            SuggestDialog(wish, session.state, session.plan, topic), self._answered
+        )
+
+    def _answered(self, answer: tuple[Wish, Asked] | None) -> None:
+        screen, session = self._screen, self._screen.session
+        if answer is None or session.state is None or session.load is None:
+            return
+        session.wish, asked = answer
+        making = self._making = Making(asked, screen.trimtab.monotonic())
+        state, load = session.state, session.load
+
+        def work() -> None:
+            screen.post_message(found_for(making, state, load))
+
+        screen.run_worker(work, thread=True, group="planning")
+        self._ticks = screen.set_interval(1.0, self._tick)
+        screen.show(session)
+
+    def _tick(self) -> None:
+        if self._screen.app.screen is self._screen:
+            self._screen.show(self._screen.session)
+
+    def stop(self) -> None:
+        """Stop the plan that is being made; nothing changes."""
+        if self._making is not None:
+            self._making.stopped.set()
+            self._end()
+            self._screen.show(self._screen.session)
+            self._screen.say("Stopped: the plan is as it was.")
+
+    def _end(self) -> None:
+        self._making = None
+        if self._ticks is not None:
+            self._ticks.stop()
+            self._ticks = None
+
+    def take(self, message: Found) -> Plan | None:
+        """Return the plan that was found, as far as it holds for the present picture."""
+        if message.making is not self._making:
+            return None
+        self._end()
+        screen, session = self._screen, self._screen.session
+        if message.error is not None:
+            session.take_trouble(message.error)
+            screen.say_trouble(message.error)
+        if message.made is None or session.state is None:
+            return None
+        found = message.made.found
+        plan = still_true(session.state, found.plan)
+        if not len(plan):
+            screen.say(_nothing(message.made), "fine" if message.made.reached else "look")
+            return None
+        session.made = message.made
+        session.edit(plan)
+        if message.rate_bytes_per_s is not None:
+            session.choose_rate(message.rate_bytes_per_s)
+        screen.trimtab.draw()
+        self._say(message, len(found.plan) - len(plan))
+        return plan
+
+    def _say(self, message: Found, left: int) -> None:
+        asked, screen = message.making.asked, self._screen
+        if left:
+            screen.say(f"{left} moves were left out: the cluster has changed meanwhile.", "look")
+        elif asked.within_seconds is not None and message.rate_bytes_per_s is None:
+            within = format_duration(asked.within_seconds)
+            screen.say(f"No throttle ends it within {within}; u takes the plan back.", "look")
+        else:
+            screen.say("The plan is made; u takes it back.", "fine")
+
+
+def found_for(making: Making, state: ClusterState, load: Load) -> Found:
+    """Return what the planner finds; it looks whether it is to stop now and then."""
+    asked = making.asked
+    limits = replace(asked.wanted.limits, stop=making.stopped.is_set)
+    try:
+        found = suggest(state, load, replace(asked.wanted, limits=limits))
+        rate = None
+        if asked.within_seconds is not None and not making.stopped.is_set():
+            estimate = time_of(state, load, found.plan, asked.within_seconds)
+            if estimate is not None and estimate.never is None:
+                rate = estimate.recommended_bytes_per_s
+    except TrimtabError as error:
+        return Found(making, error=error)
+    return Found(making, Made(asked, found), rate)
+
+
+def _nothing(made: Made) -> str:
+    """Say why a plan is empty."""
+    if made.reached:
+        return "Nothing to do: it is so already."
+    notes = made.found.notes
+    return f"No move helps within these limits. {notes[0] if notes else ''}".strip()

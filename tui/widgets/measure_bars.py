@@ -1,0 +1,89 @@
+"""What each broker was and becomes in the planner's six measures: numbers, and bars with room.
+
+All are percent of a fair share. What the plan leaves outside the band comes first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.plan.planner.evenness import Evenness
+from core.plan.planner.measures import Measure
+from tui.widgets.bars import bar
+from tui.widgets.lines import Line, Lines, Span, Tone, dim, fit, left, plain, right, window
+
+NAME = 5
+PAIR = 8
+"""Columns of `220→104 `."""
+SHORT = {Measure.REPLICAS: "repl", Measure.LEADER_IN: "lead in"}
+FULL = 2.0
+"""Fair shares at which a bar is full; a fair share is its middle."""
+
+
+def bar_lines(even: Evenness, cursor: int, width: int, height: int) -> Lines:
+    """Return a header and one line a broker, as many as fit, the row `cursor` among them."""
+    measures = even.measures
+    if not measures or height < 1:
+        return ()
+    cell = max((width - NAME) // len(measures), PAIR)
+    shown = measures[: max((width - NAME) // cell, 1)]
+    names = (left(SHORT.get(m, m.words), cell) for m in shown)
+    lines: list[Line] = [fit((dim(" " * NAME), *(dim(name) for name in names)), width)]
+    rows = even.by_need()
+    for at in window(len(rows), height - 1, cursor):
+        row = rows[at]
+        spans: list[Span] = [plain(left(f"b{even.brokers[row]}", NAME))]
+        for measure in shown:
+            spans += _cell(even, row, measure, cell)
+        lines.append(fit(tuple(spans), width))
+    return tuple(lines)
+
+
+def _cell(even: Evenness, row: int, measure: Measure, width: int) -> tuple[Span, ...]:
+    old, new = float(even.before[row, measure]), float(even.after[row, measure])
+    counts = bool(even.counts[row])
+    one, other = _percent(old), _percent(new)
+    was_off, is_off = (counts and abs(v - 1) > even.band + 1e-9 for v in (old, new))
+    tone = Tone.LOOK if is_off else Tone.FINE if was_off else Tone.PLAIN
+    first = Span(right(one, 3), Tone.LOOK if was_off else Tone.DIM, bold=was_off and not is_off)
+    if one == other:
+        pair: tuple[Span, ...] = (
+            plain("    "),
+            Span(right(one, 3), tone if is_off else Tone.DIM, bold=is_off),
+            plain(" "),
+        )
+    else:
+        pair = (first, dim("→"), Span(left(other, 3), tone, bold=is_off), plain(" "))
+    room = width - PAIR - 1
+    if room < 3:
+        return (*pair, plain(" " * (width - PAIR)))
+    bar_tone = Tone.LOOK if is_off else Tone.FINE if was_off else Tone.RAISED
+    return (*pair, *bar(new / FULL, room, bar_tone), plain(" "))
+
+
+def _percent(share: float) -> str:
+    return "?" if np.isnan(share) else f"{min(max(share, 0.0), 9.99):.0%}".rstrip("%")
+
+
+def verdict_spans(even: Evenness) -> tuple[Span, ...]:
+    """Return in a few words whether brokers are even, and get so: `no → yes`, and who is worst."""
+    now, then = (even.is_within(loads) for loads in (even.before, even.after))
+    words: list[Span] = [
+        dim("balanced "),
+        Span("yes" if now else "no", Tone.FINE if now else Tone.LOOK, bold=True),
+    ]
+    if now != then or not then:
+        words += [
+            dim(" → "),
+            Span("yes" if then else "no", Tone.FINE if then else Tone.LOOK, bold=True),
+        ]
+    words.append(dim(f" within {even.band:.0%} · worst "))
+    for place, loads in enumerate((even.before, even.after)):
+        worst = even.furthest(loads)
+        if worst is None:
+            return tuple(words[:-1])
+        row, measure = worst
+        tone = Tone.PLAIN if even.is_within(loads) else Tone.LOOK
+        text = f"b{even.brokers[row]} {measure.words} {float(loads[row, measure]):.0%}"
+        words += [dim(" → ") if place else plain(""), Span(text, tone)]
+    return tuple(words)

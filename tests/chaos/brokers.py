@@ -28,6 +28,7 @@ from chaos.layout import (
     Layouts,
     Targets,
     document,
+    sources,
 )
 from chaos.orders import Orders
 from waiting import eventually
@@ -251,7 +252,8 @@ class Brokers:
         arriving = [b for tp in targets for b in targets[tp] if b not in before[tp]]
         match part:
             case "source":
-                return (next(b for b in (1, 2, 3, 4) if b not in arriving),)
+                leading = [before[tp][0] for tp in targets]
+                return ((sources(targets, before) or leading)[0],)
             case "destination":
                 return (max(sorted(set(arriving)), key=arriving.count),)
             case "uninvolved":

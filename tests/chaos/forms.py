@@ -13,7 +13,17 @@ from random import Random
 from typing import Any
 
 from chaos.brokers import Brokers
-from chaos.layout import BATCH, DEAD, LAYOUTS, RATE, SHORT_LAYOUTS, SLOW, Layouts, opposite
+from chaos.layout import (
+    BATCH,
+    DEAD,
+    LAYOUTS,
+    RATE,
+    SHORT_LAYOUTS,
+    SLOW,
+    Layouts,
+    one_way,
+    opposite,
+)
 from chaos.orders import Order
 from waiting import eventually
 
@@ -177,6 +187,10 @@ class Returned(Form):
     )
     lives = 6  # a broker that is back is soon in sync
     rate = VERY_SLOW
+
+    def __init__(self, brokers: Brokers, rng: Random) -> None:
+        super().__init__(brokers, rng)
+        self.targets = one_way(self.before, self.layouts)
 
     def options(self) -> dict[str, Any]:
         return super().options() | {"batch": len(self.layouts)}

@@ -75,6 +75,22 @@ def opposite(now: Targets, layouts: Layouts = LAYOUTS) -> dict[TopicPartition, t
     return {tp: b if now[tp] == a else a for tp, (a, b) in layouts.items()}
 
 
+def one_way(now: Targets, layouts: Layouts = LAYOUTS) -> dict[TopicPartition, tuple[int, ...]]:
+    """Return the other layout of those that stand in the same one, the larger part of all.
+
+    After runs that ended half done, going both ways would make every broker a destination.
+    """
+    first = {tp: b for tp, (a, b) in layouts.items() if now[tp] == a}
+    second = {tp: other for tp, other in opposite(now, layouts).items() if tp not in first}
+    return max(first, second, key=len)
+
+
+def sources(targets: Targets, before: Targets) -> list[int]:
+    """Return the brokers that replicas only leave or stay on."""
+    arriving = {b for tp in targets for b in targets[tp] if b not in before[tp]}
+    return [b for b in (1, 2, 3, 4) if b not in arriving]
+
+
 def document(targets: Targets) -> str:
     """Return a reassignment as Kafka's tools and trimtab read it."""
     partitions: list[dict[str, Any]] = [

@@ -10,6 +10,7 @@ pytest_plugins = ["sandbox_fixtures"]
 
 # A law is no stopwatch: on a busy machine one example may take long.
 settings.register_profile("trimtab", deadline=None)
+settings.register_profile("long", settings.get_profile("trimtab"), max_examples=10_000)
 settings.load_profile("trimtab")
 
 # Where tests run in the background (`make test &`, some CI), a shell has Ctrl-C ignored, and

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from core.cluster.state import Int64
+from core.cluster.state import Int32, Int64
 from core.load.snapshot import Float64
 from core.plan.planner.levels import Levels
 from core.plan.planner.measures import HOSTED, Measure
@@ -74,7 +74,7 @@ def _put(
     """Put a replica on the broker that stays nearest to its fair share with it."""
     problem = placement.problem
     size = float(problem.items[partition, Measure.DISK])
-    if placement.moved_bytes + size > limits.most_bytes or limits.stop():
+    if not limits.allow(placement, size):
         return False
     takes = problem.takes.copy() if only is None else problem.takes & only
     takes[source] = False
@@ -129,13 +129,22 @@ def _added(placement: Placement, row: int, limits: Limits) -> bool:
     held = placement.at[row][placement.at[row] != NOBODY]
     able = problem.takes & (placement.room_bytes >= size)
     able[held] = False
-    if not able.any() or placement.moved_bytes + size > limits.most_bytes or limits.stop():
+    if not limits.allow(placement, size):
         return False
     used = np.array([(problem.racks[held] == rack).sum() for rack in problem.racks])
     used[problem.racks == NOBODY] = 0
+    able &= used < max(int(used.max()), _evenly(problem.racks, len(held) + 1))
+    if not able.any():
+        return False
     to = np.flatnonzero(able & (used == used[able].min()))
     placement.add(row, int(to[int(np.argmin(_worse(placement, row, to)))]))
     return True
+
+
+def _evenly(racks: Int32, replicas: int) -> int:
+    """Return how many of so many replicas the fullest rack has where they are spread evenly."""
+    kinds = len(np.unique(racks[racks != NOBODY]))
+    return -(-replicas // kinds) if kinds else replicas
 
 
 def _worse(placement: Placement, row: int, to: Int64) -> Float64:
@@ -164,7 +173,7 @@ def replace(
                 not problem.movable[partition]
                 or barred(at, old, to, problem.racks)[0, 0]
                 or size > placement.room_bytes[new]
-                or placement.moved_bytes + size > limits.most_bytes
+                or not limits.allow(placement, size)
             ):
                 stay.append((partition, old))
             else:

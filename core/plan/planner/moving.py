@@ -41,6 +41,14 @@ class Limits:
     stop: Callable[[], bool] = lambda: False
     """Asked now and then whether the time is up; the best so far is then the plan."""
 
+    def allow(self, on: Placement, size_bytes: float) -> bool:
+        """Return whether one more replica of this size may be copied."""
+        return (
+            on.moved < self.most_moves
+            and on.moved_bytes + size_bytes <= self.most_bytes
+            and not self.stop()
+        )
+
 
 NO_LIMITS = Limits()
 
@@ -82,12 +90,7 @@ class Moving:
         return self._moves
 
     def _spent(self) -> bool:
-        limits = self._limits
-        return (
-            self._moves >= limits.most_moves
-            or self._on.moved_bytes >= limits.most_bytes
-            or limits.stop()
-        )
+        return not self._limits.allow(self._on, 0.0)
 
     def _source(self) -> tuple[int | None, int]:
         """Return the broker that gives next, and how many replicas at most."""
@@ -137,7 +140,8 @@ class Moving:
                 continue
             if self._gains(left, source, destination, item, self._band) <= LEAST:
                 continue
-            if problem.items[partition, Measure.DISK] > on.room_bytes[destination]:
+            size = float(problem.items[partition, Measure.DISK])
+            if size > on.room_bytes[destination] or not self._limits.allow(on, size):
                 continue
             on.move(partition, source, destination)
             left[source] = on.loads[source, columns]
@@ -202,9 +206,11 @@ class Moving:
         return np.asarray((sizes[:, None] - served) + length[:, None] + EVERY_MOVE * usual)
 
     def _barred(self, source: int, to: Int64, rows: Int64) -> Bool:
-        """Return which moves must not be: racks less spread, a second replica, no room."""
+        """Return which moves must not be: racks less spread, a second replica, no room, a limit."""
         problem = self._on.problem
-        full = problem.items[rows, Measure.DISK][:, None] > self._on.room_bytes[to][None, :]
+        most = self._limits.most_bytes - self._on.moved_bytes
+        room = np.minimum(self._on.room_bytes[to], most)
+        full = problem.items[rows, Measure.DISK][:, None] > room[None, :]
         return np.asarray(full | barred(self._on.at[rows], source, to, problem.racks), np.bool_)
 
 

@@ -30,6 +30,8 @@ class Placement:
         self.loads: Float64 = whole * self.per_share
         self.room_bytes = problem.room_bytes.copy()
         self.moved_bytes = 0.0
+        self.moved = 0
+        """Replicas that have come to a broker."""
         self._held = _members(self.at, problem.brokers)
 
     def held(self, broker: int) -> Int64:
@@ -56,6 +58,7 @@ class Placement:
         size = float(self.problem.items[partition, Measure.DISK])
         self.room_bytes[destination] -= size
         self.moved_bytes += size
+        self.moved += 1
         self._held[source] = self._held[source][self._held[source] != partition]
         self._held[destination] = np.append(self._held[destination], partition)
 
@@ -69,6 +72,7 @@ class Placement:
         size = float(self.problem.items[partition, Measure.DISK])
         self.room_bytes[destination] -= size
         self.moved_bytes += size
+        self.moved += 1
         self._held[destination] = np.append(self._held[destination], partition)
 
     def drop(self, partition: int, source: int) -> None:

@@ -34,22 +34,29 @@ class Returning:
 
     def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
         self._client, self._clock, self._chronicle = client, clock, chronicle
-        self._intended: tuple[Kind, object] | None = None
+        self._intended: dict[Kind, object] = {}
+        self._alone: dict[Resource, tuple[str, float]] = {}
 
     @property
     def _history(self) -> History:
         return self._chronicle.history
 
+    @property
+    def left_alone(self) -> dict[Resource, str]:
+        """Return what could not be put back and is left alone for now, and why."""
+        now = self._clock.monotonic()
+        return {resource: why for resource, (why, until) in self._alone.items() if now < until}
+
     def _intend_once(self, kind: Kind, **payload: Any) -> None:
-        """Journal an intent, unless it is the last one over again, which came to nothing."""
-        if self._intended != (kind, payload):
+        """Journal an intent, unless it is the last of its kind over again and came to nothing."""
+        if self._intended.get(kind) != payload:
             self._chronicle.write(kind, **payload)
-        self._intended = kind, payload
+        self._intended[kind] = payload
 
     def _done(self, kind: Kind, **payload: Any) -> None:
-        """Journal what came of the last intent, or what makes a new one of it."""
+        """Journal what came of an intent, or what makes a new one of it."""
         self._chronicle.write(kind, **payload)
-        self._intended = None
+        self._intended.clear()
 
     def remove_pairs(self, lists: Lists) -> None:
         """Take pairs out of their lists, and unset those that were unset before.
@@ -63,7 +70,7 @@ class Returning:
         done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
         if done:
             self._done(Kind.PAIRS_REMOVED, lists=done)
-        self._wait_for(failed)
+        self._leave_alone([Resource.topic(topic) for topic, _, _ in lists], failed)
 
     def _subtract(self, lists: Lists) -> dict[Resource, str]:
         """Take pairs out of lists that hold them; return in words where that failed."""
@@ -131,7 +138,7 @@ class Returning:
         ]
         if done:
             self._done(Kind.RATE_RESTORED, rates=done)
-        self._wait_for(failed)
+        self._leave_alone(brokers, failed)
 
     def _put_back(
         self, changes: list[ConfigChange], names: Collection[str], found: Mapping[Resource, Any]
@@ -151,6 +158,20 @@ class Returning:
                 break
             self._clock.sleep(0.05)
         return failed | {change.resource: "it does not show yet" for change in left}
+
+    @property
+    def tries_again(self) -> bool:
+        """Return whether something could not be put back when it was last tried."""
+        return bool(self._alone)
+
+    def _leave_alone(self, tried: Collection[Resource], failed: Mapping[Resource, str]) -> None:
+        """Let all else go on before what could not be put back is asked again."""
+        until = self._clock.monotonic() + AGAIN_SECONDS
+        for resource in tried:
+            self._alone.pop(resource, None)
+        for (kind, name), why in failed.items():
+            sentence = f"the throttle of {kind.value} {name} cannot be put back: {why}"
+            self._alone[Resource(kind, name)] = sentence, until
 
     def _wait_for(self, failed: Mapping[Resource, str]) -> None:
         """Say what could not be given back, and leave it alone a while: it is asked again."""

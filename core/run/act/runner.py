@@ -178,6 +178,7 @@ class Runner:
             now=self._clock.now(),
             since_submission_seconds=since,
             resting=self._throttling.resting,
+            left_alone=self._throttling.left_alone,
             disks=self._sampler.disks,
             shorter=self._around.shorter,
         )
@@ -188,6 +189,7 @@ class Runner:
     def _carry_out(self, step: Step, observed: Observed) -> None:
         again = step == self._last_step or self._is_another_try(step)
         again |= isinstance(step, IntendThrottles | SetThrottles | IntendRates | SetRates)
+        again |= isinstance(step, RemovePairs | RestoreRates) and self._throttling.tries_again
         if not isinstance(step, Poll | NoteEnded | ChangeRates) and not again:
             self._chronicle.note_waiting("")
         match step:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from core.cluster.client import Resource
 from core.run.decide.steps import Observed, RemovePairs, RestoreRates
 from core.run.limits.throttle import Side
 from core.run.record.history import History, Phase
@@ -17,7 +18,9 @@ def give_back(history: History, observed: Observed) -> RemovePairs | RestoreRate
     rates = tuple(
         key
         for key, holder in _idle_rates(history, observed).items()
-        if not holder and (key[0] in observed.alive or history.rates[key].rate_bytes_per_s is None)
+        if not holder
+        and (key[0] in observed.alive or history.rates[key].rate_bytes_per_s is None)
+        and Resource.broker(key[0]) not in observed.left_alone
     )
     return RestoreRates(rates) if rates else None
 
@@ -38,7 +41,7 @@ def _idle_pairs(
     }
     for (topic, side), intent in history.lists.items():
         idle = tuple(p for p in intent.pairs if (topic, p.split(":")[0]) not in busy)
-        if idle:
+        if idle and Resource.topic(topic) not in observed.left_alone:
             yield topic, side, idle
 
 
@@ -75,12 +78,16 @@ def involved(held: tuple[int, ...], adding: tuple[int, ...]) -> Iterator[tuple[i
 
 def still_held(history: History, observed: Observed) -> Iterator[tuple[str, str]]:
     """Yield why a throttle cannot be given back yet, and the same for a run that leaves it."""
+    for why in observed.left_alone.values():
+        yield why, f"{why}; it is left"
     for tp in observed.reassignments:
         ours = (i.pairs for (topic, _), i in history.lists.items() if topic == tp.topic)
         if any(pair.startswith(f"{tp.partition}:") for pairs in ours for pair in pairs):
             held = f"{tp}, not ours, still uses the throttle list of {tp.topic}"
             yield held, f"{held}, which is left"
     for (broker, _), holder in _idle_rates(history, observed).items():
+        if Resource.broker(broker) in observed.left_alone:
+            continue
         if holder:
             held = f"{holder}, not ours, still uses the throttle of broker {broker}"
             yield held, f"{held}, which is left"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from core.cluster.client import ConfigSource
+from core.cluster.client import ConfigSource, Resource
 from core.cluster.state import PartitionRow, Reassignment, TopicPartition
 from core.plan.plan import Move
 from core.run.limits.strain import Measured, SideSeen
@@ -46,6 +46,8 @@ class Observed:
     """Cruise Control reports to this cluster: what somebody else does may be its doing."""
     resting: Mapping[int, str] = field(default_factory=dict)
     """Batches in flight whose limits were refused and are left alone for now: why, in words."""
+    left_alone: Mapping[Resource, str] = field(default_factory=dict)
+    """Whose throttles could not be put back and are left alone for now: why, in words."""
     disks: Mapping[int, str] = field(default_factory=dict)
     """Brokers with a log dir that takes no more: what is wrong, in words."""
     shorter: bool = False

@@ -165,6 +165,15 @@ def test_throttles_that_are_refused_are_undone_and_nothing_is_submitted(start: S
     assert throttles(client) == before
 
 
+def _refusing_changes_of(resource: Resource) -> Callable[..., Any]:
+    def refuse(real: Callable[..., Any], changes: Any) -> Any:
+        rest = [change for change in changes if change.resource != resource]
+        said = {resource: Fault("POLICY_VIOLATION", "no")} if len(rest) < len(changes) else {}
+        return {**(real(rest) if rest else {}), **said}
+
+    return refuse
+
+
 @pytest.mark.parametrize(
     ("call", "resource"),
     [("alter_configs", Resource.topic("t")), ("alter_configs", Resource.broker(4))],
@@ -178,22 +187,50 @@ def test_a_throttle_that_cannot_be_given_back_is_said_and_asked_again_at_leisure
     faulty = Faulty(client)
     run = start(client, plan_of(client, TARGETS), through=faulty)
     run.until(lambda step: isinstance(step, Poll))
-
-    def refuse(real: Callable[..., Any], changes: Any) -> Any:
-        rest = [change for change in changes if change.resource != resource]
-        said = {resource: Fault("POLICY_VIOLATION", "no")} if len(rest) < len(changes) else {}
-        return {**(real(rest) if rest else {}), **said}
-
-    faulty.replaced[call] = refuse
+    faulty.replaced[call] = _refusing_changes_of(resource)
     run.until(lambda _: "POLICY_VIOLATION" in run.runner.history.waiting)
     records, since = len(run.journal.records()), client.elapsed_seconds
     run.until(lambda _: client.elapsed_seconds > since + 300)
     assert "POLICY_VIOLATION" in run.view().why
     assert run.view().state is RunState.WAITING
-    assert len(run.journal.records()) - records < 300
+    assert len(run.journal.records()) - records < 10
     faulty.replaced = {}
     assert run.to_the_end(60) is Outcome.DONE
     assert throttles(client) == before
+
+
+def test_a_throttle_that_cannot_be_given_back_holds_nothing_else_up(start: Start) -> None:
+    client = cluster({"t": [(1, 2)], "u": [(2, 3)]})
+    before = throttles(client)
+    faulty = Faulty(client)
+    targets = {("t", 0): (4, 2), ("u", 0): (2, 5)}
+    run = start(client, plan_of(client, targets), through=faulty, batches=((0,), (1,)))
+    run.until(lambda step: isinstance(step, Poll))
+    faulty.replaced["alter_configs"] = _refusing_changes_of(T)
+    run.until(lambda _: [m.state for m in run.view().moves] == [MoveState.DONE] * 2)
+    run.until(lambda _: len(run.runner.history.rates) == 0)
+    assert run.view().state is RunState.WAITING
+    assert "topic t cannot be put back: POLICY_VIOLATION" in run.view().why
+    assert {r for r, found in throttles(client).items() if found != before[r]} == {T}
+    faulty.replaced = {}
+    assert run.to_the_end(60) is Outcome.DONE
+    assert throttles(client) == before
+
+
+def test_a_throttle_that_is_never_given_back_is_left_when_that_is_asked(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]})
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, {("t", 0): (4, 2)}), through=faulty)
+    run.until(lambda step: isinstance(step, Poll))
+    faulty.replaced["alter_configs"] = _refusing_changes_of(T)
+    run.until(lambda _: "a cancel leaves it" in run.view().why)
+    run.cancel()
+    assert run.to_the_end(60) is Outcome.INCOMPLETE
+    assert "topic t cannot be put back: POLICY_VIOLATION" in run.view().why
+    assert run.view().why.endswith("it is left")
+    left = run.view(living=False).leftovers
+    assert left is not None
+    assert {entry[0] for entry in left.lists} == {"t"}
 
 
 def _refusing(answers: list[Fault]) -> Callable[..., Any]:

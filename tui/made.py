@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.cluster.state import ClusterState
+from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
 from core.plan.plan import Move, Plan, current_target
 from core.plan.planner.evenness import Evenness, evenness
 from core.plan.planner.outcome import is_reached
 from core.plan.planner.problem import BAND
 from core.plan.planner.told import Because, Suggested
+from core.plan.relief import order
 from tui.wish import Asked
 
 
@@ -68,3 +69,21 @@ def evenness_of(state: ClusterState, load: Load, plan: Plan, made: Made | None) 
         excluded=[broker for broker in wanted.exclude if broker in known],
         band=wanted.band,
     )
+
+
+def helpful_first(
+    state: ClusterState, load: Load, plan: Plan, made: Made | None
+) -> tuple[TopicPartition, ...] | None:
+    """Return a suggested plan's partitions, those that help most for their bytes first.
+
+    It is the order that a run takes them in; None for a plan that was made by hand.
+    """
+    if made is None or not made.has_part_in(plan):
+        return None
+    sizes = state.partition_size_bytes
+    copied = []
+    for move in plan:
+        row = state.find(move.tp)
+        size = 0.0 if row is None else float(max(sizes[row], 0))
+        copied.append(max(size * len(move.adding), 1.0))
+    return tuple(plan.moves[at].tp for at in order(state, load, plan, copied))

@@ -53,6 +53,8 @@ SHOTS = (
     Shot("drag-120x40", (120, 40), ("a", "enter", "j", "j", "space", "h", "h"), writable=True),
     Shot("drag-80x24", (80, 24), ("enter", "space", "h", "h"), writable=True),
     Shot("plan-120x40", (120, 40), ("a", "j", "a", "j", "a", "2"), writable=True),
+    Shot("suggested-120x40", (120, 40), ("2", "a", "enter"), writable=True),
+    Shot("suggested-80x24", (80, 24), ("2", "a", "enter", "b"), writable=True),
     Shot("moves-120x40", (120, 40), ("3",), writable=True, run=Stage.GOING),
     Shot("paused-120x40", (120, 40), ("3",), writable=True, run=Stage.PAUSED),
     Shot("report-120x40", (120, 40), ("3",), run=Stage.DONE),

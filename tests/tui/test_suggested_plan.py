@@ -18,7 +18,7 @@ from core.plan.planner.evenness import evenness
 from core.plan.planner.planner import suggest
 from core.plan.planner.wanted import Wanted
 from tui.hands import rested
-from tui.made import still_true
+from tui.made import helpful_first, still_true
 from tui.screens import planning
 from tui.screens.suggest_dialog import Choice, SuggestDialog
 from tui.session import Session
@@ -258,13 +258,16 @@ async def test_a_move_has_its_reason_and_dropping_it_changes_the_effect(key: str
     async with dashboard(session, "plan") as pilot:
         await pressed(pilot, "a", "enter")
         assert session.made is not None
-        first = session.plan.moves[0]
+        best = helpful_first(*demo_picture(), session.plan, session.made)
+        assert best is not None
+        first = session.plan.by_partition[best[0]]
         because = session.made.found.because[first.tp]
         assert f"why   {because.words} of its fair share" in body(pilot)
         count = len(session.plan)
         title = body(pilot).split("\n")[0]
         await pressed(pilot, key)
         assert len(session.plan) == count - 1
+        assert first.tp not in session.plan.by_partition
         assert body(pilot).split("\n")[0] != title
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from textual.message import Message
 from textual.widget import Widget
 
-from core.cluster.state import ClusterState
+from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
 from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness
 from core.plan.reassignment import dump
 from tui.actions import PLAN, bindings_of
-from tui.made import evenness_of
+from tui.made import evenness_of, helpful_first
 from tui.screens.cursor import CursorKeys
 from tui.screens.plan_keys import PlanKeys
 from tui.screens.planning import Found, Planning
@@ -35,11 +35,13 @@ class PlanScreen(CursorKeys, PlanKeys):
     BINDINGS = bindings_of(PLAN)
 
     class Studied(Message):
-        """A worker has studied a plan."""
+        """A worker has studied a plan; `order` is what helps most first, None by topic."""
 
-        def __init__(self, study: Study, even: Evenness) -> None:
+        def __init__(
+            self, study: Study, even: Evenness, order: tuple[TopicPartition, ...] | None
+        ) -> None:
             super().__init__()
-            self.study, self.even = study, even
+            self.study, self.even, self.order = study, even, order
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,6 +52,7 @@ class PlanScreen(CursorKeys, PlanKeys):
         self._planning = Planning(self)
         self._study: Study | None = None
         self._even: Evenness | None = None
+        self._helpful: tuple[TopicPartition, ...] | None = None
         self._asked: tuple[Plan, int, float] | None = None
 
     def compose_body(self) -> Iterable[Widget]:
@@ -69,7 +72,7 @@ class PlanScreen(CursorKeys, PlanKeys):
             session.plan,
             self._study,
             session.rate_bytes_per_s,
-            self._cursor,
+            self._order[self._cursor] if len(session.plan) else 0,
             self._on_throttle,
             wished=bool(session.rate_steps),
             even=self._even if self._study is not None else None,
@@ -77,6 +80,7 @@ class PlanScreen(CursorKeys, PlanKeys):
             planning=self._planning.words,
             on_brokers=self._on_brokers,
             broker=self._broker,
+            order=None if self._helpful is None else self._order,
         )
         lines = plan_lines(view, page.size.width, page.size.height)
         page.show(lines, self.palette, self.glyphs)
@@ -98,7 +102,7 @@ class PlanScreen(CursorKeys, PlanKeys):
         """Start a study unless this plan and rate have one that is young enough."""
         plan, rate = session.plan, session.rate_bytes_per_s
         if not len(plan):
-            self._study = self._asked = None
+            self._study = self._asked = self._helpful = None
             return
         known = self._study is not None and any(
             row.rate_bytes_per_s == rate for row in self._study.table
@@ -113,15 +117,27 @@ class PlanScreen(CursorKeys, PlanKeys):
 
         def work() -> None:
             found = study(state, load, plan, rate)
-            self.post_message(self.Studied(found, evenness_of(state, load, plan, made)))
+            even = evenness_of(state, load, plan, made)
+            self.post_message(self.Studied(found, even, helpful_first(state, load, plan, made)))
 
         self.run_worker(work, thread=True, exclusive=True, group="study")
 
     def on_plan_screen_studied(self, message: Studied) -> None:
         if message.study.plan.moves == self.session.plan.moves:
             self._study, self._even = message.study, message.even
+            self._helpful = message.order
             self.session.take_study(message.study)
             self.show(self.session)
+
+    @property
+    def _order(self) -> tuple[int, ...]:
+        """Return the indices of the plan's moves as they are shown; new ones come last."""
+        moves = self.session.plan.moves
+        if self._helpful is None:
+            return tuple(range(len(moves)))
+        index = {move.tp: at for at, move in enumerate(moves)}
+        known = [at for tp in self._helpful if (at := index.pop(tp, None)) is not None]
+        return (*known, *index.values())
 
     # -- moving about ----------------------------------------------------------------------------
 
@@ -159,7 +175,7 @@ class PlanScreen(CursorKeys, PlanKeys):
     def on_page_hit(self, message: Page.Hit) -> None:
         match message.hit:
             case MoveHit(index):
-                self._on_throttle, self._cursor = False, index
+                self._on_throttle, self._cursor = False, self._order.index(index)
                 self.show(self.session)
             case RateHit(index):
                 self._on_throttle = True
@@ -186,7 +202,7 @@ class PlanScreen(CursorKeys, PlanKeys):
     def action_drop_move(self) -> None:
         plan = self.session.plan
         if len(plan) and not self._on_brokers:
-            self.session.edit(plan.without(plan.moves[self._cursor].tp))
+            self.session.edit(plan.without(plan.moves[self._order[self._cursor]].tp))
             self.show(self.session)
 
     def copy_text(self) -> str | None:

@@ -12,7 +12,7 @@ from core.plan.planner.measures import Measure
 from tui.widgets.bars import bar
 from tui.widgets.lines import Line, Lines, Span, Tone, dim, fit, left, plain, right, window
 
-NAME = 5
+NAME = 4
 PAIR = 8
 """Columns of `220→104 `."""
 SHORT = {Measure.REPLICAS: "repl", Measure.LEADER_IN: "lead in"}
@@ -25,8 +25,9 @@ def bar_lines(even: Evenness, cursor: int, width: int, height: int) -> Lines:
     measures = even.measures
     if not measures or height < 1:
         return ()
-    cell = max((width - NAME) // len(measures), PAIR)
-    shown = measures[: max((width - NAME) // cell, 1)]
+    # The last cell needs no gap after it.
+    cell = max((width - NAME + 1) // len(measures), PAIR)
+    shown = measures[: max((width - NAME + 1) // cell, 1)]
     names = (left(SHORT.get(m, m.words), cell) for m in shown)
     lines: list[Line] = [fit((dim(" " * NAME), *(dim(name) for name in names)), width)]
     rows = even.by_need()
@@ -65,25 +66,30 @@ def _percent(share: float) -> str:
     return "?" if np.isnan(share) else f"{min(max(share, 0.0), 9.99):.0%}".rstrip("%")
 
 
-def verdict_spans(even: Evenness) -> tuple[Span, ...]:
-    """Return in a few words whether brokers are even, and get so: `no → yes`, and who is worst."""
+def balance_spans(even: Evenness) -> tuple[Span, ...]:
+    """Return in a word whether brokers are even, and whether they get so: `no → yes`."""
     now, then = (even.is_within(loads) for loads in (even.before, even.after))
-    words: list[Span] = [
-        dim("balanced "),
-        Span("yes" if now else "no", Tone.FINE if now else Tone.LOOK, bold=True),
-    ]
-    if now != then or not then:
-        words += [
-            dim(" → "),
-            Span("yes" if then else "no", Tone.FINE if then else Tone.LOOK, bold=True),
-        ]
-    words.append(dim(f" within {even.band:.0%} · worst "))
-    for place, loads in enumerate((even.before, even.after)):
-        worst = even.furthest(loads)
-        if worst is None:
-            return tuple(words[:-1])
-        row, measure = worst
-        tone = Tone.PLAIN if even.is_within(loads) else Tone.LOOK
-        text = f"b{even.brokers[row]} {measure.words} {float(loads[row, measure]):.0%}"
-        words += [dim(" → ") if place else plain(""), Span(text, tone)]
-    return tuple(words)
+    words = [dim("balanced "), _yes_or_no(now)]
+    return (*words, dim(" → "), _yes_or_no(then)) if now != then or not then else tuple(words)
+
+
+def _yes_or_no(fine: bool) -> Span:
+    return Span("yes" if fine else "no", Tone.FINE if fine else Tone.LOOK, bold=True)
+
+
+def worst_spans(even: Evenness) -> tuple[Span, ...]:
+    """Return which broker and measure are furthest off, and how far the worst is afterwards."""
+    worst, left_over = even.furthest(even.before), even.furthest(even.after)
+    if worst is None or left_over is None:
+        return ()
+    row, measure = worst
+    now, then = float(even.before[worst]), float(even.after[left_over])
+    return (
+        dim("worst "),
+        Span(
+            f"b{even.brokers[row]} {measure.words} {now:.0%}",
+            Tone.PLAIN if even.is_within(even.before) else Tone.LOOK,
+        ),
+        dim(" → "),
+        Span(f"{then:.0%}", Tone.FINE if even.is_within(even.after) else Tone.LOOK),
+    )

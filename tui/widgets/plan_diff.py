@@ -27,6 +27,8 @@ from tui.widgets.lines import (
     wrapped,
 )
 
+_WITH_CONSEQUENCE = 68
+"""Columns from which there is room for what a move means beside its bytes."""
 _SEVERITY = {
     Severity.ILLEGAL: ("✗", Tone.ACT),
     Severity.UNSAFE: ("▲", Tone.LOOK),
@@ -117,14 +119,20 @@ def diff_header(width: int) -> Line:
 
 
 def diff_lines(
-    state: ClusterState, plan: Plan, cursor: int, width: int, height: int, *, focused: bool
+    state: ClusterState,
+    plan: Plan,
+    cursor: int,
+    width: int,
+    height: int,
+    *,
+    focused: bool,
+    order: Sequence[int] | None = None,
 ) -> Lines:
-    """Return the moves under their topics, as many as fit `height`, the cursor's among them."""
-    rows: list[int | str] = []
-    for index, move in enumerate(plan):
-        if index == 0 or plan.moves[index - 1].tp.topic != move.tp.topic:
-            rows.append(move.tp.topic)
-        rows.append(index)
+    """Return the moves, as many as fit `height`, the cursor's among them.
+
+    They stand under their topics, or in `order` with their topics' names.
+    """
+    rows: list[int | str] = list(order) if order is not None else _by_topic(plan)
     arrow = max((sum(len(str(b)) + 2 for b in move.before) - 1 for move in plan), default=0)
     shown = []
     for i in window(len(rows), height, rows.index(cursor) if cursor in rows else 0):
@@ -133,10 +141,21 @@ def diff_lines(
             shown.append(fit(_topic_line(state, plan, row, width), width))
             continue
         selected = row == cursor and focused
-        line = _move_line(state, plan.moves[row], width, arrow, selected=selected)
+        line = _move_line(
+            state, plan.moves[row], width, arrow, selected=selected, named=order is not None
+        )
         hit = MoveHit(row)
         shown.append(highlighted(line, width, hit) if selected else hitting(fit(line, width), hit))
     return tuple(shown)
+
+
+def _by_topic(plan: Plan) -> list[int | str]:
+    rows: list[int | str] = []
+    for index, move in enumerate(plan):
+        if index == 0 or plan.moves[index - 1].tp.topic != move.tp.topic:
+            rows.append(move.tp.topic)
+        rows.append(index)
+    return rows
 
 
 def _topic_line(state: ClusterState, plan: Plan, topic: str, width: int) -> Line:
@@ -151,7 +170,15 @@ def _topic_line(state: ClusterState, plan: Plan, topic: str, width: int) -> Line
     )
 
 
-def _move_line(state: ClusterState, move: Move, width: int, arrow: int, *, selected: bool) -> Line:
+def _move_line(
+    state: ClusterState,
+    move: Move,
+    width: int,
+    arrow: int,
+    *,
+    selected: bool,
+    named: bool = False,
+) -> Line:
     name, change, replicas = _columns(width)
     size = bytes_to_copy(state, move)
     data: Span
@@ -161,20 +188,20 @@ def _move_line(state: ClusterState, move: Move, width: int, arrow: int, *, selec
         data = Span(right("?", 9), Tone.LOOK)
     else:
         data = plain(right(format_bytes(size), 9))
-    partition = f"p{move.tp.partition}"
+    partition = f"  p{move.tp.partition}"
+    if named:
+        number = f" p{move.tp.partition}"
+        partition = left(move.tp.topic, name - len(number)).rstrip() + number
     return (
         Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
-        bright(left("  " + partition, name + 1))
-        if selected
-        else plain(left("  " + partition, name + 1)),
+        bright(left(partition, name + 1)) if selected else plain(left(partition, name + 1)),
         Span(
             left(change_words(move.before, move.after), change + 1),
             Tone.YOURS if move.moves_data else Tone.DIM,
         ),
         *fit(replicas_of(move, arrow), replicas),
         data,
-        plain("  "),
-        dim(consequence_of(move)),
+        *((plain("  "), dim(consequence_of(move))) if width >= _WITH_CONSEQUENCE else ()),
     )
 
 
@@ -182,7 +209,7 @@ def _columns(width: int) -> tuple[int, int, int]:
     """Return the widths of name, change and replicas."""
     if width >= 100:
         return 16, 14, 44
-    return (10, 8, 26) if width >= 64 else (7, 7, 24)
+    return (16, 8, 26) if width >= 64 else (7, 7, 24)
 
 
 def finding_lines(findings: Sequence[Finding], width: int, height: int) -> Lines:

@@ -27,7 +27,7 @@ from tui.widgets.lines import (
     width_of,
     wrapped,
 )
-from tui.widgets.measure_bars import bar_lines, verdict_spans
+from tui.widgets.measure_bars import balance_spans, bar_lines, worst_spans
 from tui.widgets.plan_diff import diff_header, diff_lines, finding_lines, many, total_to_copy
 from tui.widgets.throttle_table import reason_lines, throttle_lines
 
@@ -55,6 +55,8 @@ class PlanView:
     on_brokers: bool = False
     """Whether all brokers are shown instead of the moves, `broker` among them."""
     broker: int = 0
+    order: tuple[int, ...] | None = None
+    """The moves' indices, those that help most for their bytes first; None by topic."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -77,7 +79,7 @@ def plan_lines(view: PlanView, width: int, height: int) -> Lines:
         head = (*head_lines(view, width), BLANK)
         return (*head, *bar_lines(view.even, view.broker, width, height - len(head)))
     if width >= SIDE_BY_SIDE:
-        panel = 70 if width >= 160 else 46
+        panel = 70 if width >= 160 else 52
         main = width - panel - 4
         separator = (plain(" "), Span("│", Tone.FAINT), plain(" "))
         first = _main(view, main, height)
@@ -135,8 +137,11 @@ def head_lines(view: PlanView, width: int) -> Lines:
         time: Line = ()
         if estimate is not None and estimate.seconds is not None and estimate.total_bytes:
             rate = format_rate(estimate.rate_bytes_per_s)
-            time = (bright(f"{format_duration(estimate.seconds)}"), dim(f" at {rate} · "))
-        second = fit((plain(" "), *time, *verdict_spans(view.even)), width)
+            time = (dim(" · "), bright(format_duration(estimate.seconds)), dim(f" at {rate}"))
+        balance, worst = balance_spans(view.even), worst_spans(view.even)
+        first = (plain(" "), *balance, *time)
+        whole = (*first, dim(" · "), *worst)
+        second = fit(whole if worst and width_of(whole) <= width else first, width)
     return (title_line(view, width), second)
 
 
@@ -186,9 +191,7 @@ def _main(view: PlanView, width: int, height: int) -> Lines:
     checks = _checks(view, width, max((height - 3) // 3, 4))
     topics = len({move.tp.topic for move in view.plan})
     room = min(height - len(lines) - len(checks) - 2, len(view.plan) + topics)
-    lines += diff_lines(
-        view.state, view.plan, view.cursor, width, room, focused=not view.on_throttle
-    )
+    lines += _diff(view, width, room)
     return (*lines, why_line(view, width), rule("checks", width), *checks)
 
 
@@ -222,9 +225,21 @@ def _stacked(view: PlanView, width: int, height: int) -> Lines:
         below += _reasons(view, view.study, width, 2)
         below += [fit((dim("  then  "), plain(impact_sentence(view.study.impact))), width)]
     room = max(height - len(head) - len(below), 2)
-    diff = diff_lines(view.state, view.plan, view.cursor, width, room, focused=not view.on_throttle)
+    diff = _diff(view, width, room)
     blank: Lines = (BLANK,) * (room - len(diff))
     return (*head, *diff, *blank, *below)[:height]
+
+
+def _diff(view: PlanView, width: int, room: int) -> Lines:
+    return diff_lines(
+        view.state,
+        view.plan,
+        view.cursor,
+        width,
+        room,
+        focused=not view.on_throttle,
+        order=view.order,
+    )
 
 
 def _checks(view: PlanView, width: int, height: int) -> Lines:

@@ -38,6 +38,8 @@ def even_leaders(placement: Placement) -> int:
 class _Leading:
     def __init__(self, placement: Placement, columns: Int64) -> None:
         self._on, self._columns = placement, columns
+        self._items = placement.problem.items[:, columns]
+        self._per_share = placement.per_share[:, columns]
         self._edge = max(placement.problem.band - MARGIN, placement.problem.band / 2)
 
     def carry_out(self) -> int:
@@ -98,11 +100,11 @@ class _Leading:
 
     def _gain(self, rows: Int64, old: int | np.ndarray, new: int | np.ndarray) -> Float64:
         on, columns = self._on, self._columns
-        items = on.problem.items[rows][:, columns]
+        items = self._items[rows]
         gain = np.zeros(len(rows))
         for broker, sign in ((old, -1.0), (new, 1.0)):
             now = np.atleast_2d(on.loads[broker][..., columns])
-            then = now + sign * items * np.atleast_2d(on.per_share[broker][..., columns])
+            then = now + sign * items * np.atleast_2d(self._per_share[broker])
             gain += (self._distance(now) - self._distance(then)).sum(axis=1)
         return gain
 

@@ -60,6 +60,7 @@ class Moving:
         self._on, self._limits = placement, limits
         known = [m for m in measures if placement.problem.active[m]]
         self._columns = np.array(known, np.int64)
+        self._items = placement.problem.items[:, self._columns]
         self._led = np.array([m in LED for m in known], np.bool_)
         self._disk = known.index(Measure.DISK) if Measure.DISK in known else None
         self._counts = placement.problem.counts
@@ -121,13 +122,15 @@ class Moving:
         to = neediest(wanted, on.loads[:, columns], takes, problem.racks, DESTINATIONS)
         if not len(rows) or not len(to):
             return 0
-        items = problem.items[rows][:, columns]
+        items = self._items[rows]
         if self._led.any():
             items[:, self._led] *= (on.at[rows, 0] == source)[:, None]
         gain = self._gain(source, to, items, wanted)
         score = gain / self._cost(source, to, rows, items)
-        needless = self._gain(source, to, items, self._band) <= LEAST
-        score[needless | (gain <= LEAST) | self._barred(source, to, rows)] = -np.inf
+        score[(gain <= LEAST) | self._barred(source, to, rows)] = -np.inf
+        some = np.isfinite(score).any(axis=1)
+        needless = self._gain(source, to, items[some], self._band) <= LEAST
+        score[some] = np.where(needless, -np.inf, score[some])
         found = _best(score, min(EACH, most))
         took = 0
         left = on.loads[:, columns]

@@ -117,8 +117,9 @@ def _reasons(start: Placement, found: Placement, rows: Int64) -> list[Because]:
     off = np.hstack([np.where(is_one, far[at], -np.inf) for at, is_one, (far, _) in sides])
     of = np.hstack([measure[at] for at, _, (_, measure) in sides])
     best = np.argmax(off, axis=1)[:, None]
-    broker = np.take_along_axis(brokers, best, 1)[:, 0]
-    measure = np.take_along_axis(of, best, 1)[:, 0]
+    relieved = np.take_along_axis(off, best, 1)[:, 0] > -np.inf  # not so where followers swap
+    broker = np.where(relieved, np.take_along_axis(brokers, best, 1)[:, 0], 0)
+    measure = np.where(relieved, np.take_along_axis(of, best, 1)[:, 0], Measure.DISK)
     return [
         Because(*why)
         for why in zip(

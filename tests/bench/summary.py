@@ -180,7 +180,7 @@ def plans(found: list[dict[str, Any]]) -> list[str]:
         "## Whole plans",
         "",
         "`trimtab --from FILE plan suggest` on clusters out of balance, each in a process of its",
-        "own (`make bench-plan`); the median of the times, the processor's being shared. The bound",
+        "own (`make bench-plan`); medians of the times. The bound",
         "is what any plan must copy: for 12 brokers a linear program over all measures, else the",
         "largest that a single measure asks for. Furthest off is the worst broker and measure,",
         "from its fair share. Beside it, what Kafka's `--generate` proposes for the same cluster",

@@ -307,3 +307,13 @@ async def test_an_even_cluster_says_so_and_keeps_the_plan() -> None:
         assert "Nothing to do: it is so already." in footer(pilot)
         assert LOAD is session.load
         assert not session.history.undo
+
+
+async def test_a_deadline_chooses_the_throttle_that_keeps_it() -> None:
+    session = demo_session()
+    async with dashboard(session, "plan", (80, 24)) as pilot:
+        await pressed(pilot, "a", "up", "up", "up", *"6h", "enter")
+        found = planning.time_of(*demo_picture(), session.plan, 6 * 3600.0)
+        assert found is not None
+        assert session.rate_chosen
+        assert session.rate_bytes_per_s == found.recommended_bytes_per_s

@@ -123,9 +123,10 @@ class Storm:
                 self.weather.sleep(self._rng.choice((0.0, 0.5, 4.0, 30.0)))
             history = lives.through(())
             self._did("the run has ended")
+            topics = frozenset(topic.name for topic in self.cluster.describe().topics)
             # Others see to their own leavings before what is left is judged.
             self.weather.sleep(max(1.0, 2 * STORM_SECONDS - self.cluster.elapsed_seconds))
-            wrong = list(self._complaints(history))
+            wrong = list(self._complaints(history, topics))
         except Stuck:
             history = lives.history()
             wrong = [f"it does not end; it waits for {history.waiting!r}"]
@@ -225,7 +226,8 @@ class Storm:
 
     # -- the judge --------------------------------------------------------------------------------
 
-    def _complaints(self, history: History) -> Iterator[str]:
+    def _complaints(self, history: History, topics: frozenset[str]) -> Iterator[str]:
+        """Yield what is wrong of a run; `topics` are those that there were as it ended."""
         yield from self.others.strays()
         if history.ended in (Outcome.FAILED, Outcome.INCOMPLETE) and not history.ended_why:
             yield f"it ended as {history.ended.value}, and nothing says why"
@@ -245,7 +247,8 @@ class Storm:
             if tp in listed:
                 yield f"{tp} is still in flight"
             if index is None:
-                if m.phase is not Phase.DONE and m.why != GONE and "not started" not in m.why:
+                told = m.phase is Phase.DONE or m.why == GONE or "not started" in m.why
+                if not told and tp.topic not in topics:
                     yield f"{tp} was deleted, and the run says {m.why!r}"
                 continue
             wanted = m.move.after if m.phase is Phase.DONE else m.move.before

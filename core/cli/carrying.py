@@ -156,7 +156,11 @@ def _deletes(plan: Plan, retention_ms: int) -> str:
 
 
 def _estimate(
-    state: ClusterState, load: Load, plan: Plan, rate: int | None, most_extra_bytes: int | None
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    rate: int | None,
+    most_extra_bytes: int | None = None,
 ) -> Estimate:
     """Return the estimate at the rate asked for, or at the recommended one.
 

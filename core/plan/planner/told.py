@@ -60,8 +60,11 @@ def told(start: Placement, found: Placement, notes: list[str], undone: bool) -> 
     """Return the plan that leads from one placement to another, with the reason for every move."""
     given, state = start.problem, start.problem.state
     width = start.at.shape[1]
-    less = (found.at[:, width:] != NOBODY).any(axis=1)
-    changed = np.flatnonzero((start.at != found.at[:, :width]).any(axis=1) | less)
+    more = (found.at[:, width:] != NOBODY).any(axis=1)
+    others = np.sort(start.at, axis=1) != np.sort(found.at[:, :width], axis=1)
+    # Followers in another order serve nobody.
+    led = start.at[:, 0] != found.at[:, 0]
+    changed = np.flatnonzero(led | others.any(axis=1) | more)
     before, after = _assigned(given.ids, start.at[changed]), _assigned(given.ids, found.at[changed])
     topics = [state.topics[at] for at in state.topic_of[changed].tolist()]
     moves = [

@@ -75,6 +75,15 @@ def test_what_leaders_alone_can_even_out_copies_nothing() -> None:
     assert leaders == {1: 3, 2: 3, 3: 3}
 
 
+@pytest.mark.parametrize("leaders_only", [False, True])
+def test_no_move_only_changes_the_order_of_followers(leaders_only: bool) -> None:
+    state, load = skewed(Shape(12, 600, "skew", seed=4))
+    found = suggest(state, load, Wanted(leaders_only=leaders_only))
+    assert len(found.plan)
+    for move in found.plan:
+        assert move.before[0] != move.after[0] or set(move.before) != set(move.after), move
+
+
 def test_leaders_only_copies_nothing_though_data_are_uneven() -> None:
     state, load = skewed(Shape(12, 2_000, "skew"))
     found = suggest(state, load, Wanted(leaders_only=True))

@@ -154,6 +154,7 @@ def _may_be(state: ClusterState, wanted: Wanted, move: Move) -> None:
     late = set(state.replica_broker[at][~state.in_sync[at]].tolist())
     assert late <= {*wanted.drain, *(old for old, _ in wanted.replace)}
     changed = {*move.adding, *move.removing}
+    assert changed or move.before[0] != move.after[0], "followers in another order serve nobody"
     assert not changed & set(wanted.exclude)
     assert all(state.broker_by_id[broker].alive for broker in move.adding)
     if wanted.leaders_only:

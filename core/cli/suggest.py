@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from core import files
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
 from core.cli.table import brokers, table
-from core.errors import ExitCode
+from core.errors import ExitCode, UsageError
 from core.plan.check import Severity, check_plan
 from core.plan.estimate import Estimate
 from core.plan.plan import Move
 from core.plan.reassignment import dump, to_document
+from core.plan.topics_to_move import read_topics, refuse_unknown
 from core.units import (
     format_bytes,
     format_duration,
@@ -41,6 +44,12 @@ ROWS = 15
 @click.option("--racks", is_flag=True, help="Only repair replicas that share a rack needlessly.")
 @click.option("--rf", metavar="N", type=click.IntRange(1), help="Give partitions N replicas.")
 @click.option("--topics", metavar="REGEX", help="Touch only these topics.")
+@click.option(
+    "--topics-to-move",
+    metavar="FILE",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Touch only the topics that Kafka's topics-to-move JSON names.",
+)
 @click.option("--keep", metavar="REGEX", help="Leave these topics as they are.")
 @click.option("--exclude", metavar="IDS", help="Leave these brokers as they are.")
 @click.option("--band", metavar="PERCENT", type=click.FloatRange(1, 50), default=10.0)
@@ -60,6 +69,7 @@ def suggest(
     racks: bool,
     rf: int | None,
     topics: str | None,
+    topics_to_move: Path | None,
     keep: str | None,
     exclude: str | None,
     band: float,
@@ -83,6 +93,16 @@ def suggest(
     from core.plan.planner.wanted import Wanted
     from core.plan.planner.wishes import broker_ids, broker_pairs
 
+    if topics is not None and topics_to_move is not None:
+        raise UsageError(
+            "--topics and --topics-to-move exclude each other.", next="Give one of the two."
+        )
+    if topics_to_move == context.target.from_file == files.STDIN:
+        raise UsageError(
+            "The topics and the cluster cannot both come from stdin.",
+            next="Name a file for one of them.",
+        )
+    named = read_topics(topics_to_move) if topics_to_move is not None else ()
     wanted = Wanted(
         leaders_only=leaders,
         drain=broker_ids(drain, "--drain"),
@@ -91,7 +111,7 @@ def suggest(
         racks_only=racks,
         replicas=rf,
         exclude=broker_ids(exclude, "--exclude"),
-        topics=topics,
+        topics="|".join(map(re.escape, named)) or topics,
         keep=keep,
         band=band / 100,
         limits=Limits(
@@ -102,6 +122,7 @@ def suggest(
     )
     seconds = parse_duration(within) if within else None
     state, load = context.picture()
+    refuse_unknown(state, named)
     found = find_plan(state, load, wanted)
     estimate = time_of(state, load, found.plan, seconds)
     reached = is_reached(found, wanted)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
+from core import files
 from core.cluster.state import TopicPartition
 from core.errors import DocumentError
 
@@ -13,6 +15,38 @@ MEND = "Mend it there, or export the plan again."
 _LARGEST_ID = 2**31 - 1
 
 T = TypeVar("T")
+
+
+def text_of(path: Path, name: str) -> str:
+    """Return a file's text, of stdin for `-`."""
+    try:
+        return files.read_input(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DocumentError(
+            f"{name} is not text: byte {error.start} is not UTF-8.",
+            next="Give one in JSON.",
+        ) from error
+    except OSError as error:
+        raise DocumentError(
+            f"{name} cannot be read: {error.strerror}.", next="Check the name and its permissions."
+        ) from error
+
+
+def json_of(text: str, name: str) -> Any:
+    if not text.strip():
+        raise DocumentError(f"{name} is empty.", next="Give one in JSON.")
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DocumentError(
+            f"{name} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}.",
+            next=MEND,
+        ) from error
+    except (RecursionError, ValueError) as error:
+        raise DocumentError(
+            f"{name} cannot be read: it is nested too deeply or has huge numbers.",
+            next="Export the plan again.",
+        ) from error
 
 
 def expected(kind: str, value: Any, name: str, where: str) -> DocumentError:

@@ -18,15 +18,16 @@ from core.cluster.state import TopicPartition
 from core.errors import DocumentError
 from core.plan import proposals
 from core.plan.document_values import (
-    MEND,
     a_list,
     a_partition,
     a_text,
     add_once,
     an_object,
     an_optional_text,
+    json_of,
     ordered_replicas,
     some_rows,
+    text_of,
 )
 
 FORMAT = "trimtab.plan"
@@ -62,15 +63,15 @@ class PlanDocument:
 def read_document(source: Path | str) -> PlanDocument:
     """Return a plan file's content (of stdin for `-`), checked in itself; raises DocumentError."""
     if source == files.STDIN:
-        return parse(_text_of(source, "The plan on stdin"), "The plan on stdin")
+        return parse(text_of(source, "The plan on stdin"), "The plan on stdin")
     if isinstance(source, Path):
-        return parse(_text_of(source, str(source)), source.name)
+        return parse(text_of(source, str(source)), source.name)
     return parse(source, "The plan")
 
 
 def parse(text: str, name: str) -> PlanDocument:
     """Return the content of plan file `name`; raises DocumentError."""
-    document = an_object(_json(text, name), name, "")
+    document = an_object(json_of(text, name), name, "")
     version = document.get("version", 1)
     if version != 1 or isinstance(version, bool):
         raise DocumentError(
@@ -82,7 +83,7 @@ def parse(text: str, name: str) -> PlanDocument:
     if "partitions" not in document and "topics" in document:
         raise DocumentError(
             f"{name} lists topics to move, not the replicas they should have.",
-            next="Give a reassignment file: it has a list named partitions.",
+            next="Have a plan made for them: trimtab plan suggest --topics-to-move FILE.",
         )
     targets: dict[TopicPartition, tuple[int, ...]] = {}
     log_dirs: dict[TopicPartition, tuple[str, ...]] = {}
@@ -95,37 +96,6 @@ def parse(text: str, name: str) -> PlanDocument:
     if ours is None:
         return PlanDocument(name, targets, log_dirs)
     return _with_ours(PlanDocument(name, targets, log_dirs), an_object(ours, name, "trimtab"))
-
-
-def _text_of(path: Path, name: str) -> str:
-    try:
-        return files.read_input(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DocumentError(
-            f"{name} is not text: byte {error.start} is not UTF-8.",
-            next="Give a reassignment file in JSON.",
-        ) from error
-    except OSError as error:
-        raise DocumentError(
-            f"{name} cannot be read: {error.strerror}.", next="Check the name and its permissions."
-        ) from error
-
-
-def _json(text: str, name: str) -> Any:
-    if not text.strip():
-        raise DocumentError(f"{name} is empty.", next="Give a reassignment file in JSON.")
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DocumentError(
-            f"{name} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}.",
-            next=MEND,
-        ) from error
-    except (RecursionError, ValueError) as error:
-        raise DocumentError(
-            f"{name} is not a reassignment file: it is nested too deeply or has huge numbers.",
-            next="Export the plan again.",
-        ) from error
 
 
 def _with_base(name: str, found: Sequence[proposals.Proposal]) -> PlanDocument:

@@ -41,6 +41,39 @@ def test_as_json_it_holds_the_plan_and_a_reason_for_every_move(saved: Here) -> N
     assert 0 < found["seconds"] <= 3600
 
 
+def test_only_topics_to_move_are_moved_as_kafkas_file_names_them(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED | {f"t.x-{n}": ([0, 1], [0, 1], 100 * MB, MB) for n in range(9)})
+    chosen = saved.folder / "topics.json"
+    chosen.write_text('{"version":1,"topics":[{"topic":"t.x"},{"topic":"t.x"}]}')
+    code, found = saved.json("plan", "suggest", "--drain", "0", "--topics-to-move", str(chosen))
+    assert code == ExitCode.DONE
+    planned = found["plan"]["partitions"]
+    assert {entry["topic"] for entry in planned} == {"t.x"}
+    assert len(planned) == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"version":1,"topics":[{"topic":"nobody"},{"topic":"u"}]}', "topic nobody and 1 more"),
+        ('{"version":1,"topics":[]}', "topics.json names no topic."),
+        ('{"version":2,"topics":[{"topic":"t"}]}', "topics.json has version 2"),
+        ('{"version":1,"partitions":[]}', "topics.json at topics: expected a list, found nothing"),
+        ('{"topics":[{"topic":7}]}', "topics.json at topics[0].topic: expected a text, found 7"),
+        ("topics: t", "topics.json is not JSON"),
+    ],
+)
+def test_a_list_of_topics_to_move_that_cannot_be_read(saved: Here, text: str, words: str) -> None:
+    saved.save_cluster(ONE_SIDED)
+    (saved.folder / "topics.json").write_text(text)
+    chosen = str(saved.folder / "topics.json")
+    code, _, err = saved.run("plan", "suggest", "--topics-to-move", chosen)
+    assert code == ExitCode.USAGE
+    assert words in err
+    code, _, err = saved.run("plan", "suggest", "--topics", "t", "--topics-to-move", chosen)
+    assert "exclude each other" in err
+
+
 def test_what_applying_needs_is_said(saved: Here) -> None:
     saved.save_cluster(ONE_SIDED)
     _, _, err = saved.run("plan", "suggest", "--rf", "3")

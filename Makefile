@@ -111,7 +111,7 @@ bench-latency: $(DEV)  ## what producers wait beside an adaptive run, and beside
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -P -m tests.bench.produce_latency -o $(REPORTS)/produce-latency.json
 
-bench-plan: $(BENCH)  ## whole plans for clusters of up to 600,000 replicas: time, bytes, balance
+bench-plan: $(DEV)  ## whole plans for clusters of up to 600,000 replicas: time, bytes, balance
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -P -m tests.bench.plans -o $(REPORTS)/plans.json
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from bench.kafka_generate import Striped, generated
+from bench.least_bytes import least_bytes
 from bench.skewed import Shape, skewed
 from clusters import MB, cluster, load_of
 
@@ -92,9 +93,6 @@ def test_what_kafka_would_generate_keeps_racks_apart() -> None:
 
 def test_no_plan_copies_less_than_the_linear_program_says() -> None:
     """One broker holds all that two should: half of it has to go, to the band's edge."""
-    pytest.importorskip("highspy", reason="only the benches need it")
-    from bench.least_bytes import least_bytes
-
     names = [f"t-{i}" for i in range(40)]
     state = cluster({name: [1] for name in names}, brokers=[1, 2], size_bytes=MB)
     start = Placement(problem(state, load_of(state, 1.0), band=0.1))

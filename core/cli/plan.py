@@ -10,6 +10,7 @@ import click
 
 from core import files, markdown
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.place import place
 from core.cli.plan_forms import csv_text
 from core.cli.suggest import suggest
 from core.cli.table import brokers, table
@@ -58,13 +59,14 @@ class Difference(NamedTuple):
 
 @click.group()
 def plan() -> None:
-    """Suggest, check, show, compare and invert plans.
+    """Suggest, check, show, compare and invert plans; place new topics.
 
     A plan is Kafka reassignment JSON, with or without what trimtab adds to it; - is stdin.
     """
 
 
 plan.add_command(suggest)
+plan.add_command(place)
 
 
 @plan.command()

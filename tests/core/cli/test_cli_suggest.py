@@ -133,3 +133,25 @@ def test_wants_that_make_no_sense_are_one_sentence(
     assert words in err
     assert "Traceback" not in err
     assert json.loads(before) == json.loads(saved.cluster.read_text())
+
+
+# -- new topics ----------------------------------------------------------------------------------
+
+
+def test_a_new_topic_is_placed_where_there_is_room_and_can_be_created_so(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED)
+    code, out, _ = saved.run("plan", "place", "new", "--partitions", "4", "--rf", "2")
+    assert code == ExitCode.DONE
+    *_, last = out.strip().splitlines()
+    assert last.startswith("kafka-topics.sh --create --topic new --replica-assignment ")
+    placed = {int(b) for row in last.split()[-1].split(",") for b in row.split(":")}
+    assert placed == {2, 3, 4}
+    found = saved.json("plan", "place", "new", "--partitions", "4", "--rule", "kafka")[1]
+    assert found["partitions"][0]["replicas"] == [0, 1, 2]
+
+
+def test_a_topic_that_is_there_is_not_placed_anew(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED)
+    code, _, err = saved.run("plan", "place", "t", "--partitions", "4")
+    assert code == ExitCode.USAGE
+    assert "Topic t is there already." in err

@@ -1,0 +1,105 @@
+"""New topics: Kafka's own rule as its tests have it, and a placement by what brokers carry."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from clusters import MB, cluster, load_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import UsageError
+from core.load.snapshot import Load
+from core.plan.placing import Expected, by_load, in_turn, refuse
+
+RACKS = {0: "r1", 1: "r3", 2: "r3", 3: "r2", 4: "r2", 5: "r1"}
+
+
+def test_with_racks_as_kafkas_own_test_has_it() -> None:
+    assert in_turn(RACKS, 7, 3) == [
+        (0, 3, 1),
+        (3, 1, 5),
+        (1, 5, 4),
+        (5, 4, 2),
+        (4, 2, 0),
+        (2, 0, 3),
+        (0, 4, 2),
+    ]
+
+
+def test_without_racks_as_kafkas_own_test_has_it() -> None:
+    found = in_turn(dict.fromkeys(range(5)), 10, 3)
+    assert found == [
+        *((0, 1, 2), (1, 2, 3), (2, 3, 4), (3, 4, 0), (4, 0, 1)),
+        *((0, 2, 3), (1, 3, 4), (2, 4, 0), (3, 0, 1), (4, 1, 2)),
+    ]
+
+
+def test_racks_do_not_matter_unless_every_broker_has_one() -> None:
+    assert in_turn({0: "a", 1: None, 2: "a"}, 3, 2) == [(0, 1), (1, 2), (2, 0)]
+
+
+@given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 40), st.data())
+def test_every_rack_is_used_before_any_is_used_twice(
+    brokers: int, racks: int, partitions: int, data: st.DataObject
+) -> None:
+    replicas = data.draw(st.integers(1, brokers))
+    of = {broker: f"r{broker % racks}" for broker in range(brokers)}
+    state = cluster({"t-0": [0]}, brokers=range(brokers), racks=of)
+    for found in (
+        in_turn(of, partitions, replicas),
+        by_load(state, load_of(state, MB), partitions, replicas, Expected()),
+    ):
+        assert len(found) == partitions
+        for row in found:
+            assert len(set(row)) == replicas
+            assert len({of[b] for b in row}) == min(replicas, len(set(of.values())))
+
+
+def test_what_brokers_carry_decides_where_a_topic_goes() -> None:
+    held = {f"t-{n}": [1, 2] for n in range(12)} | {"u-0": [3, 4]}
+    state = cluster(held, brokers=[1, 2, 3, 4], size_bytes=MB)
+    found = by_load(state, load_of(state, MB), 10, 2, Expected())
+    assert {broker for row in found for broker in row} == {3, 4}
+    leaders = Counter(row[0] for row in found)
+    assert abs(1 + leaders[3] - leaders[4]) <= 1, "broker 3 leads one already"
+
+
+def test_dead_brokers_get_nothing() -> None:
+    state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], dead=[3])
+    found = by_load(state, load_of(state, MB), 9, 2, Expected())
+    assert {broker for row in found for broker in row} == {1, 2}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_empty_cluster_is_filled_evenly(known: bool) -> None:
+    state = cluster({}, brokers=range(6), racks=RACKS)
+    load = load_of(state, 0.0) if known else Load.unknown(state)
+    found = by_load(state, load, 12, 3, Expected())
+    assert set(Counter(b for row in found for b in row).values()) == {6}
+    assert set(Counter(row[0] for row in found).values()) == {2}
+
+
+def test_a_heavy_topic_goes_where_there_is_room_for_its_traffic() -> None:
+    state = cluster({"t-0": [1], "t-1": [2], "t-2": [2]}, brokers=[1, 2], size_bytes=MB)
+    load = load_of(state, {"t-0": 9 * MB, "t-1": MB, "t-2": MB})
+    expected = Expected(in_bytes_per_s=7 * MB, size_bytes=MB)
+    assert by_load(state, load, 1, 1, expected) == [(2,)]
+    assert np.isfinite(load.in_bytes_per_s).all()
+
+
+@pytest.mark.parametrize(
+    ("topic", "replicas", "words"),
+    [
+        ("a b", 1, "no name for a topic"),
+        ("..", 1, "no name for a topic"),
+        ("t", 1, "Topic t is there already."),
+        ("new", 3, "3 replicas on 2 brokers that are up"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(topic: str, replicas: int, words: str) -> None:
+    state = cluster({"t-0": [1]}, brokers=[1, 2, 3], dead=[3])
+    with pytest.raises(UsageError, match=words):
+        refuse(state, topic, replicas)

@@ -131,8 +131,12 @@ class Journal:
         return self._insert("requests", at, kind, payload)
 
     def sample(self, at: datetime, payload: Mapping[str, Any]) -> None:
-        """Add a sample and forget the oldest beyond KEPT_SAMPLES."""
-        with self._writable():
+        """Add a sample and forget the oldest beyond KEPT_SAMPLES.
+
+        Nothing is decided by samples, so that they wait for no disk: brokers on the same one would
+        wait with them. The next record takes them along.
+        """
+        with self._writable(), _unsynced(self._database):
             self._database.execute("BEGIN IMMEDIATE")
             cursor = self._database.execute(
                 "INSERT INTO samples (at, payload) VALUES (?, ?)",
@@ -234,6 +238,23 @@ def _connect(path: Path) -> sqlite3.Connection:
         database.close()
         raise
     return database
+
+
+@contextmanager
+def _unsynced(database: sqlite3.Connection) -> Iterator[None]:
+    """Write without fsync: only a crash of the whole machine takes the newest of it away.
+
+    In WAL mode what is written later is never there without what came before.
+    """
+    database.execute("PRAGMA synchronous = NORMAL")
+    try:
+        yield
+    except BaseException:
+        if database.in_transaction:  # within one the setting does not change
+            database.rollback()
+        raise
+    finally:
+        database.execute("PRAGMA synchronous = FULL")
 
 
 @contextmanager

@@ -65,6 +65,34 @@ def test_every_write_is_synced(path: Path) -> None:
         assert journal._database.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
+def test_samples_wait_for_no_disk_and_records_do(path: Path) -> None:
+    with Journal.create(path) as journal:
+        said: list[str] = []
+        journal._database.set_trace_callback(said.append)
+        journal.sample(NOON, {"n": 1})
+        journal.write(NOON, Kind.WAITING, {"why": "x"})
+        journal._database.set_trace_callback(None)
+    words = ("synchronous", "INSERT INTO samples", "INSERT INTO records", "COMMIT")
+    told = [next((w for w in words if w in one), "") for one in said]
+    modes = [one.split()[-1] for one in said if "synchronous" in one]
+    assert [word for word in told if word] == [
+        *("synchronous", "INSERT INTO samples", "COMMIT", "synchronous"),
+        "INSERT INTO records",
+    ]
+    assert modes == ["NORMAL", "FULL"]
+
+
+def test_a_sample_that_cannot_be_written_leaves_records_synced(path: Path) -> None:
+    with Journal.create(path) as journal:
+        with pytest.raises(TypeError):
+            journal.sample(NOON, {"n": object()})
+        journal._database.execute("ALTER TABLE samples RENAME TO gone")
+        with pytest.raises(JournalError):
+            journal.sample(NOON, {"n": 1})
+        assert not journal._database.in_transaction
+        assert journal._database.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
 def test_only_its_owner_may_read_it(path: Path) -> None:
     Journal.create(path).close()
     assert path.stat().st_mode & 0o777 == 0o600

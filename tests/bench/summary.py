@@ -240,11 +240,17 @@ def main() -> None:
         "Made by `make measurements` from one run of the benches on a machine with two cores.",
         "Trust the ratios more than the seconds.",
     ]
+    missing: list[str] = []
     for name, part in PARTS:
-        lines += ["", *part(json.loads((arguments.reports / name).read_text()))]
+        if (arguments.reports / name).exists():
+            lines += ["", *part(json.loads((arguments.reports / name).read_text()))]
+        else:
+            missing.append(name.removesuffix(".json"))
     # It takes too long to be part of every measuring.
     if (arguments.reports / CHAOS).exists():
         lines += ["", *chaos(json.loads((arguments.reports / CHAOS).read_text()))]
+    if missing:
+        lines += ["", f"Not measured in this run: {', '.join(missing)}."]
     arguments.output.write_text("\n".join(lines) + "\n")
 
 

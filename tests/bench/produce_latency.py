@@ -30,6 +30,7 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import fill
 from tests.bench.leaving import end_runs
+from tests.waiting import eventually
 
 TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
 TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
@@ -46,6 +47,9 @@ DISTURBED = 2.0
 """An idle window with a p99 of so many times the median one tells of the machine."""
 TURNS_AT_MOST = 6
 """For each of both, until enough of them count."""
+DELIVERED_SECONDS = 330.0
+"""librdkafka gives a message up after 300 s."""
+MOVED_SECONDS = 600.0
 WHO = ("trimtab", "tool")
 
 
@@ -92,8 +96,11 @@ class PacedProducer:
 
     def p99_ms(self, since: float, until: float) -> tuple[float, int]:
         """Return the p99 of messages sent between, and how many; all of them are waited for."""
-        while any(at <= until for at in list(self._unheard.values())):
-            time.sleep(0.1)
+        eventually(
+            lambda: all(at > until for at in list(self._unheard.values())),
+            DELIVERED_SECONDS,
+            every=0.1,
+        )
         waits = sorted(wait for at, wait in list(self._waits) if since <= at <= until)
         return waits[math.ceil(0.99 * len(waits)) - 1], len(waits)
 
@@ -158,15 +165,13 @@ class Turns:
             self._trimtab()
         else:
             self._tool("--execute")
-            while self._client.reassignments():
-                time.sleep(0.1)
+            eventually(lambda: not self._client.reassignments(), MOVED_SECONDS, every=0.1)
         flight.over()
         before_ms, _ = self.producer.p99_ms(idle_from, idle_until)
         during_ms, messages = self.producer.p99_ms(flight.began, flight.ended)
         back = {TopicPartition(MOVED, p): r for p, r in enumerate(self._before)}
         self._client.alter_reassignments(back)
-        while self._client.reassignments():
-            time.sleep(0.1)
+        eventually(lambda: not self._client.reassignments(), MOVED_SECONDS, every=0.1)
         return {
             "who": who,
             "moving_seconds": round(flight.ended - flight.began, 2),

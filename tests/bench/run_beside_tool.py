@@ -26,6 +26,7 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import fill
 from tests.bench.leaving import end_runs
+from tests.waiting import eventually
 
 TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
 TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
@@ -40,6 +41,7 @@ DESTINATION = 3
 QUIET_SECONDS = 14.0
 """Longer than a quota's window, so that no turn pays for the one before it."""
 FIRST_SECONDS = 3.0
+MOVED_SECONDS = 600.0
 
 
 class Watcher:
@@ -64,7 +66,8 @@ class Watcher:
         self.ended = time.monotonic()
 
     def wait(self) -> None:
-        self._thread.join()
+        self._thread.join(MOVED_SECONDS)
+        assert not self._thread.is_alive(), "the moves did not begin, or do not end"
 
     def first_bytes(self) -> int:
         """Return what had come when the first seconds were over."""
@@ -100,8 +103,7 @@ class Turns:
         whole = time.monotonic() - began
         watcher.wait()
         self._client.alter_reassignments(dict.fromkeys(self._partitions, BEFORE))
-        while self._client.reassignments():
-            time.sleep(0.1)
+        eventually(lambda: not self._client.reassignments(), MOVED_SECONDS, every=0.1)
         return {
             "who": who,
             "whole_seconds": round(whole, 2),

@@ -68,7 +68,7 @@ class Acknowledged:
                 )
             number += 1
             producer.poll(EVERY_SECONDS)
-            time.sleep(EVERY_SECONDS)
+            self._ends.wait(EVERY_SECONDS)
         producer.flush(300)
 
     def _delivered(self, tp: TopicPartition, number: int) -> Any:

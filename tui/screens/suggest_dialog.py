@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual import events
@@ -138,7 +138,8 @@ class SuggestDialog(Dialog[tuple[Wish, Asked] | None]):
         if name == "which":
             self._wish = self._wish.beside(text)
         else:
-            self._wish = replace(self._wish, **{name: text})  # type: ignore[arg-type]
+            typed: dict[str, Any] = {name: text}
+            self._wish = replace(self._wish, **typed)
         self._draw()
 
     def _draw(self) -> None:

@@ -2,7 +2,9 @@
 
 A producer writes at a fixed pace with acks=all, to partitions that move and to others. By turns a
 run and the tool (without a throttle, as it is without being told) carry out the same plan; before
-each turn is an idle window. What counts is p99 while moves are in flight over p99 in that window.
+each turn is an idle window. What counts is p99 while moves are in flight over p99 in that window;
+beside it stands p99 away from the ends of moves, where followers pause for a second whatever the
+throttle (docs/kafka.md). A run is long enough for that not to be more than what it is.
 A turn whose idle window is disturbed by something else on the machine is rejected, counted, and
 played again.
 """
@@ -18,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -37,7 +39,7 @@ TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 MOVED, BESIDE = "bench.moved", "bench.beside"
 MB = 1_000_000
 PARTITIONS = 8
-PARTITION_BYTES = 80 * MB
+PARTITION_BYTES = 400 * MB
 MESSAGES_PER_S = 200
 MESSAGE_BYTES = 1_000
 IDLE_SECONDS = 15.0
@@ -47,6 +49,8 @@ DISTURBED = 2.0
 """An idle window with a p99 of so many times the median one tells of the machine."""
 TURNS_AT_MOST = 6
 """For each of both, until enough of them count."""
+END_SECONDS = 2.0
+"""So long after a move ends, and a look before, messages belong to that end."""
 DELIVERED_SECONDS = 330.0
 """librdkafka gives a message up after 300 s."""
 MOVED_SECONDS = 600.0
@@ -94,37 +98,50 @@ class PacedProducer:
 
         return heard
 
-    def p99_ms(self, since: float, until: float) -> tuple[float, int]:
-        """Return the p99 of messages sent between, and how many; all of them are waited for."""
+    def waits(self, since: float, until: float) -> list[tuple[float, float]]:
+        """Return when messages were sent between, and their waits, ms; all are waited for."""
         eventually(
             lambda: all(at > until for at in list(self._unheard.values())),
             DELIVERED_SECONDS,
             every=0.1,
         )
-        waits = sorted(wait for at, wait in list(self._waits) if since <= at <= until)
-        return waits[math.ceil(0.99 * len(waits)) - 1], len(waits)
+        return [(at, wait) for at, wait in list(self._waits) if since <= at <= until]
 
     def stop(self) -> None:
         self._stop.set()
         self._thread.join()
 
 
+def p99(waits: Iterable[float]) -> float:
+    ordered = sorted(waits)
+    return ordered[math.ceil(0.99 * len(ordered)) - 1]
+
+
 class Flight:
-    """When moves were first and last seen in flight."""
+    """When moves were first and last seen in flight, and when each ended."""
 
     def __init__(self, client: KafkaClient) -> None:
         self._client = client
         self.began = self.ended = 0.0
+        self._ends: list[float] = []
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
     def _look(self) -> None:
+        before: set[TopicPartition] = set()
         while not self._over.is_set():
-            if self._client.reassignments():
+            now = set(self._client.reassignments())
+            if before - now:
+                self._ends.append(time.monotonic())
+            if now:
                 self.ended = time.monotonic()
                 self.began = self.began or self.ended
+            before = now
             time.sleep(0.05)
+
+    def is_away_from_ends(self, at: float) -> bool:
+        return not any(end - END_SECONDS / 4 <= at <= end + END_SECONDS for end in self._ends)
 
     def over(self) -> None:
         self._over.set()
@@ -167,17 +184,21 @@ class Turns:
             self._tool("--execute")
             eventually(lambda: not self._client.reassignments(), MOVED_SECONDS, every=0.1)
         flight.over()
-        before_ms, _ = self.producer.p99_ms(idle_from, idle_until)
-        during_ms, messages = self.producer.p99_ms(flight.began, flight.ended)
+        before_ms = p99(wait for _, wait in self.producer.waits(idle_from, idle_until))
+        during = self.producer.waits(flight.began, flight.ended)
+        during_ms = p99(wait for _, wait in during)
+        away = [wait for at, wait in during if flight.is_away_from_ends(at)]
         back = {TopicPartition(MOVED, p): r for p, r in enumerate(self._before)}
         self._client.alter_reassignments(back)
         eventually(lambda: not self._client.reassignments(), MOVED_SECONDS, every=0.1)
         return {
             "who": who,
             "moving_seconds": round(flight.ended - flight.began, 2),
-            "messages": messages,
+            "messages": len(during),
             "idle_p99_ms": round(before_ms, 2),
             "moving_p99_ms": round(during_ms, 2),
+            "away_messages": len(away),
+            "away_p99_ms": round(p99(away), 2) if away else None,
             "ratio": round(during_ms / before_ms, 2),
             "load": round(os.getloadavg()[0], 2),
         }
@@ -209,6 +230,11 @@ def split(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[di
     usual = median(row["idle_p99_ms"] for row in rows)
     kept = [row for row in rows if row["idle_p99_ms"] <= DISTURBED * usual]
     return kept, [row for row in rows if row not in kept]
+
+
+def median_known(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
 
 
 def measured(turns: Turns, rounds: int) -> list[dict[str, Any]]:
@@ -244,8 +270,8 @@ def main() -> None:
     kept, rejected = split(rows)
     medians = {
         who: {
-            name: median(row[name] for row in kept if row["who"] == who)
-            for name in ("moving_seconds", "idle_p99_ms", "moving_p99_ms", "ratio")
+            name: median_known(row[name] for row in kept if row["who"] == who)
+            for name in ("moving_seconds", "idle_p99_ms", "moving_p99_ms", "ratio", "away_p99_ms")
         }
         for who in WHO
     }

@@ -156,6 +156,7 @@ def produce_latency(found: dict[str, Any]) -> list[str]:
         "idle_p99_ms": "p99 before, ms",
         "moving_p99_ms": "p99 while moves are in flight, ms",
         "ratio": "ratio",
+        "away_p99_ms": "p99 then, 2 s after the end of each move left out, ms",
     }
     medians, rejected = found["medians"], len(found["rejected"])
     return [
@@ -169,10 +170,14 @@ def produce_latency(found: dict[str, Any]) -> list[str]:
         "| | `trimtab apply --throttle auto` | `ReassignPartitionsCommand`, no throttle |",
         "|---|---|---|",
         *(
-            f"| {names[key]} | {medians['trimtab'][key]:.2f} | {medians['tool'][key]:.2f} |"
-            for key in names
+            f"| {told} | {_number(medians['trimtab'][key])} | {_number(medians['tool'][key])} |"
+            for key, told in names.items()
         ),
     ]
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
 
 
 def plans(found: list[dict[str, Any]]) -> list[str]:

@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("core.cli.doctor:doctor", "What is missing here, each with its remedy."),
     "estimate": ("core.cli.estimate:estimate", "How long a plan takes, or how fast it must be."),
     "pipeline": ("core.cli.pipeline:pipeline", "Turn load samples into snapshots, on Spark."),
-    "plan": ("core.cli.plan:plan", "Suggest, check, show, compare and invert plans."),
+    "plan": ("core.cli.plan:plan", "Suggest, check, show, compare, invert and rebase plans."),
     "runs": ("core.cli.runs:runs", "Runs: list, show, bring back, pause, cancel, …"),
     "sandbox": ("core.cli.sandbox:sandbox", "Real Kafka brokers on this machine."),
     "show": ("core.cli.show:show", "The cluster document, or the heat map as text."),

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from core import files, markdown
+from core import markdown
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
 from core.cli.place import place
+from core.cli.plan_file import document_of, plan_argument
 from core.cli.plan_forms import csv_text
+from core.cli.rebase import rebase
 from core.cli.suggest import suggest
 from core.cli.table import brokers, table
 from core.cluster.state import TopicPartition
@@ -20,32 +22,12 @@ from core.plan.check import Severity, check_plan, never_finding, parse_allow
 from core.plan.estimate import estimate_at
 from core.plan.findings import Finding
 from core.plan.plan import Move, Plan
-from core.plan.plan_document import PlanDocument, read_document
 from core.plan.reassignment import bind, dump, refuse_other_cluster
 from core.plan.verify import Standing, verify
 from core.units import format_bytes, parse_rate
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
-
-plan_argument = click.argument(
-    "plan_file",
-    metavar="PLAN",
-    type=click.Path(path_type=Path, allow_dash=True),
-)
-
-
-def document_of(context: Context, path: Path, other: Path | None = None) -> PlanDocument:
-    """Return a plan file's content; `-` reads stdin, which can be only one of all that is read.
-
-    Raises DocumentError for a bad plan, UsageError when stdin should be two things.
-    """
-    if files.STDIN == path in (context.target.from_file, other):
-        what = "Two plans" if path == other else "The plan and the cluster"
-        raise UsageError(
-            f"{what} cannot both come from stdin.", next="Name a file for one of them."
-        )
-    return read_document(path)
 
 
 class Difference(NamedTuple):
@@ -59,7 +41,7 @@ class Difference(NamedTuple):
 
 @click.group()
 def plan() -> None:
-    """Suggest, check, show, compare and invert plans; place new topics.
+    """Suggest, check, show, compare, invert and rebase plans; place new topics.
 
     A plan is Kafka reassignment JSON, with or without what trimtab adds to it; - is stdin.
     """
@@ -67,6 +49,7 @@ def plan() -> None:
 
 plan.add_command(suggest)
 plan.add_command(place)
+plan.add_command(rebase)
 
 
 @plan.command()

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from core.cli.context import Context, emit, json_option, output_option, write_text
-from core.cli.plan import document_of, plan_argument
+from core.cli.plan_file import document_of, plan_argument
 from core.errors import ExitCode
 from core.plan.reassignment import refuse_other_cluster
 from core.plan.verify import Standing

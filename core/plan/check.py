@@ -265,9 +265,9 @@ _SENTENCES: Mapping[str, Callable[[object, Sequence[TopicPartition]], str]] = {
         f"{_stay(tps, 'is', 'are')} moving already, by somebody else; wait for its end."
     ),
     "stale": lambda how, tps: (
-        f"{_stay(tps, 'was', 'were')} deleted and made anew since the plan was made."
+        f"{_stay(tps, 'was', 'were')} deleted and made anew since the plan was made; rebase it."
         if how == "replaced"
-        else f"{_stay(tps, 'has', 'have')} other replicas than when the plan was made."
+        else f"{_stay(tps, 'has', 'have')} other replicas than when the plan was made; rebase it."
     ),
     "out-of-sync": _out_of_sync,
     "min-isr": _pair("{0}: {1} replicas, and min.insync.replicas is {2}: producers would fail."),

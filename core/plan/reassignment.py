@@ -80,9 +80,14 @@ def read_plan(source: Path | str, state: ClusterState | None = None) -> Plan:
     return bind(read_document(source), state)
 
 
-def bind(document: PlanDocument, state: ClusterState | None) -> Plan:
-    """Return the plan that `document` is for the cluster `state`; raises DocumentError."""
-    if state is not None:
+def bind(document: PlanDocument, state: ClusterState | None, *, loosely: bool = False) -> Plan:
+    """Return the plan that `document` is for the cluster `state`; raises DocumentError.
+
+    `loosely` takes partitions and brokers that the cluster does not have, too: for a rebase.
+    """
+    if state is not None and loosely:
+        refuse_other_cluster(document, state)
+    elif state is not None:
         _refuse_misfits(document, state)
     moves = []
     for tp, target in document.targets.items():
@@ -110,6 +115,8 @@ def _base_of(document: PlanDocument, state: ClusterState | None, tp: TopicPartit
             f"{document.name} does not say what {tp} is now, so its changes are unknown.",
             next="Name the cluster: -b HOST:PORT, --cluster NAME or --from FILE.",
         )
+    if state.find(tp) is None:
+        return Base(())
     topic = state.topic(tp.topic)
     return Base(current_target(state, tp), topic.id if topic else None)
 

@@ -1,0 +1,141 @@
+"""Rebase: what of a plan still holds on the cluster as it is by now. Pure.
+
+Each move is held against what its partition was as the plan was made, and what it is now: a merge
+of two ways that began at the same base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from core.cluster.state import ClusterState, TopicPartition
+from core.plan.plan import Move, Plan, current_target
+from core.plan.plan_document import ANY
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A partition whose move does not hold any more, and why, as the end of a sentence."""
+
+    tp: TopicPartition
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.tp} {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rebased:
+    """A plan on a new base: what is kept of it, and what became of the rest.
+
+    `moved` are the partitions of `plan` whose base is another one than before; `done` are those
+    at their target, or on the way there.
+    """
+
+    plan: Plan
+    moved: tuple[TopicPartition, ...] = ()
+    done: tuple[TopicPartition, ...] = ()
+    lost: tuple[Lost, ...] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Return whether the cluster has changed below the plan at all."""
+        return bool(self.moved or self.done or self.lost)
+
+    @property
+    def words(self) -> str:
+        """Return what became of the moves in short: `3 kept, 1 done, 2 lost`."""
+        counts = ((len(self.plan), "kept"), (len(self.done), "done"), (len(self.lost), "lost"))
+        return ", ".join(f"{count} {word}" for count, word in counts if count) or "nothing in it"
+
+
+def rebase(state: ClusterState, plan: Plan) -> Rebased:
+    """Return `plan` on the base that `state` is; onto what it was made from, it is the same.
+
+    Kept is a move whose partition is as it was; one of which somebody has done a part; and one
+    that only puts new brokers in the places of old ones, where replicas were re-ordered.
+    """
+    kept: list[Move] = []
+    moved: list[TopicPartition] = []
+    done: list[TopicPartition] = []
+    lost: list[Lost] = []
+    for move in plan:
+        if why := _gone(state, move):
+            lost.append(Lost(move.tp, why))
+            continue
+        now = current_target(state, move.tp)
+        if now == move.after:
+            done.append(move.tp)
+            continue
+        merged = move if now == move.before else _merged(move, now)
+        why = _changed(state, move, now) if merged is None else _no_place(state, merged)
+        if merged is None or why:
+            lost.append(Lost(move.tp, why))
+        else:
+            kept.append(merged)
+            if merged is not move:
+                moved.append(move.tp)
+    return Rebased(replace(plan, moves=tuple(kept)), tuple(moved), tuple(done), tuple(lost))
+
+
+def _gone(state: ClusterState, move: Move) -> str:
+    topic = state.topic(move.tp.topic)
+    if topic is None:
+        return "is not there any more: its topic has been deleted"
+    if None not in (topic.id, move.topic_id) and topic.id != move.topic_id:
+        return "is another topic's by now: the one of the plan was deleted, and made anew"
+    return "is not there any more" if state.find(move.tp) is None else ""
+
+
+def _merged(move: Move, now: tuple[int, ...]) -> Move | None:
+    """Return the move from `now` on; None when what others made of it contradicts it."""
+    before, after = set(move.before), set(move.after)
+    if set(now) == before:
+        if not _in_place(move):
+            return None
+        instead = dict(zip(move.before, move.after, strict=True))
+        return _from(move, now, tuple(instead[broker] for broker in now))
+    if before & after <= set(now) <= before | after:
+        return _from(move, now, move.after)
+    return None
+
+
+def _in_place(move: Move) -> bool:
+    """Return whether a move only puts new brokers in the places of old ones."""
+    return len(move.before) == len(move.after) and all(
+        old == new or new not in move.before
+        for old, new in zip(move.before, move.after, strict=True)
+    )
+
+
+def _from(move: Move, before: tuple[int, ...], after: tuple[int, ...]) -> Move:
+    """Return the move with this base and target; log dirs only of what is still to be added."""
+    named = dict(zip(move.after, move.log_dirs or (), strict=False))
+    log_dirs = tuple(ANY if b in before else named.get(b, ANY) for b in after)
+    wanted = log_dirs if any(path != ANY for path in log_dirs) else None
+    return replace(move, before=before, after=after, log_dirs=wanted)
+
+
+def _changed(state: ClusterState, move: Move, now: Sequence[int]) -> str:
+    row = state.find(move.tp)
+    assert row is not None, "what is gone does not come here"
+    if tuple(now) != state.replicas(row):
+        return f"is on its way to {_brokers(now)}, as somebody else has asked"
+    if set(now) == set(move.before):
+        return f"was put in another order by somebody else: {_brokers(now)}"
+    return f"has {_brokers(now)} by now, not {_brokers(move.before)}"
+
+
+def _no_place(state: ClusterState, move: Move) -> str:
+    for broker in move.adding:
+        known = state.broker_by_id.get(broker)
+        if known is None:
+            return f"would go to broker {broker}, which the cluster does not have any more"
+        if not known.alive:
+            return f"would go to broker {broker}, which is down"
+    return ""
+
+
+def _brokers(replicas: Iterable[int]) -> str:
+    return ",".join(map(str, replicas))

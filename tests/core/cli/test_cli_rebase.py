@@ -1,0 +1,81 @@
+"""`plan rebase` on a saved cluster: what it prints and writes, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from clusters import tp
+from offline import MB, Here
+
+from core.errors import ExitCode
+from core.plan.plan import Move, Plan
+from core.plan.reassignment import dump, read_plan
+
+
+def planned(saved: Here, **moves: tuple[tuple[int, ...], tuple[int, ...]]) -> str:
+    """Write a plan file of ours, which says what it was made from: `t0=(before, after)`."""
+    made = [Move(tp(f"t-{name[1:]}"), *way, "t-id") for name, way in moves.items()]
+    return str(saved.write("old.json", dump(Plan.of(made, cluster_id="saved"))))
+
+
+def test_onto_an_unchanged_cluster_all_of_it_holds(saved: Here, tmp_path: Path) -> None:
+    plan, new = planned(saved, t0=((0, 1), (0, 3))), tmp_path / "new.json"
+    code, out, err = saved.run("plan", "rebase", plan, "-o", str(new))
+    assert (code, out) == (ExitCode.DONE, "1 move: all of it holds as it is.\n")
+    assert new.read_text() == Path(plan).read_text()
+    assert f"trimtab apply {new}" in err
+
+
+def test_what_was_lost_is_named_and_the_answer_is_no(saved: Here, tmp_path: Path) -> None:
+    plan = planned(
+        saved,
+        t0=((1, 0), (3, 0)),  # re-ordered since
+        t1=((1, 4), (1, 2)),  # done since
+        t2=((2, 1), (2, 3)),  # has other replicas
+        t9=((0, 1), (0, 2)),  # deleted
+    )
+    code, out, _ = saved.run("plan", "rebase", plan, "-o", str(tmp_path / "new.json"))
+    assert code == ExitCode.NO
+    assert out.splitlines() == [
+        "partition  from  to",
+        "t-2        2,1        lost: it has 2,0 by now, not 2,1",
+        "t-9        0,1        lost: it is not there any more",
+        "t-0        0,1   0,3  kept on a new base",
+        "t-1        1,4        done, or on its way",
+        "4 moves: 1 kept, 1 done, 2 lost.",
+    ]
+    (kept,) = read_plan(tmp_path / "new.json")
+    assert (str(kept.tp), kept.before, kept.after) == ("t-0", (0, 1), (0, 3))
+
+
+def test_a_plan_that_is_done_leaves_nothing_and_that_is_fine(saved: Here, tmp_path: Path) -> None:
+    plan, new = planned(saved, t1=((1, 4), (1, 2))), tmp_path / "new.json"
+    new.write_text("an older answer")
+    code, _, err = saved.run("plan", "rebase", plan, "-o", str(new))
+    assert (code, err) == (ExitCode.DONE, "Nothing of it is left to apply.\n")
+    assert json.loads(new.read_text())["partitions"] == []
+
+
+def test_a_plan_of_kafkas_tool_is_taken_as_made_from_what_is_there(saved: Here) -> None:
+    code, document = saved.json("plan", "rebase", saved.plan(t0=[0, 3], t1=[1, 2], t9=[4, 3]))
+    assert code == ExitCode.NO
+    assert [row["partition"] for row in document["lost"]] == [9]
+    assert document["kept"] == 1
+    assert document["plan"]["trimtab"]["base"][0]["replicas"] == [0, 1]
+
+
+@pytest.mark.parametrize("words", [("plan", "rebase"), ("plan", "check")])
+def test_a_plan_for_another_cluster_is_refused(saved: Here, words: tuple[str, ...]) -> None:
+    other = saved.write("old.json", dump(Plan.of([Move(tp("t-0"), (0,), (1,))], cluster_id="x")))
+    code, _, err = saved.run(*words, str(other))
+    assert code == ExitCode.USAGE
+    assert "is for cluster x; this is saved" in err
+
+
+def test_a_stale_plan_is_told_to_be_rebased(saved: Here) -> None:
+    saved.save_cluster({"t-0": ([0, 1], [0, 1], MB, 0.0)})
+    code, out, _ = saved.run("plan", "check", planned(saved, t0=((0, 2), (0, 3))))
+    assert code == ExitCode.NO
+    assert "rebase it" in " ".join(out.split())

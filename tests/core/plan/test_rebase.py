@@ -1,0 +1,177 @@
+"""A plan on a cluster that has changed: what is kept, what is done, what is lost and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from clusters import cluster, tp
+from hypothesis import given
+from hypothesis import strategies as st
+from test_plan import assignments, states
+
+from core.cluster.state import ClusterState, Topic
+from core.plan.plan import Move, Plan, current_target
+from core.plan.rebase import Rebased, rebase
+
+BASE, TARGET = (1, 2, 3), (4, 2, 3)
+
+
+def rebased(now: tuple[int, ...], target: tuple[int, ...] = TARGET, **more: Any) -> Rebased:
+    """Return what becomes of one move from 1,2,3 when its partition has `now` by now."""
+    state = cluster({"t-0": now}, **{"brokers": range(1, 8), **more})
+    return rebase(state, Plan.of([Move(tp("t-0"), BASE, target, "old")]))
+
+
+@pytest.mark.parametrize(
+    ("now", "target", "kept"),
+    [
+        # as it was
+        ((1, 2, 3), TARGET, ((1, 2, 3), TARGET)),
+        ((1, 2, 3), (2, 1, 3), ((1, 2, 3), (2, 1, 3))),
+        # re-ordered by somebody: new brokers take the places of old ones
+        ((2, 1, 3), TARGET, ((2, 1, 3), (2, 4, 3))),
+        ((3, 2, 1), (4, 5, 3), ((3, 2, 1), (3, 5, 4))),
+        # a part of it was done by somebody
+        ((4, 2, 3), (4, 5, 3), ((4, 2, 3), (4, 5, 3))),
+        ((1, 2, 3, 4), (1, 2, 3, 4, 5), ((1, 2, 3, 4), (1, 2, 3, 4, 5))),
+        ((1, 2), (1,), ((1, 2), (1,))),
+        ((2, 3, 4), TARGET, ((2, 3, 4), TARGET)),
+    ],
+)
+def test_what_still_holds_is_kept_on_the_new_base(
+    now: tuple[int, ...], target: tuple[int, ...], kept: tuple[tuple[int, ...], tuple[int, ...]]
+) -> None:
+    found = rebased(now, target)
+    assert [(move.before, move.after) for move in found.plan] == [kept]
+    assert (found.done, found.lost) == ((), ())
+    assert found.moved == (() if now == BASE else (tp("t-0"),))
+    assert found.changes is (now != BASE)
+
+
+@pytest.mark.parametrize(
+    ("now", "more"),
+    [(TARGET, {}), ((4, 2, 3, 1), {"adding": {"t-0": [4]}, "removing": {"t-0": [1]}})],
+)
+def test_what_is_done_or_on_its_way_is_dropped(now: tuple[int, ...], more: Any) -> None:
+    found = rebased(now, **more)
+    assert (len(found.plan), found.done, found.lost) == (0, (tp("t-0"),), ())
+    assert found.words == "1 done"
+
+
+@pytest.mark.parametrize(
+    ("now", "target", "more", "why"),
+    [
+        ((1, 2, 5), TARGET, {}, "has 1,2,5 by now, not 1,2,3"),
+        ((5, 6, 7), TARGET, {}, "has 5,6,7 by now, not 1,2,3"),
+        ((3, 1, 2), (2, 1, 3), {}, "was put in another order by somebody else: 3,1,2"),
+        ((2, 1, 3), (1, 2, 3, 4), {}, "was put in another order by somebody else: 2,1,3"),
+        (
+            (5, 1, 2, 3),
+            TARGET,
+            {"adding": {"t-0": [5]}, "removing": {"t-0": [1]}},
+            "is on its way to 5,2,3, as somebody else has asked",
+        ),
+        (BASE, TARGET, {"dead": [4]}, "would go to broker 4, which is down"),
+        (
+            BASE,
+            TARGET,
+            {"brokers": [1, 2, 3]},
+            "would go to broker 4, which the cluster does not have any more",
+        ),
+        (
+            BASE,
+            TARGET,
+            {"topics": [Topic("t", "new")]},
+            "is another topic's by now: the one of the plan was deleted, and made anew",
+        ),
+    ],
+)
+def test_what_holds_no_more_is_named_with_why(
+    now: tuple[int, ...], target: tuple[int, ...], more: Any, why: str
+) -> None:
+    found = rebased(now, target, **more)
+    assert (len(found.plan), found.done) == (0, ())
+    assert [str(lost) for lost in found.lost] == [f"t-0 {why}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("t-9", "is not there any more"),
+        ("u-0", "is not there any more: its topic has been deleted"),
+    ],
+)
+def test_partitions_that_are_gone_are_lost_and_the_others_kept(name: str, why: str) -> None:
+    state = cluster({"t-0": BASE}, brokers=range(1, 8))
+    plan = Plan.of([Move(tp("t-0"), BASE, TARGET), Move(tp(name), BASE, TARGET)])
+    found = rebase(state, plan)
+    assert [move.tp for move in found.plan] == [tp("t-0")]
+    assert [(lost.tp, lost.why) for lost in found.lost] == [(tp(name), why)]
+    assert found.words == "1 kept, 1 lost"
+
+
+def test_log_dirs_go_with_their_brokers() -> None:
+    move = Move(tp("t-0"), BASE, (4, 5, 3), log_dirs=("/a", "/b", "any"))
+    state = cluster({"t-0": (3, 2, 1)}, brokers=range(1, 8))
+    (kept,) = rebase(state, Plan.of([move])).plan
+    assert (kept.after, kept.log_dirs) == ((3, 5, 4), ("any", "/b", "/a"))
+    state = cluster({"t-0": (4, 2, 3)}, brokers=range(1, 8))
+    (kept,) = rebase(state, Plan.of([move])).plan
+    assert (kept.after, kept.log_dirs) == ((4, 5, 3), ("any", "/b", "any"))
+
+
+# -- laws ------------------------------------------------------------------------------------------
+
+
+@st.composite
+def _planned(draw: st.DrawFn) -> tuple[ClusterState, Plan]:
+    state = draw(states)
+    plan = Plan(state.cluster_id, notes=("why",))
+    for _ in range(draw(st.integers(1, 6))):
+        partition = state.tp(draw(st.integers(0, state.partition_count - 1)))
+        plan = plan.with_target(state, partition, draw(assignments))
+    return state, plan
+
+
+def _after(state: ClusterState, plan: Plan) -> ClusterState:
+    """Return the cluster once a plan is done."""
+    return cluster(
+        {str(row.tp): plan.target(state, row.tp) for row in state.rows()},
+        brokers=state.broker_ids.tolist(),
+    )
+
+
+@given(_planned())
+def test_onto_an_unchanged_cluster_it_is_the_plan_itself(made: tuple[ClusterState, Plan]) -> None:
+    state, plan = made
+    assert rebase(state, plan) == Rebased(plan)
+
+
+@given(_planned())
+def test_once_the_plan_is_done_nothing_is_left_of_it(made: tuple[ClusterState, Plan]) -> None:
+    state, plan = made
+    found = rebase(_after(state, plan), plan)
+    assert not found.plan.moves
+    assert found.done == tuple(move.tp for move in plan)
+    assert found.lost == ()
+
+
+@given(_planned(), st.data())
+def test_every_move_is_kept_done_or_lost_and_what_is_kept_begins_at_the_cluster(
+    made: tuple[ClusterState, Plan], data: st.DataObject
+) -> None:
+    state, plan = made
+    others = Plan()
+    for _ in range(data.draw(st.integers(0, 6))):
+        partition = state.tp(data.draw(st.integers(0, state.partition_count - 1)))
+        others = others.with_target(state, partition, data.draw(assignments))
+    now = _after(state, others)
+    found = rebase(now, plan)
+    fates = [*(move.tp for move in found.plan), *found.done, *(lost.tp for lost in found.lost)]
+    assert sorted(fates) == [move.tp for move in plan]
+    for move in found.plan:
+        assert move.before == current_target(now, move.tp) != move.after
+        assert len(set(move.after)) == len(move.after)
+        assert set(move.adding) <= set(plan.by_partition[move.tp].after)
+    assert rebase(now, found.plan) == Rebased(found.plan)

@@ -140,6 +140,14 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("stop", "stop", ("escape",), "Stop the plan that is being made.", (PLAN,), footer=4),
     Action(
+        "rebase",
+        "rebase",
+        ("R",),
+        "Put the plan on the cluster as it is now: what still holds is kept.",
+        (PLAN,),
+        footer=3,
+    ),
+    Action(
         "brokers",
         "brokers",
         ("b",),

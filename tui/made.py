@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
-from core.plan.plan import Move, Plan, current_target
+from core.plan.plan import Move, Plan
 from core.plan.planner.evenness import Evenness, evenness
 from core.plan.planner.outcome import is_reached
 from core.plan.planner.problem import BAND
@@ -36,19 +36,6 @@ class Made:
         """Return whether a plan still holds a move of this one."""
         known = self.found.plan.by_partition
         return any(known.get(move.tp) == move for move in plan)
-
-
-def still_true(state: ClusterState, plan: Plan) -> Plan:
-    """Return the moves whose partitions are as they were, and whose new brokers are up."""
-    alive = {broker.id for broker in state.brokers if broker.alive}
-    held = (
-        move
-        for move in plan
-        if state.find(move.tp) is not None
-        and current_target(state, move.tp) == move.before
-        and alive.issuperset(move.adding)
-    )
-    return Plan.of(held, cluster_id=plan.cluster_id, notes=plan.notes)
 
 
 def evenness_of(state: ClusterState, load: Load, plan: Plan, made: Made | None) -> Evenness:

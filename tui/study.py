@@ -18,6 +18,7 @@ from core.plan.estimate import Estimate, default_rate, estimate_at, rate_table
 from core.plan.findings import Finding, Severity, worst_first
 from core.plan.impact import BrokerTotals, Impact, impact
 from core.plan.plan import Plan
+from core.plan.rebase import Rebased, rebase
 from core.units import UNLIMITED
 
 NEAR_CAPACITY = 0.8
@@ -43,6 +44,8 @@ class Study:
     """For each row of the table, who comes nearest to its capacity; None when nobody does."""
     default_rate_bytes_per_s: int | None
     impact: Impact
+    rebased: Rebased
+    """What of the plan still holds for the picture that was studied."""
 
     def row_of(self, rate_bytes_per_s: int) -> int:
         """Return the row of a rate, else of the nearest one; 0 when there is none."""
@@ -78,6 +81,7 @@ def study(state: ClusterState, load: Load, plan: Plan, rate_bytes_per_s: int) ->
         crowds=tuple(crowded(state, effect.before, estimate) for estimate in table),
         default_rate_bytes_per_s=usual,
         impact=effect,
+        rebased=rebase(state, plan),
     )
 
 

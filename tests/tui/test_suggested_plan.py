@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from clusters import tp
 from maps import demo_picture
 from pictures import LOAD, SIZES, STATE, a_plan, a_session, body, dashboard, footer, pressed
 from textual.pilot import Pilot
@@ -18,7 +17,7 @@ from core.plan.planner.evenness import evenness
 from core.plan.planner.planner import suggest
 from core.plan.planner.wanted import Wanted
 from tui.hands import rested
-from tui.made import helpful_first, still_true
+from tui.made import helpful_first
 from tui.screens import planning
 from tui.screens.suggest_dialog import Choice, SuggestDialog
 from tui.session import Session
@@ -225,13 +224,6 @@ async def test_moves_that_no_longer_hold_are_left_out(held: threading.Event) -> 
         await rested(pilot)
         assert gone.tp not in session.plan.by_partition
         assert "left out: the cluster has changed meanwhile" in footer(pilot)
-
-
-def test_a_move_whose_partition_has_other_replicas_now_does_not_hold() -> None:
-    plan = a_plan()
-    stale = Plan().with_move(STATE, tp("orders-2"), 4, 5)
-    changed = Plan.of([*plan.moves, *(move.inverse() for move in stale)])
-    assert still_true(STATE, changed).moves == plan.moves
 
 
 # -- what is shown of it -------------------------------------------------------------------------

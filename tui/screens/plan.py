@@ -12,6 +12,7 @@ from core.load.snapshot import Load
 from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness
 from core.plan.reassignment import dump
+from core.plan.rebase import rebase
 from tui.actions import PLAN, bindings_of
 from tui.made import evenness_of, helpful_first
 from tui.screens.cursor import CursorKeys
@@ -90,6 +91,8 @@ class PlanScreen(CursorKeys, PlanKeys):
         words = {"throttle": "moves" if self._on_throttle else "throttle"}
         if empty:
             words |= dict.fromkeys(("throttle", "drop_move", "apply", "brokers"), "")
+        if empty or self._study is None or not self._study.rebased.changes:
+            words["rebase"] = ""
         if self._on_brokers:
             words |= {"brokers": "moves", "drop_move": ""}
         if not self._planning.words:
@@ -204,6 +207,21 @@ class PlanScreen(CursorKeys, PlanKeys):
         if len(plan) and not self._on_brokers:
             self.session.edit(plan.without(plan.moves[self._order[self._cursor]].tp))
             self.show(self.session)
+
+    def action_rebase(self) -> None:
+        """Put the plan on the newest picture, as one edit."""
+        session = self.session
+        if session.state is None or not len(session.plan):
+            return
+        found = rebase(session.state, session.plan)
+        session.edit(found.plan)
+        self.trimtab.draw()
+        if found.lost:
+            self.say(f"Rebased: {found.words}; {found.lost[0]}. u takes it back.", "look")
+        elif found.changes:
+            self.say(f"Rebased: {found.words}. u takes it back.", "fine")
+        else:
+            self.say("All of the plan holds as it is.", "fine")
 
     def copy_text(self) -> str | None:
         """Return the plan as Kafka's reassignment JSON, for the clipboard."""

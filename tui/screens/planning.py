@@ -11,8 +11,9 @@ from textual.message import Message
 from core.errors import TrimtabError
 from core.plan.planner.outcome import time_of
 from core.plan.planner.planner import suggest
+from core.plan.rebase import rebase
 from core.units import format_duration
-from tui.made import Made, still_true
+from tui.made import Made
 from tui.screens.suggest_dialog import SuggestDialog
 from tui.wish import Asked, Wish
 
@@ -119,7 +120,7 @@ class Planning:
         if message.made is None or session.state is None:
             return None
         found = message.made.found
-        plan = still_true(session.state, found.plan)
+        plan = rebase(session.state, found.plan).plan
         if not len(plan):
             screen.say(_nothing(message.made), "fine" if message.made.reached else "look")
             return None

@@ -8,6 +8,7 @@ from core.cluster.state import ClusterState
 from core.plan.findings import Finding, Severity
 from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness
+from core.plan.rebase import Rebased
 from core.units import format_bytes, format_duration, format_rate
 from tui.made import Made
 from tui.study import Study
@@ -132,6 +133,8 @@ def head_lines(view: PlanView, width: int) -> Lines:
     second: Line = ()
     if view.planning:
         return (title_line(view, width), _planning_line(view, width))
+    if view.study is not None and view.study.rebased.changes:
+        return (title_line(view, width), _changed_line(view.study.rebased, width))
     if view.even is not None and view.study is not None:
         estimate = view.study.estimate(view.rate_bytes_per_s)
         time: Line = ()
@@ -147,6 +150,13 @@ def head_lines(view: PlanView, width: int) -> Lines:
 
 def _planning_line(view: PlanView, width: int) -> Line:
     return fit((plain(" "), Span(view.planning, Tone.YOURS)), width)
+
+
+def _changed_line(rebased: Rebased, width: int) -> Line:
+    """Say that the cluster has changed below the plan, what of it holds, and which key helps."""
+    said = f"the cluster has changed: {rebased.words}"
+    mark = Span("▲ ", Tone.LOOK, bold=True)
+    return fit((plain(" "), mark, plain(said), dim(" · R rebases")), width)
 
 
 def why_line(view: PlanView, width: int) -> Line:

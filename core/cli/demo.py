@@ -7,7 +7,6 @@ public commands. Whatever was started is stopped at the end, whichever way it en
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
 import tempfile
 import time
@@ -15,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
 from core.cli.context import Context, Target, say, write_text
+from core.cli.leaving import ended_in_order
 from core.errors import ExitCode, TrimtabError
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def demo(context: Context, seed: int, brokers: int, partitions: int, speed: floa
     from core.load.simulated import start_simulator
     from core.run.forget import forget_runs
 
-    with _ended_in_order():
+    with ended_in_order("the demo"):
         pace = speed or (1.0 if _on_a_terminal() else HEADLESS_SPEED)
         simulator = start_simulator(seed, brokers, partitions, pace)
         try:
@@ -73,7 +72,7 @@ def sandbox_demo(ctx: click.Context) -> int:
     except TrimtabError as error:
         say(f"{error.title} {error.next} This is the simulated cluster instead.")
         return int(ctx.invoke(demo))
-    with _ended_in_order(), ExitStack() as stack:
+    with ended_in_order("the demo"), ExitStack() as stack:
         sandbox = Sandbox.up(SANDBOX, BROKERS, RACKS, replace=True, say=say)
         # Each of these happens whatever becomes of the one before: stderr may be closed by now.
         stack.callback(forget_runs, sandbox.cluster_id)
@@ -116,31 +115,6 @@ def _load(address: Address, cluster_id: str) -> Iterator[None]:
         if reader is not None:
             stop_load(reader)
         forget_cluster(paths.load_root(), cluster_id)
-
-
-@contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """Let a hang-up, SIGTERM or Ctrl-C unwind the stack, so that what was started is stopped.
-
-    A run must not take Ctrl-C for being let go: it ends with the demo's cluster.
-    """
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        for other in before:
-            signal.signal(other, signal.SIG_IGN)
-        raise SystemExit(128 + number)
-
-    numbers = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.signal(number, leave) for number in numbers}
-    try:
-        yield
-    except SystemExit as left:
-        if left.code == 128 + signal.SIGINT:
-            say("\nStopped, with everything that the demo had started.")
-        raise
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # -- without a terminal ----------------------------------------------------------------------------

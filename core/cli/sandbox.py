@@ -9,6 +9,7 @@ import click
 
 from core.cli.context import emit, json_option, say
 from core.cli.demo import sandbox_demo
+from core.cli.scenario import scenario
 from core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def sandbox() -> None:
 
 
 sandbox.add_command(sandbox_demo)
+sandbox.add_command(scenario)
 
 
 @sandbox.command()

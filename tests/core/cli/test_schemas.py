@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -22,6 +23,8 @@ from waiting import eventually
 from core import paths
 from core.cli import pipeline
 from core.cli.main import COMMANDS, root, run
+from core.cli.scenarios.catalogue import SCENARIOS
+from core.cli.scenarios.scenario import Scenario, same
 from core.cluster.document import ClusterDocument, to_json
 from core.cluster.sandbox import folders
 from core.cluster.sandbox.layout import lay_out
@@ -239,10 +242,23 @@ def test_of_a_sandbox(
     validate(command, printed(capsys, *command.split(), *more, "--json"))
 
 
+def test_of_scenarios(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    here = SimpleNamespace(name="s", bootstrap="h:1", cluster_id="c", down=lambda: None)
+    monkeypatch.setattr(Sandbox, "up", lambda *words, **more: here)
+    steps = (same("leaders", "1: 2", "1: 2"), same("moved", 0, 1))
+    only = Scenario("so", "It is so.", (1,), 0, lambda stage: iter(steps))
+    monkeypatch.setitem(SCENARIOS, "so", only)
+    validate("sandbox scenario", printed(capsys, "sandbox", "scenario", "--json"), "scenarios")
+    for more in ((), ("--keep",)):
+        told = printed(capsys, "sandbox", "scenario", "so", "--json", *more)
+        assert validate("sandbox scenario", told, "scenario")["agrees"] is False
+
+
 # -- on a living cluster ---------------------------------------------------------------------------
 
 LIVE = {
-    *("apply", "runs attach", "runs cancel", "runs ls", "runs show"),
+    *("sandbox scenario", "apply", "runs attach", "runs cancel", "runs ls", "runs show"),
     *(f"runs {request}" for request in ("pause", "resume", "throttle", "skip", "retry")),
     *("runs retarget", "runs rollback"),
     *("audit ls", "audit verify", "collect", "doctor", "throttles clear", "throttles ls"),

@@ -1,0 +1,35 @@
+"""How commands that start a cluster of their own leave: in order, whatever ends them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from core.cli.context import say
+
+
+@contextmanager
+def ended_in_order(who: str) -> Iterator[None]:
+    """Let a hang-up, SIGTERM or Ctrl-C unwind the stack, so that what was started is stopped.
+
+    A run must not take Ctrl-C for being let go: it ends with the cluster of `who`.
+    """
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        for other in before:
+            signal.signal(other, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    numbers = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.signal(number, leave) for number in numbers}
+    try:
+        yield
+    except SystemExit as left:
+        if left.code == 128 + signal.SIGINT:
+            say(f"\nStopped, with everything that {who} had started.")
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,1 @@
+"""Situations that must work, on real brokers: set up, played by public commands, and judged."""

@@ -1,0 +1,8 @@
+"""Every scenario by its name, in the order in which they are listed and played."""
+
+from __future__ import annotations
+
+from core.cli.scenarios import preferred_order
+from core.cli.scenarios.scenario import Scenario
+
+SCENARIOS: dict[str, Scenario] = {found.name: found for found in (preferred_order.SCENARIO,)}

@@ -1,0 +1,188 @@
+"""The stage of a scenario: its brokers, `trimtab` on them as a user types it, Kafka's judges.
+
+What the product does is asked of it by subprocesses only; topics, data and load come from here.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from core.cli.scenarios.replicas import Described, described
+from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topics import create_topics, delete_topics
+from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.state import TopicPartition
+from core.cluster.workload import fill
+from core.errors import ExitCode, TrimtabError
+from core.units import format_bytes
+
+_TOOLS = "org.apache.kafka.tools"
+_SECONDS = 600.0
+"""No command of a scenario takes as long."""
+
+
+@dataclass(slots=True)
+class Stage:
+    """Where one scenario is played; `folder` is for its files, `tell` hears what goes on."""
+
+    sandbox: Sandbox
+    folder: Path
+    short: bool = False
+    """Whether only the short form is wanted, as tests play it."""
+    tell: Callable[[str], None] = lambda text: None
+    topics: set[str] = field(default_factory=set)
+    """Topics that were made here and are still there."""
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        return tuple(sorted(self.sandbox.broker_ids))
+
+    @property
+    def racks(self) -> dict[int, str | None]:
+        return {broker: self.sandbox.node(broker).rack for broker in self.brokers}
+
+    @property
+    def settings(self) -> ConnectionSettings:
+        return ConnectionSettings(self.sandbox.bootstrap)
+
+    # -- setting up ----------------------------------------------------------------------------
+
+    def make(
+        self,
+        layouts: Mapping[str, Sequence[Sequence[int]]],
+        size_bytes: int = 0,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make topics with exactly these replicas, and so much data in each partition."""
+        self.topics |= layouts.keys()
+        create_topics(self.settings, layouts, configs)
+        rows = [TopicPartition(name, p) for name, held in layouts.items() for p in range(len(held))]
+        if size_bytes:
+            self.tell(f"filling {len(rows)} partitions with {format_bytes(size_bytes)} each")
+            fill(self.settings, dict.fromkeys(rows, size_bytes))
+
+    def drop(self, *names: str) -> None:
+        """Delete these topics, or all that were made here; returns once they are gone."""
+        gone = set(names) or set(self.topics)
+        delete_topics(self.settings, sorted(gone))
+        self.topics -= gone
+
+    def plan(self, name: str, targets: Mapping[tuple[str, int], Sequence[int]]) -> Path:
+        """Write a plan as Kafka's own tool takes it, by hand."""
+        rows = [
+            {"topic": topic, "partition": partition, "replicas": list(replicas)}
+            for (topic, partition), replicas in targets.items()
+        ]
+        return self.write(name, {"version": 1, "partitions": rows})
+
+    def write(self, name: str, document: Any) -> Path:
+        path = self.folder / f"{name}.json"
+        path.write_text(json.dumps(document))
+        return path
+
+    # -- the product ---------------------------------------------------------------------------
+
+    def trimtab(
+        self, *words: str | Path, offline: bool = False
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command on these brokers (unless `offline`) to its end, whatever it answers."""
+        line = self._line(words, offline=offline)
+        self.tell(_typed(words))
+        return subprocess.run(
+            line,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+
+    def document(self, *words: str | Path, offline: bool = False) -> Any:
+        """Return what a command that must succeed prints with --json.
+
+        Raises TrimtabError when it does not; an answer of *no* (exit 6) is an answer.
+        """
+        answer = self.trimtab(*words, "--json", offline=offline)
+        if answer.returncode not in (ExitCode.DONE, ExitCode.NO):
+            raise _failed(words, answer.returncode, answer.stderr)
+        return json.loads(answer.stdout)
+
+    def follow(self, *words: str | Path) -> tuple[int, list[dict[str, Any]], str]:
+        """Run a command that follows a run to its end, telling how far it is.
+
+        Returns its exit code, its events, and what it said beside them.
+        """
+        events: list[dict[str, Any]] = []
+        line = self._line((*words, "--json"), offline=False)
+        with (
+            (self.folder / "said").open("w+") as said,
+            subprocess.Popen(
+                line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True
+            ) as process,
+        ):
+            assert process.stdout is not None
+            self.tell(_typed(words))
+            for told in process.stdout:
+                events.append(json.loads(told))
+                if events[-1]["event"] == "progress":
+                    moved, total = (events[-1][key] for key in ("moved_bytes", "total_bytes"))
+                    self.tell(f"{_typed(words)}: {format_bytes(moved)} of {format_bytes(total)}")
+            code = process.wait()
+            said.seek(0)
+            return code, events, said.read()
+
+    def _line(self, words: Sequence[str | Path], *, offline: bool) -> list[str]:
+        where = () if offline else ("-b", self.sandbox.bootstrap)
+        return [sys.executable, "-P", "-m", "tui", *where, *map(str, words)]
+
+    # -- Kafka's own tools ---------------------------------------------------------------------
+
+    def kafka(self, tool: str, *arguments: str) -> str:
+        """Return what one of Kafka's own tools prints; raises TrimtabError when it fails."""
+        words = (*arguments, "--bootstrap-server", self.sandbox.bootstrap)
+        self.tell(f"asking Kafka's {tool.rpartition('.')[2]}")
+        answer = self.sandbox.tool(tool, *words)
+        if answer.returncode != 0:
+            raise _failed((tool, *words), answer.returncode, answer.stdout + answer.stderr)
+        return answer.stdout
+
+    def describe(self, topic: str) -> list[Described]:
+        """Return a topic's partitions in order, as Kafka's TopicCommand describes them."""
+        return described(
+            self.kafka(f"{_TOOLS}.TopicCommand", "--describe", "--topic", topic), topic
+        )
+
+    def verified(self, plan: Path) -> int:
+        """Return how many partitions of a plan Kafka's tool finds completed."""
+        told = self.kafka(
+            f"{_TOOLS}.reassign.ReassignPartitionsCommand",
+            *("--verify", "--preserve-throttles", "--reassignment-json-file", str(plan)),
+        )
+        return told.count("is completed.")
+
+    def throttles(self) -> str:
+        """Return the throttles of brokers and topics that Kafka's ConfigCommand shows, or none."""
+        told = "".join(
+            self.kafka("kafka.admin.ConfigCommand", "--describe", "--entity-type", kind)
+            for kind in ("brokers", "topics")
+        )
+        found = [line.strip() for line in told.splitlines() if ".replication.throttled." in line]
+        return "; ".join(found) or "none"
+
+
+def _typed(words: Sequence[str | Path]) -> str:
+    """Return a command as one would type it, files by their names."""
+    return "trimtab " + shlex.join(w.name if isinstance(w, Path) else w for w in words)
+
+
+def _failed(words: Sequence[str | Path], code: int, said: str) -> TrimtabError:
+    return TrimtabError(
+        f"A command of the scenario failed with {code}: {_typed(words)}", detail=said.strip()
+    )

@@ -77,7 +77,7 @@ test-spark: $(DEV)
 	$(PYTEST) tests/spark
 
 test-kafka: $(DEV)
-	$(PYTEST) tests/kafka
+	$(PYTEST) -m "not scenario" tests/kafka
 
 test-e2e: $(DEV)
 	$(PYTEST) tests/e2e
@@ -132,6 +132,7 @@ scenarios: $(DEV)  ## situations that must work, at length on real brokers: expe
 	@failed=; for name in $(SCENARIOS); do \
 	  echo; echo "$$name"; $(BIN)/trimtab sandbox scenario $$name || failed="$$failed $$name"; \
 	done; test -z "$$failed" || { echo "not as expected:$$failed" >&2; exit 1; }
+	$(PYTEST) -m scenario tests/kafka
 	PYTHONPATH=tests $(BIN)/python -P -m scenarios -o $(REPORTS)/scenarios.json
 
 chaos: $(DEV)  ## kill runs everywhere, on the simulator and real brokers; goes on where it was

@@ -28,10 +28,16 @@ def brokers(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_run_that_is_killed_again_and_again_ends_as_kafkas_tools_want_it(
     brokers: Brokers,
 ) -> None:
-    lives = Lives(brokers)
     orders = (Order("before", "submitting"), Order("after", "pairs_removing", nth=2))
-    killed = lives.live(Plain(brokers, Random(1)), orders)
+    killed = Lives(brokers).live(Plain(brokers, Random(1)), orders)
     assert (killed.wrong, killed.struck, killed.lives) == ((), orders, 3)
+
+
+@pytest.mark.scenario
+def test_a_run_that_is_killed_as_it_is_cancelled_or_as_it_comes_back_does_too(
+    brokers: Brokers,
+) -> None:
+    lives = Lives(brokers)
     orders = (Order("before", "cancelling"),)
     cancelled = lives.live(Cancelled(brokers, Random(1)), orders)
     assert (cancelled.wrong, cancelled.struck) == ((), orders)

@@ -67,6 +67,7 @@ def test_a_cluster_that_does_not_answer_is_said_and_raises_nothing(
 ) -> None:
     monkeypatch.setattr(probing, "START_SECONDS", 1.0)
     monkeypatch.setattr(probing, "CLOSE_SECONDS", 1.0)
+    monkeypatch.setattr(probing, "TIMEOUT_SECONDS", 1.0)
     probe = open_probe(Address("127.0.0.1:1"), "c", (1, 2), SystemClock())
     assert probe is not None
     eventually(lambda: bool(probe.trouble))

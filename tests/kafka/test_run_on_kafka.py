@@ -309,6 +309,7 @@ def test_a_run_whose_process_died_says_what_it_left(cluster: Cluster) -> None:
     cluster.client.cancel([TopicPartition("run-e", 0)])
 
 
+@pytest.mark.scenario
 def test_a_broker_that_was_down_is_limited_from_its_return_on(
     cluster: Cluster, static_leader_rate: Resource
 ) -> None:
@@ -342,7 +343,7 @@ def test_a_broker_that_was_down_is_limited_from_its_return_on(
     assert cluster.throttles() == before
 
 
-@pytest.mark.parametrize("all_of_them", [True, False])
+@pytest.mark.parametrize("all_of_them", [pytest.param(True, marks=pytest.mark.scenario), False])
 def test_a_topic_that_is_deleted_under_a_run_is_told_from_one_that_is_there(
     cluster: Cluster, all_of_them: bool
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from test_run_on_kafka import Cluster, cluster
 from waiting import eventually
 
@@ -59,6 +60,7 @@ def test_a_run_is_paused_resumed_sped_up_and_rolled_back(cluster: Cluster) -> No
     assert not cluster.client.reassignments()
 
 
+@pytest.mark.scenario
 def test_throttles_that_somebody_deletes_under_a_run_are_put_back(cluster: Cluster) -> None:
     cluster.topic("ask-b", [(1, 2)], 40)
     before = cluster.throttles()

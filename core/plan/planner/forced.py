@@ -154,8 +154,7 @@ def _worse(placement: Placement, row: int, to: Int64) -> Float64:
     even = Levels(np.ones(len(columns)), np.ones(len(columns)), True)
     loads = placement.loads[to][:, columns]
     then = loads + problem.items[row, columns][None, :] * placement.per_share[to][:, columns]
-    worse = even.distance(then) * np.sign(then - 1) - even.distance(loads) * np.sign(loads - 1)
-    return np.asarray(worse.sum(axis=1))
+    return np.asarray((even.distance(then) - even.distance(loads)).sum(axis=1))
 
 
 def replace(

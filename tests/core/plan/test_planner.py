@@ -105,6 +105,13 @@ def test_a_drained_broker_holds_nothing_and_racks_stay_spread() -> None:
     assert all(3 in move.before for move in found.plan)
 
 
+def test_what_is_drained_is_spread_over_the_emptiest() -> None:
+    state = cluster({f"t-{n}": [1] for n in range(12)}, brokers=[1, 2, 3, 4], size_bytes=GB)
+    found = suggest(state, load_of(state, MB), Wanted(drain=(1,)))
+    held = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
+    assert held == {2: 4, 3: 4, 4: 4}
+
+
 def test_draining_some_topics_leaves_the_others_where_they_are() -> None:
     state = cluster({"a-0": [1, 2], "b-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=GB)
     for wanted in (Wanted(drain=(2,), topics="a"), Wanted(replace=((2, 3),), topics="a")):

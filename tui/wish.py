@@ -14,9 +14,10 @@ from typing import TypeVar
 
 from core.cluster.state import ClusterState
 from core.errors import UsageError
-from core.plan.planner.moving import Limits
+from core.plan.planner.limits import Limits
 from core.plan.planner.problem import BAND
-from core.plan.planner.wanted import Wanted, refuse, untouched
+from core.plan.planner.refusals import refuse
+from core.plan.planner.wanted import Wanted, untouched
 from core.plan.planner.wishes import broker_ids, broker_pairs
 from core.units import parse_duration, parse_size
 

@@ -84,10 +84,11 @@ def suggest(
 
     Without options: disk, in, out, replicas and leaders of every broker within 10 % of its fair
     share, racks kept. Leaders are chosen anew first; data move only where that is not enough.
+    What is asked for together is done together: --drain 3 --add 7,8 takes all off 3, to 7 and 8.
     -o FILE writes the plan. Exit 6 when the goal cannot be reached; the plan is then the best
     there is.
     """
-    from core.plan.planner.moving import Limits
+    from core.plan.planner.limits import Limits
     from core.plan.planner.outcome import is_reached, time_of
     from core.plan.planner.planner import suggest as find_plan
     from core.plan.planner.wanted import Wanted
@@ -233,9 +234,10 @@ def _text(
         f"{copies} ({format_bytes(found.bytes)}), {found.leader_moves} with another preferred "
         f"leader{_time_text(estimate)}.\n"
     )
-    if not reached:
+    if not reached and not found.undone:
+        who = "Not every broker that is added" if wanted.fill else "Not every broker"
         lines.append(
-            f"Not every broker gets within {wanted.band:.0%} of its share; "
+            f"{who} gets within {wanted.band:.0%} of its share; "
             "this is the best within the limits.\n"
         )
     return "".join(lines)

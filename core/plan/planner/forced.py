@@ -11,15 +11,18 @@ import numpy as np
 
 from core.cluster.state import Int32, Int64
 from core.load.snapshot import Float64
+from core.plan.planner.fields import Field
 from core.plan.planner.levels import Levels
+from core.plan.planner.limits import Limits
 from core.plan.planner.measures import HOSTED, Measure
-from core.plan.planner.moving import Limits, barred
+from core.plan.planner.moving import barred
 from core.plan.planner.placement import Placement
 from core.plan.planner.problem import NOBODY
+from core.plan.planner.stuck import Obstacle, Stuck, untouchable
 
 
-def empty(placement: Placement, leaving: Collection[int], limits: Limits) -> list[tuple[int, int]]:
-    """Take every replica off these broker rows; return (partition, broker) that must stay.
+def empty(placement: Placement, leaving: Collection[int], limits: Limits) -> list[Stuck]:
+    """Take every replica off these broker rows; return those that must stay.
 
     One stays where its partition may not be touched, nobody may take it, or a limit is reached.
     """
@@ -28,39 +31,49 @@ def empty(placement: Placement, leaving: Collection[int], limits: Limits) -> lis
         (int(p), broker) for broker in leaving for p in placement.held(broker) if problem.asked[p]
     ]
     held.sort(key=lambda one: (-problem.items[one[0], Measure.DISK], one))
-    return [
-        (partition, broker)
-        for partition, broker in held
-        if not (problem.movable[partition] and _put(placement, partition, broker, limits))
-    ]
+    found = []
+    for partition, broker in held:
+        movable = problem.movable[partition]
+        why = (
+            _put(placement, partition, broker, limits)
+            if movable
+            else untouchable(problem, partition)
+        )
+        found += [Stuck(partition, why)] if why else []
+    return found
 
 
-def repair_racks(placement: Placement, rows: Int64, limits: Limits) -> list[int]:
+def repair_racks(placement: Placement, limits: Limits) -> list[Stuck]:
     """Move replicas that share a rack while another rack holds none; return what stays doubled."""
-    racks = placement.problem.racks
-    if (racks == NOBODY).all():
-        return []
-    return [int(row) for row in rows if not _spread(placement, int(row), limits)]
-
-
-def _spread(placement: Placement, row: int, limits: Limits) -> bool:
-    """Move replicas of one partition until no rack is doubled needlessly; False if it cannot."""
     problem = placement.problem
-    everywhere = {int(rack) for rack in problem.racks[problem.takes] if rack != NOBODY}
+    if (problem.racks == NOBODY).all():
+        return []
+    rows = np.flatnonzero(problem.movable).tolist()
+    return [Stuck(row, why) for row in rows if (why := _spread(placement, row, limits))]
+
+
+def _spread(placement: Placement, row: int, limits: Limits) -> Obstacle | Field | None:
+    """Move replicas of one partition until no rack is doubled needlessly; say why it cannot be."""
+    problem = placement.problem
+    everywhere = {int(rack) for rack in problem.racks[problem.counts] if rack != NOBODY}
     while True:
         held = [int(b) for b in placement.at[row] if b != NOBODY]
         racks = [int(problem.racks[b]) for b in held]
         doubled = [b for b, rack in zip(held, racks, strict=True) if racks.count(rack) > 1]
         free = everywhere - set(racks)
         if not doubled or not free:
-            return True
+            return None
         only = np.isin(problem.racks, list(free))
-        # Followers first: a leader that stays put disturbs nobody.
-        movable = problem.movable[row] and any(
-            _put(placement, row, broker, limits, only=only) for broker in reversed(doubled)
-        )
-        if not movable:
-            return False
+        # What leaves anyway first, then followers: a leader that stays put disturbs nobody.
+        able = [b for b in reversed(doubled) if problem.gives[b]]
+        able.sort(key=lambda b: bool(problem.counts[b]))
+        why: Obstacle | Field | None = Obstacle.LEFT_ALONE
+        for broker in able:
+            why = _put(placement, row, broker, limits, only=only)
+            if why is None:
+                break
+        if why is not None:
+            return why
 
 
 def _put(
@@ -70,75 +83,99 @@ def _put(
     limits: Limits,
     *,
     only: np.ndarray | None = None,
-) -> bool:
-    """Put a replica on the broker that stays nearest to its fair share with it."""
+) -> Obstacle | Field | None:
+    """Put a replica on the broker that stays nearest to its fair share with it; else say why not.
+
+    `only` are the brokers that would do; who holds one of the partition cannot take another.
+    """
     problem = placement.problem
     size = float(problem.items[partition, Measure.DISK])
-    if not limits.allow(placement, size):
-        return False
-    takes = problem.takes.copy() if only is None else problem.takes & only
-    takes[source] = False
-    to = np.flatnonzero(takes)
-    if not len(to):
-        return False
+    if reached := limits.reached(placement, size):
+        return reached
     at = placement.at[partition : partition + 1]
-    bad = barred(at, source, to, problem.racks)[0] | (size > placement.room_bytes[to])
+    takes = problem.takes if only is None else problem.takes & only
+    to = np.setdiff1d(np.flatnonzero(takes), at)
+    if not len(to):
+        return Obstacle.BROKERS if only is None else Obstacle.RACKS
+    bad = barred(at, source, to, problem.racks)[0]
     if bad.all():
-        return False
+        return Obstacle.RACKS
+    bad |= size > placement.room_bytes[to]
+    if bad.all():
+        return Obstacle.ROOM
     worse = _worse(placement, partition, to)
     worse[bad] = np.inf
     placement.move(partition, source, int(to[int(np.argmin(worse))]))
-    return True
+    return None
 
 
-def resize(placement: Placement, replicas: int, limits: Limits) -> list[int]:
-    """Give every partition that may be touched so many replicas; return those that keep theirs.
+def resize(placement: Placement, replicas: int, limits: Limits) -> list[Stuck]:
+    """Give every partition that may be touched so many replicas; return what it lacks or keeps.
 
     New ones go to racks that hold fewest of the partition, then where brokers stay evenest. What
-    goes is a follower: one that cannot lead first, then of the fullest rack, then of the fullest
-    broker.
+    goes is of a rack that holds two, if any does: first what is on a broker that leaves, then a
+    follower: one that cannot lead, then of the fullest rack, then of the fullest broker.
     """
     stay = []
     for row in np.flatnonzero(placement.problem.movable).tolist():
         while (held := int((placement.at[row] != NOBODY).sum())) != replicas:
-            if held > replicas:
-                placement.drop(row, _spare(placement, row))
-            elif not _added(placement, row, limits):
-                stay.append(row)
+            why = _dropped(placement, row) if held > replicas else _added(placement, row, limits)
+            if why:
+                stay += [Stuck(row, why)] * abs(held - replicas)
                 break
     return stay
 
 
-def _spare(placement: Placement, row: int) -> int:
-    """Return the follower of which a partition can do without best."""
+def _dropped(placement: Placement, row: int) -> Obstacle | None:
+    """Take the replica away that a partition can do without best."""
     problem = placement.problem
     held = [int(b) for b in placement.at[row] if b != NOBODY]
     racks = [int(problem.racks[b]) for b in held]
+    may = placement.may_lead[row]
+    # The preferred leader goes only where it has to leave and another one can lead.
+    heir = next((at for at in range(1, len(held)) if may[at] and problem.counts[held[at]]), None)
+    places = [at for at in range(1, len(held)) if problem.gives[held[at]]]
+    if not problem.counts[held[0]] and problem.gives[held[0]] and heir is not None:
+        places.append(0)
+    shared = [racks.count(rack) if rack != NOBODY else 0 for rack in racks]
+    if max(shared) > 1:  # a rack of its own is not given up while another one holds two
+        places = [at for at in places if shared[at] > 1]
+    if not places:
+        return Obstacle.LEFT_ALONE
 
-    def spared(place: int) -> tuple[bool, int, float]:
+    def spared(place: int) -> tuple[bool, bool, int, float]:
         broker = held[place]
-        together = racks.count(racks[place]) if racks[place] != NOBODY else 0
-        return not placement.may_lead[row, place], together, float(placement.loads[broker].max())
+        load = float(placement.loads[broker].max())
+        return not problem.counts[broker], not may[place], shared[place], load
 
-    return held[max(range(1, len(held)), key=spared)]
+    place = max(places, key=spared)
+    if place == 0 and heir is not None:
+        placement.lead(row, heir)
+    placement.drop(row, held[place])
+    return None
 
 
-def _added(placement: Placement, row: int, limits: Limits) -> bool:
+def _added(placement: Placement, row: int, limits: Limits) -> Obstacle | Field | None:
     problem = placement.problem
     size = float(problem.items[row, Measure.DISK])
     held = placement.at[row][placement.at[row] != NOBODY]
-    able = problem.takes & (placement.room_bytes >= size)
+    if reached := limits.reached(placement, size):
+        return reached
+    able = problem.takes.copy()
     able[held] = False
-    if not limits.allow(placement, size):
-        return False
+    if not able.any():
+        return Obstacle.BROKERS
     used = np.array([(problem.racks[held] == rack).sum() for rack in problem.racks])
     used[problem.racks == NOBODY] = 0
     able &= used < max(int(used.max()), _evenly(problem.racks, len(held) + 1))
     if not able.any():
-        return False
+        return Obstacle.RACKS
+    able &= placement.room_bytes >= size
+    if not able.any():
+        return Obstacle.ROOM
     to = np.flatnonzero(able & (used == used[able].min()))
     placement.add(row, int(to[int(np.argmin(_worse(placement, row, to)))]))
-    return True
+    return None
 
 
 def _evenly(racks: Int32, replicas: int) -> int:
@@ -157,9 +194,7 @@ def _worse(placement: Placement, row: int, to: Int64) -> Float64:
     return np.asarray((even.distance(then) - even.distance(loads)).sum(axis=1))
 
 
-def replace(
-    placement: Placement, pairs: Sequence[tuple[int, int]], limits: Limits
-) -> list[tuple[int, int]]:
+def replace(placement: Placement, pairs: Sequence[tuple[int, int]], limits: Limits) -> list[Stuck]:
     """Put all replicas of the first broker of each pair on the second; return what must stay."""
     problem, stay = placement.problem, []
     for old, new in pairs:
@@ -168,13 +203,17 @@ def replace(
         for partition in np.sort(held[problem.asked[held]]).tolist():
             size = float(problem.items[partition, Measure.DISK])
             at = placement.at[partition : partition + 1]
-            if (
-                not problem.movable[partition]
-                or barred(at, old, to, problem.racks)[0, 0]
-                or size > placement.room_bytes[new]
-                or not limits.allow(placement, size)
-            ):
-                stay.append((partition, old))
+            why: Obstacle | Field | None = limits.reached(placement, size)
+            if not problem.movable[partition]:
+                why = untouchable(problem, partition)
+            elif (at == new).any():
+                why = Obstacle.BROKERS
+            elif barred(at, old, to, problem.racks)[0, 0]:
+                why = Obstacle.RACKS
+            elif size > placement.room_bytes[new]:
+                why = Obstacle.ROOM
+            if why:
+                stay.append(Stuck(partition, why))
             else:
                 placement.move(partition, old, new)
     return stay

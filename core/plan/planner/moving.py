@@ -7,14 +7,14 @@ nothing, any other costs itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
 from core.cluster.state import Bool, Int32, Int64
 from core.load.snapshot import Float64
 from core.plan.planner.levels import Levels, levels, neediest
+from core.plan.planner.limits import Limits
 from core.plan.planner.measures import LED, Measure
 from core.plan.planner.placement import Placement
 from core.plan.planner.problem import NOBODY
@@ -30,27 +30,6 @@ STILL = 0.5
 LEAST = 1e-15
 EVERY_MOVE = 0.1
 """What a move costs beside its bytes, in replicas of the usual size."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a plan may cost; inf is no limit."""
-
-    most_bytes: float = np.inf
-    most_moves: float = np.inf
-    stop: Callable[[], bool] = lambda: False
-    """Asked now and then whether the time is up; the best so far is then the plan."""
-
-    def allow(self, on: Placement, size_bytes: float) -> bool:
-        """Return whether one more replica of this size may be copied."""
-        return (
-            on.moved < self.most_moves
-            and on.moved_bytes + size_bytes <= self.most_bytes
-            and not self.stop()
-        )
-
-
-NO_LIMITS = Limits()
 
 
 class Moving:

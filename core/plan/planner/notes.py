@@ -8,7 +8,6 @@ from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.planner.measures import Measure
 from core.plan.planner.problem import Problem
-from core.units import format_bytes
 
 
 def unknown(state: ClusterState, load: Load) -> list[str]:
@@ -64,15 +63,3 @@ def too_big(given: Problem) -> list[str]:
                     f"{measure.words}: no plan evens that out; split the topic."
                 )
     return notes
-
-
-def stays(given: Problem, stay: list[tuple[int, int]]) -> list[str]:
-    if not stay:
-        return []
-    names = ", ".join(str(given.state.tp(row)) for row, _ in stay[:3])
-    rest = f" and {len(stay) - 3} more" if len(stay) > 3 else ""
-    size = sum(float(given.items[row, Measure.DISK]) for row, _ in stay)
-    return [
-        f"{len(stay)} replicas ({format_bytes(size)}) stay where they are, {names}{rest}: they are "
-        "moving or out of sync, or no broker may take them (racks, room, limits)."
-    ]

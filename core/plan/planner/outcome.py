@@ -23,7 +23,9 @@ DAY_SECONDS = 24 * 3600.0
 
 def is_reached(found: Suggested, wanted: Wanted) -> bool:
     """Return whether the plan does all that was wanted."""
-    if wanted.drain or wanted.replace or wanted.racks_only or wanted.replicas:
+    if wanted.fill:
+        return not found.undone and found.filled(wanted.fill, wanted.band)
+    if wanted.forces:
         return not found.undone
     return found.within(wanted.band, leaders_only=wanted.leaders_only)
 

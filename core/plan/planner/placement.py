@@ -87,6 +87,13 @@ class Placement:
             column[-1] = empty
         self._held[source] = self._held[source][self._held[source] != partition]
 
+    def recount(self) -> None:
+        """Count what has moved anew: a replica that went on from where it had come counts once."""
+        start = self.problem.replicas
+        come = (self.at != NOBODY) & ~(self.at[:, :, None] == start[:, None, :]).any(axis=2)
+        self.moved = int(come.sum())
+        self.moved_bytes = float(come.sum(axis=1) @ self.problem.items[:, Measure.DISK])
+
     def _carry(self, partition: int, broker: int, sign: float) -> None:
         item = self.problem.items[partition, _HOSTED]
         self.loads[broker, _HOSTED] += sign * item * self.per_share[broker, _HOSTED]

@@ -1,12 +1,14 @@
 """The planner: from what an operator wants to a whole plan.
 
-What has to move goes first (brokers that leave, racks). Then leaders are chosen among the
-replicas that there are; only when that is not enough do data move, and leaders are chosen anew.
-The same input gives the same plan.
+What has to move goes first (replicas too few or too many, racks, brokers that leave), then new
+brokers are filled. Where nothing of that is wanted, leaders are chosen among the replicas that
+there are; only when that is not enough do data move, and leaders are chosen anew. The same input
+gives the same plan.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,32 +16,42 @@ import numpy as np
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.planner import forced, notes
+from core.plan.planner.fields import FLAGS, Names
 from core.plan.planner.leading import even_leaders
+from core.plan.planner.limits import Limits
 from core.plan.planner.measures import HOSTED, LED, MEASURES, Measure
 from core.plan.planner.moving import Moving
 from core.plan.planner.placement import Placement
 from core.plan.planner.problem import Problem, problem
+from core.plan.planner.refusals import refuse
+from core.plan.planner.stuck import keep_number, stay, stay_doubled
 from core.plan.planner.told import Suggested, told
-from core.plan.planner.wanted import Wanted, refuse, untouched
+from core.plan.planner.wanted import Wanted, untouched
 
 
-def suggest(state: ClusterState, load: Load, wanted: Wanted) -> Suggested:
-    """Return the plan for what is wanted; raises UsageError for wants that contradict."""
-    refuse(state, wanted)
-    old = tuple(one for one, _ in wanted.replace)
+def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAGS) -> Suggested:
+    """Return the plan for what is wanted; raises UsageError for wants that contradict.
+
+    What it says calls the fields of what is wanted by their `names`.
+    """
+    refuse(state, wanted, names)
     asked = partial(
         problem,
         state,
         load,
         band=wanted.band,
         excluded=wanted.exclude,
-        leaving=(*wanted.drain, *old),
+        leaving=wanted.leaving,
         filling=wanted.fill or None,
         frozen=untouched(state, wanted),
     )
     given = asked(replicas_wanted=wanted.replicas)
     start = Placement(given if wanted.replicas is None else asked())
-    found, undone = _forced(given, wanted) if _must_move(wanted) else (_evened(given, wanted), [])
+    found, undone = _forced(given, wanted, names) if wanted.forces else (Placement(given), [])
+    if wanted.fill:
+        _filled(found, wanted)
+    elif not wanted.forces:
+        found = _evened(given, wanted)
     return told(
         start,
         found,
@@ -48,26 +60,35 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted) -> Suggested:
     )
 
 
-def _must_move(wanted: Wanted) -> bool:
-    return bool(wanted.replace or wanted.drain or wanted.racks_only or wanted.replicas)
+def _forced(given: Problem, wanted: Wanted, names: Names) -> tuple[Placement, list[str]]:
+    """Return where replicas go that must go, and what could not be done, in sentences.
 
-
-def _forced(given: Problem, wanted: Wanted) -> tuple[Placement, list[str]]:
-    """Return where replicas go that must go, and what could not be done, in sentences."""
+    The number of replicas comes first, so that none is copied that goes anyway; then racks, which
+    begin with what has to leave. What is left on brokers that leave goes last.
+    """
     on, limits = Placement(given), wanted.limits
     row = {int(broker): at for at, broker in enumerate(given.ids)}
-    if wanted.replace:
-        pairs = [(row[old], row[new]) for old, new in wanted.replace]
-        return on, notes.stays(given, forced.replace(on, pairs, limits))
-    if wanted.drain:
-        return on, notes.stays(given, forced.empty(on, [row[b] for b in wanted.drain], limits))
+    found = []
     if wanted.replicas is not None:
-        less = forced.resize(on, wanted.replicas, limits)
-        why = f"cannot have {wanted.replicas} replicas: too few brokers have room, or a limit."
-        return on, [f"{len(less)} partitions {why}"] if less else []
-    doubled = forced.repair_racks(on, np.flatnonzero(given.movable), limits)
-    why = "keep two replicas in one rack: no broker of another rack has room, or they are moving."
-    return on, [f"{len(doubled)} partitions {why}"] if doubled else []
+        stuck = forced.resize(on, wanted.replicas, limits)
+        found += keep_number(on, stuck, wanted.replicas, names)
+    if wanted.racks_only:
+        found += stay_doubled(on, forced.repair_racks(on, limits), names)
+    if wanted.leaving:
+        pairs = [(row[old], row[new]) for old, new in wanted.replace]
+        stuck = forced.replace(on, pairs, limits)
+        stuck += forced.empty(on, [row[broker] for broker in wanted.drain], limits)
+        found += stay(on, stuck, names)
+    return on, found
+
+
+def _filled(on: Placement, wanted: Wanted) -> None:
+    """Move data to the new brokers; what has taken a replaced one's place stays there."""
+    given = on.problem
+    keeps = np.isin(given.ids, np.array(wanted.new, np.int32))
+    on.problem = replace(given, gives=given.gives & ~keeps)
+    on.recount()
+    _even(on, wanted.limits)
 
 
 def _evened(given: Problem, wanted: Wanted) -> Placement:
@@ -76,17 +97,21 @@ def _evened(given: Problem, wanted: Wanted) -> Placement:
     What ends worse than it began, because nothing can be evened out, is not proposed.
     """
     led = Placement(given)
-    if not wanted.fill:
-        even_leaders(led)
-        if wanted.leaders_only or not _off(led):
-            return led
+    even_leaders(led)
+    if wanted.leaders_only or not _off(led):
+        return led
     on = Placement(given)
-    Moving(on, HOSTED, wanted.limits).carry_out()
+    _even(on, wanted.limits)
+    return min((Placement(given), led, on), key=_off)
+
+
+def _even(on: Placement, limits: Limits) -> None:
+    """Move data until brokers are even, for leaders' sake too where choosing them is not enough."""
+    Moving(on, HOSTED, limits).carry_out()
     even_leaders(on)
     if on.off_by(np.array(LED)).any():
-        Moving(on, tuple(Measure), wanted.limits).carry_out()
+        Moving(on, tuple(Measure), limits).carry_out()
         even_leaders(on)
-    return min((Placement(given), led, on), key=_off) if not wanted.fill else on
 
 
 def _off(on: Placement) -> float:

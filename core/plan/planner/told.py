@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,6 +54,15 @@ class Suggested:
         columns = [m for m in SHOWN if self.active[m] and (m in LED or not leaders_only)]
         off = np.abs(self.after[self.counts][:, columns] - 1)
         return not off.size or bool(off.max() <= band + 1e-9)
+
+    def filled(self, brokers: Collection[int], band: float) -> bool:
+        """Return whether none of these brokers ends with less than the band in a known measure.
+
+        They may end with more, where nobody else may receive what has to move.
+        """
+        columns = [m for m in SHOWN if self.active[m]]
+        rows = self.counts & np.isin(self.brokers, list(brokers))
+        return bool((self.after[rows][:, columns] >= 1 - band - 1e-9).all())
 
 
 def told(start: Placement, found: Placement, notes: list[str], undone: bool) -> Suggested:

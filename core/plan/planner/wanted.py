@@ -1,4 +1,4 @@
-"""What an operator wants of a plan, and which wants are refused because they cannot be."""
+"""What an operator wants of a plan, and which partitions it lets be touched."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from core.cluster.state import Bool, ClusterState
 from core.errors import UsageError
-from core.plan.planner.moving import NO_LIMITS, Limits
+from core.plan.planner.limits import NO_LIMITS, Limits
 from core.plan.planner.problem import BAND
 
 
@@ -18,9 +18,10 @@ class Wanted:
     """What an operator wants of a plan; ids are brokers' and patterns are of topic names."""
 
     leaders_only: bool = False
+    """Nothing is copied."""
     drain: tuple[int, ...] = ()
     fill: tuple[int, ...] = ()
-    """Brokers that alone receive: new ones."""
+    """New brokers, which alone receive: beside what takes a replaced one's place, nobody else."""
     replace: tuple[tuple[int, int], ...] = ()
     racks_only: bool = False
     replicas: int | None = None
@@ -31,48 +32,25 @@ class Wanted:
     band: float = BAND
     limits: Limits = NO_LIMITS
 
+    @property
+    def old(self) -> tuple[int, ...]:
+        """Return the brokers that are to be replaced."""
+        return tuple(old for old, _ in self.replace)
 
-def refuse(state: ClusterState, wanted: Wanted) -> None:
-    """Raise UsageError for brokers that do not exist, and for wants that contradict each other."""
-    known = state.broker_by_id
-    old = [one for one, _ in wanted.replace]
-    new = [other for _, other in wanted.replace]
-    for broker in (*wanted.drain, *wanted.fill, *wanted.exclude, *old, *new):
-        if broker not in known:
-            raise UsageError(
-                f"There is no broker {broker}.",
-                next=f"The brokers are {', '.join(map(str, state.broker_ids.tolist()))}.",
-            )
-    for broker in (*wanted.fill, *new):
-        if not known[broker].alive:
-            raise UsageError(
-                f"Broker {broker} is down and cannot receive anything.", next="Start it first."
-            )
-    asked = {
-        "--leaders": wanted.leaders_only,
-        "--drain": bool(wanted.drain),
-        "--add": bool(wanted.fill),
-        "--replace": bool(wanted.replace),
-        "--racks": wanted.racks_only,
-        "--rf": wanted.replicas is not None,
-    }
-    chosen = [name for name, is_asked in asked.items() if is_asked]
-    if len(chosen) > 1:
-        raise UsageError(
-            f"{' and '.join(chosen)} want different things.", next="Ask for one plan at a time."
-        )
-    alive = sum(broker.alive for broker in state.brokers)
-    if wanted.replicas is not None and not 1 <= wanted.replicas <= alive:
-        raise UsageError(
-            f"{wanted.replicas} replicas on {alive} brokers that are up: one each at most.",
-            next=f"Ask for 1 to {alive}.",
-        )
-    both = set(wanted.drain) & set(wanted.exclude)
-    if both:
-        raise UsageError(
-            f"Broker {min(both)} is to be drained and to be left as it is.",
-            next="Take it out of --drain or of --exclude.",
-        )
+    @property
+    def new(self) -> tuple[int, ...]:
+        """Return the brokers that take their places."""
+        return tuple(new for _, new in self.replace)
+
+    @property
+    def leaving(self) -> tuple[int, ...]:
+        """Return the brokers that are to hold nothing."""
+        return (*self.drain, *self.old)
+
+    @property
+    def forces(self) -> bool:
+        """Return whether something has to move, however even brokers are."""
+        return bool(self.leaving or self.racks_only or self.replicas is not None)
 
 
 def untouched(state: ClusterState, wanted: Wanted) -> Bool:

@@ -74,6 +74,26 @@ def test_a_list_of_topics_to_move_that_cannot_be_read(saved: Here, text: str, wo
     assert "exclude each other" in err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "received"),
+    [
+        (("--drain", "0", "--add", "3,4"), {3, 4}),
+        (("--replace", "0:2", "--add", "3"), {2, 3}),
+        (("--rf", "3", "--drain", "0", "--add", "4,3,2"), {2, 3, 4}),
+        (("--racks", "--drain", "0"), {2, 3, 4}),
+    ],
+)
+def test_intents_are_asked_for_together(
+    saved: Here, arguments: tuple[str, ...], received: set[int]
+) -> None:
+    saved.save_cluster(ONE_SIDED)
+    code, found = saved.json("plan", "suggest", *arguments)
+    assert code == ExitCode.DONE, found["notes"]
+    planned = [set(entry["replicas"]) for entry in found["plan"]["partitions"]]
+    assert {b for held in planned for b in held} - {0, 1} == received
+    assert not any(0 in held for held in planned)
+
+
 def test_what_applying_needs_is_said(saved: Here) -> None:
     saved.save_cluster(ONE_SIDED)
     _, _, err = saved.run("plan", "suggest", "--rf", "3")
@@ -116,7 +136,8 @@ def test_a_goal_that_cannot_be_reached_is_said_with_the_best_there_is(
         (("--drain", "seven"), "--drain seven: not broker ids."),
         (("--replace", "3"), "--replace 3: not a pair of broker ids."),
         (("--drain", "9"), "There is no broker 9."),
-        (("--drain", "1", "--racks"), "--drain and --racks want different things."),
+        (("--drain", "1", "--leaders"), "--leaders copies nothing, and --drain has to copy."),
+        (("--drain", "1", "--add", "1"), "Take it out of --drain or of --add."),
         (("--max-bytes", "lots"), "Not a size: 'lots'."),
         (("--keep", "("), "--keep ( is no regular expression"),
     ],

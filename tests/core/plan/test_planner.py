@@ -18,8 +18,8 @@ from core.load.snapshot import Load
 from core.plan.check import Severity, check_plan
 from core.plan.plan import Plan
 from core.plan.planner.levels import levels
+from core.plan.planner.limits import Limits
 from core.plan.planner.measures import Measure
-from core.plan.planner.moving import Limits
 from core.plan.planner.planner import suggest
 from core.plan.planner.wanted import Wanted
 from core.plan.reassignment import dump
@@ -271,7 +271,6 @@ def test_one_huge_partition_is_named() -> None:
     ("wanted", "words"),
     [
         (Wanted(drain=(99,)), "There is no broker 99."),
-        (Wanted(drain=(1,), racks_only=True), "--drain and --racks want different things."),
         (Wanted(drain=(1,), exclude=(1,)), "Broker 1 is to be drained and to be left as it is."),
         (Wanted(keep=".*"), "No topic is left to plan for."),
         (Wanted(topics="("), "--topics ( is no regular expression"),

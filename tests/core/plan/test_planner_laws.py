@@ -17,15 +17,15 @@ from core.cluster.state import ClusterState, LogDir
 from core.load.snapshot import Load
 from core.plan.check import Severity, check_plan
 from core.plan.plan import Move
+from core.plan.planner.limits import Limits
 from core.plan.planner.measures import Measure
-from core.plan.planner.moving import Limits
 from core.plan.planner.planner import suggest
 from core.plan.planner.told import Suggested
 from core.plan.planner.wanted import Wanted
 
 GB = 1000 * MB
 FULL = 0.90
-INTENTS = ("even", "leaders", "drain", "add", "replace", "racks", "rf")
+INTENTS = ("drain", "add", "replace", "racks", "rf")
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """Return a cluster of up to 12 brokers in some trouble, and one intent with some limits."""
+    """Return a cluster of up to 12 brokers in some trouble, and some intents with some limits."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     ids = list(range(draw(st.integers(2, 12))))
     replicas, racks = draw(st.integers(1, min(4, len(ids)))), draw(st.integers(0, 4))
@@ -83,8 +83,9 @@ def with_disks(state: ClusterState, random: np.random.Generator) -> ClusterState
 
 @st.composite
 def wants(draw: st.DrawFn, state: ClusterState, random: np.random.Generator) -> Wanted:
+    """Return nothing, leaders, or anything that combines: each broker has one part in it."""
     alive = [broker.id for broker in state.brokers if broker.alive]
-    one, other = random.permutation(state.broker_ids)[:2].tolist()
+    order = random.permutation(state.broker_ids).tolist()
     limits = Limits(
         most_bytes=draw(st.sampled_from([np.inf, np.inf, 5 * GB])),
         most_moves=draw(st.sampled_from([np.inf, np.inf, 3])),
@@ -94,22 +95,25 @@ def wants(draw: st.DrawFn, state: ClusterState, random: np.random.Generator) -> 
         keep=draw(st.sampled_from([None, None, "t1"])) if state.topic("t0") else None,
         limits=limits,
     )
-    match draw(st.sampled_from(INTENTS)):
-        case "leaders":
-            return replace(wanted, leaders_only=True)
-        case "drain":
-            return replace(wanted, drain=(one,))
-        case "add":
-            return replace(wanted, fill=(alive[-1],))
-        case "replace" if other in alive:
-            return replace(wanted, replace=((one, other),))
-        case "racks":
-            return replace(wanted, racks_only=True)
-        case "rf":
-            return replace(wanted, replicas=draw(st.integers(1, len(alive))))
-        case _ if len(alive) > 2:
-            return replace(wanted, exclude=draw(st.sampled_from([(), (), (one,)])))
-    return wanted
+    if draw(st.integers(0, 7)) == 0:
+        return replace(wanted, leaders_only=True)
+    intents = draw(st.sets(st.sampled_from(INTENTS), max_size=3))
+    if "replace" in intents and len(order) > 2:
+        new = next(broker for broker in reversed(order) if broker in alive)
+        order.remove(new)
+        wanted = replace(wanted, replace=((order.pop(), new),))
+    if "drain" in intents and len(set(alive) & set(order)) > 1:
+        wanted = replace(wanted, drain=(order.pop(),))
+    if "add" in intents and set(alive) & set(order):
+        one = next(broker for broker in order if broker in alive)
+        order.remove(one)
+        wanted = replace(wanted, fill=(one,))
+    if len(set(alive) & set(order)) > 2:
+        wanted = replace(wanted, exclude=draw(st.sampled_from([(), (), (order[0],)])))
+    left = len(set(alive) - set(wanted.leaving))
+    if "rf" in intents and left:
+        wanted = replace(wanted, replicas=draw(st.integers(1, left)))
+    return replace(wanted, racks_only="racks" in intents)
 
 
 @given(cases())
@@ -120,7 +124,7 @@ def test_no_hard_limit_is_broken_and_none_that_held_is_worsened(case: Case) -> N
     unsafe = {f.id for f in check_plan(state, load, told) if f.severity > Severity.UNWISE}
     # Checks add an hour's growth to what arrives; what fits by the planner's rule is told below.
     expected = {"disk", "rf-change" if wanted.replicas else ""}
-    if wanted.drain or wanted.replace:  # what lags on a broker that leaves, a dead one perhaps
+    if wanted.leaving:  # what lags on a broker that leaves, a dead one perhaps
         expected.add("out-of-sync")
     assert unsafe <= expected
     for move in found.plan:
@@ -129,7 +133,7 @@ def test_no_hard_limit_is_broken_and_none_that_held_is_worsened(case: Case) -> N
     _fits_disks(state, found)
     assert found.bytes <= wanted.limits.most_bytes
     assert sum(len(move.adding) for move in found.plan) <= wanted.limits.most_moves
-    if not (wanted.drain or wanted.replace or wanted.racks_only or wanted.replicas or wanted.fill):
+    if not (wanted.forces or wanted.fill):
         _no_further_off(found, wanted.band)
 
 
@@ -152,18 +156,18 @@ def _may_be(state: ClusterState, wanted: Wanted, move: Move) -> None:
     assert state.leader[row] >= 0
     assert not (state.adding[at] | state.removing[at]).any()
     late = set(state.replica_broker[at][~state.in_sync[at]].tolist())
-    assert late <= {*wanted.drain, *(old for old, _ in wanted.replace)}
+    assert late <= set(wanted.leaving)
     changed = {*move.adding, *move.removing}
     assert changed or move.before[0] != move.after[0], "followers in another order serve nobody"
     assert not changed & set(wanted.exclude)
     assert all(state.broker_by_id[broker].alive for broker in move.adding)
     if wanted.leaders_only:
         assert not changed
+    assert not set(move.adding) & set(wanted.leaving)
     if wanted.fill:
-        assert set(move.adding) <= set(wanted.fill)
-    if wanted.drain:
-        assert set(move.removing) <= set(wanted.drain)
-        assert not set(move.adding) & set(wanted.drain)
+        assert set(move.adding) <= {*wanted.fill, *wanted.new}
+    elif wanted.leaving and not (wanted.racks_only or wanted.replicas):
+        assert set(move.removing) <= set(wanted.leaving)
 
 
 def _as_spread(state: ClusterState, wanted: Wanted, move: Move) -> None:

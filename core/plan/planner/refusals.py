@@ -1,0 +1,152 @@
+"""Which wants cannot be together, or cannot be at all: one sentence each, and what to do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from core.cluster.state import ClusterState
+from core.errors import UsageError
+from core.plan.planner.fields import FLAGS, Field, Names
+from core.plan.planner.wanted import Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why nothing is planned; `fields` are those of which one has to change."""
+
+    fields: tuple[Field, ...]
+    title: str
+    next: str
+
+
+def refuse(state: ClusterState, wanted: Wanted, names: Names = FLAGS) -> None:
+    """Raise UsageError for brokers that do not exist, and for wants that contradict each other."""
+    for refusal in refusals(state, wanted, names):
+        raise UsageError(refusal.title, next=refusal.next)
+
+
+def refusals(state: ClusterState, wanted: Wanted, names: Names = FLAGS) -> Iterator[Refusal]:
+    """Yield what is wrong with what is wanted; fields are called by their `names`."""
+    yield from _unknown(state, wanted)
+    yield from _leaders(wanted, names)
+    yield from _twice(wanted, names)
+    yield from _replaced(wanted, names)
+    yield from _too_few(state, wanted, names)
+
+
+def _unknown(state: ClusterState, wanted: Wanted) -> Iterator[Refusal]:
+    known = state.broker_by_id
+    named = {
+        Field.DRAIN: wanted.drain,
+        Field.ADD: wanted.fill,
+        Field.REPLACE: tuple(broker for pair in wanted.replace for broker in pair),
+        Field.EXCLUDE: wanted.exclude,
+    }
+    for field, brokers in named.items():
+        for broker in brokers:
+            if broker not in known:
+                there = ", ".join(map(str, state.broker_ids.tolist()))
+                yield Refusal(
+                    (field,), f"There is no broker {broker}.", f"The brokers are {there}."
+                )
+                return
+    receiving = {Field.ADD: wanted.fill, Field.REPLACE: wanted.new}
+    for field, brokers in receiving.items():
+        for broker in brokers:
+            if not known[broker].alive:
+                yield Refusal(
+                    (field,),
+                    f"Broker {broker} is down and cannot receive anything.",
+                    "Start it first.",
+                )
+                return
+
+
+def _leaders(wanted: Wanted, names: Names) -> Iterator[Refusal]:
+    """Leaders alone copy nothing: with anything that has to copy they contradict."""
+    if not wanted.leaders_only:
+        return
+    copying = {
+        Field.DRAIN: bool(wanted.drain),
+        Field.ADD: bool(wanted.fill),
+        Field.REPLACE: bool(wanted.replace),
+        Field.RACKS: wanted.racks_only,
+        Field.REPLICAS: wanted.replicas is not None,
+    }
+    for field, asked in copying.items():
+        if asked:
+            yield Refusal(
+                (Field.LEADERS, field),
+                f"{names[Field.LEADERS]} copies nothing, and {names[field]} has to copy.",
+                "Leave out one of the two.",
+            )
+
+
+def _twice(wanted: Wanted, names: Names) -> Iterator[Refusal]:
+    """Yield what is wanted of one broker twice, and is not the same."""
+    drain, add, left = Field.DRAIN, Field.ADD, Field.EXCLUDE
+    replace = Field.REPLACE
+    roles: list[tuple[Field, Collection[int], str, Field, Collection[int], str]] = [
+        (drain, wanted.drain, "to be drained", add, wanted.fill, "to be filled"),
+        (drain, wanted.drain, "to be drained", left, wanted.exclude, "to be left as it is"),
+        (drain, wanted.drain, "to be drained", replace, wanted.old, "to be replaced"),
+        (drain, wanted.drain, "to be drained", replace, wanted.new, "to take another's place"),
+        (add, wanted.fill, "to be filled", left, wanted.exclude, "to be left as it is"),
+        (add, wanted.fill, "to be filled", replace, wanted.old, "to be replaced"),
+        (replace, wanted.old, "to be replaced", left, wanted.exclude, "to be left as it is"),
+        (
+            replace,
+            wanted.new,
+            "to take another's place",
+            left,
+            wanted.exclude,
+            "to be left as it is",
+        ),
+    ]
+    for one, these, is_this, other, those, is_that in roles:
+        if both := set(these) & set(those):
+            yield Refusal(
+                (one, other),
+                f"Broker {min(both)} is {is_this} and {is_that}.",
+                f"Take it out of {names[one]} or of {names[other]}.",
+            )
+
+
+def _replaced(wanted: Wanted, names: Names) -> Iterator[Refusal]:
+    """Yield pairs of which no plan follows: onto itself, twice, or one after the other."""
+    name = names[Field.REPLACE]
+    old, new = wanted.old, wanted.new
+    for broker in dict.fromkeys(old):
+        if (broker, broker) in wanted.replace:
+            why = f"Broker {broker} is to take its own place."
+        elif old.count(broker) > 1:
+            why = f"Broker {broker} is to be replaced by two others."
+        elif broker in new:
+            why = f"Broker {broker} is to be replaced and to take another's place."
+        else:
+            continue
+        yield Refusal((Field.REPLACE,), why, f"Give each broker one place in {name}.")
+
+
+def _too_few(state: ClusterState, wanted: Wanted, names: Names) -> Iterator[Refusal]:
+    alive = {broker.id for broker in state.brokers if broker.alive}
+    leaving = [
+        field
+        for field, brokers in ((Field.DRAIN, wanted.drain), (Field.REPLACE, wanted.old))
+        if alive & set(brokers)
+    ]
+    left = len(alive - set(wanted.leaving))
+    if leaving and not left:
+        yield Refusal(
+            tuple(leaving),
+            "No broker that is up is left to take anything.",
+            f"Take one out of {' or of '.join(names[field] for field in leaving)}.",
+        )
+    elif wanted.replicas is not None and wanted.replicas > left:
+        without = f" without those of {' and '.join(names[f] for f in leaving)}" if leaving else ""
+        yield Refusal(
+            (Field.REPLICAS, *leaving),
+            f"{wanted.replicas} replicas on {left} brokers that are up{without}: one each at most.",
+            f"Ask for 1 to {left} with {names[Field.REPLICAS]}.",
+        )

@@ -1,0 +1,117 @@
+"""What has to move and cannot: why each replica stays, told in sentences. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from core.plan.planner.fields import Field, Names
+from core.plan.planner.measures import Measure
+from core.plan.planner.placement import Placement
+from core.plan.planner.problem import Problem
+from core.units import format_bytes
+
+NAMED = 3
+"""Partitions that a sentence names."""
+
+
+class Obstacle(Enum):
+    """What keeps a replica from going anywhere, beside limits; the values finish a sentence."""
+
+    MOVING = "moving already; plan again when that has ended"
+    LEADERLESS = "without a leader; bring its brokers up first"
+    BEHIND = "out of sync or on a broker that is down; plan again when they are in sync"
+    LEFT_ALONE = "on brokers that are to be left as they are"
+    BROKERS = "no other broker is there that holds none of them; add brokers, or lower their number"
+    RACKS = "every broker that could take them is in a rack that holds one; add one in another rack"
+    ROOM = "no broker that could take them has that much disk to fill; add disk, or lower retention"
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A replica of a partition row that stays on a broker row, or one that cannot come."""
+
+    partition: int
+    why: Obstacle | Field
+
+
+def untouchable(given: Problem, partition: int) -> Obstacle:
+    """Return why a partition that is not movable is not."""
+    state = given.state
+    at = state.replica_slice(partition)
+    if (state.adding[at] | state.removing[at]).any():
+        return Obstacle.MOVING
+    return Obstacle.LEADERLESS if state.leader[partition] < 0 else Obstacle.BEHIND
+
+
+def stay(on: Placement, stuck: Sequence[Stuck], names: Names) -> list[str]:
+    """Say which replicas stay where they are."""
+    return _told(on, stuck, "stay where they are", names)
+
+
+def stay_doubled(on: Placement, stuck: Sequence[Stuck], names: Names) -> list[str]:
+    """Say which replicas go on sharing a rack."""
+    return _told(on, stuck, "share a rack with another one", names)
+
+
+def keep_number(on: Placement, stuck: Sequence[Stuck], wanted: int, names: Names) -> list[str]:
+    """Say which partitions do not get the replicas that are wanted."""
+    return _told(on, stuck, f"are missing or too many for {wanted} of each partition", names)
+
+
+def _told(on: Placement, stuck: Sequence[Stuck], do: str, names: Names) -> list[str]:
+    """Return a sentence for each reason, the one that most are stuck for first."""
+    given = on.problem
+    sizes = given.items[:, Measure.DISK]
+    whys: dict[Obstacle | Field, list[int]] = {}
+    for one in stuck:
+        whys.setdefault(one.why, []).append(one.partition)
+    found = []
+    for why, rows in sorted(whys.items(), key=lambda item: -len(item[1])):
+        shown = list(dict.fromkeys(rows))
+        listed = ", ".join(str(given.state.tp(row)) for row in shown[:NAMED])
+        more = f" and {len(shown) - NAMED} more" if len(shown) > NAMED else ""
+        size = float(sizes[rows].sum())
+        subject = f"{len(rows)} {'replica' if len(rows) == 1 else 'replicas'}"
+        found.append(
+            f"{subject} ({format_bytes(size)}) {_singular(do, len(rows))}, {listed}{more}: "
+            f"{_because(on, why, rows, size, names)}."
+        )
+    return found
+
+
+def _singular(do: str, count: int) -> str:
+    if count != 1:
+        return do
+    verb, _, rest = do.partition(" ")
+    return f"{'is' if verb == 'are' else verb + 's'} {rest}".replace(
+        "where they are", "where it is"
+    )
+
+
+def _because(
+    on: Placement, why: Obstacle | Field, rows: Sequence[int], size: float, names: Names
+) -> str:
+    match why:
+        case Field.MAX_BYTES:
+            needs = f"all of it needs {format_bytes(on.moved_bytes + size)}"
+        case Field.MAX_MOVES:
+            needs = f"all of it needs {on.moved + len(rows)}"
+        case Obstacle.ROOM:
+            return f"{why.value} ({_most_room(on)})"
+        case Obstacle():
+            return str(why.value)
+        case _:
+            needs = "give it longer"
+    return f"{names[why]} allows no more, {needs}; raise it, or plan the rest when this is done"
+
+
+def _most_room(on: Placement) -> str:
+    """Say how much a plan may still fill: on the emptiest broker, and on all of them."""
+    given = on.problem
+    room = np.maximum(on.room_bytes[given.takes], 0.0)
+    most, whole = float(room.max(initial=0.0)), float(room.sum())
+    return f"{format_bytes(most)} at most, {format_bytes(whole)} in all"

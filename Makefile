@@ -10,7 +10,7 @@ BENCH  := $(VENV)/.installed-bench
 REPORTS := reports
 BENCHES := bench-first-paint bench-terminal bench-estimate bench-run bench-latency bench-moves \
            bench-pipeline bench-plan
-SCENARIOS := preferred-order
+SCENARIOS := dms-balancing preferred-order
 
 # What builds trimtab is held to the same versions: older pips read the first, newer the second.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
@@ -128,12 +128,10 @@ measurements: $(BENCHES)  ## all benches, and docs/measurements.md from them
 	$(BIN)/python -P -m tests.bench.summary $(REPORTS) -o docs/measurements.md
 
 scenarios: $(DEV)  ## situations that must work, at length on real brokers: expected beside seen
-	@mkdir -p $(REPORTS)
 	@failed=; for name in $(SCENARIOS); do \
 	  echo; echo "$$name"; $(BIN)/trimtab sandbox scenario $$name || failed="$$failed $$name"; \
 	done; test -z "$$failed" || { echo "not as expected:$$failed" >&2; exit 1; }
 	$(PYTEST) -m scenario tests/kafka
-	PYTHONPATH=tests $(BIN)/python -P -m scenarios -o $(REPORTS)/scenarios.json
 
 chaos: $(DEV)  ## kill runs everywhere, on the simulator and real brokers; goes on where it was
 	@mkdir -p $(REPORTS)

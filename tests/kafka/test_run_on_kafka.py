@@ -249,26 +249,6 @@ def test_a_throttled_run_ends_as_kafkas_tool_says_and_leaves_every_throttle_as_f
     assert cluster.replicas("run-a", 2) == (2, 3)
 
 
-def test_a_cancelled_run_puts_order_and_throttles_back(cluster: Cluster) -> None:
-    cluster.topic("run-c", [(3, 2, 1), (1, 2, 3)], 12)
-    before = cluster.throttles()
-    plan = cluster.plan({("run-c", 0): (4, 2, 1), ("run-c", 1): (2, 1, 3)})
-    applied = cluster.trimtab(
-        "apply", plan, "--throttle", "1MB/s", "--yes", "--json", "--detach", "--allow",
-        "rack-spread",
-    )  # fmt: skip
-    assert applied.returncode == ExitCode.DONE, applied.stderr
-    run = json.loads(applied.stdout)["run"]
-    eventually(lambda: cluster.show(run)["moved_bytes"] > 0)
-    cancelled = cluster.trimtab("runs", "cancel", run, "--yes")
-    assert cancelled.returncode == ExitCode.DONE, cancelled.stderr
-    assert cluster.follow("runs", "attach", run, "--json").returncode == ExitCode.INCOMPLETE
-    assert cluster.replicas("run-c", 0) == (3, 2, 1)
-    assert cluster.replicas("run-c", 1) == (2, 1, 3), "a re-order that was done stays done"
-    assert cluster.throttles() == before
-    assert not cluster.client.reassignments()
-
-
 def test_a_run_goes_on_when_whoever_follows_it_is_killed(cluster: Cluster) -> None:
     cluster.topic("run-d", [(2, 1)], 14)  # a quota may let 11.5 s of its rate through at once
     before = cluster.throttles()

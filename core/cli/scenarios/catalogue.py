@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from core.cli.scenarios import preferred_order
+from core.cli.scenarios import dms_balancing, preferred_order
 from core.cli.scenarios.scenario import Scenario
 
-SCENARIOS: dict[str, Scenario] = {found.name: found for found in (preferred_order.SCENARIO,)}
+SCENARIOS: dict[str, Scenario] = {
+    found.name: found for found in (dms_balancing.SCENARIO, preferred_order.SCENARIO)
+}

@@ -48,7 +48,7 @@ def batches(root: Path, cluster_id: str) -> Path:
 
 
 def partials(root: Path, cluster_id: str) -> Path:
-    return root / "partials" / "v1" / cluster_folder(cluster_id)
+    return root / "partials" / "v2" / cluster_folder(cluster_id)
 
 
 def windows(root: Path, cluster_id: str) -> Path:

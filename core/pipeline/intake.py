@@ -1,27 +1,32 @@
-"""One batch's way in: samples are judged, those that count become partials, the bad ones are kept.
+"""One batch's way in: samples are judged, those that count become a partial, the bad ones are kept.
 
-What is written here is written anew when the batch is run again.
+Spark reads and judges; what counts comes to the driver in one go. What is written here is written
+anew when the batch is run again.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
+from pyspark.sql import functions as F
 
 from core import files
 from core.load import columns, layout
-from core.pipeline import judging, windows
+from core.pipeline import judging, samples
+from core.pipeline.judging import CLOSED_AFTER
 from core.pipeline.ledger import Batch, Ledger
 from core.pipeline.publish import Publisher
+from core.pipeline.rates import MEASURES
+from core.pipeline.source import read_samples
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -29,82 +34,70 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Intake:
     """Takes in the batches of one cluster."""
 
-    def __init__(self, root: Path, cluster_id: str, ledger: Ledger, publisher: Publisher) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        root: Path,
+        cluster_id: str,
+        ledger: Ledger,
+        publisher: Publisher,
+    ) -> None:
+        self._spark = spark
         self._root = root
         self._cluster_id = cluster_id
         self._ledger = ledger
         self._publisher = publisher
 
-    def take(self, rows: DataFrame, batch: Batch) -> Batch:
-        """Write partials, placement and quarantine of a batch; return what was in it."""
+    def take(self, segments: Sequence[Path], batch: Batch) -> Batch:
+        """Write partial, placement and quarantine of a batch; return what was in it."""
+        newest = self._ledger.newest_before(batch.key)
         judged = judging.judged(
-            rows,
+            read_samples(self._spark, segments),
             cluster_id=self._cluster_id,
             now=batch.began_at,
-            newest=self._ledger.newest_before(batch.key),
+            newest=newest,
         )
-        needed = judged.select(*judging.NEEDED).persist()
-        try:
-            return self._take(judged, needed, batch)
-        finally:
-            needed.unpersist()
-
-    def _take(self, judged: DataFrame, needed: DataFrame, batch: Batch) -> Batch:
-        # `needed` are the columns of `judged` that are read more than once.
-        lines = judging.tally(needed).collect()
-        fine = [line for line in lines if line.reason is None]
-        polls = {(line.collector_id, line.poll_id) for line in fine}
-        seen = self._ledger.seen(batch.key, polls)
-        counted = [line for line in fine if (line.collector_id, line.poll_id) not in seen]
-        quarantined: dict[str, int] = {}
-        for line in lines:
-            if line.reason is not None:
-                quarantined[line.reason] = quarantined.get(line.reason, 0) + line.rows
-        rows = judging.accepted(needed, sorted(seen)).persist()
-        try:
-            self._publisher.write_partial(batch.key, rows)
-            accepted = rows.count()
-            newest = max((_moment(line.newest) for line in counted), default=None)
-            self._place(rows, counted)
-        finally:
-            rows.unpersist()
+        measures = (F.col(c).cast("double").alias(c) for c in MEASURES.values())
+        fine, quarantined = samples.split(judged.select(*judging.NEEDED, *measures).toArrow())
+        seen = self._ledger.seen(batch.key, fine.polls)
+        rows = fine.accepted(seen)
+        ts = columns.to_numpy(rows["ts"])
+        starts = samples.window_starts(ts)
+        self._publisher.write_partial(batch.key, rows)
+        found = np.unique(starts)
+        for start in found.tolist():
+            at = int(ts[starts == start].max())
+            self._publisher.place(_moment(start), _moment(at), samples.placement(rows, at))
         self._quarantine(judged, batch.key, quarantined)
-        fine_rows = sum(line.rows for line in fine)
+        late = 0
+        if newest is not None:
+            closed = newest - CLOSED_AFTER
+            late = int(np.count_nonzero(starts + samples.LENGTH_MICROS < (closed - EPOCH) // MICRO))
         return replace(
             batch,
             complete=True,
-            read=sum(line.rows for line in lines),
-            accepted=accepted,
-            duplicate=fine_rows - accepted,
-            late=sum(line.late for line in counted),
+            read=len(fine.table) + sum(quarantined.values()),
+            accepted=len(rows),
+            duplicate=len(fine.table) - len(rows),
+            late=late,
             quarantined=quarantined,
-            newest=newest,
-            windows=tuple(sorted({_moment(line.window_start) for line in counted})),
-            polls=tuple(sorted(polls - seen)),
-            files=tuple(sorted({line.file for line in lines})),
+            newest=_moment(int(ts.max())) if len(rows) else None,
+            windows=tuple(_moment(start) for start in found.tolist()),
+            polls=tuple(sorted(set(fine.polls) - seen)),
+            files=tuple(sorted(path.as_uri() for path in segments)),
         )
-
-    def _place(self, rows: DataFrame, counted: list[Any]) -> None:
-        """Remember who held what in the newest poll of each window of a batch."""
-        seen: dict[int, int] = {}
-        for line in counted:
-            seen[line.window_start] = max(seen.get(line.window_start, 0), line.newest)
-        if not seen:
-            return
-        table = windows.placement(rows, sorted(seen.values())).toArrow()
-        at = columns.to_numpy(table["at"])
-        for start, newest in sorted(seen.items()):
-            mine = columns.numbers(np.flatnonzero(at == newest), pa.int64())
-            self._publisher.place(_moment(start), _moment(newest), table.take(mine))
 
     def _quarantine(self, judged: DataFrame, key: str, reasons: dict[str, int]) -> None:
         folder = layout.quarantine(self._root, self._cluster_id) / "rows" / f"b={key}"
         if not reasons:
             return
-        bad = judged.where("reason IS NOT NULL").drop("window_start", "late")
+        bad = judged.where("reason IS NOT NULL")
         bad.coalesce(1).write.mode("overwrite").parquet(str(folder))
         note = {"reason": "rows", "rows": reasons}
         files.write_text(folder / "_rows.reason.json", json.dumps(note) + "\n")
+
+
+MICRO = timedelta(microseconds=1)
 
 
 def _moment(micros: int) -> datetime:

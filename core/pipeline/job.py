@@ -28,7 +28,7 @@ from core.pipeline import checkpoint
 from core.pipeline.intake import Intake
 from core.pipeline.ledger import Batch, Ledger
 from core.pipeline.publish import Publisher
-from core.pipeline.source import read_spool
+from core.pipeline.source import new_segments, paths_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,19 +67,19 @@ class Job:
         self._ledger = Ledger(root, cluster_id)
         self._checkpoint = layout.checkpoint(root, cluster_id)
         self._publisher = Publisher(spark, root, cluster_id, claim_epoch(root, cluster_id))
-        self._intake = Intake(root, cluster_id, self._ledger, self._publisher)
+        self._intake = Intake(spark, root, cluster_id, self._ledger, self._publisher)
         self._trouble: TrimtabError | None = None
         self._tidied: set[str] = set()
         self._processed = 0
         self._ending = False
         self._refused = False
 
-    def process(self, rows: DataFrame, number: int) -> None:
+    def process(self, segments: DataFrame, number: int) -> None:
         """Take one batch from samples to snapshot; for the same number again the same comes out."""
         key = f"{checkpoint.query_id(self._checkpoint)}-{number:08d}"
         batch = self._ledger.begin(key, self._clock.now())
         if not batch.complete:
-            batch = self._intake.take(rows, batch)
+            batch = self._intake.take(paths_of(segments), batch)
             self._ledger.complete(batch)
         self._publisher.merge(batch)
         newest = self._ledger.newest()
@@ -192,7 +192,7 @@ class Job:
         if self._outgrown():
             self._begin_anew()
         spool.admit_all(self._root, self._cluster_id)
-        stream = read_spool(self._spark, self._root, self._cluster_id)
+        stream = new_segments(self._spark, self._root, self._cluster_id)
         writer = stream.writeStream.foreachBatch(self._safely).option(
             "checkpointLocation", str(self._checkpoint)
         )
@@ -202,12 +202,12 @@ class Job:
             processingTime=f"{round(trigger_seconds * 1000)} milliseconds"
         ).start()
 
-    def _safely(self, rows: DataFrame, number: int) -> None:
+    def _safely(self, segments: DataFrame, number: int) -> None:
         if self._ending:
             self._refused = True
             raise InterruptedError("the query ends before this batch")
         try:
-            self.process(rows, number)
+            self.process(segments, number)
         except TrimtabError as error:
             # Spark would wrap it in its own words; ours are kept for the user.
             self._trouble = error

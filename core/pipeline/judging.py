@@ -1,16 +1,14 @@
-"""Which samples count: those that cannot be, those that came late, those that came before; pure."""
+"""Which samples cannot be, and why: they go to quarantine; pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from core.load.sample import UNIQUE_KEY
-from core.load.windows import LENGTH
-from core.pipeline.rates import MEASURES, WINDOW_SECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -23,40 +21,48 @@ AHEAD = timedelta(seconds=60)
 
 NEEDED = (
     *UNIQUE_KEY,
-    *("file", "reason", "window_start", "late"),
-    *("topic", "is_leader", "ts", "dt_ms", "end_offset", "size_bytes", "in_method", "flags"),
-    *MEASURES.values(),
+    *("reason", "topic", "is_leader", "ts", "dt_ms", "end_offset", "size_bytes"),
+    *("in_method", "flags"),
 )
-"""The columns of judged samples that counting and windows read."""
+"""The columns of judged samples that counting and windows read, beside the measures."""
 
 
 def judged(
     samples: DataFrame, *, cluster_id: str, now: datetime, newest: datetime | None
 ) -> DataFrame:
-    """Add `reason`, why a row goes to quarantine (null: it does not), `window_start` and `late`.
+    """Add `reason`: why a row goes to quarantine; null: it does not.
 
     `newest` is the newest sample of all earlier batches: what is 6 hours older is too late.
     """
     ts = F.col("ts")
+    oldest = datetime(1970, 1, 1, tzinfo=UTC) if newest is None else newest - TOO_LATE_AFTER
+    latest, earliest = _moments(now + AHEAD, oldest)
     rules: list[tuple[str, Column]] = [
         ("no_key", F.col("topic_id").isNull() | F.col("partition").isNull() | ts.isNull()),
         ("other_cluster", F.col("cluster_id") != F.lit(cluster_id)),
-        ("future", ts > F.lit(now + AHEAD)),
+        ("future", ts > latest),
         ("not_a_number", _any(F.isnan(F.col(c)) for c in ("in_bytes", "out_bytes"))),
         ("negative", (F.col("dt_ms") <= 0) | _any(F.col(c) < 0 for c in _NEVER_NEGATIVE)),
         ("infinite", _any(F.col(c) == float("inf") for c in ("in_bytes", "out_bytes"))),
         ("offsets_crossed", F.col("end_offset") < F.col("start_offset")),
+        ("too_late", ts < earliest),
     ]
-    late = F.lit(False)
-    if newest is not None:
-        rules.append(("too_late", ts < F.lit(newest - TOO_LATE_AFTER)))
-        late = _window_start() < F.lit(newest - CLOSED_AFTER - LENGTH)
     reason = F.lit(None).cast("string")
     for name, wrong in reversed(rules):
         reason = F.when(wrong, F.lit(name)).otherwise(reason)
-    return samples.select(
-        "*", reason.alias("reason"), _window_start().alias("window_start"), late.alias("late")
-    )
+    return samples.withColumn("reason", reason)
+
+
+def _moments(*moments: datetime) -> list[Column]:
+    """Return moments that change from batch to batch as columns.
+
+    Spark writes a plain literal into the code that it generates, and compiles that anew whenever
+    it has changed: that takes longer than a large batch. An array is passed to the same code.
+    """
+    array = F.array(*map(F.lit, moments))
+    # Nothing but a column keeps Spark from looking into the array as it plans.
+    zero = F.col("partition").bitwiseAND(F.lit(0))
+    return [F.get(array, zero + i) for i in range(len(moments))]
 
 
 _NEVER_NEGATIVE = ("offset_delta", "size_bytes", "in_bytes", "out_bytes", "partition")
@@ -67,34 +73,3 @@ def _any(conditions: Iterable[Column]) -> Column:
     for condition in conditions:
         out = out | F.coalesce(condition, F.lit(False))
     return out
-
-
-def _window_start() -> Column:
-    seconds = F.unix_timestamp("ts")
-    return F.timestamp_seconds(seconds - F.pmod(seconds, F.lit(WINDOW_SECONDS)))
-
-
-def tally(rows: DataFrame) -> DataFrame:
-    """Return for each file, poll, verdict and window how many rows there are, how many late.
-
-    `newest` and `window_start` are microseconds since the epoch, null where `ts` is.
-    """
-    return rows.groupBy(
-        "file",
-        "collector_id",
-        "poll_id",
-        "reason",
-        F.unix_micros("window_start").alias("window_start"),
-    ).agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.sum(F.col("late").cast("long")).alias("late"),
-        F.max(F.unix_micros("ts")).alias("newest"),
-    )
-
-
-def accepted(rows: DataFrame, seen_polls: Sequence[tuple[str, int]]) -> DataFrame:
-    """Return the rows to count: without those of polls seen in earlier batches, each key once."""
-    kept = rows.where(F.col("reason").isNull())
-    for collector_id, poll_id in seen_polls:
-        kept = kept.where((F.col("collector_id") != collector_id) | (F.col("poll_id") != poll_id))
-    return kept.dropDuplicates(list(UNIQUE_KEY))

@@ -44,7 +44,7 @@ class Batch:
     windows: tuple[datetime, ...] = ()
     polls: tuple[Poll, ...] = ()
     files: tuple[str, ...] = ()
-    """The segments it read, as Spark names them."""
+    """The segments it read, as file URIs."""
 
     def segments(self) -> list[Path]:
         """Return the segments it read, where they were when it did."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 from core import files
@@ -41,9 +42,10 @@ from core.pipeline.horizons import Horizons
 from core.pipeline.hours import Hours
 from core.pipeline.judging import TOO_LATE_AFTER
 from core.pipeline.placement import Placement, Placements
+from core.pipeline.samples import taken
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from core.pipeline.ledger import Batch
 
@@ -63,8 +65,8 @@ class Publisher:
         self._hours = Hours(spark, root, cluster_id)
         self._horizons = Horizons(spark, root, cluster_id, self._hours)
 
-    def partial_folder(self, key: str) -> Path:
-        return layout.partials(self._root, self._cluster_id) / f"b={key}"
+    def partial_file(self, key: str) -> Path:
+        return layout.partials(self._root, self._cluster_id) / f"b={key}.parquet"
 
     def take_over(self, writer_epoch: int) -> None:
         """Publish under a new epoch from now on."""
@@ -73,15 +75,13 @@ class Publisher:
     def partials(self) -> list[str]:
         """Return the keys of the batches whose partials are kept, sorted."""
         folder = layout.partials(self._root, self._cluster_id)
-        return sorted(path.name.removeprefix("b=") for path in folder.glob("b=*"))
+        return sorted(path.stem.removeprefix("b=") for path in folder.glob("b=*.parquet"))
 
-    def write_partial(self, key: str, rows: DataFrame) -> None:
-        """Write a batch's partials; the same batch run again overwrites them."""
-        folder = self.partial_folder(key)
-        windows.partial(rows).coalesce(1).write.mode("overwrite").parquet(str(folder))
-        for path in folder.iterdir():
-            files.sync_file(path)
-        files.sync_folder(folder)
+    def write_partial(self, key: str, rows: Any) -> None:
+        """Write a batch's leader samples that count; the same batch run again overwrites them."""
+        led = np.flatnonzero(columns.to_numpy(rows["is_leader"]))
+        table = taken(rows.select(windows.SAMPLE_COLUMNS), led)
+        files.write_whole(self.partial_file(key), lambda aside: pq.write_table(table, aside))
 
     def place(self, start: datetime, at: datetime, table: Any) -> None:
         """Remember who held what at `at`, in the window of `start`."""
@@ -95,11 +95,13 @@ class Publisher:
         due = [start for start, keys in merged.items() if batch.key not in keys]
         if not due:
             return
-        partials = self._spark.read.parquet(str(self.partial_folder(batch.key)))
-        rows = partials.where(F.col("window_start").isin(due))
+        samples = self._spark.read.schema(windows.SAMPLE_SCHEMA).parquet(
+            str(self.partial_file(batch.key))
+        )
+        rows = windows.partial(samples).where(F.col("window_start").isin(due))
         existing = [path for start in due if (path := self._file(start)).exists()]
         if existing:
-            before = self._spark.read.schema(partials.schema).parquet(*_strings(existing))
+            before = self._spark.read.schema(rows.schema).parquet(*_strings(existing))
             rows = rows.unionByName(before)
         table = windows.finished(windows.merge(rows)).toArrow()
         starts = columns.to_numpy(table["window_start"])
@@ -224,7 +226,7 @@ class Publisher:
 
     def drop_partial(self, key: str) -> None:
         """Delete the partials of a batch whose windows have them and that Spark has committed."""
-        shutil.rmtree(self.partial_folder(key), ignore_errors=True)
+        self.partial_file(key).unlink(missing_ok=True)
 
     def retire(self, newest: datetime) -> None:
         """Delete windows of 8 days ago, hours of 90, and what only windows that change need."""

@@ -6,22 +6,37 @@ exact percentiles. A rate is always a total over the time it covers, never a mea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from core.load.sample import Flag
-from core.pipeline.rates import KEY, MEASURES, average, percentile, quality, summed
+from core.pipeline.rates import (
+    KEY,
+    MEASURES,
+    WINDOW_SECONDS,
+    average,
+    percentile,
+    quality,
+    summed,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+SAMPLE_SCHEMA = (
+    "topic_id string, partition int, ts timestamp, topic string, broker_id int, dt_ms int, "
+    "end_offset bigint, size_bytes bigint, in_method tinyint, flags int, "
+    + ", ".join(f"{column} double" for column in MEASURES.values())
+)
+"""A leader's sample in a partial, as Spark types."""
+SAMPLE_COLUMNS = [part.split()[0] for part in SAMPLE_SCHEMA.split(", ")]
 
 RESETS = Flag.SIZE_SHRUNK | Flag.TRUNCATED | Flag.RECREATED | Flag.CLOCK_STEP
 
 
 def partial(rows: DataFrame) -> DataFrame:
-    """Return one mergeable row a partition and window; leaders' rows carry the traffic."""
+    """Return one mergeable row a partition and window, from leaders' samples that count."""
     dt = F.col("dt_ms")
     timed = dt.isNotNull()
     measured: list[Column] = []
@@ -40,7 +55,7 @@ def partial(rows: DataFrame) -> DataFrame:
     )
     flags = F.col("flags")
     return (
-        rows.where("is_leader")
+        rows.withColumn("window_start", _window_start())
         .groupBy(*KEY, "window_start")
         .agg(
             F.count(F.lit(1)).alias("polls"),
@@ -57,6 +72,11 @@ def partial(rows: DataFrame) -> DataFrame:
             ),
         )
     )
+
+
+def _window_start() -> Column:
+    seconds = F.unix_timestamp("ts")
+    return F.timestamp_seconds(seconds - F.pmod(seconds, F.lit(WINDOW_SECONDS)))
 
 
 def _edge() -> Column:
@@ -116,33 +136,3 @@ def _inside() -> Column:
         F.lit(0).cast("long"),
         lambda sum, s: sum + F.least(s["dt_ms"].cast("long"), s["at"] - start),
     )
-
-
-def placement(rows: DataFrame, moments: Sequence[int]) -> DataFrame:
-    """Return who held what in some polls: leader, replicas and their sizes by broker.
-
-    `moments` and the column `at` are microseconds since the epoch.
-    """
-    at = F.unix_micros("ts")
-    replica = F.struct(
-        F.col("broker_id").alias("broker"), F.coalesce("size_bytes", F.lit(-1)).alias("size")
-    )
-    held = (
-        rows.where(at.isin(list(moments)))
-        .groupBy(*KEY, at.alias("at"))
-        .agg(
-            F.max("topic").alias("topic"),
-            F.coalesce(F.max(F.when(F.col("is_leader"), F.col("broker_id"))), F.lit(-1)).alias(
-                "leader"
-            ),
-            F.sort_array(F.collect_set(replica)).alias("held"),
-        )
-    )
-    return held.select(
-        *KEY,
-        "at",
-        "topic",
-        "leader",
-        F.col("held.broker").alias("replicas"),
-        F.col("held.size").alias("sizes"),
-    ).orderBy("topic", "partition")

@@ -77,7 +77,7 @@ def test_a_checkpoint_may_go_while_a_batch_is_half_done(
     counts = newest(root).counts
     assert (counts.read, counts.accepted, counts.duplicate) == (3, 3, 0)
     assert messages(root) == 200
-    assert len(list(layout.partials(root, CLUSTER).glob("b=*"))) == 1
+    assert len(list(layout.partials(root, CLUSTER).glob("b=*.parquet"))) == 1
 
 
 def test_a_batch_not_merged_when_killed_is_merged_even_if_the_checkpoint_is_lost(

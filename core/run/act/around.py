@@ -17,6 +17,7 @@ from core.cluster.client import (
 )
 from core.cluster.faults import is_missing
 from core.cluster.state import TopicPartition
+from core.run.act.resting import AGAIN_SECONDS, Resting
 from core.run.record.chronicle import Chronicle
 from core.run.record.history import History
 from core.run.record.records import Kind
@@ -26,7 +27,6 @@ RETENTION = "retention.ms"
 SHORTER_SECONDS = 330.0
 """How long logs are given to become shorter: brokers look every five minutes by default."""
 OFFSETS_SECONDS = 5.0
-AGAIN_SECONDS = 5.0
 UNLIMITED_MS = -1
 
 
@@ -35,6 +35,8 @@ class Around:
 
     def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
         self._client, self._clock, self._chronicle = client, clock, chronicle
+        self._alone = Resting(clock)
+        self._intended: set[str] = set()
         self._since: float | None = None
         self._due = 0.0
         self._waited = False
@@ -110,6 +112,16 @@ class Around:
         )
 
     @property
+    def left_alone(self) -> dict[Resource, str]:
+        """Return the topics whose retention is left alone for now, and why."""
+        return self._alone.now
+
+    @property
+    def tries_again(self) -> bool:
+        """Return whether a retention was refused when it was last put back."""
+        return bool(self._alone)
+
+    @property
     def shorter(self) -> bool:
         """Return whether the logs have become shorter, or have had the time for it."""
         retention = self._history.retention
@@ -141,15 +153,20 @@ class Around:
         """Put retention back as it was found, unless somebody has changed it meanwhile."""
         retention = self._history.retention
         assert retention is not None
-        self._chronicle.write(Kind.RETENTION_RESTORING, topics=list(topics))
+        if not self._intended.issuperset(topics):  # else it was refused, and is tried again
+            self._chronicle.write(Kind.RETENTION_RESTORING, topics=list(topics))
+            self._intended |= set(topics)
         found = self._client.configs([Resource.topic(topic) for topic in topics], [RETENTION])
         how: dict[str, str] = {}
+        faults: dict[str, Fault] = {}
         changes = []
         for topic in topics:
             intent, answer = retention.topics[topic], found[Resource.topic(topic)]
             if isinstance(answer, Fault):
                 if is_missing(answer):
                     how[topic] = "gone"
+                else:
+                    faults[topic] = answer
                 continue
             # As found is written again: a broker that is behind may not show ours yet.
             if _own(answer) not in (str(retention.ms), intent.own_value):
@@ -159,13 +176,15 @@ class Around:
             changes.append(ConfigChange(Resource.topic(topic), RETENTION, op, intent.own_value))
             how[topic] = "set" if intent.own else "unset"
         answers = self._client.alter_configs(changes) if changes else {}
-        faults = {r.name: f for r, f in answers.items() if f is not None and not is_missing(f)}
+        faults |= {r.name: f for r, f in answers.items() if f is not None and not is_missing(f)}
         done = {topic: word for topic, word in how.items() if topic not in faults}
         if done:
             self._chronicle.write(Kind.RETENTION_RESTORED, topics=done)
-        late = [topic for topic in topics if topic not in done]
-        if late:
-            self._wait(f"the retention of {late[0]} cannot be put back yet: it is asked again")
+        said = {
+            Resource.topic(topic): f"the retention of {topic} cannot be put back: {fault}"
+            for topic, fault in faults.items()
+        }
+        self._alone.tried([Resource.topic(topic) for topic in topics], said)
 
     # -- leaders --------------------------------------------------------------------------------
 

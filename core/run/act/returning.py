@@ -13,6 +13,7 @@ from core.clock import Clock
 from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
 from core.cluster.faults import is_missing
 from core.run.act.held import held_lists
+from core.run.act.resting import Resting
 from core.run.limits import putting_back, throttle
 from core.run.limits.throttle import ListKey
 from core.run.record.chronicle import Chronicle
@@ -21,8 +22,6 @@ from core.run.record.holdings import Away
 from core.run.record.records import Kind
 
 READ_BACK_SECONDS = 10.0
-AGAIN_SECONDS = 5.0
-"""How long what could not be put back is left alone."""
 
 ListEntry = tuple[str, throttle.Side, tuple[str, ...]]
 """A topic and side, and pairs of ours there."""
@@ -35,7 +34,7 @@ class Returning:
     def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
         self._client, self._clock, self._chronicle = client, clock, chronicle
         self._intended: dict[Kind, object] = {}
-        self._alone: dict[Resource, tuple[str, float]] = {}
+        self._alone = Resting(clock)
 
     @property
     def _history(self) -> History:
@@ -43,9 +42,8 @@ class Returning:
 
     @property
     def left_alone(self) -> dict[Resource, str]:
-        """Return what could not be put back and is left alone for now, and why."""
-        now = self._clock.monotonic()
-        return {resource: why for resource, (why, until) in self._alone.items() if now < until}
+        """Return what could not be changed as it should and is left alone for now, and why."""
+        return self._alone.now
 
     def _intend_once(self, kind: Kind, **payload: Any) -> None:
         """Journal an intent, unless it is the last of its kind over again and came to nothing."""
@@ -161,26 +159,16 @@ class Returning:
 
     @property
     def tries_again(self) -> bool:
-        """Return whether something could not be put back when it was last tried."""
+        """Return whether something was refused when it was last tried."""
         return bool(self._alone)
 
     def _leave_alone(self, tried: Collection[Resource], failed: Mapping[Resource, str]) -> None:
         """Let all else go on before what could not be put back is asked again."""
-        until = self._clock.monotonic() + AGAIN_SECONDS
-        for resource in tried:
-            self._alone.pop(resource, None)
-        for (kind, name), why in failed.items():
-            sentence = f"the throttle of {kind.value} {name} cannot be put back: {why}"
-            self._alone[Resource(kind, name)] = sentence, until
-
-    def _wait_for(self, failed: Mapping[Resource, str]) -> None:
-        """Say what could not be given back, and leave it alone a while: it is asked again."""
-        if failed:
-            (kind, name), why = next(iter(failed.items()))
-            self._chronicle.note_waiting(
-                f"the throttle of {kind.value} {name} cannot be put back: {why}"
-            )
-            self._clock.sleep(AGAIN_SECONDS)
+        said = {
+            Resource(kind, name): f"the throttle of {kind.value} {name} cannot be put back: {why}"
+            for (kind, name), why in failed.items()
+        }
+        self._alone.tried(tried, said)
 
     def _configs(self, resources: list[Resource], names: Collection[str]) -> dict[Resource, Any]:
         return dict(self._client.configs(resources, names)) if resources else {}

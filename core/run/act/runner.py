@@ -179,6 +179,7 @@ class Runner:
             since_submission_seconds=since,
             resting=self._throttling.resting,
             left_alone=self._throttling.left_alone,
+            retention_left=self._around.left_alone,
             disks=self._sampler.disks,
             shorter=self._around.shorter,
         )
@@ -189,7 +190,9 @@ class Runner:
     def _carry_out(self, step: Step, observed: Observed) -> None:
         again = step == self._last_step or self._is_another_try(step)
         again |= isinstance(step, IntendThrottles | SetThrottles | IntendRates | SetRates)
-        again |= isinstance(step, RemovePairs | RestoreRates) and self._throttling.tries_again
+        throttles = RemovePairs | RestoreRates | TakePairs | PutPairs
+        again |= isinstance(step, throttles) and self._throttling.tries_again
+        again |= isinstance(step, RestoreRetention) and self._around.tries_again
         if not isinstance(step, Poll | NoteEnded | ChangeRates) and not again:
             self._chronicle.note_waiting("")
         match step:

@@ -216,7 +216,8 @@ class Throttling(Setting):
         done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
         if done:
             self._done(Kind.PAIRS_TAKEN, lists=done)
-        self._wait_for(failed)
+        said = {r: f"{why}, but cannot be taken out: {fault}" for r, fault in failed.items()}
+        self._alone.tried([change.resource for change in changes], said)
 
     def put_pairs(self, lists: Lists) -> None:
         """Put pairs of ours back into their lists, and read them back.
@@ -237,10 +238,10 @@ class Throttling(Setting):
         self._intend_once(Kind.PAIRS_PUTTING, lists=payload)
         wanted = [ListIntent(topic, side, None, pairs) for topic, side, pairs in lists]
         refusal = self._refused(wanted, ())
-        if refusal is not None:
-            self._set_later(refusal.why)
-        else:
+        topics = [Resource.topic(topic) for topic, _, _ in lists]
+        if refusal is None:
             self._done(Kind.PAIRS_PUT, lists=payload)
+        self._alone.tried(topics, dict.fromkeys(topics, refusal.why) if refusal else {})
 
     def _take_back_unseen(self, intent: BatchThrottle) -> None:
         """Undo a batch's throttles though they do not show: a broker that lags shows them later.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from core.cluster.client import Resource
 from core.run.decide.endings import GONE
 from core.run.decide.giving_back import still_held
 from core.run.decide.steps import (
@@ -36,7 +37,11 @@ def restore_retention(history: History, observed: Observed) -> RestoreRetention 
     if history.retention is None:
         return None
     busy = {m.move.tp.topic for m in history.moves if not m.phase.ended}
-    idle = tuple(topic for topic in history.retention.topics if topic not in busy)
+    idle = tuple(
+        topic
+        for topic in history.retention.topics
+        if topic not in busy and Resource.topic(topic) not in observed.retention_left
+    )
     return RestoreRetention(idle) if idle else None
 
 

@@ -78,7 +78,7 @@ def involved(held: tuple[int, ...], adding: tuple[int, ...]) -> Iterator[tuple[i
 
 def still_held(history: History, observed: Observed) -> Iterator[tuple[str, str]]:
     """Yield why a throttle cannot be given back yet, and the same for a run that leaves it."""
-    for why in observed.left_alone.values():
+    for why in (*observed.left_alone.values(), *observed.retention_left.values()):
         yield why, f"{why}; it is left"
     for tp in observed.reassignments:
         ours = (i.pairs for (topic, _), i in history.lists.items() if topic == tp.topic)

@@ -237,7 +237,7 @@ def _waits_for(history: History, observed: Observed, flying: list[int]) -> str:
     for index in flying:
         if history.moves[index].batch in observed.resting:
             return observed.resting[history.moves[index].batch]
-    for why in observed.left_alone.values():
+    for why in (*observed.left_alone.values(), *observed.retention_left.values()):
         return why
     how = "is held" if history.pace.floored else "goes on"
     return f"paused, as asked: what is in flight {how}" if history.paused else ""

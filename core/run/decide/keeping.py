@@ -156,14 +156,26 @@ def move_pairs(history: History, observed: Observed) -> TakePairs | PutPairs | N
     """A follower that fell out of step may not come back while its leader's own pair is listed.
 
     The pair goes out of the leader list until the ISR is whole; the follower side still limits
-    the copy. Pairs that somebody deleted are put back.
+    the copy. Pairs that somebody deleted are put back. What is refused rests for a while.
     """
     wanted = dict(_wanted_away(history, observed))
-    taking = [p for p in wanted if history.away.get(p, Away.TAKING) is Away.TAKING]
+    taking = [
+        pair
+        for pair in wanted
+        if history.away.get(pair, Away.TAKING) is Away.TAKING and not _rests(observed, pair)
+    ]
     if taking:
         return TakePairs(_by_list(taking), wanted[taking[0]])
-    back = [pair for pair in history.away if pair not in wanted and _goes_on(history, pair)]
+    back = [
+        pair
+        for pair in history.away
+        if pair not in wanted and _goes_on(history, pair) and not _rests(observed, pair)
+    ]
     return PutPairs(_by_list(back)) if back else None
+
+
+def _rests(observed: Observed, pair: Pair) -> bool:
+    return Resource.topic(pair[0]) in observed.left_alone
 
 
 def _wanted_away(history: History, observed: Observed) -> Iterator[tuple[Pair, str]]:

@@ -47,7 +47,9 @@ class Observed:
     resting: Mapping[int, str] = field(default_factory=dict)
     """Batches in flight whose limits were refused and are left alone for now: why, in words."""
     left_alone: Mapping[Resource, str] = field(default_factory=dict)
-    """Whose throttles could not be put back and are left alone for now: why, in words."""
+    """Whose throttles were refused a change and are left alone for now: why, in words."""
+    retention_left: Mapping[Resource, str] = field(default_factory=dict)
+    """Topics whose retention could not be put back and is left alone for now: why, in words."""
     disks: Mapping[int, str] = field(default_factory=dict)
     """Brokers with a log dir that takes no more: what is wrong, in words."""
     shorter: bool = False

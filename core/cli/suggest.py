@@ -55,6 +55,12 @@ ROWS = 15
 @click.option("--band", metavar="PERCENT", type=click.FloatRange(1, 50), default=10.0)
 @click.option("--max-bytes", metavar="SIZE", help="Copy no more than this.")
 @click.option("--max-moves", metavar="N", type=click.IntRange(1), help="Move no more replicas.")
+@click.option(
+    "--max-per-broker",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Let no broker give and take more replicas than this in all.",
+)
 @click.option("--within", metavar="TIME", help="Say which throttle ends it in this time.")
 @click.option("--time-budget", metavar="TIME", help="Plan no longer than this; the best so far.")
 @json_option
@@ -75,6 +81,7 @@ def suggest(
     band: float,
     max_bytes: str | None,
     max_moves: int | None,
+    max_per_broker: int | None,
     within: str | None,
     time_budget: str | None,
     as_json: bool,
@@ -118,6 +125,7 @@ def suggest(
         limits=Limits(
             most_bytes=parse_size(max_bytes) if max_bytes else float("inf"),
             most_moves=max_moves or float("inf"),
+            most_per_broker=max_per_broker or float("inf"),
             stop=_deadline(time_budget),
         ),
     )
@@ -132,7 +140,7 @@ def suggest(
     if as_json:
         emit(_document(found, estimate, reached) | {"allow": allow}, output)
     else:
-        write_text(_text(found, wanted, estimate, reached), None)
+        write_text(_text(found, wanted, estimate, reached, seconds), None)
         if output is not None and found.plan.moves:
             write_text(dump(found.plan), output)
         if found.plan.moves:
@@ -219,6 +227,7 @@ def _text(
     wanted: Wanted,
     estimate: Estimate | None,
     reached: bool,
+    within: float | None,
 ) -> str:
     lines = [f"{note}\n" for note in found.notes]
     if not found.plan.moves:
@@ -234,6 +243,12 @@ def _text(
         f"{copies} ({format_bytes(found.bytes)}), {found.leader_moves} with another preferred "
         f"leader{_time_text(estimate)}.\n"
     )
+    if estimate is not None and estimate.never:
+        lines.append(
+            f"{estimate.never}\nGive --within longer, or --max-bytes to plan a part of it.\n"
+            if within is not None
+            else f"{estimate.never}\n"
+        )
     if not reached and not found.undone:
         who = "Not every broker that is added" if wanted.fill else "Not every broker"
         lines.append(
@@ -244,10 +259,10 @@ def _text(
 
 
 def _time_text(estimate: Estimate | None) -> str:
-    if estimate is None:
+    if estimate is None or estimate.never:
         return ""
-    if estimate.never or estimate.seconds is None:
-        return f"; {estimate.never or 'how long it takes is not known'}"
+    if estimate.seconds is None:
+        return "; how long it takes is not known"
     rate = estimate.recommended_bytes_per_s or estimate.rate_bytes_per_s
     about = "about" if estimate.range_seconds else "at least"
     return f"; {about} {format_duration(estimate.seconds)} at {format_rate(rate)}"

@@ -18,6 +18,7 @@ class Field(Enum):
     EXCLUDE = "--exclude"
     MAX_BYTES = "--max-bytes"
     MAX_MOVES = "--max-moves"
+    MAX_PER_BROKER = "--max-per-broker"
     TIME_BUDGET = "--time-budget"
 
 

@@ -90,7 +90,7 @@ def _put(
     """
     problem = placement.problem
     size = float(problem.items[partition, Measure.DISK])
-    if reached := limits.reached(placement, size):
+    if reached := limits.reached(placement, size, source):
         return reached
     at = placement.at[partition : partition + 1]
     takes = problem.takes if only is None else problem.takes & only
@@ -103,6 +103,9 @@ def _put(
     bad |= size > placement.room_bytes[to]
     if bad.all():
         return Obstacle.ROOM
+    bad |= ~limits.ready(placement)[to]
+    if bad.all():
+        return Field.MAX_PER_BROKER
     worse = _worse(placement, partition, to)
     worse[bad] = np.inf
     placement.move(partition, source, int(to[int(np.argmin(worse))]))
@@ -173,6 +176,9 @@ def _added(placement: Placement, row: int, limits: Limits) -> Obstacle | Field |
     able &= placement.room_bytes >= size
     if not able.any():
         return Obstacle.ROOM
+    able &= limits.ready(placement)
+    if not able.any():
+        return Field.MAX_PER_BROKER
     to = np.flatnonzero(able & (used == used[able].min()))
     placement.add(row, int(to[int(np.argmin(_worse(placement, row, to)))]))
     return None
@@ -203,7 +209,7 @@ def replace(placement: Placement, pairs: Sequence[tuple[int, int]], limits: Limi
         for partition in np.sort(held[problem.asked[held]]).tolist():
             size = float(problem.items[partition, Measure.DISK])
             at = placement.at[partition : partition + 1]
-            why: Obstacle | Field | None = limits.reached(placement, size)
+            why: Obstacle | Field | None = limits.reached(placement, size, old, new)
             if not problem.movable[partition]:
                 why = untouchable(problem, partition)
             elif (at == new).any():

@@ -75,12 +75,15 @@ class Moving:
     def _source(self) -> tuple[int | None, int]:
         """Return the broker that gives next, and how many replicas at most."""
         loads, wanted = self._on.loads[:, self._columns], self._levels
-        ready = self._on.problem.gives & (self._again <= self._moves)
+        may = self._limits.ready(self._on)
+        ready = self._on.problem.gives & may & (self._again <= self._moves)
         over = np.where(ready, (loads - wanted.high).max(axis=1), -np.inf)
         source = int(np.argmax(over))
         if over[source] > LEAST:
             return source, 1 << 30
-        lack = np.where(self._on.problem.takes[:, None], wanted.low - loads, 0.0).max(axis=0)
+        lack = np.where((self._on.problem.takes & may)[:, None], wanted.low - loads, 0.0).max(
+            axis=0
+        )
         column = int(np.argmax(lack))
         if lack[column] <= LEAST:
             return None, 0
@@ -96,7 +99,7 @@ class Moving:
         problem = on.problem
         rows = on.held(source)
         rows = rows[problem.movable[rows]]
-        takes = problem.takes.copy()
+        takes = problem.takes & self._limits.ready(on)
         takes[source] = False
         to = neediest(wanted, on.loads[:, columns], takes, problem.racks, DESTINATIONS)
         if not len(rows) or not len(to):
@@ -123,7 +126,9 @@ class Moving:
             if self._gains(left, source, destination, item, self._band) <= LEAST:
                 continue
             size = float(problem.items[partition, Measure.DISK])
-            if size > on.room_bytes[destination] or not self._limits.allow(on, size):
+            if size > on.room_bytes[destination] or not self._limits.allow(
+                on, size, source, destination
+            ):
                 continue
             on.move(partition, source, destination)
             left[source] = on.loads[source, columns]

@@ -1,17 +1,27 @@
-"""What a plan cannot mend, in sentences: what is not known, what is too big, what has to stay."""
+"""What a plan cannot mend, in sentences: what is not known, too big, too few or limited. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from core.cluster.state import ClusterState
 from core.load.snapshot import Load
+from core.plan.planner.fields import Field, Names
+from core.plan.planner.limits import Limits
 from core.plan.planner.measures import Measure
-from core.plan.planner.problem import Problem
+from core.plan.planner.placement import Placement
+from core.plan.planner.problem import NOBODY, Problem
+from core.plan.planner.stuck import Obstacle, untouchable
+from core.units import format_bytes
+
+WHOLE = (Measure.IN, Measure.OUT, Measure.DISK)
+"""Measures of which one partition may be more than a broker's share."""
 
 
-def unknown(state: ClusterState, load: Load) -> list[str]:
+def unknown(given: Problem, load: Load) -> list[str]:
     """Say how much of the load is not known: it is never taken for idle without a word."""
+    state = given.state
     notes = []
     rates = int(np.isnan(load.in_bytes_per_s).sum())
     if rates:
@@ -21,11 +31,110 @@ def unknown(state: ClusterState, load: Load) -> list[str]:
         )
     sizes = int((state.partition_size_bytes < 0).sum())
     if sizes:
-        notes.append(f"The size of {sizes} partitions is not known.")
-    still = int((state.leader < 0).sum())
-    if still:
-        notes.append(f"{still} partitions have no leader and are left as they are.")
+        notes.append(
+            f"The size of {sizes} of {state.partition_count} partitions is not known: "
+            "what they copy is not counted."
+        )
     return notes
+
+
+def left_alone(given: Problem) -> list[str]:
+    """Say which partitions are left as they are though they may be touched, and why."""
+    rows = np.flatnonzero(given.asked & ~given.movable).tolist()
+    why = [untouchable(given, row) for row in rows]
+    return [
+        f"{_partitions(count)} {'is' if count == 1 else 'are'} {words} and left as "
+        f"{'it is' if count == 1 else 'they are'}."
+        for obstacle, words in _LEFT.items()
+        if (count := why.count(obstacle))
+    ]
+
+
+_LEFT = {
+    Obstacle.MOVING: "moving already",
+    Obstacle.LEADERLESS: "without a leader",
+    Obstacle.BEHIND: "out of sync or on a broker that is down",
+}
+
+
+def capacities(given: Problem) -> list[str]:
+    """Say what is not known of brokers: racks of some, capacities of some, all disks' sizes."""
+    ids = given.ids[given.counts].tolist()
+    known = [given.state.broker_by_id[broker] for broker in ids]
+    notes = []
+    bare = [broker.id for broker in known if broker.rack is None]
+    if 0 < len(bare) < len(known):
+        notes.append(
+            f"{_have(bare)} no rack while others have one: nothing goes there from a rack; "
+            "set broker.rack."
+        )
+    unsized = [b.id for b in known if not any(d.total_bytes for d in b.log_dirs)]
+    if 0 < len(unsized) < len(known):
+        notes.append(
+            f"{_have(unsized)} disks of unknown size: shares of disk are equal parts, "
+            "and nothing keeps those from filling up."
+        )
+    for side, capacity in (
+        ("in", [b.in_capacity_bytes_per_s for b in known]),
+        ("out", [b.out_capacity_bytes_per_s for b in known]),
+    ):
+        absent = [b.id for b, size in zip(known, capacity, strict=True) if not size]
+        if 0 < len(absent) < len(known):
+            notes.append(
+                f"{_have(absent)} no capacity of {side}: shares of it are equal parts; "
+                "give all brokers one, or none."
+            )
+    return notes
+
+
+def no_disk_sizes(given: Problem, copies: int) -> list[str]:
+    """Say that nothing is known of disks, where a plan copies to them."""
+    known = [given.state.broker_by_id[broker] for broker in given.ids[given.takes].tolist()]
+    if not copies or any(d.total_bytes for b in known for d in b.log_dirs):
+        return []
+    return ["No broker tells the size of its disks: nothing keeps them from filling up."]
+
+
+def few_racks(given: Problem, replicas: int | None) -> list[str]:
+    """Say that replicas have to share racks, whatever the plan; `replicas` are wanted of each."""
+    known = given.state.broker_by_id
+    there = [(one := known.get(b)) is not None and one.alive for b in given.ids.tolist()]
+    racks = given.racks[np.array(there) & (given.counts | ~given.gives)]
+    kinds = len(np.unique(racks[racks != NOBODY]))
+    if not kinds:
+        return ["No broker has a rack, so that none is shared or not: set broker.rack."]
+    held = (given.replicas != NOBODY).sum(axis=1)[given.asked]
+    most = replicas or int(held.max(initial=0))
+    if most <= kinds:
+        return []
+    rows = len(held) if replicas else int((held > kinds).sum())
+    where = "one rack" if kinds == 1 else f"{kinds} racks"
+    return [
+        f"{_partitions(rows)} with up to {most} replicas in {where}: some share one whatever the "
+        "plan; add brokers in another rack."
+    ]
+
+
+def limited(on: Placement, limits: Limits, names: Names) -> list[str]:
+    """Say which limits may have kept a plan from doing more."""
+    given = on.problem
+    sizes = given.items[given.movable, Measure.DISK]
+    left = limits.most_bytes - on.moved_bytes
+    hit = []
+    if left < sizes.max(initial=0.0):
+        used = format_bytes(on.moved_bytes)
+        hit.append((Field.MAX_BYTES, f"{used} of {format_bytes(limits.most_bytes)} are used"))
+    if on.moved >= limits.most_moves:
+        hit.append((Field.MAX_MOVES, f"all {on.moved} are used"))
+    if not limits.ready(on).all():
+        full = given.ids[~limits.ready(on)].tolist()
+        hit.append((Field.MAX_PER_BROKER, f"{_brokers(full)} can take part in no more"))
+    if limits.stop():
+        hit.append((Field.TIME_BUDGET, "it is over"))
+    return [
+        f"{names[field]} allows no more: {why}; raise it, or plan again when this is done."
+        for field, why in hit
+    ]
 
 
 def small_racks(given: Problem) -> list[str]:
@@ -44,22 +153,48 @@ def small_racks(given: Problem) -> list[str]:
     ]
 
 
-def too_big(given: Problem) -> list[str]:
-    """Name partitions that alone are more than a broker's share and the band: no plan helps."""
-    notes = []
-    able = given.counts
-    for measure in (Measure.IN, Measure.OUT, Measure.DISK):
+def too_big(on: Placement, *, stopped: bool) -> list[str]:
+    """Name partitions that alone are more than a broker's share and the band: no plan helps.
+
+    Where brokers end outside the band though no limit `stopped` the plan, also the largest that is
+    more than the band is wide.
+    """
+    given, notes = on.problem, []
+    for measure in WHOLE:
         whole = given.items[:, measure] * (
             1 if measure is Measure.OUT else (given.replicas >= 0).sum(axis=1)
         )
-        share = whole.sum() * given.parts[able, measure].max(initial=0.0)
+        share = whole.sum() * given.parts[given.counts, measure].max(initial=0.0)
         if not share > 0:
             continue
-        for row in np.argsort(-given.items[:, measure], kind="stable")[:3].tolist():
-            part = given.items[row, measure] / share
-            if part > 1 + given.band:
-                notes.append(
-                    f"{given.state.tp(row)} alone is {part:.0%} of a broker's share of "
-                    f"{measure.words}: no plan evens that out; split the topic."
-                )
+        largest = np.argsort(-given.items[:, measure], kind="stable")[:3].tolist()
+        parts = [float(given.items[row, measure] / share) for row in largest]
+        named = [
+            f"{given.state.tp(row)} alone is {part:.0%} of a broker's share of {measure.words}: "
+            for row, part in zip(largest, parts, strict=True)
+        ]
+        wide = [part > 1 + given.band for part in parts]
+        notes += [
+            f"{name}no plan evens that out; split the topic."
+            for name, is_wide in zip(named, wide, strict=True)
+            if is_wide
+        ]
+        off = bool(on.off_by(np.array([measure])).any()) and not stopped
+        if off and not wide[0] and parts[0] > 2 * given.band:
+            notes.append(
+                f"{named[0]}pieces of that size hardly fit a band of ±{given.band:.0%}; "
+                "split the topic, or widen the band."
+            )
     return notes
+
+
+def _partitions(count: int) -> str:
+    return f"{count} {'partition' if count == 1 else 'partitions'}"
+
+
+def _brokers(ids: Sequence[int]) -> str:
+    return f"{'broker' if len(ids) == 1 else 'brokers'} {','.join(map(str, ids))}"
+
+
+def _have(ids: Sequence[int]) -> str:
+    return f"{_brokers(ids).capitalize()} {'has' if len(ids) == 1 else 'have'}"

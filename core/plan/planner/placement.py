@@ -32,6 +32,8 @@ class Placement:
         self.moved_bytes = 0.0
         self.moved = 0
         """Replicas that have come to a broker."""
+        self.part_in: Int64 = np.zeros(problem.brokers, np.int64)
+        """Replicas that each broker has given away or taken, shape [B]; dropping one is neither."""
         self._held = _members(self.at, problem.brokers)
 
     def held(self, broker: int) -> Int64:
@@ -59,6 +61,8 @@ class Placement:
         self.room_bytes[destination] -= size
         self.moved_bytes += size
         self.moved += 1
+        self.part_in[source] += 1
+        self.part_in[destination] += 1
         self._held[source] = self._held[source][self._held[source] != partition]
         self._held[destination] = np.append(self._held[destination], partition)
 
@@ -73,6 +77,7 @@ class Placement:
         self.room_bytes[destination] -= size
         self.moved_bytes += size
         self.moved += 1
+        self.part_in[destination] += 1
         self._held[destination] = np.append(self._held[destination], partition)
 
     def drop(self, partition: int, source: int) -> None:

@@ -52,12 +52,16 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
         _filled(found, wanted)
     elif not wanted.forces:
         found = _evened(given, wanted)
-    return told(
-        start,
-        found,
-        [*notes.unknown(state, load), *undone, *notes.small_racks(given), *notes.too_big(given)],
-        bool(undone),
-    )
+    off = [] if wanted.forces and not wanted.fill else _off_notes(found, wanted, names)
+    known = [*notes.unknown(given, load), *notes.left_alone(given), *notes.capacities(given)]
+    plan = told(start, found, [*known, *undone, *notes.small_racks(given), *off], bool(undone))
+    return replace(plan, notes=(*plan.notes, *notes.no_disk_sizes(given, plan.moves)))
+
+
+def _off_notes(found: Placement, wanted: Wanted, names: Names) -> list[str]:
+    """Say what keeps brokers from getting even: partitions that are too big, and limits."""
+    stopped = notes.limited(found, wanted.limits, names) if _off(found) else []
+    return [*notes.too_big(found, stopped=bool(stopped)), *stopped]
 
 
 def _forced(given: Problem, wanted: Wanted, names: Names) -> tuple[Placement, list[str]]:
@@ -72,13 +76,17 @@ def _forced(given: Problem, wanted: Wanted, names: Names) -> tuple[Placement, li
     if wanted.replicas is not None:
         stuck = forced.resize(on, wanted.replicas, limits)
         found += keep_number(on, stuck, wanted.replicas, names)
+        on.recount()
     if wanted.racks_only:
         found += stay_doubled(on, forced.repair_racks(on, limits), names)
+        found += notes.few_racks(given, wanted.replicas)
+        on.recount()
     if wanted.leaving:
         pairs = [(row[old], row[new]) for old, new in wanted.replace]
         stuck = forced.replace(on, pairs, limits)
         stuck += forced.empty(on, [row[broker] for broker in wanted.drain], limits)
         found += stay(on, stuck, names)
+        on.recount()
     return on, found
 
 
@@ -87,7 +95,6 @@ def _filled(on: Placement, wanted: Wanted) -> None:
     given = on.problem
     keeps = np.isin(given.ids, np.array(wanted.new, np.int32))
     on.problem = replace(given, gives=given.gives & ~keeps)
-    on.recount()
     _even(on, wanted.limits)
 
 

@@ -27,7 +27,7 @@ class Obstacle(Enum):
     LEFT_ALONE = "on brokers that are to be left as they are"
     BROKERS = "no other broker is there that holds none of them; add brokers, or lower their number"
     RACKS = "every broker that could take them is in a rack that holds one; add one in another rack"
-    ROOM = "no broker that could take them has that much disk to fill; add disk, or lower retention"
+    ROOM = "no broker that could take them has that much disk to fill"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,10 @@ def _because(
             needs = f"all of it needs {format_bytes(on.moved_bytes + size)}"
         case Field.MAX_MOVES:
             needs = f"all of it needs {on.moved + len(rows)}"
+        case Field.MAX_PER_BROKER:
+            needs = "a broker that has to give or take more waits"
         case Obstacle.ROOM:
-            return f"{why.value} ({_most_room(on)})"
+            return f"{why.value} ({_most_room(on, rows)}); add disk, or lower retention"
         case Obstacle():
             return str(why.value)
         case _:
@@ -109,9 +111,13 @@ def _because(
     return f"{names[why]} allows no more, {needs}; raise it, or plan the rest when this is done"
 
 
-def _most_room(on: Placement) -> str:
-    """Say how much a plan may still fill: on the emptiest broker, and on all of them."""
-    given = on.problem
-    room = np.maximum(on.room_bytes[given.takes], 0.0)
+def _most_room(on: Placement, rows: Sequence[int]) -> str:
+    """Say how much may still be filled of those that do not hold all of these partitions."""
+    able = [
+        broker
+        for broker in np.flatnonzero(on.problem.takes).tolist()
+        if not np.isin(rows, on.held(broker)).all()
+    ]
+    room = np.maximum(on.room_bytes[able], 0.0)
     most, whole = float(room.max(initial=0.0)), float(room.sum())
     return f"{format_bytes(most)} at most, {format_bytes(whole)} in all"

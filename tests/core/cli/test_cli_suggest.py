@@ -80,7 +80,7 @@ def test_a_list_of_topics_to_move_that_cannot_be_read(saved: Here, text: str, wo
         (("--drain", "0", "--add", "3,4"), {3, 4}),
         (("--replace", "0:2", "--add", "3"), {2, 3}),
         (("--rf", "3", "--drain", "0", "--add", "4,3,2"), {2, 3, 4}),
-        (("--racks", "--drain", "0"), {2, 3, 4}),
+        (("--drain", "0", "--topics", "t", "--rf", "1"), set()),
     ],
 )
 def test_intents_are_asked_for_together(
@@ -128,6 +128,37 @@ def test_a_goal_that_cannot_be_reached_is_said_with_the_best_there_is(
     assert code == ExitCode.NO
     assert "t-0 alone is 450% of a broker's share of disk" in out
     assert "Not every broker gets within 10% of its share" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--racks",), "No broker has a rack"),
+        (("--drain", "2,3,4,1"), "no other broker is there that holds none of them"),
+        (("--drain", "0", "--max-bytes", "250MB"), "--max-bytes allows no more, all of it needs"),
+        (("--drain", "0", "--max-moves", "3"), "--max-moves allows no more, all of it needs 20"),
+        (("--drain", "0", "--max-per-broker", "3"), "--max-per-broker allows no more"),
+        (("--max-moves", "3"), "--max-moves allows no more: all 3 are used"),
+        (("--drain", "0", "--within", "1s"), "No rate moves 2.0 GB in 1 s"),
+        (("--drain", "0", "--within", "1s"), "Give --within longer, or --max-bytes to plan"),
+    ],
+)
+def test_a_limit_or_a_cluster_that_allows_no_more_is_named_and_exits_with_6(
+    saved: Here, arguments: tuple[str, ...], words: str
+) -> None:
+    saved.save_cluster(ONE_SIDED)
+    code, out, _ = saved.run("plan", "suggest", *arguments)
+    assert code == ExitCode.NO
+    assert words in out
+
+
+def test_too_little_disk_for_a_drain_is_said_with_what_there_is(saved: Here) -> None:
+    disk = {"path": "/data", "total_bytes": 1000 * MB, "usable_bytes": 300 * MB}
+    saved.save_cluster(ONE_SIDED, log_dirs=[disk])
+    code, out, _ = saved.run("plan", "suggest", "--drain", "0")
+    assert code == ExitCode.NO
+    assert "14 replicas (1.4 GB) stay where they are" in out
+    assert "that much disk to fill (0 B at most, 0 B in all)" in out
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,7 @@ def wants(draw: st.DrawFn, state: ClusterState, random: np.random.Generator) -> 
     limits = Limits(
         most_bytes=draw(st.sampled_from([np.inf, np.inf, 5 * GB])),
         most_moves=draw(st.sampled_from([np.inf, np.inf, 3])),
+        most_per_broker=draw(st.sampled_from([np.inf, np.inf, np.inf, 4])),
     )
     wanted = Wanted(
         band=draw(st.sampled_from([0.02, 0.1, 0.3])),
@@ -133,6 +134,8 @@ def test_no_hard_limit_is_broken_and_none_that_held_is_worsened(case: Case) -> N
     _fits_disks(state, found)
     assert found.bytes <= wanted.limits.most_bytes
     assert sum(len(move.adding) for move in found.plan) <= wanted.limits.most_moves
+    part = Counter(b for move in found.plan for b in move.adding)
+    assert max(part.values(), default=0) <= wanted.limits.most_per_broker
     if not (wanted.forces or wanted.fill):
         _no_further_off(found, wanted.band)
 

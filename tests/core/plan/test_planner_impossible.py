@@ -1,0 +1,191 @@
+"""What no plan can do, and what is not known: one sentence each, and the goal is not reached."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from clusters import MB, cluster, load_of
+
+from core.cluster.state import ClusterState, LogDir
+from core.load.snapshot import Load
+from core.plan.planner.limits import Limits
+from core.plan.planner.outcome import is_reached
+from core.plan.planner.planner import suggest
+from core.plan.planner.wanted import Wanted
+
+GB = 1000 * MB
+ON_ONE = {f"t-{n}": [1] for n in range(9)}
+"""All on broker 1."""
+
+
+def on_one(**more: object) -> ClusterState:
+    given = {"brokers": [1, 2, 3], "size_bytes": GB} | more
+    return cluster(ON_ONE, **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("state", "wanted", "words"),
+    [
+        (
+            cluster({"t-0": [1, 2, 3]}, racks={1: "a", 2: "b", 3: "b"}, size_bytes=GB),
+            Wanted(racks_only=True),
+            "1 partition with up to 3 replicas in 2 racks: some share one whatever the plan; "
+            "add brokers in another rack.",
+        ),
+        (
+            on_one(),
+            Wanted(racks_only=True),
+            "No broker has a rack, so that none is shared or not: set broker.rack.",
+        ),
+        (
+            on_one(disk_bytes=(10 * GB, GB + GB // 2)),
+            Wanted(drain=(1,)),
+            "9 replicas (9.0 GB) stay where they are, t-0, t-1, t-2 and 6 more: no broker that "
+            "could take them has that much disk to fill (500 MB at most, 1.0 GB in all); "
+            "add disk, or lower retention.",
+        ),
+        (
+            cluster({"t-0": [1, 2]}, size_bytes=GB),
+            Wanted(drain=(2,)),
+            "1 replica (1.0 GB) stays where it is, t-0: no other broker is there that holds none "
+            "of them; add brokers, or lower their number.",
+        ),
+        (
+            cluster(
+                {"t-0": [1, 2]}, brokers=[1, 2, 3], racks={1: "a", 2: "b", 3: "a"}, size_bytes=GB
+            ),
+            Wanted(drain=(2,)),
+            "1 replica (1.0 GB) stays where it is, t-0: every broker that could take them is in a "
+            "rack that holds one; add one in another rack.",
+        ),
+        (
+            on_one(),
+            Wanted(drain=(1,), limits=Limits(most_bytes=4 * GB)),
+            "5 replicas (5.0 GB) stay where they are, t-4, t-5, t-6 and 2 more: --max-bytes allows "
+            "no more, all of it needs 9.0 GB; raise it, or plan the rest when this is done.",
+        ),
+        (
+            on_one(),
+            Wanted(replicas=2, limits=Limits(most_moves=4)),
+            "5 replicas (5.0 GB) are missing or too many for 2 of each partition, t-4, t-5, t-6 "
+            "and 2 more: --max-moves allows no more, all of it needs 9; raise it, or plan the rest "
+            "when this is done.",
+        ),
+        (
+            on_one(),
+            Wanted(drain=(1,), limits=Limits(most_per_broker=4)),
+            "5 replicas (5.0 GB) stay where they are, t-4, t-5, t-6 and 2 more: --max-per-broker "
+            "allows no more, a broker that has to give or take more waits; raise it, or plan the "
+            "rest when this is done.",
+        ),
+        (
+            on_one(),
+            Wanted(replace=((1, 2),), limits=Limits(stop=lambda: True)),
+            "9 replicas (9.0 GB) stay where they are, t-0, t-1, t-2 and 6 more: --time-budget "
+            "allows no more, give it longer; raise it, or plan the rest when this is done.",
+        ),
+        (
+            on_one(),
+            Wanted(limits=Limits(most_bytes=GB // 2)),
+            "--max-bytes allows no more: 0 B of 500 MB are used; "
+            "raise it, or plan again when this is done.",
+        ),
+        (
+            on_one(),
+            Wanted(limits=Limits(most_moves=2)),
+            "--max-moves allows no more: all 2 are used; "
+            "raise it, or plan again when this is done.",
+        ),
+        (
+            on_one(),
+            Wanted(limits=Limits(most_per_broker=2)),
+            "--max-per-broker allows no more: brokers 1,2 can take part in no more; "
+            "raise it, or plan again when this is done.",
+        ),
+        (
+            cluster(
+                {f"t-{n}": [1 + n % 3] for n in range(7)} | {"big-0": [1]},
+                size_bytes={f"t-{n}": 2 * GB for n in range(7)} | {"big-0": 3 * GB},
+            ),
+            Wanted(band=0.02),
+            "big-0 alone is 53% of a broker's share of disk: pieces of that size hardly fit a "
+            "band of ±2%; split the topic, or widen the band.",
+        ),
+    ],
+)
+def test_what_cannot_be_is_said_with_what_to_do(
+    state: ClusterState, wanted: Wanted, words: str
+) -> None:
+    found = suggest(state, load_of(state, MB), wanted)
+    assert words in found.notes
+    assert not is_reached(found, wanted)
+
+
+def test_no_broker_gives_and_takes_more_replicas_than_allowed() -> None:
+    state = on_one(brokers=[1, 2, 3, 4])
+    for wanted in (Wanted(), Wanted(drain=(1,)), Wanted(fill=(2,)), Wanted(replicas=3)):
+        found = suggest(
+            state, load_of(state, MB), replace(wanted, limits=Limits(most_per_broker=4))
+        )
+        assert found.plan.moves
+        for broker in (1, 2, 3, 4):
+            part = [broker in {*move.adding, *move.removing} for move in found.plan]
+            assert sum(part) <= 4
+
+
+# -- what is not known, or cannot be touched -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (
+            cluster(ON_ONE | {"u-0": [1, 2]}, brokers=[1, 2, 3], adding={"u-0": [2]}),
+            "1 partition is moving already and left as it is.",
+        ),
+        (
+            on_one(leaders={"t-0": -1, "t-1": -1}),
+            "2 partitions are without a leader and left as they are.",
+        ),
+        (
+            cluster(ON_ONE | {"u-0": [1, 2]}, brokers=[1, 2, 3], dead=[2], isr={"u-0": [1]}),
+            "1 partition is out of sync or on a broker that is down and left as it is.",
+        ),
+        (
+            on_one(racks={1: "a", 2: "b"}),
+            "Broker 3 has no rack while others have one: nothing goes there from a rack; "
+            "set broker.rack.",
+        ),
+        (on_one(), "No broker tells the size of its disks: nothing keeps them from filling up."),
+        (
+            on_one(size_bytes={f"t-{n}": GB for n in range(7)}),
+            "The size of 2 of 9 partitions is not known: what they copy is not counted.",
+        ),
+    ],
+)
+def test_what_is_not_known_or_cannot_be_touched_is_counted(state: ClusterState, words: str) -> None:
+    assert words in suggest(state, load_of(state, MB), Wanted()).notes
+
+
+def test_capacities_that_only_some_brokers_have_are_named() -> None:
+    state = on_one()
+    first, *others = state.brokers
+    sized = replace(
+        first, log_dirs=(LogDir("/data", 9 * GB, 5 * GB),), in_capacity_bytes_per_s=100e6
+    )
+    notes = suggest(state.with_brokers([sized, *others]), load_of(state, MB), Wanted()).notes
+    assert (
+        "Brokers 2,3 have disks of unknown size: shares of disk are equal parts, "
+        "and nothing keeps those from filling up."
+    ) in notes
+    assert (
+        "Brokers 2,3 have no capacity of in: shares of it are equal parts; "
+        "give all brokers one, or none."
+    ) in notes
+
+
+def test_partitions_that_nobody_asks_about_are_not_told_of() -> None:
+    state = cluster({"t-0": [1], "u-0": [1, 2]}, brokers=[1, 2], adding={"u-0": [2]}, size_bytes=GB)
+    notes = suggest(state, Load.unknown(state), Wanted(topics="t")).notes
+    assert not any("moving already" in note for note in notes)

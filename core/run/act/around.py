@@ -70,15 +70,15 @@ class Around:
         self._chronicle.write(Kind.RETENTION_LOWERED, topics=sorted(retention.topics))
 
     def _intend(self, wanted_ms: int) -> None:
-        tps = [self._history.moves[i].move.tp for i in self._history.queued]
+        queued = [self._history.moves[i].move for i in self._history.queued]
+        tps = [move.tp for move in queued if move.moves_data]
         resources = [Resource.topic(topic) for topic in sorted({tp.topic for tp in tps})]
-        answers = self._client.configs(resources, [RETENTION])
+        answers = self._client.configs(resources, [RETENTION]) if resources else {}
         intents = (_intent(resource, answer, wanted_ms) for resource, answer in answers.items())
         found = [intent for intent in intents if intent is not None]
         lowered = {intent.topic for intent in found}
-        earliest = self._client.offsets(
-            [tp for tp in tps if tp.topic in lowered], OffsetAt.EARLIEST
-        )
+        kept = [tp for tp in tps if tp.topic in lowered]
+        earliest = self._client.offsets(kept, OffsetAt.EARLIEST) if kept else {}
         self._note_intended(wanted_ms, found, earliest)
 
     def _intend_changed(self, retention: Retention) -> None:

@@ -334,6 +334,19 @@ def test_a_retention_that_is_lower_already_is_left(start: Start) -> None:
     assert own_retention(client) == "1000"
 
 
+@pytest.mark.parametrize("copied", [{("t", 0): (3, 2)}, {}], ids=["beside one", "alone"])
+def test_the_retention_of_a_topic_of_which_nothing_is_copied_is_left(
+    start: Start, copied: dict[tuple[str, int], tuple[int, ...]]
+) -> None:
+    client = cluster({"t": [(1, 2)], "u": [(1, 2, 3)]})
+    plan = plan_of(client, {**copied, ("u", 0): (2, 1, 3)})
+    run = start(client, plan, retention_ms=3_600_000)
+    run.until(lambda step: isinstance(step, LowerRetention))
+    assert run.runner.history.retention is not None
+    assert set(run.runner.history.retention.topics) == {topic for topic, _ in copied}
+    assert run.to_the_end() is Outcome.DONE
+
+
 @pytest.mark.parametrize("theirs", ["700000000", "1000", None], ids=["more", "less", "unset"])
 def test_a_retention_that_somebody_sets_after_it_was_intended_is_put_back(
     start: Start, theirs: str | None

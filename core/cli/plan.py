@@ -10,6 +10,7 @@ import click
 
 from core import markdown
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.impact import impact
 from core.cli.place import place
 from core.cli.plan_file import document_of, plan_argument
 from core.cli.plan_forms import csv_text
@@ -41,7 +42,7 @@ class Difference(NamedTuple):
 
 @click.group()
 def plan() -> None:
-    """Suggest, check, show, compare, invert and rebase plans; place new topics.
+    """Suggest, check, show, compare, invert and rebase plans; who notices; place new topics.
 
     A plan is Kafka reassignment JSON, with or without what trimtab adds to it; - is stdin.
     """
@@ -49,6 +50,7 @@ def plan() -> None:
 
 plan.add_command(suggest)
 plan.add_command(place)
+plan.add_command(impact)
 plan.add_command(rebase)
 
 

@@ -15,6 +15,7 @@ from core.load import layout
 from core.load.snapshot import Load, LoadSnapshot, Source
 
 if TYPE_CHECKING:
+    from core.cluster.document import ClusterDocument
     from core.load.windows import History
 
 OUTDATED = timedelta(minutes=5)
@@ -53,8 +54,13 @@ def picture_of_document(path: Path) -> tuple[ClusterState, Load]:
     from core.cluster.document_reader import read_document
 
     document = read_document(path)
+    return document.state, load_of_document(document)
+
+
+def load_of_document(document: ClusterDocument) -> Load:
+    """Return the rates that a cluster document carries."""
     state = document.state
-    return state, Load(
+    return Load(
         in_bytes_per_s=document.in_bytes_per_s,
         out_bytes_per_s=document.out_bytes_per_s,
         messages_per_s=Load.unknown(state).messages_per_s,

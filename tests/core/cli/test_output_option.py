@@ -13,15 +13,8 @@ from core.cli.main import root, run
 
 ANSWERS = {
     *("show", "doctor", "estimate", "verify", "plan check", "plan diff", "plan inverse"),
-    *(
-        "plan show",
-        "plan suggest",
-        "plan place",
-        "plan rebase",
-        "pipeline status",
-        "runs ls",
-        "runs report",
-    ),
+    *("plan show", "plan suggest", "plan place", "plan rebase", "plan impact"),
+    *("pipeline status", "runs ls", "runs report"),
     *("runs retry", "runs rollback", "runs show", "snapshot ls", "snapshot show", "throttles ls"),
 }
 

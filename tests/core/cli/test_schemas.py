@@ -100,6 +100,7 @@ OFFLINE = [
     ("plan-diff", "plan diff", ({"t0": [1, 0], "t1": [1, 2], "t7": [1]},)),
     ("plan-suggest", "plan suggest", ()),
     ("plan-suggest", "plan suggest", ({}, "--drain", "3", "--within", "1h")),
+    ("plan-impact", "plan impact", ({"t0": [3, 1], "t1": [1, 3]},)),
     ("plan-rebase", "plan rebase", ({"t0": [0, 1], "t1": [3, 2], "t7": [1]},)),
     ("plan-place", "plan place", ({}, "new", "--partitions", "4")),
     ("plan-place", "plan place", ({}, "new", "--partitions", "4", "--rule", "kafka")),

@@ -1,0 +1,105 @@
+"""What is noticed of a plan, in words: the sentences that screen and command line share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from core.plan.findings import named
+from core.plan.noticed import Headroom, Noticed
+from core.plan.shrinking import FOREVER_MS, HOUR, Reader, Shrinking
+from core.units import format_bytes, format_duration
+
+NAMED = 3
+
+
+def in_short(found: Noticed) -> list[str]:
+    """Return what somebody should know before anything else, the worst first, a few words each."""
+    said = []
+    if found.headroom:
+        said.append(f"{many(len(found.headroom), 'partition')} with no replica to spare")
+    if found.groups:
+        said.append(f"read by {many(len(found.groups), 'group')}")
+    leading = sum(topic.leader_changes > 0 for topic in found.topics)
+    if leading:
+        said.append(f"leaders change in {many(leading, 'topic')}")
+    shrunk = found.shrinking
+    if shrunk is not None and shrunk.is_advised:
+        saves = format_bytes(shrunk.most_bytes)
+        said.append(f"retention {option(shrunk.seconds)} saves up to {saves}")
+    return said
+
+
+def headroom_sentences(found: Sequence[Headroom]) -> list[str]:
+    """Return what must not fail while the plan is carried out, and what it leaves without spare."""
+    during = [h.tp for h in found if h.during <= 0]
+    after = [h.tp for h in found if h.during > 0]
+    said = []
+    if during:
+        said.append(
+            f"{named(during)} {'has' if len(during) == 1 else 'have'} no in-sync replica to spare "
+            "until moved: with one broker fewer, acks=all is refused. Restart no broker meanwhile."
+        )
+    if after:
+        said.append(f"{named(after)} will have no replica to spare once moved.")
+    return said
+
+
+def shrinking_sentences(found: Shrinking) -> list[str]:
+    """Return what lowering retention would save, and who speaks against it."""
+    kept = option(found.seconds)
+    longest = max(topic.retention_ms for topic in found.topics)
+    endless = any(topic.retention_ms == FOREVER_MS for topic in found.topics)
+    now = "no end" if endless else option(longest // 1000)
+    topics = ", ".join(
+        f"{topic.topic} {format_bytes(topic.most_bytes)}" for topic in found.topics[:NAMED]
+    )
+    more = len(found.topics) - NAMED
+    saves = f"{format_bytes(found.least_bytes)} to {format_bytes(found.most_bytes)}"
+    said = [
+        f"With a retention of {kept} instead of {now} while they move, {saves} less would be "
+        "copied "
+        f"({topics}{f' and {more} more topics' if more > 0 else ''}); "
+        f"what is older is deleted for good."
+    ]
+    if found.losing:
+        lost = _readers(found.losing)
+        said.append(f"Not yet: {lost} would lose records that are not read.")
+    if found.unsure:
+        said.append(f"How far {_readers(found.unsure)} got is not known: look before you do it.")
+    if not found.readers_known:
+        said.append("Which groups have yet to read it is not known: look before you do it.")
+    if found.forever:
+        said.append(f"It would shorten {', '.join(found.forever)} too, meant to keep everything.")
+    if found.is_advised:
+        said.append("A run lowers it, and puts it back:")
+    return said
+
+
+def shrinking_command(found: Shrinking, plan: str) -> str:
+    """Return the command that does it, ready to be copied; "" where it is not advised."""
+    kept = option(found.seconds)
+    return f"trimtab apply {plan} --retention {kept}" if found.is_advised else ""
+
+
+def _readers(readers: Iterable[Reader]) -> str:
+    """Return groups by name, each with how far it is behind where that is known."""
+    slowest: dict[str, Reader] = {}
+    for reader in sorted(readers, key=lambda r: -(r.behind_seconds or 0.0)):
+        slowest.setdefault(reader.group, reader)
+    names = [
+        r.group
+        if r.behind_seconds is None
+        else f"{r.group} ({format_duration(r.behind_seconds)} behind on {r.topic})"
+        for r in slowest.values()
+    ]
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more groups" if more > 0 else "")
+
+
+def option(seconds: int) -> str:
+    """Return seconds as `--retention` takes them: `6h`."""
+    return f"{seconds // HOUR}h" if seconds % HOUR == 0 else f"{seconds}s"
+
+
+def many(count: int, thing: str) -> str:
+    return f"{count} {thing}" + ("" if count == 1 else "s")

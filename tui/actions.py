@@ -156,6 +156,14 @@ ACTIONS: tuple[Action, ...] = (
         footer=15,
     ),
     Action(
+        "impact",
+        "impact",
+        ("i",),
+        "Who notices it: groups, producers, retention to shrink; again to go back to the moves.",
+        (PLAN,),
+        footer=17,
+    ),
+    Action(
         "drop_move",
         "drop move",
         ("x", "d", "delete"),

@@ -5,11 +5,12 @@ Pure; a worker thread calls `study` and hands the answer over, so that no key wa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from core.cluster.document import DocumentGroup
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.load.snapshot import Load
 from core.plan.check import check_plan, never_finding
@@ -17,6 +18,7 @@ from core.plan.copying import Side
 from core.plan.estimate import Estimate, default_rate, estimate_at, rate_table
 from core.plan.findings import Finding, Severity, worst_first
 from core.plan.impact import BrokerTotals, Impact, impact
+from core.plan.noticed import Noticed, noticed
 from core.plan.plan import Plan
 from core.plan.rebase import Rebased, rebase
 from core.units import UNLIMITED
@@ -44,6 +46,8 @@ class Study:
     """For each row of the table, who comes nearest to its capacity; None when nobody does."""
     default_rate_bytes_per_s: int | None
     impact: Impact
+    noticed: Noticed
+    """Who notices that it is carried out."""
     rebased: Rebased
     """What of the plan still holds for the picture that was studied."""
 
@@ -64,8 +68,17 @@ class Study:
         return worst_first((*self.findings, never_finding(estimate.never, tps)))
 
 
-def study(state: ClusterState, load: Load, plan: Plan, rate_bytes_per_s: int) -> Study:
-    """Return the study of `plan`; the table holds `rate_bytes_per_s` beside round rates."""
+def study(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    rate_bytes_per_s: int,
+    groups: Sequence[DocumentGroup] | None = None,
+) -> Study:
+    """Return the study of `plan`; the table holds `rate_bytes_per_s` beside round rates.
+
+    `groups` are the consumer groups, None when they are not known.
+    """
     table = list(rate_table(state, load, plan))
     usual = default_rate(table)
     if all(estimate.rate_bytes_per_s != rate_bytes_per_s for estimate in table):
@@ -81,6 +94,7 @@ def study(state: ClusterState, load: Load, plan: Plan, rate_bytes_per_s: int) ->
         crowds=tuple(crowded(state, effect.before, estimate) for estimate in table),
         default_rate_bytes_per_s=usual,
         impact=effect,
+        noticed=noticed(state, load, plan, groups),
         rebased=rebase(state, plan),
     )
 

@@ -20,6 +20,7 @@ from tui.screens.plan_keys import PlanKeys
 from tui.screens.planning import Found, Planning
 from tui.session import Session
 from tui.study import Study, study
+from tui.widgets.notice_page import notice_lines
 from tui.widgets.page import Page
 from tui.widgets.plan_diff import MoveHit
 from tui.widgets.plan_page import PlanView, plan_lines
@@ -50,6 +51,8 @@ class PlanScreen(CursorKeys, PlanKeys):
         self._on_throttle = False
         self._on_brokers = False
         self._broker = 0
+        self._on_impact = False
+        self._top = 0
         self._planning = Planning(self)
         self._study: Study | None = None
         self._even: Evenness | None = None
@@ -81,6 +84,8 @@ class PlanScreen(CursorKeys, PlanKeys):
             planning=self._planning.words,
             on_brokers=self._on_brokers,
             broker=self._broker,
+            on_impact=self._on_impact,
+            top=self._top,
             order=None if self._helpful is None else self._order,
         )
         lines = plan_lines(view, page.size.width, page.size.height)
@@ -90,11 +95,13 @@ class PlanScreen(CursorKeys, PlanKeys):
         empty = not len(self.session.plan)
         words = {"throttle": "moves" if self._on_throttle else "throttle"}
         if empty:
-            words |= dict.fromkeys(("throttle", "drop_move", "apply", "brokers"), "")
+            words |= dict.fromkeys(("throttle", "drop_move", "apply", "brokers", "impact"), "")
         if empty or self._study is None or not self._study.rebased.changes:
             words["rebase"] = ""
         if self._on_brokers:
             words |= {"brokers": "moves", "drop_move": ""}
+        if self._on_impact:
+            words |= {"impact": "moves", "drop_move": ""}
         if not self._planning.words:
             words["stop"] = ""
         if not self.session.history.undo:
@@ -116,10 +123,10 @@ class PlanScreen(CursorKeys, PlanKeys):
             if asked_plan.moves == plan.moves and young and (known or asked_rate == rate):
                 return
         self._asked = (plan, rate, session.now)
-        made = session.made
+        made, groups = session.made, session.groups or None
 
         def work() -> None:
-            found = study(state, load, plan, rate)
+            found = study(state, load, plan, rate, groups)
             even = evenness_of(state, load, plan, made)
             self.post_message(self.Studied(found, even, helpful_first(state, load, plan, made)))
 
@@ -146,17 +153,26 @@ class PlanScreen(CursorKeys, PlanKeys):
 
     def action_throttle(self) -> None:
         if len(self.session.plan):
-            self._on_brokers = False
+            self._on_brokers = self._on_impact = False
             self._on_throttle = not self._on_throttle
             self.show(self.session)
 
     def action_brokers(self) -> None:
         if len(self.session.plan):
             self._on_brokers, self._on_throttle = not self._on_brokers, False
+            self._on_impact = False
+            self.show(self.session)
+
+    def action_impact(self) -> None:
+        if len(self.session.plan):
+            self._on_impact, self._top = not self._on_impact, 0
+            self._on_brokers = self._on_throttle = False
             self.show(self.session)
 
     def step(self, rows: int) -> None:
-        if self._on_brokers:
+        if self._on_impact:
+            self._scroll(rows)
+        elif self._on_brokers:
             count = len(self._even.brokers) if self._even is not None else 1
             self._broker = min(max(self._broker + rows, 0), count - 1)
             self.show(self.session)
@@ -168,6 +184,13 @@ class PlanScreen(CursorKeys, PlanKeys):
             self._choose(min(max(at + rows, 0), len(self._study.table) - 1))
         elif len(self.session.plan):
             self._cursor = min(max(self._cursor + rows, 0), len(self.session.plan) - 1)
+            self.show(self.session)
+
+    def _scroll(self, rows: int) -> None:
+        if self._study is not None:
+            room = self.query_one("#plan-page", Page).size
+            lines = len(notice_lines(self._study.noticed, room.width))
+            self._top = min(max(self._top + rows, 0), max(lines - room.height, 0))
             self.show(self.session)
 
     def _choose(self, row: int) -> None:
@@ -198,13 +221,13 @@ class PlanScreen(CursorKeys, PlanKeys):
     def on_found(self, message: Found) -> None:
         if self._planning.take(message) is not None:
             self._cursor = self._broker = 0
-            self._on_throttle = False
+            self._on_throttle = self._on_impact = False
 
     # -- editing ---------------------------------------------------------------------------------
 
     def action_drop_move(self) -> None:
         plan = self.session.plan
-        if len(plan) and not self._on_brokers:
+        if len(plan) and not (self._on_brokers or self._on_impact):
             self.session.edit(plan.without(plan.moves[self._order[self._cursor]].tp))
             self.show(self.session)
 

@@ -29,6 +29,7 @@ from tui.widgets.lines import (
     wrapped,
 )
 from tui.widgets.measure_bars import balance_spans, bar_lines, worst_spans
+from tui.widgets.notice_page import notice_line, notice_lines
 from tui.widgets.plan_diff import diff_header, diff_lines, finding_lines, many, total_to_copy
 from tui.widgets.throttle_table import reason_lines, throttle_lines
 
@@ -56,6 +57,9 @@ class PlanView:
     on_brokers: bool = False
     """Whether all brokers are shown instead of the moves, `broker` among them."""
     broker: int = 0
+    on_impact: bool = False
+    """Whether who notices it is shown instead of the moves, from line `top` on."""
+    top: int = 0
     order: tuple[int, ...] | None = None
     """The moves' indices, those that help most for their bytes first; None by topic."""
 
@@ -79,6 +83,10 @@ def plan_lines(view: PlanView, width: int, height: int) -> Lines:
     if view.on_brokers and view.even is not None:
         head = (*head_lines(view, width), BLANK)
         return (*head, *bar_lines(view.even, view.broker, width, height - len(head)))
+    if view.on_impact and view.study is not None:
+        lines = notice_lines(view.study.noticed, width)
+        top = min(view.top, max(len(lines) - height, 0))
+        return lines[top : top + height]
     if width >= SIDE_BY_SIDE:
         panel = 70 if width >= 160 else 52
         main = width - panel - 4
@@ -200,9 +208,10 @@ def _main(view: PlanView, width: int, height: int) -> Lines:
     lines: list[Line] = [*head_lines(view, width), diff_header(width)]
     checks = _checks(view, width, max((height - 3) // 3, 4))
     topics = len({move.tp.topic for move in view.plan})
-    room = min(height - len(lines) - len(checks) - 2, len(view.plan) + topics)
+    hits = () if view.study is None else (notice_line(view.study.noticed, width),)
+    room = min(height - len(lines) - len(checks) - 2 - len(hits), len(view.plan) + topics)
     lines += _diff(view, width, room)
-    return (*lines, why_line(view, width), rule("checks", width), *checks)
+    return (*lines, why_line(view, width), *hits, rule("checks", width), *checks)
 
 
 def _panel(view: PlanView, width: int, height: int) -> Lines:
@@ -230,10 +239,11 @@ def _stacked(view: PlanView, width: int, height: int) -> Lines:
         checks = _checks(view, width, 3)
         why = [why_line(view, width)] if view.made is not None else []
         below += [*why, rule("checks", width), *checks, rule("throttle", width)]
-        rows = min(max(height - len(head) - len(below) - 8, 4), 9)
+        rows = min(max(height - len(head) - len(below) - 9, 4), 9)
         below += _throttle(view, view.study, width, rows)
         below += _reasons(view, view.study, width, 2)
         below += [fit((dim("  then  "), plain(impact_sentence(view.study.impact))), width)]
+        below += [notice_line(view.study.noticed, width)]
     room = max(height - len(head) - len(below), 2)
     diff = _diff(view, width, room)
     blank: Lines = (BLANK,) * (room - len(diff))

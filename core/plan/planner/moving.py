@@ -19,13 +19,17 @@ from core.plan.planner.measures import LED, Measure
 from core.plan.planner.placement import Placement
 from core.plan.planner.problem import NOBODY
 
-DESTINATIONS = 24
+DESTINATIONS = 36
 """Brokers that one look compares as destinations."""
 EACH = 16
-"""Replicas that one look may give to each of them."""
+"""Replicas that one look may give to each of them, where the source has few."""
+PART = 32
+"""Where it has many: one in so many of those that are looked at."""
+LOOKED = 2048
+"""Replicas of the source that one look compares."""
 AS_GOOD = 0.7
 """One look takes moves of at least this part of the best one's worth."""
-STILL = 0.5
+STILL = 0.7
 """What must be left of a move's gain when moves before it have been taken."""
 LEAST = 1e-15
 EVERY_MOVE = 0.1
@@ -47,6 +51,7 @@ class Moving:
         self._levels = levels(placement.loads[:, self._columns], self._counts, band)
         self._band = Levels.of(band, len(known))
         self._moves = 0
+        self._looks = 0
         self._again = np.zeros(placement.problem.brokers, np.int64)
         """From which move on a broker that had nothing to give is asked again."""
 
@@ -94,83 +99,102 @@ class Moving:
     # -- one look ------------------------------------------------------------------------------
 
     def _give(self, source: int, most: int) -> int:
-        """Give away the replicas of a broker that help most; return how many."""
-        on, columns, wanted = self._on, self._columns, self._levels
-        problem = on.problem
+        """Give away the replicas of a broker that help most; return how many.
+
+        Of a broker that holds very many only a part is looked at, unless that gives nothing.
+        """
+        on, problem = self._on, self._on.problem
         rows = on.held(source)
         rows = rows[problem.movable[rows]]
         takes = problem.takes & self._limits.ready(on)
         takes[source] = False
-        to = neediest(wanted, on.loads[:, columns], takes, problem.racks, DESTINATIONS)
-        if not len(rows) or not len(to):
+        loads = on.loads[:, self._columns]
+        to = neediest(self._levels, loads, takes, problem.racks, DESTINATIONS)
+        if not len(to):
             return 0
+        parts = -(-len(rows) // LOOKED)
+        for _ in range(parts):
+            self._looks += 1
+            took = self._look(source, to, rows[self._looks % parts :: parts], most)
+            if took:
+                return took
+        return 0
+
+    def _look(self, source: int, to: Int64, rows: Int64, most: int) -> int:
+        """Give away what helps most of some partitions' replicas; return how many."""
         items = self._items[rows]
         if self._led.any():
-            items[:, self._led] *= (on.at[rows, 0] == source)[:, None]
-        gain = self._gain(source, to, items, wanted)
+            items[:, self._led] *= (self._on.at[rows, 0] == source)[:, None]
+        gain = self._gain(source, to, items, self._levels)
         score = gain / self._cost(source, to, rows, items)
         score[(gain <= LEAST) | self._barred(source, to, rows)] = -np.inf
-        some = np.isfinite(score).any(axis=1)
-        needless = self._gain(source, to, items[some], self._band) <= LEAST
-        score[some] = np.where(needless, -np.inf, score[some])
-        found = _best(score, min(EACH, most))
-        took = 0
-        left = on.loads[:, columns]
-        for at, where in found:
-            if took >= most or self._spent():
+        each = min(max(EACH, len(rows) // PART), most)
+        for needless in (False, True):
+            if needless:
+                some = np.isfinite(score).any(axis=0)
+                if not some.any():
+                    break
+                harmless = self._gain(source, to, items[some], self._band) > LEAST
+                score[:, some] = np.where(harmless, score[:, some], -np.inf)
+            where, at = _best(score, each)
+            kept = self._kept(source, to[where], items[at], rows[at], gain[where, at])[:most]
+            if len(kept):
+                self._on.move_all(rows[at[kept]], source, to[where[kept]])
+                self._moves += len(kept)
+                return len(kept)
+        return 0
+
+    def _kept(
+        self, source: int, to: Int64, items: Float64, partitions: Int64, gain: Float64
+    ) -> Int64:
+        """Return which of some moves, best first, still help once those before them are made."""
+        on, columns = self._on, self._columns
+        given, taken = items * on.per_share[source, columns], items * on.per_share[to][:, columns]
+        sizes = on.problem.items[partitions, Measure.DISK]
+        here, there = on.loads[source, columns], on.loads[to][:, columns]
+        kept = np.arange(len(to))
+        while len(kept):
+            before = here - _before(given[kept])
+            filled = there[kept] + _before_at(to[kept], taken[kept])
+            good = self._allowed(source, to[kept], sizes[kept])
+            good &= _before_at(to[kept], sizes[kept]) + sizes[kept] <= on.room_bytes[to[kept]]
+            for wanted, least in ((self._levels, STILL * gain[kept]), (self._band, LEAST)):
+                gained = wanted.distance(before) - wanted.distance(before - given[kept])
+                gained += wanted.distance(filled) - wanted.distance(filled + taken[kept])
+                good &= gained.sum(axis=1) > least
+            if good.all():
                 break
-            partition, destination = int(rows[at]), int(to[where])
-            item = items[at]
-            if self._gains(left, source, destination, item, wanted) < STILL * gain[at, where]:
-                continue
-            if self._gains(left, source, destination, item, self._band) <= LEAST:
-                continue
-            size = float(problem.items[partition, Measure.DISK])
-            if size > on.room_bytes[destination] or not self._limits.allow(
-                on, size, source, destination
-            ):
-                continue
-            on.move(partition, source, destination)
-            left[source] = on.loads[source, columns]
-            left[destination] = on.loads[destination, columns]
-            took += 1
-            self._moves += 1
-        return took
+            kept = kept[good]
+        return kept
+
+    def _allowed(self, source: int, to: Int64, sizes_bytes: Float64) -> Bool:
+        """Return which of some replicas may be copied if all before each of them are."""
+        limits, on, count = self._limits, self._on, np.arange(1, len(to) + 1)
+        allowed = on.moved_bytes + np.cumsum(sizes_bytes) <= limits.most_bytes
+        allowed &= on.moved + count <= limits.most_moves
+        allowed &= on.part_in[source] + count <= limits.most_per_broker
+        part_in = on.part_in[to] + _before_at(to, np.ones(len(to)))
+        return np.asarray(allowed & (part_in < limits.most_per_broker), np.bool_)
 
     def _gain(self, source: int, to: Int64, items: Float64, wanted: Levels) -> Float64:
-        """Return by how much each move brings the two brokers nearer, shape [rows, to]."""
+        """Return by how much each move brings the two brokers nearer, shape [to, rows]."""
         on, columns = self._on, self._columns
         now = on.loads[source, columns]
         given = items * on.per_share[source, columns]
-        gain = (wanted.distance(now) - wanted.distance(now - given)).sum(axis=1)[:, None]
-        gain = np.repeat(gain, len(to), axis=1)
-        for k in range(len(columns)):
+        gain = (wanted.distance(now) - wanted.distance(now - given)).sum(axis=1)
+        gain = np.repeat(gain[None, :], len(to), axis=0)
+        off, inside = np.empty_like(gain), np.empty_like(gain)
+        for k, column in enumerate(columns.tolist()):
             low, high = wanted.low[k], wanted.high[k]
-            load = on.loads[to, columns[k]]
-            then = items[:, k : k + 1] * on.per_share[to, columns[k]][None, :] + load[None, :]
-            off = np.maximum(then - high, low - then)
-            np.maximum(off, 0.0, out=off)
+            load = on.loads[to, column]
+            np.multiply(on.per_share[to, column][:, None], items[:, k].copy()[None, :], out=off)
+            off += load[:, None]
+            np.clip(off, low, high, out=inside)
+            off -= inside
             off *= off
-            was = np.maximum(np.maximum(load - high, low - load), 0.0) ** 2
-            gain += was[None, :] - off
+            off -= (np.maximum(np.maximum(load - high, low - load), 0.0) ** 2)[:, None]
+            gain -= off
         return gain
-
-    def _gains(
-        self, loads: Float64, source: int, destination: int, item: Float64, wanted: Levels
-    ) -> float:
-        """Return what one move gains as loads are now; plain floats are faster for so few."""
-        gained = 0.0
-        low, high = wanted.low, wanted.high
-        per = self._on.per_share
-        for k, column in enumerate(self._columns.tolist()):
-            size = float(item[k])
-            if not size:
-                continue
-            for broker, sign in ((source, -1.0), (destination, 1.0)):
-                now = float(loads[broker, k])
-                then = now + sign * size * float(per[broker, column])
-                gained += _squared(now, low[k], high[k]) - _squared(then, low[k], high[k])
-        return gained
 
     def _cost(self, source: int, to: Int64, rows: Int64, items: Float64) -> Float64:
         """Return what moves cost: bytes that serve nothing whole, others next to nothing."""
@@ -180,70 +204,83 @@ class Moving:
         sizes = problem.items[rows, disk] * per
         usual = float(problem.items[:, disk].mean()) * per or 1.0
         if self._disk is None:
-            served = np.zeros((len(rows), len(to)))
+            served = np.zeros((1, len(rows)))
         elif wanted.giving:
             over = max(0.0, float(on.loads[source, disk] - wanted.high[self._disk]))
-            served = np.minimum(sizes, over)[:, None]
+            served = np.minimum(sizes, over)[None, :]
         else:
             lack = np.maximum(wanted.low[self._disk] - on.loads[to, disk], 0.0)
-            served = np.minimum(sizes[:, None], lack[None, :])
+            served = np.minimum(sizes[None, :], lack[:, None])
         # Beside its whole length, what gains most is what points where it is needed: all measures
         # then get even together, and none is filled by what another one still has to bring.
         length = np.sqrt(((items * on.per_share[source, self._columns]) ** 2).sum(axis=1))
-        return np.asarray((sizes[:, None] - served) + length[:, None] + EVERY_MOVE * usual)
+        return np.asarray((sizes - served) + length + EVERY_MOVE * usual)
 
     def _barred(self, source: int, to: Int64, rows: Int64) -> Bool:
         """Return which moves must not be: racks less spread, a second replica, no room, a limit."""
         problem = self._on.problem
         most = self._limits.most_bytes - self._on.moved_bytes
         room = np.minimum(self._on.room_bytes[to], most)
-        full = problem.items[rows, Measure.DISK][:, None] > room[None, :]
-        return np.asarray(full | barred(self._on.at[rows], source, to, problem.racks), np.bool_)
+        full = problem.items[rows, Measure.DISK][None, :] > room[:, None]
+        return np.asarray(full | barred(self._on.at[rows], source, to, problem.racks).T, np.bool_)
 
 
 def barred(at: Int32, source: int, to: Int64, racks: Int32) -> Bool:
     """Return for assignments [n, W] and destinations [D] which may not take `source`'s replica.
 
     A rack may take one only while it holds fewer of the others than the source's rack holds now:
-    then neither are fewer racks used, nor does the fullest get fuller.
+    then neither are fewer racks used, nor does the fullest get fuller. It is laid out by
+    destination: there are few of them, and many assignments.
     """
-    found = np.zeros((len(at), len(to)), np.bool_)
-    others = np.zeros((len(at), len(to)), np.int8)
+    places = [place.copy() for place in at.T]
+    taking = to.astype(np.int32)[:, None]
+    found = np.zeros((len(to), len(at)), np.bool_)
+    for brokers in places:
+        found |= brokers == taking
+    rack = int(racks[source])
+    if rack == NOBODY:
+        return found.T
+    known, of = np.unique(racks[to], return_inverse=True)
+    others = np.zeros((len(known), len(at)), np.int8)
     here = np.zeros(len(at), np.int8)
-    rack, source_rack = racks[to], int(racks[source])
-    for place in range(at.shape[1]):
-        brokers = at[:, place]
-        held = brokers != NOBODY
-        found |= brokers[:, None] == to[None, :]
-        if source_rack == NOBODY:
-            continue
-        theirs = np.where(held, racks[brokers], NOBODY - 1)
-        here += theirs == source_rack
-        theirs = np.where(brokers == source, NOBODY - 1, theirs)
-        others += theirs[:, None] == rack[None, :]
-    if source_rack != NOBODY:
-        found |= (others >= here[:, None]) | (rack == NOBODY)[None, :]
-    return found
+    for brokers in places:
+        theirs = np.where(brokers == NOBODY, NOBODY - 1, racks[brokers])
+        here += theirs == rack
+        theirs[brokers == source] = NOBODY - 1
+        others += theirs == known[:, None]
+    found |= ((others >= here) | (known == NOBODY)[:, None])[of]
+    return found.T
 
 
-def _best(score: Float64, each: int) -> list[tuple[int, int]]:
-    """Return (row, column) of the best scores, best first, one for each row."""
-    each = min(each, len(score))
-    top = np.argpartition(-score, each - 1, axis=0)[:each] if each < len(score) else None
-    if top is None:
-        rows, columns = np.nonzero(np.isfinite(score))
+def _best(score: Float64, each: int) -> tuple[Int64, Int64]:
+    """Return rows and columns of the best scores [D, n], best first, one for each column."""
+    best = score.max(initial=-np.inf)
+    if not np.isfinite(best):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if each < score.shape[1]:
+        top = np.argpartition(-score, each - 1, axis=1)[:, :each]
+        rows, columns = np.repeat(np.arange(len(score)), each), top.ravel()
     else:
-        rows = top.ravel()
-        columns = np.tile(np.arange(score.shape[1]), each)
+        rows, columns = np.nonzero(np.isfinite(score))
     worth = score[rows, columns]
-    best = worth.max(initial=-np.inf)
-    good = np.isfinite(worth) & (worth >= AS_GOOD * best)
+    good = worth >= AS_GOOD * best
     rows, columns, worth = rows[good], columns[good], worth[good]
-    order = np.lexsort((columns, rows, -worth))
-    _, first = np.unique(rows[order], return_index=True)
-    return [(int(rows[i]), int(columns[i])) for i in order[np.sort(first)]]
+    order = np.lexsort((rows, columns, -worth))
+    _, first = np.unique(columns[order], return_index=True)
+    chosen = order[np.sort(first)]
+    return rows[chosen], columns[chosen]
 
 
-def _squared(load: float, low: float, high: float) -> float:
-    off = load - high if load > high else low - load if load < low else 0.0
-    return off * off
+def _before(values: Float64) -> Float64:
+    """Return for each row the sum of those before it."""
+    return np.asarray(np.cumsum(values, axis=0) - values)
+
+
+def _before_at(keys: Int64, values: Float64) -> Float64:
+    """Return for each row the sum of those before it that have the same key."""
+    order = np.argsort(keys, kind="stable")
+    sums = _before(values[order])
+    first = np.searchsorted(keys[order], keys)
+    found = np.empty_like(sums)
+    found[order] = sums
+    return np.asarray(found - sums[first])

@@ -66,6 +66,38 @@ class Placement:
         self._held[source] = self._held[source][self._held[source] != partition]
         self._held[destination] = np.append(self._held[destination], partition)
 
+    def move_all(self, partitions: Int64, source: int, destinations: Int64) -> None:
+        """Put replicas of different partitions elsewhere, each in the same place of the order."""
+        if not len(partitions):
+            return
+        at = self.at[partitions]
+        places = np.argmax(at == source, axis=1)
+        led = places == 0
+        self._shift_all(partitions, source, destinations, _HOSTED)
+        self._shift_all(partitions[led], source, destinations[led], _LED)
+        self.at[partitions, places] = destinations
+        self.may_lead[partitions, places] = True
+        sizes = self.problem.items[partitions, Measure.DISK]
+        np.subtract.at(self.room_bytes, destinations, sizes)
+        self.moved_bytes += float(sizes.sum())
+        self.moved += len(partitions)
+        self.part_in[source] += len(partitions)
+        np.add.at(self.part_in, destinations, 1)
+        held = self._held[source]
+        self._held[source] = held[~np.isin(held, partitions)]
+        for broker in np.unique(destinations).tolist():
+            came = partitions[destinations == broker]
+            self._held[broker] = np.concatenate((self._held[broker], came))
+
+    def _shift_all(
+        self, partitions: Int64, source: int, destinations: Int64, columns: Int64
+    ) -> None:
+        items = self.problem.items[partitions][:, columns]
+        self.loads[source, columns] -= items.sum(axis=0) * self.per_share[source, columns]
+        taken = np.zeros((len(self.loads), len(columns)))
+        np.add.at(taken, destinations, items)
+        self.loads[:, columns] += taken * self.per_share[:, columns]
+
     def add(self, partition: int, destination: int) -> None:
         """Give a partition one replica more, behind the others."""
         row = self.at[partition]

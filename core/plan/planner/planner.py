@@ -8,6 +8,7 @@ gives the same plan.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -19,7 +20,7 @@ from core.plan.planner import forced, notes
 from core.plan.planner.fields import FLAGS, Names
 from core.plan.planner.leading import even_leaders
 from core.plan.planner.limits import Limits
-from core.plan.planner.measures import HOSTED, LED, MEASURES, Measure
+from core.plan.planner.measures import HOSTED, LED, Measure
 from core.plan.planner.moving import Moving
 from core.plan.planner.placement import Placement
 from core.plan.planner.problem import Problem, problem
@@ -27,6 +28,9 @@ from core.plan.planner.refusals import refuse
 from core.plan.planner.stuck import keep_number, stay, stay_doubled
 from core.plan.planner.told import Suggested, told
 from core.plan.planner.wanted import Wanted, untouched
+
+ATTEMPTS = 3
+"""How often replicas are moved anew where brokers stay outside the band."""
 
 
 def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAGS) -> Suggested:
@@ -103,24 +107,41 @@ def _evened(given: Problem, wanted: Wanted) -> Placement:
 
     What ends worse than it began, because nothing can be evened out, is not proposed.
     """
-    led = Placement(given)
-    even_leaders(led)
-    if wanted.leaders_only or not _off(led):
-        return led
+    start = Placement(given)
+    # Leaders change nothing of what follows from where replicas are.
+    hosted = _off(start, HOSTED)
+    if wanted.leaders_only or not hosted:
+        led = _led(given)
+        if wanted.leaders_only or not _off(led):
+            return led
     on = Placement(given)
     _even(on, wanted.limits)
-    return min((Placement(given), led, on), key=_off)
+    return on if _off(on) < hosted else min((start, _led(given), on), key=_off)
 
 
 def _even(on: Placement, limits: Limits) -> None:
     """Move data until brokers are even, for leaders' sake too where choosing them is not enough."""
-    Moving(on, HOSTED, limits).carry_out()
+    _move(on, HOSTED, limits)
     even_leaders(on)
-    if on.off_by(np.array(LED)).any():
-        Moving(on, tuple(Measure), limits).carry_out()
+    if _off(on, LED):
+        _move(on, tuple(Measure), limits)
         even_leaders(on)
 
 
-def _off(on: Placement) -> float:
-    """Return how far a placement is from the band, all in all."""
-    return float((on.off_by(np.arange(MEASURES)) ** 2).sum())
+def _move(on: Placement, measures: Sequence[Measure], limits: Limits) -> None:
+    """Move replicas, anew from where that led to when it has not led into the band."""
+    for _ in range(ATTEMPTS):
+        if not (Moving(on, measures, limits).carry_out() and _off(on, measures)):
+            break
+
+
+def _led(given: Problem) -> Placement:
+    """Return the best that leaders alone do."""
+    on = Placement(given)
+    even_leaders(on)
+    return on
+
+
+def _off(on: Placement, measures: Sequence[Measure] = tuple(Measure)) -> float:
+    """Return how far a placement is from the band in some measures, all in all."""
+    return float((on.off_by(np.array(measures)) ** 2).sum())

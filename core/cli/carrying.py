@@ -81,6 +81,7 @@ def carry_out(
     from core.plan.check import check_plan, never_finding, refuse
     from core.plan.estimate import to_json
     from core.plan.findings import Severity
+    from core.plan.meanwhile import meanwhile
     from core.run.creation import RunOptions
     from core.run.logout import look
     from core.run.prepare import prepared
@@ -99,6 +100,8 @@ def carry_out(
         if finding.severity is not Severity.ILLEGAL:
             say(f"{finding.id}: {finding.sentence}")
     say(_intent(plan, estimate, name, bounds))
+    for sentence in meanwhile(state, plan, elects=wishes.elect):
+        say(sentence)
     if wishes.retention_ms is not None:
         say(_deletes(plan, wishes.retention_ms))
     if wishes.start_at is not None:

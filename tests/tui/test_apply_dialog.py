@@ -20,7 +20,7 @@ from pictures import (
 )
 from textual import events
 from textual.pilot import Pilot
-from textual.widgets import Button, Input
+from textual.widgets import Button, Input, Static
 
 from core.errors import TrimtabError
 from tui.hands import rested
@@ -63,6 +63,8 @@ async def test_the_name_enables_apply_and_the_run_is_shown(
         assert isinstance(pilot.app.screen, ApplyDialog)
         assert pilot.app.focused is pilot.app.screen.query_one("#cancel")
         assert button(pilot).disabled
+        said = " ".join(str(pilot.app.screen.query_one("#summary", Static).render()).split())
+        assert "delete none of these topics and add no partitions to them." in said
         await pressed(pilot, "tab", *"prod-e")
         assert button(pilot).disabled
         await pressed(pilot, "u")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from core.cluster.state import ClusterState
 from core.plan.estimate import Estimate
 from core.plan.findings import Severity
+from core.plan.meanwhile import meanwhile
 from core.plan.plan import Plan
 from core.run.limits.pace import Bounds
 from core.units import UNLIMITED, format_bytes, format_duration, format_rate
@@ -61,6 +62,9 @@ def summary_lines(
         label = "illegal" if finding.severity is Severity.ILLEGAL else "note"
         for i, text in enumerate(wrapped(finding.sentence, width - LABEL)[:2]):
             lines.append(_row("" if i else label, (Span(text, tone),), width))
+    for sentence in meanwhile(state, plan):
+        for i, text in enumerate(wrapped(sentence, width - LABEL)):
+            lines.append(_row("" if i else "note", (dim(text),), width))
     return tuple(lines)
 
 

@@ -74,6 +74,7 @@ def test_what_apply_is_asked_for_is_in_the_journal(here: Here) -> None:
     code, out, err = here("apply", here.plan(skip=70), *words, *more)
     assert code == ExitCode.DONE, err
     assert "It starts at" in err
+    assert "delete none of these topics" in err
     assert "UTC" in err
     assert "older than 60 m are deleted for good" in err.replace("1 h 00 m", "60 m")
     assert "adapted between 1.0 MB/s and 2.0 MB/s" in err

@@ -12,7 +12,8 @@ import click
 
 from core import files
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
-from core.cli.table import brokers, table
+from core.cli.table import brokers as broker_list
+from core.cli.table import table
 from core.errors import ExitCode, UsageError
 from core.plan.check import Severity, check_plan
 from core.plan.estimate import Estimate
@@ -50,6 +51,8 @@ ROWS = 15
     type=click.Path(path_type=Path, allow_dash=True),
     help="Touch only the topics that Kafka's topics-to-move JSON names.",
 )
+@click.option("--brokers", metavar="IDS", help="Have those topics on these brokers only, evenly.")
+@click.option("--ignore-racks", is_flag=True, help="Plan as if brokers had no racks.")
 @click.option("--keep", metavar="REGEX", help="Leave these topics as they are.")
 @click.option("--exclude", metavar="IDS", help="Leave these brokers as they are.")
 @click.option("--band", metavar="PERCENT", type=click.FloatRange(1, 50), default=10.0)
@@ -76,6 +79,8 @@ def suggest(
     rf: int | None,
     topics: str | None,
     topics_to_move: Path | None,
+    brokers: str | None,
+    ignore_racks: bool,
     keep: str | None,
     exclude: str | None,
     band: float,
@@ -118,6 +123,8 @@ def suggest(
         replace=broker_pairs(replace, "--replace"),
         racks_only=racks,
         replicas=rf,
+        brokers=broker_ids(brokers, "--brokers"),
+        ignore_racks=ignore_racks,
         exclude=broker_ids(exclude, "--exclude"),
         topics="|".join(map(re.escape, named)) or topics,
         keep=keep,
@@ -291,7 +298,12 @@ def _measures_text(found: Suggested) -> str:
 def _moves_text(found: Suggested) -> str:
     moves = sorted(found.plan, key=lambda move: _worth(found, move))
     rows = [
-        (str(move.tp), brokers(move.before), brokers(move.after), found.because[move.tp].words)
+        (
+            str(move.tp),
+            broker_list(move.before),
+            broker_list(move.after),
+            found.because[move.tp].words,
+        )
         for move in moves[:ROWS]
     ]
     more = len(moves) - len(rows)

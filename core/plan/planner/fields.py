@@ -15,6 +15,8 @@ class Field(Enum):
     REPLACE = "--replace"
     RACKS = "--racks"
     REPLICAS = "--rf"
+    BROKERS = "--brokers"
+    IGNORE_RACKS = "--ignore-racks"
     EXCLUDE = "--exclude"
     MAX_BYTES = "--max-bytes"
     MAX_MOVES = "--max-moves"

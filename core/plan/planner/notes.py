@@ -12,7 +12,6 @@ from core.plan.planner.limits import Limits
 from core.plan.planner.measures import Measure
 from core.plan.planner.placement import Placement
 from core.plan.planner.problem import NOBODY, Problem
-from core.plan.planner.stuck import Obstacle, untouchable
 from core.units import format_bytes
 
 WHOLE = (Measure.IN, Measure.OUT, Measure.DISK)
@@ -40,21 +39,21 @@ def unknown(given: Problem, load: Load) -> list[str]:
 
 def left_alone(given: Problem) -> list[str]:
     """Say which partitions are left as they are though they may be touched, and why."""
-    rows = np.flatnonzero(given.asked & ~given.movable).tolist()
-    why = [untouchable(given, row) for row in rows]
+    state, still = given.state, given.asked & ~given.movable
+    moving = np.zeros(len(still), np.bool_)
+    moving[state.partition_of_replica[state.adding | state.removing]] = True
+    leaderless = (state.leader < 0) & ~moving
+    counts = {
+        "moving already": int((still & moving).sum()),
+        "without a leader": int((still & leaderless).sum()),
+        "out of sync or on a broker that is down": int((still & ~moving & ~leaderless).sum()),
+    }
     return [
         f"{_partitions(count)} {'is' if count == 1 else 'are'} {words} and left as "
         f"{'it is' if count == 1 else 'they are'}."
-        for obstacle, words in _LEFT.items()
-        if (count := why.count(obstacle))
+        for words, count in counts.items()
+        if count
     ]
-
-
-_LEFT = {
-    Obstacle.MOVING: "moving already",
-    Obstacle.LEADERLESS: "without a leader",
-    Obstacle.BEHIND: "out of sync or on a broker that is down",
-}
 
 
 def capacities(given: Problem) -> list[str]:
@@ -63,7 +62,7 @@ def capacities(given: Problem) -> list[str]:
     known = [given.state.broker_by_id[broker] for broker in ids]
     notes = []
     bare = [broker.id for broker in known if broker.rack is None]
-    if 0 < len(bare) < len(known):
+    if 0 < len(bare) < len(known) and (given.racks != NOBODY).any():
         notes.append(
             f"{_have(bare)} no rack while others have one: nothing goes there from a rack; "
             "set broker.rack."

@@ -25,6 +25,8 @@ def is_reached(found: Suggested, wanted: Wanted) -> bool:
     """Return whether the plan does all that was wanted."""
     if wanted.fill:
         return not found.undone and found.filled(wanted.fill, wanted.band)
+    if wanted.brokers:
+        return not found.undone and found.within(wanted.band)
     if wanted.forces:
         return not found.undone
     return found.within(wanted.band, leaders_only=wanted.leaders_only)

@@ -22,12 +22,9 @@ class Placement:
         self.problem = problem
         self.at: Int32 = problem.replicas.copy()
         self.may_lead: Bool = problem.may_lead.copy()
-        whole = self._carried(problem.items)
-        parts = problem.parts
-        shared = whole[problem.counts | problem.gives].sum(axis=0)[None, :] * parts
-        with np.errstate(divide="ignore"):
-            self.per_share: Float64 = np.where(shared > 0, 1 / shared, 0.0)
-        self.loads: Float64 = whole * self.per_share
+        self.per_share: Float64
+        self.loads: Float64
+        self.share_out()
         self.room_bytes = problem.room_bytes.copy()
         self.moved_bytes = 0.0
         self.moved = 0
@@ -35,6 +32,15 @@ class Placement:
         self.part_in: Int64 = np.zeros(problem.brokers, np.int64)
         """Replicas that each broker has given away or taken, shape [B]; dropping one is neither."""
         self._held = _members(self.at, problem.brokers)
+
+    def share_out(self) -> None:
+        """Count loads in fair shares of what there is now: more replicas make shares larger."""
+        problem = self.problem
+        whole = self._carried(problem.items)
+        shared = whole[problem.counts | problem.gives].sum(axis=0)[None, :] * problem.parts
+        with np.errstate(divide="ignore"):
+            self.per_share = np.where(shared > 0, 1 / shared, 0.0)
+        self.loads = whole * self.per_share
 
     def held(self, broker: int) -> Int64:
         """Return the partitions with a replica on a broker, in no order that matters."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from core.plan.planner.moving import Moving
 from core.plan.planner.placement import Placement
 from core.plan.planner.problem import Problem, problem
 from core.plan.planner.refusals import refuse
+from core.plan.planner.scope import outside, scoped, without_racks
 from core.plan.planner.stuck import keep_number, stay, stay_doubled
 from core.plan.planner.told import Suggested, told
 from core.plan.planner.wanted import Wanted, untouched
@@ -39,33 +39,48 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
     What it says calls the fields of what is wanted by their `names`.
     """
     refuse(state, wanted, names)
-    asked = partial(
-        problem,
-        state,
-        load,
-        band=wanted.band,
-        excluded=wanted.exclude,
-        leaving=wanted.leaving,
-        filling=wanted.fill or None,
-        frozen=untouched(state, wanted),
-    )
-    given = asked(replicas_wanted=wanted.replicas)
-    start = Placement(given if wanted.replicas is None else asked())
+    given = _problem(state, load, wanted, wanted.replicas)
+    start = Placement(given if wanted.replicas is None else _problem(state, load, wanted))
     found, undone = _forced(given, wanted, names) if wanted.forces else (Placement(given), [])
     if wanted.fill:
         _filled(found, wanted)
+    elif wanted.brokers:
+        undone += _gathered(found, wanted, names)
     elif not wanted.forces:
         found = _evened(given, wanted)
-    off = [] if wanted.forces and not wanted.fill else _off_notes(found, wanted, names)
+    is_off = not wanted.forces or wanted.fill or wanted.brokers
+    off = _off_notes(found, wanted, names, bool(undone)) if is_off else []
     known = [*notes.unknown(given, load), *notes.left_alone(given), *notes.capacities(given)]
     plan = told(start, found, [*known, *undone, *notes.small_racks(given), *off], bool(undone))
     return replace(plan, notes=(*plan.notes, *notes.no_disk_sizes(given, plan.moves)))
 
 
-def _off_notes(found: Placement, wanted: Wanted, names: Names) -> list[str]:
-    """Say what keeps brokers from getting even: partitions that are too big, and limits."""
-    stopped = notes.limited(found, wanted.limits, names) if _off(found) else []
-    return [*notes.too_big(found, stopped=bool(stopped)), *stopped]
+def _problem(
+    state: ClusterState, load: Load, wanted: Wanted, replicas: int | None = None
+) -> Problem:
+    others = outside(state, wanted.brokers, wanted.exclude)
+    given = problem(
+        state,
+        load,
+        band=wanted.band,
+        excluded=wanted.exclude,
+        leaving={*wanted.leaving, *others},
+        filling=wanted.fill or None,
+        frozen=untouched(state, wanted),
+        replicas_wanted=replicas,
+    )
+    if wanted.ignore_racks:
+        given = without_racks(given)
+    return scoped(given, wanted.brokers) if wanted.brokers else given
+
+
+def _off_notes(found: Placement, wanted: Wanted, names: Names, undone: bool) -> list[str]:
+    """Say what keeps brokers from getting even: partitions that are too big, and limits.
+
+    What is `undone` has told of its limits already.
+    """
+    stopped = notes.limited(found, wanted.limits, names) if _off(found) and not undone else []
+    return [*notes.too_big(found, stopped=undone or bool(stopped)), *stopped]
 
 
 def _forced(given: Problem, wanted: Wanted, names: Names) -> tuple[Placement, list[str]]:
@@ -81,6 +96,7 @@ def _forced(given: Problem, wanted: Wanted, names: Names) -> tuple[Placement, li
         stuck = forced.resize(on, wanted.replicas, limits)
         found += keep_number(on, stuck, wanted.replicas, names)
         on.recount()
+        on.share_out()
     if wanted.racks_only:
         found += stay_doubled(on, forced.repair_racks(on, limits), names)
         found += notes.few_racks(given, wanted.replicas)
@@ -100,6 +116,18 @@ def _filled(on: Placement, wanted: Wanted) -> None:
     keeps = np.isin(given.ids, np.array(wanted.new, np.int32))
     on.problem = replace(given, gives=given.gives & ~keeps)
     _even(on, wanted.limits)
+
+
+def _gathered(on: Placement, wanted: Wanted, names: Names) -> list[str]:
+    """Put what may be touched on the brokers that alone are to hold it, and even those out."""
+    others = outside(on.problem.state, wanted.brokers, wanted.exclude)
+    rows = np.flatnonzero(np.isin(on.problem.ids, others)).tolist()
+    told_of = stay(on, forced.empty(on, rows, wanted.limits), names)
+    on.recount()
+    even_leaders(on)
+    if _off(on):
+        _even(on, wanted.limits)
+    return told_of
 
 
 def _evened(given: Problem, wanted: Wanted) -> Placement:

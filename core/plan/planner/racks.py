@@ -15,21 +15,28 @@ NO_RACK = -1
 
 
 def rack_shares(
-    parts: Float64, values: Float64, replicas: Int64, racks: Int32, counts: Bool
+    parts: Float64,
+    values: Float64,
+    replicas: Int64,
+    racks: Int32,
+    counts: Bool,
+    fixed: Float64 | None = None,
 ) -> Float64:
     """Return fair parts [B] of one measure as racks allow them.
 
     `parts` are the fair parts without racks, `values` [P] what a replica of each partition adds,
-    `replicas` [P] how many it has. Brokers without a rack among those that count change nothing.
+    `replicas` [P] how many it has, `fixed` [B] what brokers hold beside that. Brokers without a
+    rack among those that count change nothing.
     """
     chosen = racks[counts]
     names = np.unique(chosen)
     if len(names) < 2 or NO_RACK in names or not values.sum() > 0:
         return parts
-    least = float((values * (replicas // len(names))).sum())
-    most = float((values * -(-replicas // len(names))).sum())
+    beside = [0.0 if fixed is None else fixed[counts & (racks == name)].sum() for name in names]
+    least = beside + (values * (replicas // len(names))).sum()
+    most = beside + (values * -(-replicas // len(names))).sum()
     weight = np.array([parts[counts & (racks == name)].sum() for name in names])
-    held = _within(weight, float((values * replicas).sum()), least, most)
+    held = _within(weight, float((values * replicas).sum() + sum(beside)), least, most)
     found = parts.copy()
     for name, want, has in zip(names, weight, held, strict=True):
         if want > 0:
@@ -37,8 +44,8 @@ def rack_shares(
     return np.asarray(found / found.sum())
 
 
-def _within(weight: Float64, total: float, least: float, most: float) -> Float64:
-    """Return each rack's part of the total by weight, none below `least` or above `most`."""
+def _within(weight: Float64, total: float, least: Float64, most: Float64) -> Float64:
+    """Return each rack's part of the total by weight, none below its `least` or above `most`."""
     fixed = np.full(len(weight), np.nan)
     for _ in range(len(weight)):
         free = np.isnan(fixed)
@@ -50,7 +57,7 @@ def _within(weight: Float64, total: float, least: float, most: float) -> Float64
         worst = int(np.argmax(off))
         if off[worst] <= 1e-9 * total:
             break
-        fixed[worst] = least if want[worst] < least else most
+        fixed[worst] = least[worst] if want[worst] < least[worst] else most[worst]
     free = np.isnan(fixed)
     left = total - np.nansum(fixed)
     rest = weight / weight[free].sum() if free.any() and weight[free].sum() > 0 else weight * 0

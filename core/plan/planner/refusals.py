@@ -32,6 +32,7 @@ def refusals(state: ClusterState, wanted: Wanted, names: Names = FLAGS) -> Itera
     yield from _leaders(wanted, names)
     yield from _twice(wanted, names)
     yield from _replaced(wanted, names)
+    yield from _scope(wanted, names)
     yield from _too_few(state, wanted, names)
 
 
@@ -41,6 +42,7 @@ def _unknown(state: ClusterState, wanted: Wanted) -> Iterator[Refusal]:
         Field.DRAIN: wanted.drain,
         Field.ADD: wanted.fill,
         Field.REPLACE: tuple(broker for pair in wanted.replace for broker in pair),
+        Field.BROKERS: wanted.brokers,
         Field.EXCLUDE: wanted.exclude,
     }
     for field, brokers in named.items():
@@ -51,7 +53,7 @@ def _unknown(state: ClusterState, wanted: Wanted) -> Iterator[Refusal]:
                     (field,), f"There is no broker {broker}.", f"The brokers are {there}."
                 )
                 return
-    receiving = {Field.ADD: wanted.fill, Field.REPLACE: wanted.new}
+    receiving = {Field.ADD: wanted.fill, Field.REPLACE: wanted.new, Field.BROKERS: wanted.brokers}
     for field, brokers in receiving.items():
         for broker in brokers:
             if not known[broker].alive:
@@ -73,6 +75,7 @@ def _leaders(wanted: Wanted, names: Names) -> Iterator[Refusal]:
         Field.REPLACE: bool(wanted.replace),
         Field.RACKS: wanted.racks_only,
         Field.REPLICAS: wanted.replicas is not None,
+        Field.BROKERS: bool(wanted.brokers),
     }
     for field, asked in copying.items():
         if asked:
@@ -104,6 +107,15 @@ def _twice(wanted: Wanted, names: Names) -> Iterator[Refusal]:
             "to be left as it is",
         ),
     ]
+    only, is_only = Field.BROKERS, "one of those that alone hold the topics"
+    roles += [
+        (only, wanted.brokers, is_only, field, brokers, words)
+        for field, brokers, words in (
+            (drain, wanted.drain, "to be drained"),
+            (replace, wanted.old, "to be replaced"),
+            (left, wanted.exclude, "to be left as it is"),
+        )
+    ]
     for one, these, is_this, other, those, is_that in roles:
         if both := set(these) & set(those):
             yield Refusal(
@@ -129,6 +141,30 @@ def _replaced(wanted: Wanted, names: Names) -> Iterator[Refusal]:
         yield Refusal((Field.REPLACE,), why, f"Give each broker one place in {name}.")
 
 
+def _scope(wanted: Wanted, names: Names) -> Iterator[Refusal]:
+    """Yield what does not go with brokers that alone hold the topics, and with ignored racks."""
+    only = names[Field.BROKERS]
+    if wanted.brokers and wanted.fill:
+        yield Refusal(
+            (Field.BROKERS, Field.ADD),
+            f"{only} and {names[Field.ADD]} both say which brokers receive.",
+            f"Name those that hold all of it with {only}, or new ones with {names[Field.ADD]}.",
+        )
+    if wanted.brokers and (others := set(wanted.new) - set(wanted.brokers)):
+        yield Refusal(
+            (Field.BROKERS, Field.REPLACE),
+            f"Broker {min(others)} is to take another's place, and is not of {only}.",
+            f"Add it to {only}, or take it out of {names[Field.REPLACE]}.",
+        )
+    if wanted.racks_only and wanted.ignore_racks:
+        racks, ignore = names[Field.RACKS], names[Field.IGNORE_RACKS]
+        yield Refusal(
+            (Field.RACKS, Field.IGNORE_RACKS),
+            f"{racks} repairs what {ignore} ignores.",
+            "Leave out one of the two.",
+        )
+
+
 def _too_few(state: ClusterState, wanted: Wanted, names: Names) -> Iterator[Refusal]:
     alive = {broker.id for broker in state.brokers if broker.alive}
     leaving = [
@@ -136,7 +172,8 @@ def _too_few(state: ClusterState, wanted: Wanted, names: Names) -> Iterator[Refu
         for field, brokers in ((Field.DRAIN, wanted.drain), (Field.REPLACE, wanted.old))
         if alive & set(brokers)
     ]
-    left = len(alive - set(wanted.leaving))
+    of = [Field.BROKERS] if wanted.brokers else []
+    left = len((alive & set(wanted.brokers) if wanted.brokers else alive) - set(wanted.leaving))
     if leaving and not left:
         yield Refusal(
             tuple(leaving),
@@ -144,9 +181,11 @@ def _too_few(state: ClusterState, wanted: Wanted, names: Names) -> Iterator[Refu
             f"Take one out of {' or of '.join(names[field] for field in leaving)}.",
         )
     elif wanted.replicas is not None and wanted.replicas > left:
+        among = f" of {names[Field.BROKERS]}" if of else ""
         without = f" without those of {' and '.join(names[f] for f in leaving)}" if leaving else ""
         yield Refusal(
-            (Field.REPLICAS, *leaving),
-            f"{wanted.replicas} replicas on {left} brokers that are up{without}: one each at most.",
+            (Field.REPLICAS, *of, *leaving),
+            f"{wanted.replicas} replicas on {left} brokers{among} that are up{without}: "
+            "one each at most.",
             f"Ask for 1 to {left} with {names[Field.REPLICAS]}.",
         )

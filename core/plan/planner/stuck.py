@@ -26,7 +26,7 @@ class Obstacle(Enum):
     BEHIND = "out of sync or on a broker that is down; plan again when they are in sync"
     LEFT_ALONE = "on brokers that are to be left as they are"
     BROKERS = "no other broker is there that holds none of them; add brokers, or lower their number"
-    RACKS = "every broker that could take them is in a rack that holds one; add one in another rack"
+    RACKS = "every broker that could take them is in a rack that holds one"
     ROOM = "no broker that could take them has that much disk to fill"
 
 
@@ -104,6 +104,9 @@ def _because(
             needs = "a broker that has to give or take more waits"
         case Obstacle.ROOM:
             return f"{why.value} ({_most_room(on, rows)}); add disk, or lower retention"
+        case Obstacle.RACKS:
+            ignore = names[Field.IGNORE_RACKS]
+            return f"{why.value}; add one in another rack, or ask for {ignore}"
         case Obstacle():
             return str(why.value)
         case _:

@@ -26,6 +26,10 @@ class Wanted:
     racks_only: bool = False
     replicas: int | None = None
     """How many replicas every partition should have."""
+    brokers: tuple[int, ...] = ()
+    """Where all replicas of what may be touched end; empty is anywhere."""
+    ignore_racks: bool = False
+    """Racks keep nothing apart, and shares are counted without them."""
     exclude: tuple[int, ...] = ()
     topics: str | None = None
     keep: str | None = None

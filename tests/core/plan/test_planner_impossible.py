@@ -57,7 +57,7 @@ def on_one(**more: object) -> ClusterState:
             ),
             Wanted(drain=(2,)),
             "1 replica (1.0 GB) stays where it is, t-0: every broker that could take them is in a "
-            "rack that holds one; add one in another rack.",
+            "rack that holds one; add one in another rack, or ask for --ignore-racks.",
         ),
         (
             on_one(),

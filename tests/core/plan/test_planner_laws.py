@@ -25,7 +25,7 @@ from core.plan.planner.wanted import Wanted
 
 GB = 1000 * MB
 FULL = 0.90
-INTENTS = ("drain", "add", "replace", "racks", "rf")
+INTENTS = ("drain", "add", "replace", "racks", "rf", "brokers")
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,15 @@ def wants(draw: st.DrawFn, state: ClusterState, random: np.random.Generator) -> 
         wanted = replace(wanted, fill=(one,))
     if len(set(alive) & set(order)) > 2:
         wanted = replace(wanted, exclude=draw(st.sampled_from([(), (), (order[0],)])))
-    left = len(set(alive) - set(wanted.leaving))
+    some = [broker for broker in order if broker in alive and broker not in wanted.exclude]
+    if "brokers" in intents and some and not wanted.fill:
+        wanted = replace(wanted, brokers=(*some[: draw(st.integers(1, 4))], *wanted.new))
+    left = len(set(wanted.brokers or alive) - set(wanted.leaving))
     if "rf" in intents and left:
         wanted = replace(wanted, replicas=draw(st.integers(1, left)))
-    return replace(wanted, racks_only="racks" in intents)
+    if "racks" in intents:
+        return replace(wanted, racks_only=True)
+    return replace(wanted, ignore_racks=draw(st.integers(0, 4)) == 0)
 
 
 @given(cases())
@@ -125,18 +130,21 @@ def test_no_hard_limit_is_broken_and_none_that_held_is_worsened(case: Case) -> N
     unsafe = {f.id for f in check_plan(state, load, told) if f.severity > Severity.UNWISE}
     # Checks add an hour's growth to what arrives; what fits by the planner's rule is told below.
     expected = {"disk", "rf-change" if wanted.replicas else ""}
-    if wanted.leaving:  # what lags on a broker that leaves, a dead one perhaps
+    if wanted.leaving or wanted.brokers:  # what lags on a broker that leaves, a dead one perhaps
         expected.add("out-of-sync")
+    if wanted.ignore_racks:
+        expected.add("rack-spread")
     assert unsafe <= expected
     for move in found.plan:
         _may_be(state, wanted, move)
-        _as_spread(state, wanted, move)
+        if not wanted.ignore_racks:
+            _as_spread(state, wanted, move)
     _fits_disks(state, found)
     assert found.bytes <= wanted.limits.most_bytes
     assert sum(len(move.adding) for move in found.plan) <= wanted.limits.most_moves
     part = Counter(b for move in found.plan for b in move.adding)
     assert max(part.values(), default=0) <= wanted.limits.most_per_broker
-    if not (wanted.forces or wanted.fill):
+    if not (wanted.forces or wanted.fill or wanted.brokers):
         _no_further_off(found, wanted.band)
 
 
@@ -159,7 +167,8 @@ def _may_be(state: ClusterState, wanted: Wanted, move: Move) -> None:
     assert state.leader[row] >= 0
     assert not (state.adding[at] | state.removing[at]).any()
     late = set(state.replica_broker[at][~state.in_sync[at]].tolist())
-    assert late <= set(wanted.leaving)
+    inside = {*(wanted.brokers or state.broker_ids.tolist()), *wanted.exclude}
+    assert not late & (inside - set(wanted.leaving))
     changed = {*move.adding, *move.removing}
     assert changed or move.before[0] != move.after[0], "followers in another order serve nobody"
     assert not changed & set(wanted.exclude)
@@ -169,6 +178,8 @@ def _may_be(state: ClusterState, wanted: Wanted, move: Move) -> None:
     assert not set(move.adding) & set(wanted.leaving)
     if wanted.fill:
         assert set(move.adding) <= {*wanted.fill, *wanted.new}
+    elif wanted.brokers:
+        assert set(move.adding) <= set(wanted.brokers)
     elif wanted.leaving and not (wanted.racks_only or wanted.replicas):
         assert set(move.removing) <= set(wanted.leaving)
 

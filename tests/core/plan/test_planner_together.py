@@ -154,6 +154,31 @@ def test_racks_repaired_only_on_excluded_brokers_are_said_and_left() -> None:
             {"replicas": 3, "drain": (1,)},
             "3 replicas on 2 brokers that are up without those of --drain: one each at most.",
         ),
+        ({"leaders_only": True, "brokers": (1,)}, "--leaders copies nothing, and --brokers has"),
+        ({"brokers": (1, 2), "fill": (4,)}, "--brokers and --add both say which brokers receive."),
+        (
+            {"brokers": (1, 2), "drain": (2,)},
+            "Broker 2 is one of those that alone hold the topics and to be drained.",
+        ),
+        (
+            {"brokers": (1, 2), "replace": ((2, 4),)},
+            "Broker 2 is one of those that alone hold the topics and to be replaced.",
+        ),
+        (
+            {"brokers": (1, 2), "exclude": (2,)},
+            "Broker 2 is one of those that alone hold the topics and to be left as it is.",
+        ),
+        (
+            {"brokers": (2,), "replace": ((1, 4),)},
+            "Broker 4 is to take another's place, and is not of --brokers.",
+        ),
+        ({"brokers": (1, 3)}, "Broker 3 is down and cannot receive anything."),
+        ({"brokers": (1, 9)}, "There is no broker 9."),
+        (
+            {"brokers": (1, 2), "replicas": 3},
+            "3 replicas on 2 brokers of --brokers that are up: one each at most.",
+        ),
+        ({"racks_only": True, "ignore_racks": True}, "--racks repairs what --ignore-racks ignores"),
         ({"fill": (3,)}, "Broker 3 is down and cannot receive anything."),
     ],
 )

@@ -1,0 +1,131 @@
+"""Topics on some brokers only: nowhere else, even, few bytes, and racks kept or ignored."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from bench.kafka_generate import generated
+from bench.skewed import Shape, skewed
+from clusters import MB, cluster, load_of
+
+from core.cluster.state import ClusterState
+from core.load.snapshot import Load
+from core.plan.check import check_plan
+from core.plan.plan import Plan
+from core.plan.planner.limits import Limits
+from core.plan.planner.measures import Measure
+from core.plan.planner.outcome import is_reached
+from core.plan.planner.planner import suggest
+from core.plan.planner.wanted import Wanted
+
+GB = 1000 * MB
+RACKS = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
+
+
+def after(state: ClusterState, plan: Plan) -> dict[str, tuple[int, ...]]:
+    tps = [state.tp(row) for row in range(state.partition_count)]
+    return {str(one): plan.target(state, one) for one in tps}
+
+
+def two_topics() -> tuple[ClusterState, Load]:
+    """Return topics a and b, 30 partitions each, in three racks of two brokers."""
+    held = {
+        f"{topic}-{n}": [1 + n % 6, 1 + (n + 1) % 6, 1 + (n + 2) % 6]
+        for topic in "ab"
+        for n in range(30)
+    }
+    state = cluster(held, brokers=range(1, 7), racks=RACKS, size_bytes=GB)
+    return state, load_of(state, MB)
+
+
+def test_the_chosen_topics_end_on_these_brokers_only_and_nothing_else_moves() -> None:
+    state, load = two_topics()
+    wanted = Wanted(topics="a", brokers=(1, 2, 3))
+    found = suggest(state, load, wanted)
+    for name, replicas in after(state, found.plan).items():
+        if name.startswith("a"):
+            assert set(replicas) == {1, 2, 3}
+    assert {move.tp.topic for move in found.plan} == {"a"}
+    assert found.bytes == 45 * GB, "each replica that was elsewhere is copied, and no other"
+    assert is_reached(found, wanted)
+    again = suggest(state, load, Wanted(topics="b", brokers=(1, 2, 3, 4, 5, 6)))
+    assert again.bytes == 0
+
+
+def test_what_other_topics_bring_to_these_brokers_counts() -> None:
+    held = {f"big-{n}": [1] for n in range(10)} | {f"t-{n}": [4] for n in range(20)}
+    state = cluster(held, brokers=[1, 2, 3, 4], size_bytes=GB)
+    found = suggest(state, load_of(state, MB), Wanted(topics="t", brokers=(1, 2, 3)))
+    led = Counter(held[0] for name, held in after(state, found.plan).items() if name[0] == "t")
+    assert led == {2: 10, 3: 10}
+    assert is_reached(found, Wanted(topics="t", brokers=(1, 2, 3)))
+
+
+def test_it_copies_less_than_kafkas_rule_and_ends_as_even() -> None:
+    state, load = skewed(Shape(12, 600, "skew", seed=3))
+    brokers = tuple(range(9))
+    found = suggest(state, load, Wanted(brokers=brokers))
+    theirs = generated(state.with_brokers([b for b in state.brokers if b.id in brokers]), seed=1)
+    held = [b for replicas in after(state, found.plan).values() for b in replicas]
+    assert set(held) == set(brokers)
+    copied = sum(
+        int(state.partition_size_bytes[row]) * len({*theirs[row].tolist()} - {*state.replicas(row)})
+        for row in range(state.partition_count)
+    )
+    assert found.bytes < copied / 2
+    assert abs(found.after[list(brokers), Measure.DISK] - 1).max() <= 0.10 + 1e-9
+
+
+def test_racks_are_kept_or_ignored() -> None:
+    state, load = two_topics()
+    wanted = Wanted(topics="a", brokers=(1, 2, 4))
+    found = suggest(state, load, wanted)
+    racks = {frozenset(RACKS[b] for b in held) for held in after(state, found.plan).values()}
+    assert racks == {frozenset("abc")}
+    assert not is_reached(found, wanted)
+    assert any("or ask for --ignore-racks" in note for note in found.notes)
+
+    wanted = Wanted(topics="a", brokers=(1, 2, 4), ignore_racks=True)
+    found = suggest(state, load, wanted)
+    assert is_reached(found, wanted)
+    for name, replicas in after(state, found.plan).items():
+        assert set(replicas) == {1, 2, 4} or name.startswith("b")
+    assert "rack-spread" in {finding.id for finding in check_plan(state, load, found.plan)}
+
+
+def test_a_rack_with_few_of_the_brokers_has_a_larger_share() -> None:
+    held = {f"t-{n}": [3, 6] for n in range(20)}
+    racks = {1: "a", 2: "b", 4: "a", 3: "a", 6: "b"}
+    state = cluster(held, brokers=[1, 2, 3, 4, 6], racks=racks, size_bytes=GB)
+    wanted = Wanted(brokers=(1, 2, 4))
+    found = suggest(state, load_of(state, MB), wanted)
+    counts = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
+    assert counts == {1: 10, 2: 20, 4: 10}
+    assert found.bytes == 40 * GB
+    assert found.within(0.10)
+
+
+def test_replicas_are_added_on_these_brokers_only() -> None:
+    state, load = two_topics()
+    wanted = Wanted(topics="a", brokers=(1, 2, 3, 4), replicas=4)
+    found = suggest(state, load, wanted)
+    for name, replicas in after(state, found.plan).items():
+        assert set(replicas) == {1, 2, 3, 4} or name.startswith("b")
+    assert not found.undone
+
+
+def test_a_limit_bounds_what_is_gathered_and_evened_out_together() -> None:
+    state, load = two_topics()
+    wanted = Wanted(topics="a", brokers=(1, 2, 3), limits=Limits(most_bytes=20 * GB))
+    found = suggest(state, load, wanted)
+    assert found.bytes == 20 * GB
+    assert not is_reached(found, wanted)
+    assert any("--max-bytes allows no more, all of it needs 45 GB" in n for n in found.notes)
+
+
+def test_a_broker_that_is_left_as_it_is_keeps_what_it_has_of_the_topics() -> None:
+    state, load = two_topics()
+    found = suggest(state, load, Wanted(topics="a", brokers=(1, 2, 3), exclude=(4,)))
+    assert all(4 not in {*move.adding, *move.removing} for move in found.plan)
+    held = {b for name, r in after(state, found.plan).items() if name.startswith("a") for b in r}
+    assert held == {1, 2, 3, 4}

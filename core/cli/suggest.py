@@ -133,7 +133,7 @@ def suggest(
             most_bytes=parse_size(max_bytes) if max_bytes else float("inf"),
             most_moves=max_moves or float("inf"),
             most_per_broker=max_per_broker or float("inf"),
-            stop=_deadline(time_budget),
+            seconds_left=_until(time_budget),
         ),
     )
     seconds = parse_duration(within) if within else None
@@ -165,11 +165,12 @@ def _next(output: Path | None, allow: list[str]) -> str:
     )
 
 
-def _deadline(text: str | None) -> Callable[[], bool]:
-    if text is None:
-        return lambda: False
-    end = time.monotonic() + parse_duration(text)
-    return lambda: time.monotonic() >= end
+def _until(time_budget: str | None) -> Callable[[], float]:
+    """Return what says how many seconds are left of a budget that begins now."""
+    if time_budget is None:
+        return lambda: float("inf")
+    end = time.monotonic() + parse_duration(time_budget)
+    return lambda: end - time.monotonic()
 
 
 # -- as JSON -------------------------------------------------------------------------------------

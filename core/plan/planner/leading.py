@@ -11,6 +11,7 @@ import numpy as np
 from core.cluster.state import Int64
 from core.load.snapshot import Float64
 from core.plan.planner.levels import MARGIN
+from core.plan.planner.limits import NO_LIMITS, Limits
 from core.plan.planner.measures import LED
 from core.plan.planner.placement import Placement
 from core.plan.planner.problem import NOBODY
@@ -18,8 +19,9 @@ from core.plan.planner.problem import NOBODY
 PULL = 0.01
 """What a distance from the fair share weighs beside the same distance from the band."""
 TAKEN = 6
-"""Changes that one look may make."""
-LOOKED = 12
+"""Changes that one look may make, at a broker that holds few replicas."""
+PART = 128
+"""At one that holds many: one in so many."""
 STILL = 0.5
 LEAST = 1e-15
 FUTILE = 60
@@ -29,15 +31,18 @@ Change = tuple[float, int, int]
 """What is gained, which partition, which place becomes the first."""
 
 
-def even_leaders(placement: Placement) -> int:
-    """Change preferred leaders until all brokers are within the band, or nothing helps."""
+def even_leaders(placement: Placement, limits: Limits = NO_LIMITS) -> int:
+    """Change preferred leaders until all brokers are within the band, or nothing helps.
+
+    Of the limits only time counts: no leader costs a byte or a move.
+    """
     columns = np.array([m for m in LED if placement.problem.active[m]], np.int64)
-    return _Leading(placement, columns).carry_out() if len(columns) else 0
+    return _Leading(placement, columns, limits).carry_out() if len(columns) else 0
 
 
 class _Leading:
-    def __init__(self, placement: Placement, columns: Int64) -> None:
-        self._on, self._columns = placement, columns
+    def __init__(self, placement: Placement, columns: Int64, limits: Limits) -> None:
+        self._on, self._columns, self._limits = placement, columns, limits
         self._items = placement.problem.items[:, columns]
         self._per_share = placement.per_share[:, columns]
         self._edge = max(placement.problem.band - MARGIN, placement.problem.band / 2)
@@ -47,7 +52,7 @@ class _Leading:
         stuck = np.zeros(on.problem.brokers, np.bool_)
         for _ in range(FUTILE * on.problem.brokers):
             off = on.off_by(self._columns)
-            if not off.any():
+            if not off.any() or self._limits.time_is_up(on):
                 break
             strain = np.abs(on.loads[:, self._columns] - 1).max(axis=1)
             worst = np.where(stuck | ~on.problem.counts, -np.inf, off.max(axis=1) + 1e-3 * strain)
@@ -66,7 +71,11 @@ class _Leading:
         rows = on.held(broker)
         rows = rows[on.problem.movable[rows]]
         leads = on.at[rows, 0] == broker
-        found = [*self._given(rows[leads], broker), *self._taken(rows[~leads], broker)]
+        most = max(TAKEN, len(rows) // PART)
+        found = [
+            *self._given(rows[leads], broker, 2 * most),
+            *self._taken(rows[~leads], broker, 2 * most),
+        ]
         found.sort(key=lambda change: (-change[0], change[1], change[2]))
         took = 0
         for gain, partition, place in found:
@@ -75,19 +84,19 @@ class _Leading:
                 continue
             on.lead(partition, place)
             took += 1
-            if took >= TAKEN:
+            if took >= most:
                 break
         return took
 
-    def _given(self, rows: Int64, broker: int) -> list[Change]:
+    def _given(self, rows: Int64, broker: int, most: int) -> list[Change]:
         on, found = self._on, []
         for place in range(1, on.at.shape[1]):
             able = rows[on.may_lead[rows, place] & on.problem.counts[on.at[rows, place]]]
             gains = self._gain(able, broker, on.at[able, place])
-            found += [(float(gains[i]), int(able[i]), place) for i in _top(gains)]
+            found += [(float(gains[i]), int(able[i]), place) for i in _top(gains, most)]
         return found
 
-    def _taken(self, rows: Int64, broker: int) -> list[Change]:
+    def _taken(self, rows: Int64, broker: int, most: int) -> list[Change]:
         on = self._on
         if not len(rows):
             return []
@@ -96,7 +105,7 @@ class _Leading:
         able = on.may_lead[rows, places] & (first != NOBODY) & on.problem.counts[first]
         rows, places = rows[able], places[able]
         gains = self._gain(rows, on.at[rows, 0], broker)
-        return [(float(gains[i]), int(rows[i]), int(places[i])) for i in _top(gains)]
+        return [(float(gains[i]), int(rows[i]), int(places[i])) for i in _top(gains, most)]
 
     def _gain(self, rows: Int64, old: int | np.ndarray, new: int | np.ndarray) -> Float64:
         on, columns = self._on, self._columns
@@ -113,6 +122,6 @@ class _Leading:
         return np.asarray(off * off + PULL * (loads - 1) ** 2)
 
 
-def _top(gains: Float64) -> list[int]:
-    order = np.argsort(-gains, kind="stable")[:LOOKED]
+def _top(gains: Float64, most: int) -> list[int]:
+    order = np.argsort(-gains, kind="stable")[:most]
     return [int(i) for i in order if gains[i] > LEAST]

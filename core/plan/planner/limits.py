@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from core.cluster.state import Bool
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from core.plan.planner.placement import Placement
 
 INF = float("inf")
+TOLD_SECONDS = 50e-6
+"""How long it takes at most to check a change, to find its reason, and to write it down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,9 @@ class Limits:
     most_per_broker: float = INF
     """Replicas that any one broker gives away and takes, together."""
     stop: Callable[[], bool] = lambda: False
-    """Asked now and then whether the time is up; the best so far is then the plan."""
+    """Asked now and then whether to end; the best so far is then the plan."""
+    seconds_left: Callable[[], float] = lambda: INF
+    """Asked now and then for the time until the plan should have been told."""
 
     def allow(self, on: Placement, size_bytes: float, *brokers: int) -> bool:
         """Return whether one more replica of this size may be copied, from and to these brokers."""
@@ -32,8 +36,19 @@ class Limits:
             on.moved < self.most_moves
             and on.moved_bytes + size_bytes <= self.most_bytes
             and all(on.part_in[broker] < self.most_per_broker for broker in brokers)
-            and not self.stop()
+            and not self.time_is_up(on)
         )
+
+    def time_is_up(self, on: Placement) -> bool:
+        """Return whether to end now, so that there is time to tell what has been planned."""
+        return self.stop() or self.seconds_left() < TOLD_SECONDS * (on.moved + on.led)
+
+    def keeping(self, part: float) -> Limits:
+        """Return these limits with a part of the time that is left kept for what comes after."""
+        kept = part * self.seconds_left()
+        if kept == INF:
+            return self
+        return replace(self, seconds_left=lambda: self.seconds_left() - kept)
 
     def ready(self, on: Placement) -> Bool:
         """Return which brokers may still give or take a replica, shape [B]."""
@@ -47,7 +62,7 @@ class Limits:
             return Field.MAX_BYTES
         if any(on.part_in[broker] >= self.most_per_broker for broker in brokers):
             return Field.MAX_PER_BROKER
-        return Field.TIME_BUDGET if self.stop() else None
+        return Field.TIME_BUDGET if self.time_is_up(on) else None
 
 
 NO_LIMITS = Limits()

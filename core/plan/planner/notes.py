@@ -128,7 +128,7 @@ def limited(on: Placement, limits: Limits, names: Names) -> list[str]:
     if not limits.ready(on).all():
         full = given.ids[~limits.ready(on)].tolist()
         hit.append((Field.MAX_PER_BROKER, f"{_brokers(full)} can take part in no more"))
-    if limits.stop():
+    if limits.time_is_up(on):
         hit.append((Field.TIME_BUDGET, "it is over"))
     return [
         f"{names[field]} allows no more: {why}; raise it, or plan again when this is done."

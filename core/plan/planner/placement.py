@@ -29,6 +29,8 @@ class Placement:
         self.moved_bytes = 0.0
         self.moved = 0
         """Replicas that have come to a broker."""
+        self.led = 0
+        """Times that another replica has become the preferred leader."""
         self.part_in: Int64 = np.zeros(problem.brokers, np.int64)
         """Replicas that each broker has given away or taken, shape [B]; dropping one is neither."""
         self._held = _members(self.at, problem.brokers)
@@ -147,6 +149,7 @@ class Placement:
         self._shift(partition, int(row[0]), int(row[place]), _LED)
         row[0], row[place] = row[place], row[0]
         may[0], may[place] = may[place], may[0]
+        self.led += 1
 
     def _shift(self, partition: int, source: int, destination: int, columns: Int64) -> None:
         item = self.problem.items[partition, columns]

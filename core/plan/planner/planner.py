@@ -29,6 +29,8 @@ from core.plan.planner.stuck import keep_number, stay, stay_doubled
 from core.plan.planner.told import Suggested, told
 from core.plan.planner.wanted import Wanted, untouched
 
+FOR_LEADERS = 0.1
+"""The part of the time for choosing leaders that copies leave."""
 ATTEMPTS = 3
 """How often replicas are moved anew where brokers stay outside the band."""
 
@@ -139,21 +141,21 @@ def _evened(given: Problem, wanted: Wanted) -> Placement:
     # Leaders change nothing of what follows from where replicas are.
     hosted = _off(start, HOSTED)
     if wanted.leaders_only or not hosted:
-        led = _led(given)
+        led = _led(given, wanted.limits)
         if wanted.leaders_only or not _off(led):
             return led
     on = Placement(given)
     _even(on, wanted.limits)
-    return on if _off(on) < hosted else min((start, _led(given), on), key=_off)
+    return on if _off(on) < hosted else min((start, _led(given, wanted.limits), on), key=_off)
 
 
 def _even(on: Placement, limits: Limits) -> None:
     """Move data until brokers are even, for leaders' sake too where choosing them is not enough."""
-    _move(on, HOSTED, limits)
-    even_leaders(on)
+    _move(on, HOSTED, limits.keeping(FOR_LEADERS))
+    even_leaders(on, limits)
     if _off(on, LED):
         _move(on, tuple(Measure), limits)
-        even_leaders(on)
+        even_leaders(on, limits)
 
 
 def _move(on: Placement, measures: Sequence[Measure], limits: Limits) -> None:
@@ -163,10 +165,10 @@ def _move(on: Placement, measures: Sequence[Measure], limits: Limits) -> None:
             break
 
 
-def _led(given: Problem) -> Placement:
+def _led(given: Problem, limits: Limits) -> Placement:
     """Return the best that leaders alone do."""
     on = Placement(given)
-    even_leaders(on)
+    even_leaders(on, limits)
     return on
 
 

@@ -16,7 +16,7 @@ from core.cli.plan_file import document_of, plan_argument
 from core.cli.plan_forms import csv_text
 from core.cli.rebase import rebase
 from core.cli.suggest import suggest
-from core.cli.table import brokers, table
+from core.cli.table import brokers, table, with_dirs
 from core.cluster.state import TopicPartition
 from core.errors import ExitCode, UsageError
 from core.plan.check import Severity, check_plan, never_finding, parse_allow
@@ -32,12 +32,17 @@ if TYPE_CHECKING:
 
 
 class Difference(NamedTuple):
-    """Replicas in the one and in the other; empty where one does not name the partition."""
+    """Replicas in the one and in the other; empty where one does not name the partition.
+
+    Log dirs are one for each replica, empty where none is asked for.
+    """
 
     tp: TopicPartition
     first: tuple[int, ...]
     second: tuple[int, ...]
     standing: Standing | None = None
+    first_dirs: tuple[str | None, ...] = ()
+    second_dirs: tuple[str, ...] = ()
 
 
 @click.group()
@@ -158,7 +163,7 @@ def show(
         emit(
             {
                 "cluster_id": wanted.cluster_id,
-                "moves": sum(move.moves_data for move in wanted),
+                "moves": sum(bool(move.receiving) for move in wanted),
                 "leader_moves": leader_moves,
                 "bytes": total,
                 "notes": list(wanted.notes),
@@ -173,11 +178,11 @@ def show(
         return
     heads = ("partition", "now", "planned", "copies")
     rows = [
-        (str(move.tp), brokers(move.before), brokers(move.after), _size(move, sizes[move]))
+        (str(move.tp), brokers(move.before), _planned(move), _size(move, sizes[move]))
         for move in ordered
     ]
     notes = "".join(f"{note}\n" for note in wanted.notes)
-    moving = sum(move.moves_data for move in wanted)
+    moving = sum(bool(move.receiving) for move in wanted)
     sums = (
         f"{len(wanted)} {'partition' if len(wanted) == 1 else 'partitions'}: {moving} to copy "
         f"({format_bytes(total)}), {leader_moves} with another preferred leader.\n"
@@ -204,16 +209,18 @@ def diff(
     if other is not None:
         second = document_of(context, other)
         rows = [
-            Difference(tp, document.targets.get(tp, ()), second.targets.get(tp, ()))
+            one
             for tp in sorted(document.targets.keys() | second.targets.keys())
-            if document.targets.get(tp) != second.targets.get(tp)
+            if _differs(one := _between(document, second, tp))
         ]
     else:
         state, _ = context.picture()
         refuse_other_cluster(document, state)
         rows = [
-            Difference(v.tp, v.replicas, v.expected, v.standing)
-            for v in verify(state, document.targets)
+            Difference(
+                v.tp, v.replicas, v.expected, v.standing, v.log_dirs, v.expected_log_dirs or ()
+            )
+            for v in verify(state, document.targets, document.log_dirs)
             if v.standing is not Standing.DONE
         ]
     if as_json:
@@ -223,8 +230,8 @@ def diff(
     lines = [
         (
             str(r.tp),
-            brokers(r.first) or "-",
-            brokers(r.second) or "-",
+            with_dirs(r.first, r.first_dirs) or "-",
+            with_dirs(r.second, r.second_dirs) or "-",
             r.standing.value if r.standing else "",
         )
         for r in rows
@@ -255,18 +262,33 @@ def _state(context: Context) -> ClusterState | None:
     return context.picture()[0]
 
 
+def _between(one: PlanDocument, other: PlanDocument, tp: TopicPartition) -> Difference:
+    targets, log_dirs = (one.targets, other.targets), (one.log_dirs, other.log_dirs)
+    first, second = (found.get(tp, ()) for found in targets)
+    first_dirs, second_dirs = (found.get(tp, ()) for found in log_dirs)
+    return Difference(tp, first, second, None, first_dirs, second_dirs)
+
+
+def _differs(one: Difference) -> bool:
+    return one.first != one.second or one.first_dirs != one.second_dirs
+
+
+def _planned(move: Move) -> str:
+    return with_dirs(move.after, move.log_dirs or ())
+
+
 def _copied_bytes(state: ClusterState | None, move: Move) -> int | None:
     """Return what a move makes brokers copy, None when it is not known."""
-    if not move.moves_data:
+    if not move.receiving:
         return 0
     index = state.find(move.tp) if state else None
     if state is None or index is None or state.partition_size_bytes[index] < 0:
         return None
-    return int(state.partition_size_bytes[index]) * len(move.adding)
+    return int(state.partition_size_bytes[index]) * len(move.receiving)
 
 
 def _size(move: Move, size: int | None) -> str:
-    return format_bytes(size) if move.moves_data else "-"
+    return format_bytes(size) if move.receiving else "-"
 
 
 def _move_document(move: Move, size: int | None) -> dict[str, Any]:
@@ -279,6 +301,7 @@ def _move_document(move: Move, size: int | None) -> dict[str, Any]:
         "adding": list(move.adding),
         "removing": list(move.removing),
         "preferred_leader": {"before": before, "after": after},
+        "log_dirs": [{"broker": b, "path": path} for b, path in move.wanted_dirs.items()],
         "bytes": size,
     }
 
@@ -290,4 +313,8 @@ def _difference_document(row: Difference) -> dict[str, Any]:
         "first": list(row.first),
         "second": list(row.second),
         "standing": row.standing.value if row.standing else None,
-    }
+    } | (
+        {"first_log_dirs": list(row.first_dirs), "second_log_dirs": list(row.second_dirs)}
+        if row.first_dirs or row.second_dirs
+        else {}
+    )

@@ -16,12 +16,13 @@ def csv_text(moves: Sequence[Mapping[str, Any]]) -> str:
     What is not known is empty.
     """
     out = io.StringIO()
-    heads = ("topic", "partition", *LISTS, "before_leader", "after_leader", "bytes")
+    heads = ("topic", "partition", *LISTS, "before_leader", "after_leader", "log_dirs", "bytes")
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(heads)
     for move in moves:
         lists = (",".join(map(str, move[name])) for name in LISTS)
         leader = move["preferred_leader"]
         row = (move["topic"], move["partition"], *lists, leader["before"], leader["after"])
-        writer.writerow((*row, move["bytes"]))
+        log_dirs = ",".join(f"{one['broker']}:{one['path']}" for one in move["log_dirs"])
+        writer.writerow((*row, log_dirs, move["bytes"]))
     return out.getvalue()

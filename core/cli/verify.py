@@ -8,9 +8,13 @@ import click
 
 from core.cli.context import Context, emit, json_option, output_option, write_text
 from core.cli.plan_file import document_of, plan_argument
+from core.cluster.broker_logs import with_logs
+from core.cluster.client import ClusterClient
+from core.cluster.state import ClusterState
 from core.errors import ExitCode
+from core.plan.plan_document import PlanDocument
 from core.plan.reassignment import refuse_other_cluster
-from core.plan.verify import Standing
+from core.plan.verify import Standing, Verification
 from core.plan.verify import verify as verify_targets
 
 
@@ -22,6 +26,7 @@ from core.plan.verify import verify as verify_targets
 def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> int:
     """Say whether every partition of a plan has the replicas it should have, in order, in sync.
 
+    Where the plan names log dirs, replicas have to lie in these.
     Nothing is changed: unlike Kafka's own --verify it removes no throttle.
     """
     document = document_of(context, plan_file)
@@ -30,9 +35,9 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
         state, _ = context.picture()
     else:
         with context.connected() as connection:
-            state = connection.client.describe()
+            state = _described(connection.client, document)
     refuse_other_cluster(document, state)
-    found = verify_targets(state, document.targets)
+    found = verify_targets(state, document.targets, document.log_dirs)
     open_ones = [v for v in found if v.standing is not Standing.DONE]
     if as_json:
         emit(
@@ -47,6 +52,7 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
                         "replicas": list(v.replicas),
                         "isr": list(v.isr),
                     }
+                    | _dirs_document(v)
                     for v in found
                 ],
             },
@@ -59,3 +65,20 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
         )  # fmt: skip
         write_text("".join(f"{v.sentence}\n" for v in open_ones) + end, output)
     return ExitCode.NO if open_ones else ExitCode.DONE
+
+
+def _described(client: ClusterClient, document: PlanDocument) -> ClusterState:
+    """Return the cluster, with log dirs where the plan names any."""
+    state = client.describe()
+    asked = {b for tp in document.log_dirs for b in document.targets[tp]}
+    alive = sorted(b.id for b in state.brokers if b.alive and b.id in asked)
+    return with_logs(state, client.log_dirs(alive)) if alive else state
+
+
+def _dirs_document(found: Verification) -> dict[str, list[str | None]]:
+    if found.expected_log_dirs is None:
+        return {}
+    return {
+        "expected_log_dirs": list(found.expected_log_dirs),
+        "log_dirs": list(found.log_dirs),
+    }

@@ -14,6 +14,7 @@ import numpy as np
 
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.load.snapshot import Load
+from core.plan import check_dirs
 from core.plan.check_brokers import disks, hotter, leader_skew
 from core.plan.check_plain import plain
 from core.plan.findings import (
@@ -68,6 +69,7 @@ def check_plan(
     found = [
         *_per_move(state, load, doubtful, reassignments),
         *disks(state, load, possible, seconds),
+        *check_dirs.rooms(state, load, possible, seconds),
         *_cruise_control(state, plan),
         *hotter(state, load, possible),
         *leader_skew(state, possible),
@@ -155,7 +157,7 @@ def _illegal(state: ClusterState, move: Move) -> list[_Fact]:
     facts += [("unknown-broker", b) for b in move.after if b not in state.broker_by_id]
     if len(move.after) > len(state.brokers):
         facts.append(("too-many-replicas", len(state.brokers)))
-    return facts
+    return facts + [("no-log-dir", one) for one in check_dirs.missing(state, move)]
 
 
 def _doubts(
@@ -171,9 +173,11 @@ def _doubts(
     replaced = bool(move.topic_id and topic.id and move.topic_id != topic.id)
     if replaced or current not in (move.before, move.after):
         yield "stale", "replaced" if replaced else "moved"
+    elif check_dirs.lies_elsewhere(state, move):
+        yield "stale", "log dir"
     if move.tp in reassignments or row.adding or row.removing:
         yield "foreign-move", None
-    for broker in move.adding:
+    for broker in move.receiving:
         if not state.broker_by_id[broker].alive:
             yield "dead-broker", broker
     if row.leader < 0:
@@ -186,9 +190,9 @@ def _doubts(
     if len(move.after) != len(move.before):
         yield "rf-change", (len(move.before), len(move.after))
     yield from _racks(state, move)
-    if move.log_dirs is not None:
-        yield "log-dirs", None
-    if move.moves_data and state.partition_size_bytes[index] < 0:
+    for broker in check_dirs.untold(state, move):
+        yield "log-dirs", broker
+    if move.receiving and state.partition_size_bytes[index] < 0:
         yield "size-unknown", None
     if move.moves_data and np.isnan(load.in_bytes_per_s[index]):
         yield "load-unknown", None
@@ -267,14 +271,16 @@ _SENTENCES: Mapping[str, Callable[[object, Sequence[TopicPartition]], str]] = {
     "stale": lambda how, tps: (
         f"{_stay(tps, 'was', 'were')} deleted and made anew since the plan was made; rebase it."
         if how == "replaced"
-        else f"{_stay(tps, 'has', 'have')} other replicas than when the plan was made; rebase it."
+        else f"{_stay(tps, 'has', 'have')} other {'log dirs' if how == 'log dir' else 'replicas'} "
+        "than when the plan was made; rebase it."
     ),
     "out-of-sync": _out_of_sync,
     "min-isr": _pair("{0}: {1} replicas, and min.insync.replicas is {2}: producers would fail."),
     "rf-change": _pair("{0}: from {1} replicas to {2}."),
     "rack-spread": _rack_spread,
-    "log-dirs": lambda _, tps: (
-        f"{_stay(tps, 'asks', 'ask')} for log dirs; which one is taken is left to the brokers."
+    "no-log-dir": _pair("Broker {1} has {3} log dir {2}; {0} should lie there."),
+    "log-dirs": lambda b, tps: (
+        f"What log dirs broker {b} has is not known; {named(tps)} should lie in a certain one."
     ),
     "rack-unknown": lambda b, tps: f"Broker {b} has no rack; {named(tps)} should go there.",
     "size-unknown": lambda _, tps: f"The size of {named(tps)} is not known.",

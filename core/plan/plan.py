@@ -13,13 +13,17 @@ from types import MappingProxyType
 
 from core.cluster.state import ClusterState, TopicPartition
 
+ANY = "any"
+"""Kafka's word for "let the broker choose the log dir"."""
+
 
 @dataclass(frozen=True, slots=True)
 class Move:
     """One partition's part of a plan: from the ordered replicas `before` to `after`.
 
-    `log_dirs` has one entry for each of `after` where a plan file asks for log dirs of new
-    replicas, `any` elsewhere; None when it asks for none.
+    `log_dirs` has one entry for each of `after`, where the replica is to lie on its broker, and
+    `log_dirs_before` one for each of `before`, where it was found; `any` where that does not
+    matter, or is not known. Both are None when no log dir is asked for.
     """
 
     tp: TopicPartition
@@ -27,6 +31,7 @@ class Move:
     after: tuple[int, ...]
     topic_id: str | None = None
     log_dirs: tuple[str, ...] | None = None
+    log_dirs_before: tuple[str, ...] | None = None
 
     @property
     def adding(self) -> tuple[int, ...]:
@@ -39,7 +44,44 @@ class Move:
 
     @property
     def moves_data(self) -> bool:
+        """Return whether brokers copy from one another for it."""
         return bool(self.adding)
+
+    @property
+    def reassigns(self) -> bool:
+        """Return whether the controller has a part in it: other replicas, or another order."""
+        return self.before != self.after
+
+    @property
+    def arriving_dirs(self) -> dict[int, str]:
+        """Return in which log dir new replicas are to arrive, by broker, as far as it is said."""
+        return {b: path for b, path in self._named() if b not in self.before}
+
+    @property
+    def dir_moves(self) -> dict[int, str]:
+        """Return the log dirs of replicas that stay on their broker and change it, by broker."""
+        held = dict(zip(self.before, self.log_dirs_before or (), strict=False))
+        return {b: path for b, path in self._named() if b in self.before and held.get(b) != path}
+
+    @property
+    def wanted_dirs(self) -> dict[int, str]:
+        """Return the log dirs that replicas are to end in, by broker, as far as it is said."""
+        return self.arriving_dirs | self.dir_moves
+
+    @property
+    def found_dirs(self) -> dict[int, str]:
+        """Return where replicas were found that change their log dir, by broker, if known."""
+        held = zip(self.before, self.log_dirs_before or (), strict=False)
+        return {b: path for b, path in held if path != ANY}
+
+    @property
+    def receiving(self) -> tuple[int, ...]:
+        """Return the brokers that write a copy: of a new replica, or into another log dir."""
+        return (*self.adding, *self.dir_moves)
+
+    def _named(self) -> Iterator[tuple[int, str]]:
+        pairs = zip(self.after, self.log_dirs or (), strict=False)
+        return ((broker, path) for broker, path in pairs if path != ANY)
 
     @property
     def preferred_leader(self) -> tuple[int, int]:
@@ -51,7 +93,23 @@ class Move:
         return not self.adding and not self.removing and self.before != self.after
 
     def inverse(self) -> Move:
-        return replace(self, before=self.after, after=self.before, log_dirs=None)
+        return replace(
+            self,
+            before=self.after,
+            after=self.before,
+            log_dirs=self.log_dirs_before,
+            log_dirs_before=self.log_dirs,
+        )
+
+    def ending_as(self, after: tuple[int, ...]) -> Move:
+        """Return the move with other replicas at its end; log dirs that still apply are kept."""
+        if self.log_dirs is None:
+            return replace(self, after=after)
+        named = dict(self._named())
+        log_dirs = tuple(named.get(broker, ANY) for broker in after)
+        if any(path != ANY for path in log_dirs):
+            return replace(self, after=after, log_dirs=log_dirs)
+        return replace(self, after=after, log_dirs=None, log_dirs_before=None)
 
 
 @dataclass(frozen=True)
@@ -67,7 +125,7 @@ class Plan:
         cls, moves: Iterable[Move], *, cluster_id: str | None = None, notes: tuple[str, ...] = ()
     ) -> Plan:
         """Return a plan of these moves; ones that change nothing are left out."""
-        wanted = (move for move in moves if move.before != move.after)
+        wanted = (move for move in moves if move.reassigns or move.dir_moves)
         return cls(cluster_id, tuple(sorted(wanted, key=lambda move: move.tp)), notes)
 
     def __len__(self) -> int:
@@ -91,12 +149,12 @@ class Plan:
     def with_target(self, state: ClusterState, tp: TopicPartition, target: tuple[int, ...]) -> Plan:
         """Return the plan with `tp` ending as `target`; back to its base drops the move."""
         known = self.by_partition.get(tp)
-        topic = state.topic(tp.topic)
-        before = known.before if known else current_target(state, tp)
-        topic_id = known.topic_id if known else (topic.id if topic else None)
+        if known is None:
+            topic, before = state.topic(tp.topic), current_target(state, tp)
+            known = Move(tp, before, before, topic.id if topic else None)
         others = (move for move in self.moves if move.tp != tp)
         return Plan.of(
-            (*others, Move(tp, before, target, topic_id)),
+            (*others, known.ending_as(target)),
             cluster_id=self.cluster_id or state.cluster_id,
             notes=self.notes,
         )
@@ -138,7 +196,9 @@ class Plan:
             moves=tuple(
                 move
                 for move in self.moves
-                if state.find(move.tp) is None or current_target(state, move.tp) != move.after
+                if state.find(move.tp) is None
+                or current_target(state, move.tp) != move.after
+                or any(log_dir_of(state, move.tp, b) != d for b, d in move.wanted_dirs.items())
             ),
         )
 
@@ -154,3 +214,12 @@ def current_target(state: ClusterState, tp: TopicPartition) -> tuple[int, ...]:
         raise KeyError(str(tp))
     row = state.row(index)
     return tuple(b for b in row.replicas if b not in row.removing)
+
+
+def log_dir_of(state: ClusterState, tp: TopicPartition, broker: int) -> str | None:
+    """Return the log dir of a replica, None when there is none or it is not known."""
+    index = state.find(tp)
+    if index is None or broker not in state.replicas(index):
+        return None
+    place = int(state.log_dir[state.replica_slice(index)][state.replicas(index).index(broker)])
+    return state.log_dir_paths[place] if place >= 0 else None

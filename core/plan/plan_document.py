@@ -29,19 +29,19 @@ from core.plan.document_values import (
     some_rows,
     text_of,
 )
+from core.plan.plan import ANY
 
 FORMAT = "trimtab.plan"
 MAJOR = 1
-ANY = "any"
-"""Kafka's word for "let the broker choose the log dir"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What one partition was when a plan was made."""
+    """What one partition was when a plan was made; `log_dirs` one for each replica, or None."""
 
     replicas: tuple[int, ...]
     topic_id: str | None = None
+    log_dirs: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,8 @@ def _with_ours(document: PlanDocument, ours: Mapping[str, Any]) -> PlanDocument:
     for i, value in enumerate(a_list(ours.get("base", []), name, "trimtab.base")):
         where = f"trimtab.base[{i}]"
         tp, replicas = _assignment(value, name, where)
-        base[tp] = Base(
-            replicas, an_optional_text(value.get("topic_id"), name, f"{where}.topic_id")
-        )
+        topic_id = an_optional_text(value.get("topic_id"), name, f"{where}.topic_id")
+        base[tp] = Base(replicas, topic_id, _log_dirs(value, name, tp, replicas))
     notes = a_list(ours.get("notes", []), name, "trimtab.notes")
     return replace(
         document,

@@ -2,20 +2,21 @@
 
 Kafka's ReassignPartitionsCommand reads `version` and `partitions` and ignores every other key, so
 one file serves both. The `trimtab` object holds what Kafka's form cannot: which cluster, and the
-topic ids and ordered replicas that the plan was made from.
+topic ids, ordered replicas and log dirs that the plan was made from.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from core.cluster.state import ClusterState, TopicPartition
 from core.errors import DocumentError
-from core.plan.plan import Move, Plan, current_target
-from core.plan.plan_document import ANY, FORMAT, MAJOR, Base, PlanDocument, read_document
+from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
+from core.plan.plan_document import FORMAT, MAJOR, Base, PlanDocument, read_document
 
 # -- out ---------------------------------------------------------------------------------------
 
@@ -45,6 +46,7 @@ def to_document(plan: Plan) -> dict[str, Any]:
             "topic_id": move.topic_id,
             "replicas": list(move.before),
         }
+        | ({"log_dirs": list(move.log_dirs_before)} if move.log_dirs_before else {})
         for move in plan
     ]
     return to_kafka(plan) | {
@@ -92,8 +94,7 @@ def bind(document: PlanDocument, state: ClusterState | None, *, loosely: bool = 
     moves = []
     for tp, target in document.targets.items():
         base = _base_of(document, state, tp)
-        log_dirs = _wanted_log_dirs(document, state, tp, base)
-        moves.append(Move(tp, base.replicas, target, base.topic_id, log_dirs))
+        moves.append(_with_dirs(document, state, Move(tp, base.replicas, target, base.topic_id)))
     cluster_id = document.cluster_id or (state.cluster_id if state else None)
     return Plan.of(moves, cluster_id=cluster_id, notes=document.notes)
 
@@ -121,39 +122,27 @@ def _base_of(document: PlanDocument, state: ClusterState | None, tp: TopicPartit
     return Base(current_target(state, tp), topic.id if topic else None)
 
 
-def _wanted_log_dirs(
-    document: PlanDocument, state: ClusterState | None, tp: TopicPartition, base: Base
-) -> tuple[str, ...] | None:
-    """Return the log dirs asked for new replicas, `any` for those that stay where they are.
+def _with_dirs(document: PlanDocument, state: ClusterState | None, move: Move) -> Move:
+    """Return the move with the log dirs that the file asks for, and those that replicas leave.
 
-    Kafka's tool (4.x) writes the present paths into the file that it offers for a rollback.
-    Raises DocumentError where a replica that stays should change its log dir.
+    Kafka's tool (4.x) writes the present paths into the file that it offers for a rollback: what
+    is there already is not asked for.
     """
-    named = document.log_dirs.get(tp)
+    named = document.log_dirs.get(move.tp)
     if named is None:
-        return None
-    target = document.targets[tp]
-    for broker, path in zip(target, named, strict=True):
-        held = _log_dir_of(state, tp, broker) if state and broker in base.replicas else None
-        if path != ANY and held is not None and held != path:
-            raise DocumentError(
-                f"{document.name} moves {tp} on broker {broker} to log dir {path}; "
-                "trimtab moves between brokers only.",
-                next='Write "any" there, or use Kafka\'s own tool for log dirs.',
-            )
-    wanted = tuple(
-        ANY if broker in base.replicas else path for broker, path in zip(target, named, strict=True)
-    )
-    return wanted if any(path != ANY for path in wanted) else None
-
-
-def _log_dir_of(state: ClusterState, tp: TopicPartition, broker: int) -> str | None:
-    """Return the log dir of a replica, None when it is not known."""
-    index = state.find(tp)
-    if index is None or broker not in state.replicas(index):
-        return None
-    place = int(state.log_dir[state.replica_slice(index)][state.replicas(index).index(broker)])
-    return state.log_dir_paths[place] if place >= 0 else None
+        return move
+    base = (document.base or {}).get(move.tp)
+    told = dict(zip(move.before, base.log_dirs, strict=True)) if base and base.log_dirs else {}
+    now = {b: (state and log_dir_of(state, move.tp, b)) or ANY for b in move.before}
+    held = {b: now[b] if told.get(b, ANY) == ANY else told[b] for b in move.before}
+    pairs = tuple(zip(move.after, named, strict=True))
+    wanted = tuple(ANY if path == held.get(broker) else path for broker, path in pairs)
+    if all(path == ANY for path in wanted):
+        return move
+    leaving = {b for b, path in zip(move.after, wanted, strict=True) if path != ANY}
+    leaving |= set(move.removing)
+    found = tuple(held[broker] if broker in leaving else ANY for broker in move.before)
+    return replace(move, log_dirs=wanted, log_dirs_before=found)
 
 
 def _refuse_misfits(document: PlanDocument, state: ClusterState) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from types import MappingProxyType
 
 from core.cluster.state import ClusterState, TopicPartition
+from core.plan.plan import ANY, log_dir_of
+
+_NONE: Mapping[TopicPartition, tuple[str, ...]] = MappingProxyType({})
 
 
 class Standing(Enum):
@@ -17,24 +21,32 @@ class Standing(Enum):
     DIFFERENT = "different"
     OUT_OF_SYNC = "out-of-sync"
     MOVING = "moving"
+    OTHER_LOG_DIR = "other-log-dir"
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """One partition: the replicas it should have, those it has, and the ISR."""
+    """One partition: the replicas it should have, those it has, and the ISR.
+
+    `expected_log_dirs` has one entry for each of `expected`, or is None where none is asked for;
+    `log_dirs` one for each of `replicas`, None where it is not known.
+    """
 
     tp: TopicPartition
     expected: tuple[int, ...]
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     standing: Standing
+    expected_log_dirs: tuple[str, ...] | None = None
+    log_dirs: tuple[str | None, ...] = ()
 
     @property
     def sentence(self) -> str:
         now, wanted = _list(self.replicas), _list(self.expected)
         match self.standing:
             case Standing.DONE:
-                return f"{self.tp} is on {wanted}, all in sync."
+                where = " in the log dirs asked for," if self.expected_log_dirs else ","
+                return f"{self.tp} is on {wanted}{where} all in sync."
             case Standing.MISSING:
                 return f"{self.tp} does not exist."
             case Standing.DIFFERENT:
@@ -44,23 +56,42 @@ class Verification:
                 return f"{self.tp} is on {wanted}, and {_list(tuple(late))} not in sync."
             case Standing.MOVING:
                 return f"{self.tp} is moving: {now} now, {wanted} wanted."
+            case Standing.OTHER_LOG_DIR:
+                broker, path, lies = self._misplaced[0]
+                known = f"lies in {lies}" if lies else "lies in a log dir that is not known"
+                return f"{self.tp} {known} on broker {broker}, not in {path}."
+
+    @property
+    def _misplaced(self) -> list[tuple[int, str, str | None]]:
+        """Return the replicas that are not in their log dir: broker, the wanted one, its own."""
+        held = dict(zip(self.replicas, self.log_dirs, strict=False))
+        wanted = zip(self.expected, self.expected_log_dirs or (), strict=False)
+        return [(b, p, held.get(b)) for b, p in wanted if p not in (ANY, held.get(b))]
 
 
 def verify(
-    state: ClusterState, targets: Mapping[TopicPartition, tuple[int, ...]]
+    state: ClusterState,
+    targets: Mapping[TopicPartition, tuple[int, ...]],
+    log_dirs: Mapping[TopicPartition, tuple[str, ...]] = _NONE,
 ) -> tuple[Verification, ...]:
     """Return how each target stands: what is not done first, then by topic and partition.
 
-    Done is: no reassignment in flight, the replicas of the target in its order, all in the ISR.
+    Done is: no reassignment in flight, the replicas of the target in its order, all in the ISR,
+    and each in the log dir that `log_dirs` asks for.
     """
-    found = (_verified(state, tp, expected) for tp, expected in targets.items())
+    found = (_verified(state, tp, expected, log_dirs.get(tp)) for tp, expected in targets.items())
     return tuple(sorted(found, key=lambda v: (v.standing is Standing.DONE, v.tp)))
 
 
-def _verified(state: ClusterState, tp: TopicPartition, expected: tuple[int, ...]) -> Verification:
+def _verified(
+    state: ClusterState,
+    tp: TopicPartition,
+    expected: tuple[int, ...],
+    wanted: tuple[str, ...] | None,
+) -> Verification:
     index = state.find(tp)
     if index is None:
-        return Verification(tp, expected, (), (), Standing.MISSING)
+        return Verification(tp, expected, (), (), Standing.MISSING, wanted)
     row = state.row(index)
     if row.adding or row.removing:
         standing = Standing.MOVING
@@ -70,7 +101,11 @@ def _verified(state: ClusterState, tp: TopicPartition, expected: tuple[int, ...]
         standing = Standing.OUT_OF_SYNC
     else:
         standing = Standing.DONE
-    return Verification(tp, expected, row.replicas, row.isr, standing)
+    held = tuple(log_dir_of(state, tp, b) for b in row.replicas) if wanted else ()
+    found = Verification(tp, expected, row.replicas, row.isr, standing, wanted, held)
+    if standing is Standing.DONE and found._misplaced:
+        return replace(found, standing=Standing.OTHER_LOG_DIR)
+    return found
 
 
 def _list(brokers: tuple[int, ...]) -> str:

@@ -10,19 +10,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.cluster.state import Broker, ClusterState, PartitionRow, TopicPartition
-from core.plan.plan import Move, Plan, current_target
+from core.plan.plan import ANY, Move, Plan, current_target
 
 BROKERS = range(7)
 assignments = st.permutations(BROKERS).flatmap(
     lambda order: st.integers(1, 4).map(lambda count: tuple(order[:count]))
 )
-moves = st.builds(
-    Move,
-    st.builds(lambda topic, p: tp(f"{topic}-{p}"), st.sampled_from("ab"), st.integers(0, 5)),
-    assignments,
-    assignments,
-)
-plans = st.lists(moves, unique_by=lambda move: move.tp).map(Plan.of)
+some_dirs = st.sampled_from([ANY, "/d1", "/d2"])
+
+
+@st.composite
+def moves(draw):
+    """Return any move; some name log dirs, and say where they were, as `bind` would."""
+    partition = tp(f"{draw(st.sampled_from('ab'))}-{draw(st.integers(0, 5))}")
+    before, after = draw(assignments), draw(assignments)
+    log_dirs = tuple(draw(some_dirs) for _ in after)
+    if all(path == ANY for path in log_dirs) or draw(st.booleans()):
+        return Move(partition, before, after)
+    named = dict(zip(after, log_dirs, strict=True))
+    other = {"/d1": "/d2", "/d2": "/d1", ANY: ANY}
+    found = tuple(other[named.get(b, "/d1")] for b in before)
+    return Move(partition, before, after, None, log_dirs, found)
+
+
+plans = st.lists(moves(), unique_by=lambda move: move.tp).map(Plan.of)
 states = st.dictionaries(
     st.builds(lambda topic, p: f"{topic}-{p}", st.sampled_from("ab"), st.integers(0, 5)),
     assignments,
@@ -45,7 +56,7 @@ def test_an_inverse_adds_what_was_removed(plan):
 @given(plans)
 def test_moves_are_sorted_and_change_something(plan):
     assert [move.tp for move in plan] == sorted(move.tp for move in plan)
-    assert all(move.before != move.after for move in plan)
+    assert all(move.before != move.after or move.dir_moves for move in plan)
 
 
 @given(states, st.data())
@@ -149,3 +160,34 @@ def test_what_is_at_its_target_or_on_the_way_does_not_remain():
     moves = [Move(TopicPartition("t", p), (1, 2), (3, 2)) for p in range(4)]
     left = Plan.of(moves).remaining(state)
     assert [move.tp.partition for move in left] == [2, 3]
+
+
+def test_new_replicas_arrive_in_log_dirs_and_those_that_stay_change_theirs():
+    move = Move(tp("a-0"), (0, 1), (1, 2), None, ("/d2", "/d1"), ("/d1", "/d1"))
+    assert (move.adding, move.arriving_dirs, move.dir_moves) == ((2,), {2: "/d1"}, {1: "/d2"})
+    assert move.receiving == (2, 1)
+    assert move.inverse().arriving_dirs == {0: "/d1"}
+    assert move.inverse().dir_moves == {1: "/d1"}
+
+
+def test_a_replica_that_changes_its_log_dir_only_is_a_move():
+    stays = Move(tp("a-0"), (0, 1), (0, 1), None, (ANY, "/d2"), (ANY, "/d1"))
+    lies = Move(tp("a-1"), (0, 1), (0, 1), None, (ANY, "/d2"), (ANY, "/d2"))
+    assert Plan.of([stays, lies]).moves == (stays,)
+
+
+def test_another_target_keeps_the_log_dirs_that_still_apply():
+    state = cluster({"a-0": [0, 1]}, brokers=range(4))
+    plan = Plan.of([Move(tp("a-0"), (0, 1), (0, 2), None, ("/d2", "/d3"), ("/d1", "/d1"))])
+    (led,) = plan.with_leader(state, tp("a-0"), 2)
+    assert (led.after, led.log_dirs) == ((2, 0), ("/d3", "/d2"))
+    (other,) = plan.with_target(state, tp("a-0"), (1, 3))
+    assert (other.log_dirs, other.log_dirs_before) == (None, None)
+
+
+def test_a_plan_is_left_until_every_replica_lies_where_it_should():
+    state = cluster({"a-0": [0, 1]}, size_bytes=1)  # everything is in /data
+    there = Move(tp("a-0"), (0, 1), (0, 1), None, (ANY, "/data"), (ANY, "/d1"))
+    due = Move(tp("a-0"), (0, 1), (0, 1), None, (ANY, "/d2"), (ANY, "/data"))
+    assert not Plan.of([there]).remaining(state)
+    assert Plan.of([due]).remaining(state) == Plan.of([due])

@@ -165,7 +165,7 @@ PLACED = cluster({"foo-0": [0, 1, 2]}, brokers=range(5), size_bytes=1)
 
 
 def test_a_rollback_file_of_kafkas_tool_names_log_dirs():
-    """Replicas that stay are where it says; what a new one gets is for a check to speak about."""
+    """Replicas that stay are where it says; only what is to change is asked for."""
     text = partitions(row(replicas=[0, 1, 3], log_dirs=["/data", "any", "/d3"]))
     (move,) = read_plan(text, PLACED)
     assert (move.after, move.log_dirs) == ((0, 1, 3), ("any", "any", "/d3"))
@@ -176,13 +176,29 @@ def test_a_rollback_file_of_kafkas_tool_names_log_dirs():
     assert only_stays.log_dirs is None
 
 
-@pytest.mark.parametrize("replicas", [[0, 1, 2], [0, 1, 3]])
-def test_moves_between_log_dirs_are_refused(replicas):
-    text = partitions(row(replicas=replicas, log_dirs=["/d9", "any", "any"]))
-    with pytest.raises(DocumentError, match="on broker 0 to log dir /d9"):
-        read_plan(text, PLACED)
+def test_a_replica_that_stays_may_change_its_log_dir():
+    text = partitions(row(replicas=[0, 1, 2], log_dirs=["/d9", "any", "/data"]))
+    (move,) = read_plan(text, PLACED)
+    assert move.dir_moves == {0: "/d9"}
+    assert move.found_dirs == {0: "/data"}
+    written = to_document(Plan.of([move]))
+    assert written["partitions"][0]["log_dirs"] == ["/d9", "any", "any"]
+    assert written["trimtab"]["base"][0]["log_dirs"] == ["/data", "any", "any"]
+    assert read_plan(dump(Plan.of([move]))) == Plan.of([move])
 
 
-def test_the_way_back_asks_for_no_log_dirs():
-    (move,) = read_plan(partitions(row(log_dirs=["any", "any", "/d3"])), PLACED).inverse()
+def test_a_log_dir_is_asked_for_where_the_present_one_is_not_known():
+    text = partitions(row(replicas=[0, 1, 2], log_dirs=["/d9", "any", "any"]))
+    (move,) = read_plan(text, STATE)
+    assert (move.dir_moves, move.found_dirs) == ({0: "/d9"}, {})
+
+
+def test_the_way_back_leads_to_the_log_dirs_from_before():
+    text = partitions(row(replicas=[0, 1, 3], log_dirs=["/d9", "any", "/d3"]))
+    (move,) = read_plan(text, PLACED).inverse()
+    assert (move.after, move.log_dirs) == ((0, 1, 2), ("/data", "any", "/data"))
+
+
+def test_a_plan_that_names_no_log_dir_asks_for_none_on_the_way_back():
+    (move,) = read_plan(partitions(row(replicas=[0, 1, 3])), PLACED).inverse()
     assert move.log_dirs is None

@@ -20,6 +20,7 @@ from core.cluster.client import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     LEADER_LIST,
+    LOG_DIRS_RATE,
     ClusterClient,
     ConfigChange,
     ConfigOp,
@@ -65,6 +66,8 @@ TOPICS: Mapping[str, TopicLayout] = {
     "contract.elected": TopicLayout([(2, 3)]),
     "contract.configured": TopicLayout([(1, 2)]),
     "contract.dirs": TopicLayout([(1, 2)], 100_000),
+    "contract.copied": TopicLayout([(1, 2)], _FILLED),
+    "contract.placed": TopicLayout([(1, 2)], 100_000),
     "contract.fenced": TopicLayout([(4, 2), (1, 2)]),
     "contract.alone": TopicLayout([(4,)]),
 }
@@ -469,6 +472,39 @@ class ClientContract:
         assert cluster.client.alter_log_dirs({(tp, 1): other}) == {(tp, 1): None}
         until(cluster, lambda: place() == other)
 
+    def test_a_copy_on_its_way_is_shown_and_thrown_away_by_asking_for_the_present_log_dir(
+        self, cluster: ContractCluster
+    ) -> None:
+        tp, broker = TopicPartition("contract.copied", 0), Resource.broker(2)
+        assert change(cluster, broker, LOG_DIRS_RATE, ConfigOp.SET, HELD_RATE) is None
+        becomes(cluster, broker, LOG_DIRS_RATE, ConfigValue(HELD_RATE, ConfigSource.BROKER))
+        ((before, _),) = _lying(cluster, tp, 2)
+        (answer,) = cluster.client.log_dirs([2])
+        other = next(d.path for d in answer.log_dirs if d.path != before)
+        for _ in range(2):  # the same again changes nothing
+            assert cluster.client.alter_log_dirs({(tp, 2): other}) == {(tp, 2): None}
+            until(cluster, lambda: _lying(cluster, tp, 2) == [(before, False), (other, True)])
+        assert cluster.client.alter_log_dirs({(tp, 2): before}) == {(tp, 2): None}
+        until(cluster, lambda: _lying(cluster, tp, 2) == [(before, False)])
+        assert change(cluster, broker, LOG_DIRS_RATE, ConfigOp.DELETE) is None
+
+    def test_a_new_replica_is_made_in_the_log_dir_that_was_asked_for_before(
+        self, cluster: ContractCluster
+    ) -> None:
+        """KIP-113; on 4.3.1 with KRaft it holds until the broker restarts."""
+        tp = TopicPartition("contract.placed", 0)
+        (answer,) = cluster.client.log_dirs([3])
+        for log_dir in answer.log_dirs:
+            faults = cluster.client.alter_log_dirs({(tp, 3): log_dir.path})
+            assert _name(faults[tp, 3]) == "REPLICA_NOT_AVAILABLE"
+            assert cluster.client.alter_reassignments({tp: (1, 3)}) == {tp: None}
+            until(cluster, lambda: replicas(cluster, tp) == (1, 3))
+            until(cluster, lambda: len(_lying(cluster, tp, 3)) == 1)
+            assert _lying(cluster, tp, 3) == [(log_dir.path, False)]
+            assert cluster.client.alter_reassignments({tp: (1, 2)}) == {tp: None}
+            until(cluster, lambda: replicas(cluster, tp) == (1, 2))
+            until(cluster, lambda: not _lying(cluster, tp, 3))
+
     def test_a_move_to_no_log_dir_of_the_broker_is_a_fault(self, cluster: ContractCluster) -> None:
         tp = TopicPartition("contract.dirs", 0)
         answers = cluster.client.alter_log_dirs({(tp, 2): "/no/such/dir"})
@@ -552,6 +588,13 @@ def _name(answer: object) -> str | None:
 
 def _unset(found: ConfigValue | None) -> bool:
     return found is None or not found.value
+
+
+def _lying(cluster: ContractCluster, tp: TopicPartition, broker: int) -> list[tuple[str, bool]]:
+    """Return the log dir of a replica, then that of its copy, marked as such."""
+    (answer,) = cluster.client.log_dirs([broker])
+    logs = [log for log in answer.replicas if (log.topic, log.partition) == tp]
+    return sorted(((log.log_dir, log.future) for log in logs), key=lambda one: one[1])
 
 
 def _sizes(cluster: ContractCluster, tp: TopicPartition) -> dict[int, int]:

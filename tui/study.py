@@ -64,7 +64,7 @@ class Study:
         estimate = self.estimate(rate_bytes_per_s)
         if estimate is None or estimate.never is None:
             return self.findings
-        tps = (move.tp for move in self.plan if move.moves_data)
+        tps = (move.tp for move in self.plan if move.receiving)
         return worst_first((*self.findings, never_finding(estimate.never, tps)))
 
 
@@ -118,7 +118,9 @@ def crowded(state: ClusterState, totals: BrokerTotals, estimate: Estimate) -> Cr
     at = {int(broker): i for i, broker in enumerate(totals.brokers)}
     for row in estimate.rows:
         broker = state.broker_by_id.get(row.broker)
-        if broker is None or not row.bytes or estimate.rate_bytes_per_s == UNLIMITED:
+        if broker is None or not row.bytes or row.side is Side.LOG_DIRS:
+            continue
+        if estimate.rate_bytes_per_s == UNLIMITED:
             continue
         leads = row.side is Side.LEADER
         capacity = broker.out_capacity_bytes_per_s if leads else broker.in_capacity_bytes_per_s

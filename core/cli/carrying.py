@@ -172,7 +172,7 @@ def _estimate(
     from core.plan.estimate import default_rate, estimate_at, rate_table
     from core.units import UNLIMITED, format_rate
 
-    if rate is None and any(move.moves_data for move in plan):
+    if rate is None and any(move.receiving for move in plan):
         table = rate_table(state, load, plan, most_extra_bytes=most_extra_bytes)
         rate = default_rate(table)
         if rate is None:

@@ -11,7 +11,6 @@ from core.cli.context import Context, emit, json_option, output_option, write_te
 from core.cli.plan_file import document_of, plan_argument
 from core.cli.table import table
 from core.errors import ExitCode, UsageError
-from core.plan.copying import Side
 from core.plan.estimate import (
     Estimate,
     default_rate,
@@ -29,8 +28,6 @@ from core.units import (
     parse_rate,
     parse_size,
 )
-
-_DOES = {Side.LEADER: "sends", Side.FOLLOWER: "receives"}
 
 
 @click.command()
@@ -110,7 +107,7 @@ def _text(answer: Estimate, within_seconds: float | None) -> str:
         first = f"{size} at {format_rate(answer.rate_bytes_per_s)}: {time_range(answer)}."
     lines = [first]
     if answer.limit and answer.rows:
-        lines.append(f"The limit is what broker {answer.limit.broker} {_DOES[answer.limit.side]}.")
+        lines.append(f"The limit is what broker {answer.limit.broker} {answer.limit.side.does}.")
     if answer.note:
         lines.append(answer.note)
     lines = [wrapped(line) for line in lines]
@@ -122,7 +119,7 @@ def _text(answer: Estimate, within_seconds: float | None) -> str:
     rows = [
         (
             str(row.broker),
-            _DOES[row.side],
+            row.side.does,
             format_bytes(row.bytes),
             format_rate(row.background_bytes_per_s),
             format_rate(row.required_bytes_per_s),
@@ -142,7 +139,7 @@ def _rates_text(rates: tuple[Estimate, ...], chosen: int | None) -> str:
             "*" if row.rate_bytes_per_s == chosen else "",
             format_rate(row.rate_bytes_per_s),
             "never" if row.never else time_range(row),
-            f"broker {row.limit.broker} {_DOES[row.limit.side]}" if row.limit else "",
+            f"broker {row.limit.broker} {row.limit.side.does}" if row.limit else "",
         )
         for row in rates
     ]

@@ -23,6 +23,7 @@ from core.plan.check import Severity, check_plan, never_finding, parse_allow
 from core.plan.estimate import estimate_at
 from core.plan.findings import Finding
 from core.plan.plan import Move, Plan
+from core.plan.plan_document import PlanDocument
 from core.plan.reassignment import bind, dump, refuse_other_cluster
 from core.plan.verify import Standing, verify
 from core.units import format_bytes, parse_rate

@@ -77,16 +77,18 @@ def batch_moves(
 ) -> Batches:
     """Return every move of `plan` in exactly one batch.
 
-    Moves without data come first. Then, most relief of the worst broker for a byte first, each
-    batch takes what all broker sides copy in about the same time. `most_extra_bytes` bounds what
-    a destination gets in one batch (a larger move goes there alone), as its free disk does.
+    Moves without data come first, then those between log dirs, for which nothing waits. Then,
+    most relief of the worst broker for a byte first, each batch takes what all broker sides copy
+    in about the same time. `most_extra_bytes` bounds what a destination gets in one batch (a
+    larger move goes there alone), as its free disk does.
     `first_bytes_per_s` is the rate that the run begins with, if that is another one.
     """
     if most_moves < 1 or (rate_bytes_per_s < 1 and rate_bytes_per_s != UNLIMITED):
         raise ValueError("batches need at least one move each, and a rate")
     costs = _costs(state, load, plan)
     rate = LINK_BYTES_PER_S if rate_bytes_per_s == UNLIMITED else float(rate_bytes_per_s)
-    quick = [i for i, move in enumerate(plan) if not move.moves_data]
+    quick = [i for i, move in enumerate(plan) if not move.receiving]
+    within = [i for i, move in enumerate(plan) if move.receiving and not move.moves_data]
     ordered = [
         i
         for i in relief.order(state, load, plan, [cost.total_bytes for cost in costs])
@@ -108,8 +110,13 @@ def batch_moves(
         if rate_bytes_per_s == UNLIMITED
         else float(first_bytes_per_s or rate_bytes_per_s),
     )
-    first = [tuple(quick[at : at + most_moves]) for at in range(0, len(quick), most_moves)]
-    return Batches((*first, *packing.pack(ordered, math.ceil(parts))), packing.long)
+    first = [
+        tuple(some[at : at + most_moves])
+        for some in (quick, within)
+        for at in range(0, len(some), most_moves)
+    ]
+    packed = packing.pack(ordered, math.ceil(parts))
+    return Batches((*first, *packed), packing.long | frozenset(within))
 
 
 def may_start(

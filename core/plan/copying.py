@@ -30,10 +30,23 @@ BUSY_BATCH_BYTES = 15_000.0
 
 
 class Side(Enum):
-    """The two quotas of a broker: what it sends as leader, what it receives as follower."""
+    """A broker's quotas: what it sends as leader, receives as follower, copies between log dirs."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
+    LOG_DIRS = "log-dirs"
+
+    @property
+    def does(self) -> str:
+        """Return what a broker does on this side, in words."""
+        return _DOES[self]
+
+
+_DOES = {
+    Side.LEADER: "sends",
+    Side.FOLLOWER: "receives",
+    Side.LOG_DIRS: "copies between log dirs",
+}
 
 
 class BrokerSide(NamedTuple):

@@ -16,7 +16,9 @@ from typing import Any
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.copying import BrokerSide, Side, SideLoad
+from core.plan.dir_copies import SWAP_SECONDS, slow
 from core.plan.estimate_words import never_ends, no_rate_fits, notes_of, risk_of
+from core.plan.findings import named
 from core.plan.plan import Plan
 from core.plan.spread import (
     AROUND_RANGE,
@@ -102,10 +104,9 @@ def estimate_within(
     says so.
     """
     task = Task.of(state, load, plan, most_extra_bytes)
-    if not task.what.copies:
+    if not task.loads:
         return _at(task, UNLIMITED)
-    loads = task.what.side_loads.values()
-    needed = math.ceil(max(load.required_bytes_per_s(seconds) for load in loads))
+    needed = math.ceil(max(load.required_bytes_per_s(seconds) for load in task.loads))
     recommended = _least_rate(task, seconds) if task.known else None
     if recommended is None:
         estimate = _at(task, needed)
@@ -125,11 +126,10 @@ def rate_table(
 ) -> tuple[Estimate, ...]:
     """Return estimates at round rates, slowest first; a rate that never ends begins, if any."""
     task = Task.of(state, load, plan, most_extra_bytes)
-    if not task.what.copies or not task.known:
+    if not task.loads or not task.known:
         return ()
-    loads = task.what.side_loads.values()
-    floor = max(load.background for load in loads)
-    largest = max(load.bytes for load in loads)
+    floor = max(load.background for load in task.loads)
+    largest = max(load.bytes for load in task.loads)
     least = max(floor * 0.99, largest / (24 * 3600))
     rates = [rate for rate in ROUND_RATES if least <= rate <= task.link_bytes_per_s]
     below = [rate for rate in ROUND_RATES if rate < least]
@@ -192,6 +192,50 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def _at(task: Task, rate: int, *, deadline_seconds: float | None = None) -> Estimate:
+    estimate = _copied(task, rate, deadline_seconds)
+    return _with_dirs(estimate, task, rate, deadline_seconds) if task.dirs else estimate
+
+
+def _with_dirs(
+    estimate: Estimate, task: Task, rate: int, deadline_seconds: float | None
+) -> Estimate:
+    """Return an estimate with what brokers copy between their log dirs, side by side with it."""
+    dirs = task.dirs
+    notes = [estimate.note] if estimate.note else []
+    never, seconds, between = estimate.never, estimate.seconds, estimate.range_seconds
+    ends = dirs.seconds(rate) if rate != UNLIMITED else {}
+    limit = estimate.limit
+    if dirs.unknown:
+        notes.append(f"The size of {named(dirs.unknown)} is not known.")
+    if dirs.down is not None:
+        never = never or f"Broker {dirs.down} is down: its log dirs wait until it is back."
+    elif rate == UNLIMITED:
+        notes.append("How fast brokers copy between their log dirs without a throttle is unknown.")
+    elif never is None and not all(map(math.isfinite, ends.values())):
+        limit, never = never_ends(dirs.sides, rate)
+    if never or dirs.unknown or rate == UNLIMITED:
+        seconds = between = None
+    elif seconds is not None and between is not None:
+        longest = max(ends.values(), default=0.0)
+        seconds = max(seconds, longest + AROUND_SECONDS)
+        between = (
+            max(between[0], longest - SWAP_SECONDS + AROUND_RANGE[0]),
+            max(between[1], slow(longest) + AROUND_RANGE[1]),
+        )
+    rows = estimate.rows + _rows(dirs.sides, deadline_seconds or seconds, ends)
+    return replace(
+        estimate,
+        seconds=seconds,
+        range_seconds=between,
+        never=never,
+        limit=limit if never else _limit(rows),
+        rows=rows,
+        total_bytes=estimate.total_bytes + dirs.total_bytes,
+        note=" ".join(notes),
+    )
+
+
+def _copied(task: Task, rate: int, deadline_seconds: float | None) -> Estimate:
     what = task.what
     loads = what.side_loads
     if not what.copies:
@@ -239,8 +283,11 @@ def _least_rate(task: Task, seconds: float) -> int | None:
     The slow case is searched alone, as it is nearly the most; then the others are looked at too.
     """
     fits = seconds - AROUND_RANGE[1]
-    if fits <= 0:
+    within = task.dirs.least_rate(fits)
+    if fits <= 0 or within is None:
         return None
+    if not task.what.copies:
+        return math.ceil(within)
     most = 4 * task.link_bytes_per_s * len(task.what.copies)
     loads = task.what.side_loads.values()
     slow, fast = 1.0, max(load.required_bytes_per_s(fits) for load in loads)
@@ -257,7 +304,7 @@ def _least_rate(task: Task, seconds: float) -> int | None:
         fast *= 1.01
         if fast > most:
             return None
-    return math.ceil(fast)
+    return math.ceil(max(fast, within))
 
 
 def _rows(

@@ -12,6 +12,11 @@ from core.units import format_bytes, format_rate
 def never_ends(loads: Mapping[BrokerSide, SideLoad], rate: int) -> tuple[BrokerSide, str]:
     """Return the side that never catches up, and why."""
     side, load = max(loads.items(), key=lambda item: item[1].background)
+    if side.side is Side.LOG_DIRS:
+        return side, (
+            f"Broker {side.broker} has to copy {format_rate(load.background)} that are produced "
+            f"meanwhile between its log dirs; {format_rate(rate)} never catches up."
+        )
     does = "send" if side.side is Side.LEADER else "receive"
     return side, (
         f"Broker {side.broker} has to {does} {format_rate(load.background)} of ordinary "

@@ -101,6 +101,17 @@ class Move:
             log_dirs_before=self.log_dirs,
         )
 
+    def starting_as(self, before: tuple[int, ...]) -> Move:
+        """Return the move from the same replicas in another order."""
+        if self.log_dirs_before is None:
+            return replace(self, before=before)
+        held = dict(zip(self.before, self.log_dirs_before, strict=True))
+        return replace(self, before=before, log_dirs_before=tuple(held[b] for b in before))
+
+    def back_to(self, first: Move) -> Move:
+        """Return the move from this one's end to where `first`, of the same partition, began."""
+        return replace(self.inverse(), after=first.before, log_dirs=first.log_dirs_before)
+
     def ending_as(self, after: tuple[int, ...]) -> Move:
         """Return the move with other replicas at its end; log dirs that still apply are kept."""
         if self.log_dirs is None:

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from core.cluster.state import ClusterState, TopicPartition
-from core.plan.plan import Move, Plan, current_target
-from core.plan.plan_document import ANY
+from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ def rebase(state: ClusterState, plan: Plan) -> Rebased:
             lost.append(Lost(move.tp, why))
             continue
         now = current_target(state, move.tp)
-        if now == move.after:
+        if now == move.after and not _dirs_due(state, move):
             done.append(move.tp)
             continue
         merged = move if now == move.before else _merged(move, now)
@@ -110,11 +109,22 @@ def _in_place(move: Move) -> bool:
 
 
 def _from(move: Move, before: tuple[int, ...], after: tuple[int, ...]) -> Move:
-    """Return the move with this base and target; log dirs only of what is still to be added."""
-    named = dict(zip(move.after, move.log_dirs or (), strict=False))
-    log_dirs = tuple(ANY if b in before else named.get(b, ANY) for b in after)
-    wanted = log_dirs if any(path != ANY for path in log_dirs) else None
-    return replace(move, before=before, after=after, log_dirs=wanted)
+    """Return the move with this base and target.
+
+    Log dirs only of what is still to be added, and of what stays and was to change its own.
+    """
+    named = {b: path for b, path in move.arriving_dirs.items() if b not in before} | move.dir_moves
+    held = dict(zip(move.before, move.log_dirs_before or (), strict=False))
+    log_dirs = tuple(named.get(broker, ANY) for broker in after)
+    if all(path == ANY for path in log_dirs):
+        return replace(move, before=before, after=after, log_dirs=None, log_dirs_before=None)
+    found = tuple(held.get(broker, ANY) for broker in before)
+    return replace(move, before=before, after=after, log_dirs=log_dirs, log_dirs_before=found)
+
+
+def _dirs_due(state: ClusterState, move: Move) -> bool:
+    """Return whether replicas that stay are still to change their log dir."""
+    return any(log_dir_of(state, move.tp, b) != path for b, path in move.dir_moves.items())
 
 
 def _changed(state: ClusterState, move: Move, now: Sequence[int]) -> str:

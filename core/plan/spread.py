@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
-from core.plan.copying import BrokerSide, Copying, copying
+from core.plan.copying import BrokerSide, Copying, SideLoad, copying
+from core.plan.dir_copies import DirCopies, dir_copies
 from core.plan.in_batches import InBatches
 from core.plan.plan import Plan
 from core.plan.replication import Conditions, end_seconds
@@ -66,6 +67,8 @@ class Task:
     link_bytes_per_s: float
     """What one fetcher gets when nothing holds it back."""
     link_known: bool
+    dirs: DirCopies = field(default_factory=DirCopies)
+    """What brokers copy between their own log dirs, side by side with that."""
     most_extra_bytes: int | None = None
     """What a destination may receive at a time; None is no limit."""
 
@@ -76,13 +79,26 @@ class Task:
         what = copying(state, load, plan)
         link = _least_capacity(what, state)
         return cls(
-            state, load, plan, what, link or LINK_BYTES_PER_S, link is not None, most_extra_bytes
+            state,
+            load,
+            plan,
+            what,
+            link or LINK_BYTES_PER_S,
+            link is not None,
+            dir_copies(state, load, plan),
+            most_extra_bytes,
         )
+
+    @property
+    def loads(self) -> list[SideLoad]:
+        """Return what each side of each broker has to carry."""
+        return [*self.what.side_loads.values(), *self.dirs.sides.values()]
 
     @property
     def known(self) -> bool:
         """Return whether everything is known that a time needs, but for the link."""
-        return not (self.what.blocked or self.what.sizes_unknown)
+        unknown = self.what.sizes_unknown or self.dirs.unknown
+        return not (self.what.blocked or self.dirs.down is not None or unknown)
 
 
 @dataclass(frozen=True, slots=True)

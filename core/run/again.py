@@ -7,12 +7,12 @@ and said partition by partition.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from core.cluster.state import ClusterState, TopicPartition
 from core.errors import UsageError
-from core.plan.plan import Move, Plan, current_target
+from core.plan.plan import Move, Plan, current_target, log_dir_of
 from core.run.record.history import History, MoveHistory, Phase, Role
 
 __all__ = ["Again", "Left", "Way", "plan_again"]
@@ -67,7 +67,7 @@ def plan_again(
             left.append(Left(move.tp, why))
         else:  # from the order of now, so that a cancel leads back to it
             now = current_target(state, move.tp)
-            moves.append(replace(move, before=now))
+            moves.append(move.starting_as(now))
     said = "what run {} left undone" if way is Way.RETRY else "back to before run {}"
     notes = (said.format(history.run),)
     return Again(Plan.of(moves, cluster_id=state.cluster_id, notes=notes), tuple(left))
@@ -88,11 +88,8 @@ def _done(history: History) -> list[Move]:
         first.setdefault(m.move.tp, m)
         if m.phase is Phase.DONE:
             last[m.move.tp] = m
-    return [
-        Move(tp, m.move.after, first[tp].move.before, m.move.topic_id)
-        for tp, m in last.items()
-        if m.move.after != first[tp].move.before
-    ]
+    back = (m.move.back_to(first[tp].move) for tp, m in last.items())
+    return [move for move in back if move.reassigns or move.dir_moves]
 
 
 def _speaks_against(state: ClusterState, move: Move) -> str:
@@ -106,11 +103,12 @@ def _speaks_against(state: ClusterState, move: Move) -> str:
     row = state.row(index)
     if row.adding or row.removing:
         return "is moving just now"
-    if row.replicas == move.after:
-        return f"has {_brokers(move.after)} already"
+    dirs = {b: log_dir_of(state, move.tp, b) for b in move.wanted_dirs}
+    if row.replicas == move.after and dirs == move.wanted_dirs:
+        return f"has {_brokers(move.after)}{' in these log dirs' if dirs else ''} already"
     if set(row.replicas) != set(move.before):
         return f"has {_brokers(row.replicas)} by now, not {_brokers(move.before)}"
-    for broker in move.adding:
+    for broker in move.receiving:
         if broker not in state.broker_by_id:
             return f"would go to broker {broker}, which the cluster does not have any more"
         if not state.broker_by_id[broker].alive:

@@ -12,6 +12,7 @@ from core.cluster.connect import Address
 from core.plan.plan import Plan
 from core.run.limits.pace import Bounds
 from core.run.record.journal import Journal, JournalError, journal_path
+from core.run.record.moves import move_to_json
 from core.run.record.records import Kind, Record
 from core.run.who import asker
 from core.units import format_time
@@ -112,13 +113,7 @@ def address_to_json(address: Address) -> dict[str, str | None]:
 def _moves(plan: Plan, options: RunOptions) -> list[dict[str, Any]]:
     batch_of = {index: number for number, batch in enumerate(options.batches) for index in batch}
     return [
-        {
-            "topic": move.tp.topic,
-            "partition": move.tp.partition,
-            "before": list(move.before),
-            "after": list(move.after),
-            "topic_id": move.topic_id,
-        }
+        move_to_json(move)
         | ({"batch": batch_of[index]} if index in batch_of else {})
         | ({"long": True} if index in options.long else {})
         for index, move in enumerate(plan)

@@ -134,7 +134,7 @@ def idle(history: History, sample: Mapping[str, Any] | None, now: datetime) -> s
 def notice(event: str, history: History, at: datetime, why: str) -> dict[str, Any]:
     """Return the document of one notice: `ended`, `stalled` or `died`; no secrets are in it."""
     done = [m for m in history.moves if m.phase is Phase.DONE]
-    moved = sum((m.size_bytes or 0) * len(m.move.adding) for m in done)
+    moved = sum((m.size_bytes or 0) * len(m.move.receiving) for m in done)
     state = history.ended.value if history.ended else event
     seconds = (at - history.created_at).total_seconds()
     text = f"trimtab: run {history.run} on {history.cluster_name}: {state}" + (why and f", {why}")

@@ -11,6 +11,7 @@ from core.cluster.client import (
     FOLLOWER_RATE,
     LEADER_LIST,
     LEADER_RATE,
+    LOG_DIRS_RATE,
     ConfigChange,
     ConfigOp,
     ConfigValue,
@@ -33,7 +34,7 @@ from core.run.tell.runs import Reading
 from core.run.tell.view import RunView
 
 MB = 1_000_000
-THROTTLES = (LEADER_LIST, FOLLOWER_LIST, LEADER_RATE, FOLLOWER_RATE)
+THROTTLES = (LEADER_LIST, FOLLOWER_LIST, LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE)
 
 TWO = {"t": [(1, 2), (2, 1)], "u": [(1, 2, 3)]}
 """Two partitions that most tests move, and one that they re-order."""

@@ -143,7 +143,7 @@ class ApplyDialog(NamingDialog[str | None]):
             self._session.take_study(message.study)
             self._rate = self._session.rate_bytes_per_s
         ticks: list[Tick] = []
-        if any(move.moves_data for move in self._order.plan):
+        if any(move.receiving for move in self._order.plan):
             adapt = Adapt(message.bounds)
             adapt.ticked = self._order.bounds is not None
             ticks.append(adapt)

@@ -37,7 +37,7 @@ def summary_lines(
     if state is None:
         return ()
     total, unknown = total_to_copy(state, plan)
-    data = sum(move.moves_data for move in plan)
+    data = sum(bool(move.receiving) for move in plan)
     what: list[Span] = [bright(many(data, "move"))]
     if data:
         what.append(bright(f", {format_bytes(total)} to copy"))

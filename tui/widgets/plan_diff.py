@@ -44,12 +44,12 @@ class MoveHit:
 
 
 def bytes_to_copy(state: ClusterState, move: Move) -> int | None:
-    """Return what a move copies: the partition's size for each new replica; None is unknown."""
-    if not move.moves_data:
+    """Return what a move copies: the partition's size for each copy of it; None is unknown."""
+    if not move.receiving:
         return 0
     row = state.find(move.tp)
     size = UNKNOWN if row is None else int(state.partition_size_bytes[row])
-    return None if size == UNKNOWN else size * len(move.adding)
+    return None if size == UNKNOWN else size * len(move.receiving)
 
 
 def total_to_copy(state: ClusterState, plan: Plan) -> tuple[int, int]:
@@ -66,6 +66,13 @@ def change_words(before: Sequence[int], after: Sequence[int]) -> str:
     pairs += [f"+{b}" for b in adding[len(removing) :]]
     pairs += [f"−{b}" for b in removing[len(adding) :]]
     return " ".join(pairs) or "order"
+
+
+def _change(move: Move) -> str:
+    """Return what a move changes in short: `b3 log dir` where its replicas stay as they are."""
+    if move.reassigns or not move.dir_moves:
+        return change_words(move.before, move.after)
+    return f"{' '.join(f'b{broker}' for broker in move.dir_moves)} log dir"
 
 
 def replicas_of(move: Move, before_width: int = 0) -> Line:
@@ -182,7 +189,7 @@ def _move_line(
     name, change, replicas = _columns(width)
     size = bytes_to_copy(state, move)
     data: Span
-    if not move.moves_data:
+    if not move.receiving:
         data = Span(right("no data", 9), Tone.FINE)
     elif size is None:
         data = Span(right("?", 9), Tone.LOOK)
@@ -196,8 +203,8 @@ def _move_line(
         Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
         bright(left(partition, name + 1)) if selected else plain(left(partition, name + 1)),
         Span(
-            left(change_words(move.before, move.after), change + 1),
-            Tone.YOURS if move.moves_data else Tone.DIM,
+            left(_change(move), change + 1),
+            Tone.YOURS if move.receiving else Tone.DIM,
         ),
         *fit(replicas_of(move, arrow), replicas),
         data,

@@ -121,7 +121,7 @@ def empty_lines(width: int) -> Lines:
 def title_line(view: PlanView, width: int) -> Line:
     """Return the plan in numbers."""
     total, unknown = total_to_copy(view.state, view.plan)
-    data = sum(move.moves_data for move in view.plan)
+    data = sum(bool(move.receiving) for move in view.plan)
     others = len(view.plan) - data
     spans: list[Span] = [
         plain(" "),

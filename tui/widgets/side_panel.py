@@ -25,6 +25,7 @@ from tui.widgets.preview import (
     touched,
 )
 from tui.widgets.side_run import draw_run
+from tui.widgets.throttle_table import SIDES
 from tui.widgets.topic_rows import Brush
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def rate_lines(preview: Preview, brush: Brush) -> list[tuple[Sentence, bool]]:
 
 def _side(rate: Estimate) -> str:
     assert rate.limit is not None
-    return "out" if rate.limit.side.value == "leader" else "in"
+    return SIDES[rate.limit.side]
 
 
 def draw_side(

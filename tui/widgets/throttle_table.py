@@ -27,7 +27,7 @@ from tui.widgets.lines import (
 
 RANGE_FROM = 68
 """Columns from which the table has room for the range of each time."""
-SIDES = {Side.LEADER: "out", Side.FOLLOWER: "in"}
+SIDES = {Side.LEADER: "out", Side.FOLLOWER: "in", Side.LOG_DIRS: "log dirs"}
 
 
 @dataclass(frozen=True, slots=True)

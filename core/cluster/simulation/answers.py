@@ -75,7 +75,7 @@ def logs_of(engine: Engine, broker: int, used_bytes: Float64) -> BrokerLogs:
         else LogDir(
             path,
             engine.disks.total_bytes[broker][i],
-            engine.disks.usable_bytes(broker, i, used[i]),
+            engine.disks.usable_bytes(broker, i, used[i] + engine.disks.copied_bytes(broker, i)),
         )
         for i, path in enumerate(paths)
     )

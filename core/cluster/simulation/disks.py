@@ -22,7 +22,11 @@ class DirMove:
 
 
 class Disks:
-    """Every broker's log dirs, by broker id and index; `moves` by (partition row, broker)."""
+    """Every broker's log dirs, by broker id and index; `moves` by (partition row, broker).
+
+    `_preferred` are the dirs in which replicas are to be made that are not there yet: brokers keep
+    that in memory, until the replica is made or they restart.
+    """
 
     def __init__(self, brokers: Iterable[BrokerSpec]) -> None:
         self.paths = {b.id: tuple(path for path, _ in b.log_dirs) for b in brokers}
@@ -32,10 +36,15 @@ class Disks:
         self.moves: dict[tuple[int, int], DirMove] = {}
         self._full: dict[int, set[int]] = {b: set() for b in self.paths}
         self._replicas = {b: [0] * len(paths) for b, paths in self.paths.items()}
+        self._preferred: dict[tuple[int, int], int] = {}
 
-    def choose(self, broker: int) -> int:
-        """Return the log dir for a new replica: of those online the one with the fewest."""
+    def choose(self, row: int, broker: int) -> int:
+        """Return the log dir for a new replica: the one asked for, else that with the fewest."""
         counts = self._replicas[broker]
+        preferred = self._preferred.pop((row, broker), None)
+        if preferred is not None and preferred not in self.offline[broker]:
+            counts[preferred] += 1
+            return preferred
         online = [d for d in range(len(counts)) if d not in self.offline[broker]]
         chosen = min(online or [0], key=lambda d: counts[d])
         counts[chosen] += 1
@@ -49,18 +58,36 @@ class Disks:
     def begin_move(
         self, tp: TopicPartition, row: int, broker: int, log_dir: int | None, path: str
     ) -> Fault | None:
-        """Begin to copy a replica from its log dir to another one; None is no replica."""
+        """Begin to copy a replica from its log dir to another one; None is no replica yet.
+
+        To the dir where it lies ends a copy that was under way.
+        """
         if path not in self.paths[broker]:
             return Fault("LOG_DIR_NOT_FOUND", f"{path} is no log dir of broker {broker}.")
-        if log_dir is None:
-            return Fault("REPLICA_NOT_AVAILABLE", f"Broker {broker} has no replica of {tp}.")
         to = self.paths[broker].index(path)
         if to in self.offline[broker]:
             return Fault("KAFKA_STORAGE_ERROR", f"{path} is offline.")
-        self.moves.pop((row, broker), None)
-        if to != log_dir:
+        if log_dir is None:
+            self._preferred[row, broker] = to
+            return Fault("REPLICA_NOT_AVAILABLE", f"Broker {broker} has no replica of {tp}.")
+        known = self.moves.get((row, broker))
+        if known is not None and known.to != to:
+            del self.moves[row, broker]
+        if to != log_dir and (row, broker) not in self.moves:
             self.moves[row, broker] = DirMove(to)
         return None
+
+    def moving_on(self, broker: int) -> int:
+        """Return how many replicas a broker copies between its log dirs."""
+        return sum(at == broker for _, at in self.moves)
+
+    def copied_bytes(self, broker: int, log_dir: int) -> float:
+        """Return what copies under way take in a log dir."""
+        return sum(
+            move.copied_bytes
+            for (_, at), move in self.moves.items()
+            if at == broker and move.to == log_dir
+        )
 
     def arrive(self, row: int, broker: int, before: int) -> int:
         """End a move between log dirs and return where the replica is now."""
@@ -86,3 +113,4 @@ class Disks:
 
     def restart(self, broker: int) -> None:
         self.offline[broker] = set(self._full[broker])
+        self._preferred = {key: d for key, d in self._preferred.items() if key[1] != broker}

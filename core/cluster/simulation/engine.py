@@ -191,7 +191,7 @@ class Engine:
         self._stale = True
 
     def _place(self, row: int, broker: int, position: float) -> None:
-        self.logs.place(row, broker, self.disks.choose(broker), position)
+        self.logs.place(row, broker, self.disks.choose(row, broker), position)
 
     def _drop(self, row: int, broker: int) -> None:
         column = self.logs.column[broker]
@@ -237,9 +237,11 @@ class Engine:
         if broker not in self.alive:
             return
         rate = self.configs.value(Resource.broker(broker), LOG_DIRS_RATE)
-        move.copied_bytes += seconds * min(float(rate or math.inf), BYTES_PER_S)
+        shared = min(float(rate or math.inf), BYTES_PER_S) / self.disks.moving_on(broker)
         column = self.logs.column[broker]
-        if move.copied_bytes >= self.logs.position[row, column] - self.logs.start[row]:
+        size = float(self.logs.position[row, column] - self.logs.start[row])
+        move.copied_bytes = min(move.copied_bytes + seconds * shared, size)
+        if move.copied_bytes >= size:
             before = int(self.logs.log_dir[row, column])
             self.logs.log_dir[row, column] = self.disks.arrive(row, broker, before)
 
@@ -293,7 +295,8 @@ class Engine:
         used = self.logs.used_bytes(self.disks.count)
         for broker in sorted(self.alive):
             for d, total in enumerate(self.disks.total_bytes[broker]):
-                full = used[self.logs.column[broker], d] >= total
+                taken = used[self.logs.column[broker], d] + self.disks.copied_bytes(broker, d)
+                full = taken >= total
                 if full and d not in self.disks.offline[broker]:
                     self._lose_dir(broker, d)
 

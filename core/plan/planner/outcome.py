@@ -37,7 +37,7 @@ def time_of(state: ClusterState, load: Load, plan: Plan, seconds: float | None) 
 
     None where nothing is copied, and where no rate ends.
     """
-    if not any(move.moves_data for move in plan):
+    if not any(move.receiving for move in plan):
         return None
     if seconds is not None:
         return estimate_within(state, load, plan, seconds)

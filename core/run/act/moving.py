@@ -9,6 +9,7 @@ from core.cluster.client import ClusterClient, Fault
 from core.cluster.faults import is_missing, is_settled, passes
 from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError
+from core.run.act.log_dirs import NOT_YET
 from core.run.decide.endings import GONE
 from core.run.decide.steps import Ending
 from core.run.record.chronicle import Chronicle
@@ -39,9 +40,15 @@ class Moving:
         refused: dict[int, str] = {}
         gone: list[Ending] = []
         try:
-            answers = self._client.alter_reassignments(
-                {self.history.moves[i].move.tp: self.history.moves[i].move.after for i in moves}
-            )
+            answers: dict[TopicPartition, Fault | None] = dict(self._prefer_dirs(moves))
+            moving = {
+                self.history.moves[i].move.tp: self.history.moves[i].move.after
+                for i in moves
+                if self.history.moves[i].move.reassigns
+                and self.history.moves[i].move.tp not in answers
+            }
+            if moving:
+                answers |= self._client.alter_reassignments(moving)
         except AccessDeniedError as error:
             refused = dict.fromkeys(moves, error.title)
         else:
@@ -64,6 +71,24 @@ class Moving:
         failed = [Ending(i, Phase.FAILED, w) for i, w in refused.items() if str(i) not in doubtful]
         if gone or failed:
             self.note_ended((*gone, *failed), "")
+
+    def _prefer_dirs(self, moves: tuple[int, ...]) -> dict[TopicPartition, Fault]:
+        """Tell brokers in which log dir new replicas are to be made; return what they refuse.
+
+        A broker keeps that in mind for a replica that it has not (REPLICA_NOT_AVAILABLE), until it
+        restarts; Kafka's own tool moves the replica afterwards, which copies it twice.
+        """
+        wanted = {
+            (self.history.moves[i].move.tp, broker): path
+            for i in moves
+            for broker, path in self.history.moves[i].move.arriving_dirs.items()
+        }
+        answers = self._client.alter_log_dirs(wanted) if wanted else {}
+        return {
+            tp: fault
+            for (tp, _), fault in answers.items()
+            if fault is not None and fault.name != NOT_YET
+        }
 
     def note_ended(self, endings: tuple[Ending, ...], stop: str) -> None:
         self._chronicle.write(

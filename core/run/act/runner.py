@@ -16,6 +16,7 @@ from core.clock import Clock, SteadyClock
 from core.cluster.client import ClusterClient
 from core.errors import AccessDeniedError, RefusedError, TrimtabError, UnreachableError
 from core.run.act.around import Around
+from core.run.act.log_dirs import LogDirs
 from core.run.act.lookout import Lookout
 from core.run.act.measuring import Measuring, OpenProbe
 from core.run.act.moving import Moving
@@ -32,6 +33,7 @@ from core.run.decide.steps import (
     IntendRates,
     IntendThrottles,
     LowerRetention,
+    MoveDirs,
     NoteDisturbed,
     NoteEnded,
     NoteMeasured,
@@ -87,6 +89,7 @@ class Runner:
         self._chronicle = Chronicle(journal, clock)
         self._moving = Moving(client, clock, self._chronicle)
         self._throttling = Throttling(client, clock, self._chronicle)
+        self._log_dirs = LogDirs(client, clock, self._chronicle)
         self._around = Around(client, clock, self._chronicle)
         self._sampler = Sampler(client, clock)
         self._lookout = Lookout(client, clock)
@@ -173,14 +176,17 @@ class Runner:
         wanted = any(m.wish is not Wish.GO_ON for m in self.history.moves if not m.phase.ended)
         afresh = wanted or not isinstance(self._last_step, Poll)
         since = self._clock.monotonic() - self._moving.submitted
+        seen = self._lookout.look(self.history, afresh=afresh)
         observed = replace(
-            self._lookout.look(self.history, afresh=afresh),
+            seen,
             now=self._clock.now(),
             since_submission_seconds=since,
             resting=self._throttling.resting,
             left_alone=self._throttling.left_alone,
             retention_left=self._around.left_alone,
             disks=self._sampler.disks,
+            lies=self._log_dirs.look(self.history, seen.alive),
+            dirs_left_alone=self._log_dirs.left_alone,
             shorter=self._around.shorter,
         )
         return self._measuring.look(self.history, observed, self._lookout.state)
@@ -205,6 +211,9 @@ class Runner:
             case Submit(moves):
                 if self._throttling.are_in_force(observed):
                     self._moving.submit(moves)
+                    self._log_dirs.forget()
+            case MoveDirs(replicas):
+                self._log_dirs.move(replicas)
             case NoteEnded(endings, stop):
                 self._moving.note_ended(endings, stop)
             case Cancel(moves):

@@ -1,5 +1,7 @@
 """Bytes that have arrived, partition by partition, as destinations' log dirs tell them.
 
+Of a replica that changes its log dir, those that have been copied into the new one.
+
 Only destinations are asked often; leaders, whose logs grow while they are copied, now and then.
 """
 
@@ -23,6 +25,9 @@ FIRST_SECONDS = 0.25
 STEADY_SECONDS = 1.0
 
 
+_Held = tuple[int, TopicPartition, str | None]
+
+
 class Sampler:
     """Asks log dirs at a pace that follows the run's length and the calls' duration."""
 
@@ -39,16 +44,16 @@ class Sampler:
     def sample(self, history: History, observed: Observed) -> dict[str, Any] | None:
         """Return a journal sample of the moves in flight, or None when none is due.
 
-        `moves`: [index, leader's bytes or null, leader, bytes on each adding replica or null,
+        `moves`: [index, leader's bytes or null, leader, bytes on each receiving broker or null,
         when any byte last came]; `down`: the brokers that are not alive; `held`: moves of which
         some bytes are those last known; `disks`, if any: what is wrong with which broker's.
         """
-        copying = [i for i in history.in_flight if history.moves[i].move.moves_data]
+        copying = [i for i in history.in_flight if history.moves[i].move.receiving]
         now = self._clock.monotonic()
         if not copying or now < self._due:
             return None
         self._first = self._first or now
-        destinations = {b for i in copying for b in history.moves[i].move.adding}
+        destinations = {b for i in copying for b in history.moves[i].move.receiving}
         if now >= self._leaders_due:
             self._ask_leaders(history, observed, copying, destinations)
         sizes = self._ask(destinations & observed.alive)
@@ -71,13 +76,14 @@ class Sampler:
         sizes = self._ask(leaders & observed.alive)
         for tp in tps:
             row = observed.rows.get(tp)
-            if row is not None and (row.leader, tp) in sizes:
-                self._leader_sizes[tp] = sizes[row.leader, tp]
+            if row is not None and (row.leader, tp, None) in sizes:
+                self._leader_sizes[tp] = sizes[row.leader, tp, None]
         now = self._clock.monotonic()
         young = now - self._first < LEADERS_SECONDS
         self._leaders_due = now + (SOON_SECONDS if young else LEADERS_SECONDS)
 
-    def _ask(self, brokers: Iterable[int]) -> dict[tuple[int, TopicPartition], int]:
+    def _ask(self, brokers: Iterable[int]) -> dict[_Held, int]:
+        """Return bytes of logs by broker, partition and log dir; None is any, but for copies."""
         wanted = sorted(brokers)
         if not wanted:
             return {}
@@ -88,25 +94,32 @@ class Sampler:
             if failed is not None:
                 said = f"log dir {failed.path} of broker {answer.broker} fails ({failed.error})"
                 self.disks[answer.broker] = said
-        return {
-            (answer.broker, TopicPartition(log.topic, log.partition)): log.size_bytes
-            for answer in answers
-            for log in answer.replicas
-            if not log.future
-        }
+        found: dict[_Held, int] = {}
+        for answer in answers:
+            for log in answer.replicas:
+                tp = TopicPartition(log.topic, log.partition)
+                found[answer.broker, tp, log.log_dir] = log.size_bytes
+                if not log.future:
+                    found[answer.broker, tp, None] = log.size_bytes
+        return found
 
     def _hold(
         self,
         history: History,
         copying: list[int],
-        sizes: dict[tuple[int, TopicPartition], int],
+        sizes: dict[_Held, int],
     ) -> list[int]:
         """Take sizes in; return the moves of which a size is missing that was known before."""
         held = []
         last, self._arrived = self._arrived, {}
         for index in copying:
             move = history.moves[index].move
-            now = [sizes.get((broker, move.tp)) for broker in move.adding]
+            now = [sizes.get((broker, move.tp, None)) for broker in move.adding]
+            now += [
+                None if there is None else sizes.get((broker, move.tp, path), 0)
+                for broker, path in move.dir_moves.items()
+                for there in (sizes.get((broker, move.tp, None)),)
+            ]
             before = last.get(index, [None] * len(now))
             self._arrived[index] = [b if a is None else a for a, b in zip(now, before, strict=True)]
             if self._arrived[index] != now:

@@ -139,9 +139,13 @@ class Senses:
         for index, arrived in last.items():
             earlier = first.get(index, (0,) * len(arrived))
             came = [max(0, b - a) / seconds for a, b in zip(earlier, arrived, strict=True)]
-            for broker, rate in zip(history.moves[index].move.adding, came, strict=True):
-                flows[broker, Side.FOLLOWER] += rate
-            flows[self._leaders[index], Side.LEADER] += sum(came)
+            move = history.moves[index].move
+            for broker, rate in zip(move.receiving, came, strict=True):
+                if broker in move.adding:
+                    flows[broker, Side.FOLLOWER] += rate
+                    flows[self._leaders[index], Side.LEADER] += rate
+                else:
+                    flows[broker, Side.LOG_DIRS] += rate
         return dict(flows)
 
 

@@ -58,7 +58,7 @@ class Throttling(Setting):
         found |= self._configs([Resource.broker(b) for b in sorted(brokers)], throttle.RATES)
         faults = {r: a for r, a in found.items() if isinstance(a, Fault) and not is_missing(a)}
         copying = sorted({move.tp.topic for move in moves if move.moves_data})
-        held, untold = self._held((topic, side) for topic in copying for side in throttle.Side)
+        held, untold = self._held((topic, side) for topic in copying for side in throttle.LISTED)
         faults |= untold
         if faults and not self._flies(batch) and not all(passes(f) for f in faults.values()):
             why = first_fault("reading", faults)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.cluster.state import PartitionRow, Reassignment
+from core.run.decide import log_dirs
 from core.run.decide.steps import Ending, Observed
 from core.run.record.history import History, MoveHistory, Phase
 from core.run.record.moves import NOT_STARTED, Wish
@@ -50,11 +51,11 @@ def _ending(history: History, observed: Observed, index: int, m: MoveHistory) ->
     if row is None:
         return Ending(index, Phase.CANCELLED, GONE) if tp in observed.gone else None
     if row.replicas == move.after:
-        late = [b for b in move.after if b not in row.isr]
+        late = [b for b in move.after if b not in row.isr and move.reassigns]
         if late and cancelled and steady:
             why = f"done, but broker {late[0]} is not in its ISR"
             return Ending(index, Phase.DONE, why, row.leader)
-        return None if late else Ending(index, Phase.DONE, leader=row.leader)
+        return None if late else log_dirs.ending(index, m, observed, row.leader)
     if row.replicas == move.before:
         if cancelled and steady and (m.cancel_sent or _sure(m, observed)):
             return Ending(index, Phase.CANCELLED, "cancelled, order as before", row.leader)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from core.cluster.client import Resource
 from core.run.decide.steps import Observed, RemovePairs, RestoreRates
+from core.run.limits.intents import copying_sides, sides
 from core.run.limits.throttle import Side
 from core.run.record.history import History, Phase
 
@@ -55,25 +56,16 @@ def _idle_rates(history: History, observed: Observed) -> dict[tuple[int, Side], 
         key
         for m in history.moves
         if m.phase.in_flight or (m.phase is Phase.QUEUED and not history.stopped)
-        for key in involved(m.move.before, m.move.adding)
+        for key in sides(m.move)
     }
     ours = {history.moves[i].move.tp for i in history.in_flight}
     holders: dict[tuple[int, Side], str] = {}
     for tp, r in observed.reassignments.items():
         if tp in ours or tp in history.foreign_before:
             continue
-        for key in involved(tuple(b for b in r.replicas if b not in r.adding), r.adding):
+        for key in copying_sides([b for b in r.replicas if b not in r.adding], r.adding):
             holders[key] = str(tp)
     return {key: holders.get(key, "") for key in history.rates if key not in busy}
-
-
-def involved(held: tuple[int, ...], adding: tuple[int, ...]) -> Iterator[tuple[int, Side]]:
-    """Yield the brokers and sides that a move needs a rate on."""
-    if adding:
-        for broker in (*held, *adding):
-            yield broker, Side.LEADER
-        for broker in adding:
-            yield broker, Side.FOLLOWER
 
 
 def still_held(history: History, observed: Observed) -> Iterator[tuple[str, str]]:

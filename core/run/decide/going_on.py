@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from core.cluster.state import PartitionRow, TopicPartition
 from core.plan.batches import Flight, fitting, may_start
+from core.run.decide import log_dirs
 from core.run.decide.endings import GONE, OFF, never_ends
-from core.run.decide.giving_back import involved
 from core.run.decide.steps import (
     Ending,
     IntendRates,
@@ -21,6 +21,7 @@ from core.run.decide.steps import (
     Submit,
 )
 from core.run.decide.taking_back import not_clean
+from core.run.limits.intents import sides
 from core.run.record.history import History, MoveHistory, Phase
 from core.run.record.moves import Wish
 from core.units import UNLIMITED
@@ -117,16 +118,12 @@ def _throttle(
     batch = history.moves[moves[0]].batch
     throttle = history.throttles.get(batch)
     if throttle is None:
-        copying = any(history.moves[i].move.moves_data for i in moves)
+        copying = any(history.moves[i].move.receiving for i in moves)
         limited = copying and history.rate_bytes_per_s != UNLIMITED
         return IntendThrottles(batch) if limited else None
     if not throttle.set:
         return SetThrottles(batch)
-    needed = {
-        key
-        for i in moves
-        for key in involved(history.moves[i].move.before, history.moves[i].move.adding)
-    }
+    needed = {key for i in moves for key in sides(history.moves[i].move)}
     alive = sorted(
         key[0] for key in needed if key[0] in observed.alive and key not in history.rates
     )
@@ -219,10 +216,10 @@ def _waits_for(history: History, observed: Observed, flying: list[int]) -> str:
             return reason
         if m.phase is Phase.SUBMITTING and m.put_off and move.tp not in observed.reassignments:
             return f"{move.tp} is not taken yet ({m.put_off}): it is asked again"
-        down = [b for b in move.adding if b not in observed.alive]
+        down = [b for b in move.receiving if b not in observed.alive]
         if down:
             return f"broker {down[0]} is down: {move.tp} waits for it"
-        full = [b for b in move.adding if b in observed.disks]
+        full = [b for b in move.receiving if b in observed.disks]
         if full:
             return f"{observed.disks[full[0]]}: {move.tp} may not end; cancel or retarget it"
         row = observed.rows.get(move.tp)
@@ -231,13 +228,17 @@ def _waits_for(history: History, observed: Observed, flying: list[int]) -> str:
         if row.leader < 0:
             return f"{move.tp} has no leader"
         if move.tp not in observed.reassignments and row.replicas == move.after:
-            late = [b for b in move.after if b not in row.isr]
+            late = [b for b in move.after if b not in row.isr and move.reassigns]
             if late:
                 return f"{move.tp} has moved, but broker {late[0]} is not in its ISR"
+            silent = log_dirs.untold(m, observed)
+            if silent is not None:
+                return f"broker {silent} does not tell where {move.tp} lies: asked again"
     for index in flying:
         if history.moves[index].batch in observed.resting:
             return observed.resting[history.moves[index].batch]
-    for why in (*observed.left_alone.values(), *observed.retention_left.values()):
+    left = (observed.left_alone, observed.retention_left, observed.dirs_left_alone)
+    for why in (why for of in left for why in of.values()):
         return why
     how = "is held" if history.pace.floored else "goes on"
     return f"paused, as asked: what is in flight {how}" if history.paused else ""
@@ -246,11 +247,11 @@ def _waits_for(history: History, observed: Observed, flying: list[int]) -> str:
 def _not_now(history: History, observed: Observed, moves: tuple[int, ...]) -> str:
     """Return why no new batch should start now, or ""."""
     for index in moves:
-        full = [b for b in history.moves[index].move.adding if b in observed.disks]
+        full = [b for b in history.moves[index].move.receiving if b in observed.disks]
         if full:
             return f"{observed.disks[full[0]]}: no further batch starts"
     for index in (*moves, *history.queued):
-        down = [b for b in history.moves[index].move.adding if b not in observed.alive]
+        down = [b for b in history.moves[index].move.receiving if b not in observed.alive]
         if down:
             return f"broker {down[0]} is down: no further batch starts"
     for tp, row in observed.rows.items():

@@ -9,7 +9,6 @@ from dataclasses import replace
 from core.cluster.client import ConfigSource, ConfigValue, Fault, Resource
 from core.cluster.state import PartitionRow, Reassignment, TopicPartition
 from core.plan.throttle_lists import ALL, entries
-from core.run.decide.giving_back import involved
 from core.run.decide.steps import (
     ChangeRates,
     IntendRates,
@@ -23,6 +22,7 @@ from core.run.decide.steps import (
     SetThrottles,
     TakePairs,
 )
+from core.run.limits.intents import sides
 from core.run.limits.pace import next_rates
 from core.run.limits.throttle import RateIntent, Side, own_list, own_rate
 from core.run.record.history import History, Phase
@@ -105,7 +105,7 @@ def catch_up(
     flying = [i for i in history.in_flight if history.moves[i].batch not in observed.resting]
     for index in flying:
         m = history.moves[index]
-        if not (history.limit_late and m.move.moves_data and m.wish is Wish.GO_ON):
+        if not (history.limit_late and m.move.receiving and m.wish is Wish.GO_ON):
             continue
         throttle = history.throttles.get(m.batch)
         if throttle is None:
@@ -116,7 +116,7 @@ def catch_up(
         m = history.moves[index]
         if m.batch not in history.throttles:
             continue
-        needed = [k for k in involved(m.move.before, m.move.adding) if k[0] in observed.alive]
+        needed = [key for key in sides(m.move) if key[0] in observed.alive]
         due = tuple(key for key in needed if key in history.rates_due)
         if due:
             return SetRates(m.batch, due)

@@ -13,6 +13,7 @@ from core.run.decide.finishing import elect, finish, restore_retention, shorten
 from core.run.decide.giving_back import give_back
 from core.run.decide.going_on import go_on, submit_again
 from core.run.decide.keeping import catch_up, change_rates, move_pairs, note_disturbed
+from core.run.decide.log_dirs import move_dirs
 from core.run.decide.steps import NoteEnded, NoteMeasured, Observed, Poll, Preflight, Step
 from core.run.decide.taking_back import add_moves, take_back
 from core.run.limits.strain import Measured
@@ -59,6 +60,7 @@ RULES: tuple[Rule, ...] = (
     catch_up,
     change_rates,
     move_pairs,
+    move_dirs,
     restore_retention,
     give_back,
     add_moves,

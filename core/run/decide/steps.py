@@ -13,10 +13,24 @@ from core.plan.plan import Move
 from core.run.limits.strain import Measured, SideSeen
 from core.run.limits.throttle import Configs, Side
 from core.run.record.holdings import Key
-from core.run.record.moves import Outcome, Phase, Role
+from core.run.record.moves import Outcome, Phase, Role, move_to_json
 
 SETTLE_SECONDS = 3.0
 """How long a strange sight must last before it is believed: brokers lag behind the controller."""
+
+
+Place = tuple[TopicPartition, int]
+"""A partition and one of the brokers that hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lies:
+    """In which log dir a replica lies, and into which one it is being copied, if any."""
+
+    path: str
+    size_bytes: int
+    future: str | None = None
+    future_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +66,10 @@ class Observed:
     """Topics whose retention could not be put back and is left alone for now: why, in words."""
     disks: Mapping[int, str] = field(default_factory=dict)
     """Brokers with a log dir that takes no more: what is wrong, in words."""
+    lies: Mapping[Place, Lies] = field(default_factory=dict)
+    """Where replicas lie that are to lie in a certain log dir, as far as brokers have answered."""
+    dirs_left_alone: Mapping[Place, str] = field(default_factory=dict)
+    """Replicas whose move to a log dir is not taken and is left alone for now: why, in words."""
     shorter: bool = False
     """The moving topics' logs have become shorter, or long enough has been waited for that."""
 
@@ -198,12 +216,7 @@ class Added:
     long: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "topic": self.move.tp.topic,
-            "partition": self.move.tp.partition,
-            "before": list(self.move.before),
-            "after": list(self.move.after),
-            "topic_id": self.move.topic_id,
+        return move_to_json(self.move) | {
             "batch": self.batch,
             "role": self.role.value,
             "instead_of": self.instead_of,
@@ -257,6 +270,16 @@ class Submit:
     """Submit moves; what is refused fails by itself, what is put off is submitted again."""
 
     moves: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MoveDirs:
+    """Have replicas copied to a log dir of their broker: (move, broker, path).
+
+    To the one in which a replica lies, a copy under way is thrown away.
+    """
+
+    replicas: tuple[tuple[int, int, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +351,7 @@ Step = (
     | NoteMeasured
     | Postpone
     | Submit
+    | MoveDirs
     | NoteEnded
     | Cancel
     | Reorder

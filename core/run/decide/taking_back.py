@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 
 from core.cluster.state import PartitionRow
-from core.plan.plan import Move
 from core.run.decide.endings import needs_order, never_ends
 from core.run.decide.steps import Added, AddMoves, Cancel, Observed, Reorder
 from core.run.record.history import History, MoveHistory, Phase, Role
@@ -82,7 +81,7 @@ def add_moves(history: History, observed: Observed) -> AddMoves | None:
         elif m.retarget == m.move.before:
             refused.append((index, f"{m.why}: it is where it is to go"))
         else:
-            move = Move(m.move.tp, m.move.before, m.retarget, m.move.topic_id)
+            move = m.move.ending_as(m.retarget)
             added.append(Added(move, history.batches, Role.RETARGET, index, m.long))
     return AddMoves(tuple(added), tuple(refused)) if added or refused else None
 
@@ -93,16 +92,15 @@ def _back(history: History) -> list[Added]:
     for index, m in enumerate(history.moves):
         if m.phase is Phase.DONE:
             done[m.move.tp].append(index)
-    first = {m.move.tp: m.move.before for m in reversed(history.moves)}
+    first = {m.move.tp: m.move for m in reversed(history.moves)}
     batches = sorted({history.moves[indices[-1]].batch for indices in done.values()})
     ranks = {batch: rank for rank, batch in enumerate(batches)}
     added: list[Added] = []
     for indices in done.values():
         last = history.moves[indices[-1]]
-        before = first[last.move.tp]
-        if last.move.after == before:
+        move = last.move.back_to(first[last.move.tp])
+        if not (move.reassigns or move.dir_moves):
             continue
         batch = history.batches + ranks[last.batch]
-        move = Move(last.move.tp, last.move.after, before, last.move.topic_id)
         added.append(Added(move, batch, Role.ROLLBACK, indices[-1], last.long))
     return added

@@ -6,7 +6,7 @@ lower foreign rate is kept (KIP-73, KIP-339).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from core.cluster.client import ConfigChange, ConfigOp, ConfigSource, ConfigValue, Fault, Resource
 from core.plan.plan import Move
@@ -25,10 +25,29 @@ from core.run.limits.throttle import (
 
 def resources(moves: Iterable[Move], alive: Collection[int]) -> tuple[list[Resource], set[int]]:
     """Return the topics and alive brokers whose configs the throttles of `moves` touch."""
+    moves = list(moves)
     copying = [move for move in moves if move.moves_data]
-    brokers = {b for move in copying for b in (*move.before, *move.after)} & set(alive)
+    brokers = {b for move in copying for b in (*move.before, *move.after)}
+    brokers |= {b for move in moves for b in move.wanted_dirs}
+    brokers &= set(alive)
     topics = sorted({move.tp.topic for move in copying})
     return [Resource.topic(topic) for topic in topics], brokers
+
+
+def sides(move: Move) -> Iterator[tuple[int, Side]]:
+    """Yield the brokers and sides that a move needs a rate on."""
+    yield from copying_sides(move.before, move.adding)
+    for broker in move.wanted_dirs:
+        yield broker, Side.LOG_DIRS
+
+
+def copying_sides(held: Iterable[int], adding: Collection[int]) -> Iterator[tuple[int, Side]]:
+    """Yield the brokers and sides between which replicas on `adding` are copied."""
+    if adding:
+        for broker in (*held, *adding):
+            yield broker, Side.LEADER
+        for broker in adding:
+            yield broker, Side.FOLLOWER
 
 
 def intend_lists(
@@ -74,14 +93,14 @@ def intend_rates(
 ) -> tuple[RateIntent, ...]:
     """Return the rates to set: leader side wherever a replica may lead, follower side on arrivals.
 
+    Log dirs wherever a replica is to lie in a certain one: it may come to lie in another first.
+
     A lower rate of somebody else's is kept unless `override`, also one between ours and the most
     that ours may become; rates in `ours` stand already.
     Brokers that `found` does not hold (they are down) are left out.
     """
     most = rate_bytes_per_s if most_bytes_per_s is None else most_bytes_per_s
-    copying = [move for move in moves if move.moves_data]
-    involved = {(b, Side.LEADER) for move in copying for b in (*move.before, *move.adding)}
-    involved |= {(b, Side.FOLLOWER) for move in copying for b in move.adding}
+    involved = {side for move in moves for side in sides(move)}
     intents = []
     for broker, side in sorted(involved, key=lambda pair: (pair[0], pair[1].value)):
         answer = found.get(Resource.broker(broker))

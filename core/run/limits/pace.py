@@ -185,7 +185,7 @@ def _raised(rate: int, wanted: int) -> int:
 def _wish(pace: Pace, key: Key, held: SideRate, seen: SideSeen, now: datetime) -> tuple[int, str]:
     """Return the rate that one side should have next, and why."""
     if pace.floored:
-        if key[1] is Side.FOLLOWER:  # what it has stays, which a cancel would throw away
+        if key[1] is not Side.LEADER:  # what it has stays, which a cancel would throw away
             return FLOOR_BYTES_PER_S, "paused: copies in flight wait on the floor"
         return held.rate_bytes_per_s, ""
     if pace.bounds is None:
@@ -233,7 +233,7 @@ def _adapted(
 def _why_more(bounds: Bounds, key: Key, found: Strain) -> str:
     calm = "producers wait no longer than before"
     spare = f"it has {format_rate(bounds.spare_bytes_per_s.get(key, 0.0))} to spare"
-    return f"{_name(key)} may {_does(key[1])} more: {calm if found is Strain.CALM else spare}"
+    return f"{_name(key)} may {_DOES[key[1]]} more: {calm if found is Strain.CALM else spare}"
 
 
 def _ceiling(bounds: Bounds, key: Key, seen: SideSeen) -> int:
@@ -260,9 +260,13 @@ def _passed(since: datetime, now: datetime, seconds: float) -> bool:
     return now < since or now - since >= timedelta(seconds=seconds)
 
 
-def _does(side: Side) -> str:
-    return "send" if side is Side.LEADER else "receive"
+_DOES = {Side.LEADER: "send", Side.FOLLOWER: "receive", Side.LOG_DIRS: "copy between log dirs"}
+_DOING = {
+    Side.LEADER: "sending",
+    Side.FOLLOWER: "receiving",
+    Side.LOG_DIRS: "copying between log dirs",
+}
 
 
 def _name(key: Key) -> str:
-    return f"b{key[0]} {'sending' if key[1] is Side.LEADER else 'receiving'}"
+    return f"b{key[0]} {_DOING[key[1]]}"

@@ -15,6 +15,7 @@ from core.cluster.client import (
     FOLLOWER_RATE,
     LEADER_LIST,
     LEADER_RATE,
+    LOG_DIRS_RATE,
     ConfigSource,
     ConfigValue,
     Fault,
@@ -30,22 +31,29 @@ Configs = Mapping[Resource, Mapping[str, ConfigValue] | Fault]
 
 
 class Side(Enum):
+    """What a broker limits: what it sends, what it receives, what it copies between log dirs."""
+
     LEADER = "leader"
     FOLLOWER = "follower"
+    LOG_DIRS = "log-dirs"
 
     @property
     def list_config(self) -> str:
+        """Return the topic list of a side that has one: log dirs are limited as a whole."""
         return LEADER_LIST if self is Side.LEADER else FOLLOWER_LIST
 
     @property
     def rate_config(self) -> str:
-        return LEADER_RATE if self is Side.LEADER else FOLLOWER_RATE
+        return _RATE_OF[self]
 
 
 ListKey = tuple[str, Side]
 """A topic and side."""
 LISTS = (LEADER_LIST, FOLLOWER_LIST)
-RATES = (LEADER_RATE, FOLLOWER_RATE)
+LISTED = (Side.LEADER, Side.FOLLOWER)
+"""The sides that limit what topic lists name."""
+RATES = (LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE)
+_RATE_OF = dict(zip(Side, RATES, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

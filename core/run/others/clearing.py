@@ -55,7 +55,7 @@ def plan_clearing(
     reasons = [_kept(t, runs, named=bool(named)) for t in wanted]
     cleared = tuple(t for t, reason in zip(wanted, reasons, strict=True) if not reason)
     resources = list(dict.fromkeys(t.resource for t in cleared))
-    names = [*throttle.LISTS, *throttle.RATES, LOG_DIRS_RATE]
+    names = [*throttle.LISTS, *throttle.RATES]
     configs = client.configs(resources, names) if resources else {}
     return Clearing(
         cleared,

@@ -18,7 +18,7 @@ from core.cluster.client import (
 from core.cluster.faults import is_missing
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.plan.throttle_lists import ALL, entries, joined
-from core.run.limits.throttle import LISTS, NO_LIMIT, RATES, Side, own_list
+from core.run.limits.throttle import LISTED, LISTS, NO_LIMIT, RATES, Side, own_list
 from core.run.record.history import History
 from core.units import format_rate
 
@@ -88,7 +88,7 @@ def find_throttles(client: ClusterClient, state: ClusterState, runs: Iterable[Kn
     flying = client.reassignments()
     brokers = [Resource.broker(b.id) for b in state.brokers if b.alive]
     topics = [Resource.topic(topic.name) for topic in state.topics]
-    rates = client.configs(brokers, [*RATES, LOG_DIRS_RATE]) if brokers else {}
+    rates = client.configs(brokers, RATES) if brokers else {}
     lists = client.configs(topics, LISTS) if topics else {}
     found: list[Throttle] = []
     unread: dict[Resource, Fault] = {}
@@ -111,7 +111,7 @@ def _rates(
 ) -> Iterator[Throttle]:
     broker = int(resource.name)
     moving = sum(broker in r.replicas for r in flying.values())
-    for name in (*RATES, LOG_DIRS_RATE):
+    for name in RATES:
         value = answer.get(name)
         if value is None or not value.value or int(value.value) >= NO_LIMIT:
             continue
@@ -152,7 +152,7 @@ def _lists(
     flying: Mapping[TopicPartition, Reassignment],
     runs: tuple[Known, ...],
 ) -> Iterator[Throttle]:
-    for side in Side:
+    for side in LISTED:
         value = own_list(answer, side)
         if value is None:
             continue

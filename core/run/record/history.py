@@ -12,14 +12,14 @@ from datetime import datetime
 from typing import Any
 
 from core.cluster.state import TopicPartition
-from core.plan.plan import Move, Plan
+from core.plan.plan import Plan
 from core.process import Process
 from core.run.limits.pace import Bounds, Pace
 from core.run.limits.strain import Measured
 from core.run.limits.throttle import Side
 from core.run.record import asked
 from core.run.record.holdings import Away, BatchThrottle, Holdings, Key
-from core.run.record.moves import NOT_STARTED, MoveHistory, Outcome, Phase, Role
+from core.run.record.moves import NOT_STARTED, MoveHistory, Outcome, Phase, Role, move_from_json
 from core.run.record.records import Kind, Record
 from core.run.record.retention import Retention
 from core.units import parse_time
@@ -221,6 +221,9 @@ class History(Holdings):
                     self.moves[int(text)].put_off = why
                 for text, why in p.get("refused", {}).items():
                     self.moves[int(text)].refused = why
+            case Kind.DIRS_MOVED:
+                for index, broker, why in p["refused"]:
+                    self.moves[index].dirs_refused[broker] = why
             case Kind.MOVED:
                 self._moved(record.at, p)
             case Kind.PAIRS_REMOVED:
@@ -322,12 +325,7 @@ class History(Holdings):
 
 def _move(p: Mapping[str, Any], batch: int) -> MoveHistory:
     return MoveHistory(
-        Move(
-            TopicPartition(p["topic"], p["partition"]),
-            tuple(p["before"]),
-            tuple(p["after"]),
-            p["topic_id"],
-        ),
+        move_from_json(p),
         batch=p.get("batch", batch),
         long=bool(p.get("long")),
     )

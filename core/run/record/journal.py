@@ -21,8 +21,8 @@ from core.run.record.place import network_file_system
 from core.run.record.records import Kind, Record, Request, Sample
 from core.units import format_time, parse_time
 
-FORMAT: Final = 2
-"""The kinds of records and what they mean; 1 had fewer, and is read still."""
+FORMAT: Final = 3
+"""The kinds of records and what they mean; earlier ones had fewer, and are read still."""
 SUFFIX: Final = ".run"
 KEPT_SAMPLES: Final = 120
 

@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from typing import Any
 
+from core.cluster.state import TopicPartition
 from core.plan.plan import Move
+
+
+def move_to_json(move: Move) -> dict[str, Any]:
+    """Return a move as journals keep it."""
+    named = {"log_dirs": move.log_dirs, "log_dirs_before": move.log_dirs_before}
+    return {
+        "topic": move.tp.topic,
+        "partition": move.tp.partition,
+        "before": list(move.before),
+        "after": list(move.after),
+        "topic_id": move.topic_id,
+    } | {name: list(paths) for name, paths in named.items() if paths is not None}
+
+
+def move_from_json(p: Mapping[str, Any]) -> Move:
+    found, named = p.get("log_dirs_before"), p.get("log_dirs")
+    return Move(
+        TopicPartition(p["topic"], p["partition"]),
+        tuple(p["before"]),
+        tuple(p["after"]),
+        p["topic_id"],
+        None if named is None else tuple(named),
+        None if found is None else tuple(found),
+    )
 
 
 class Phase(Enum):
@@ -81,6 +108,8 @@ class MoveHistory:
     """Why the cluster did not take it, in its own words, though it may take it yet."""
     refused: str = ""
     """Why a later try was refused, in words, while an earlier one without an answer may act."""
+    dirs_refused: dict[int, str] = field(default_factory=dict)
+    """Brokers that will not have its replica in the log dir asked for, and why, in words."""
     wish: Wish = Wish.GO_ON
     cancel_intended: bool = False
     """It has been cancelled, whether or not the cluster's answer ever came."""
@@ -101,3 +130,4 @@ class MoveHistory:
         self.submitted_at = self.ended_at = self.retarget = None
         self.tries, self.put_off, self.refused = 0, "", ""
         self.cancel_intended = self.cancel_sent = False
+        self.dirs_refused = {}

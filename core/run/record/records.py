@@ -24,6 +24,8 @@ class Kind(Enum):
     POSTPONED = "postponed"
     SUBMITTING = "submitting"
     SUBMITTED = "submitted"
+    DIRS_MOVING = "dirs_moving"
+    DIRS_MOVED = "dirs_moved"
     MOVED = "moved"
     PAIRS_REMOVING = "pairs_removing"
     PAIRS_REMOVED = "pairs_removed"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.cluster.client import ConfigSource
-from core.run.limits.throttle import LISTS, NO_LIMIT, RATES, Side
+from core.run.limits.throttle import LISTED, LISTS, NO_LIMIT, RATES, Side
 from core.run.record.history import History
 from core.run.record.records import Kind, Record
 from core.units import format_duration, format_rate
@@ -20,7 +20,7 @@ SHOWN_PAIRS = 4
 
 _WHAT = {
     **{side.rate_config: f"{side.value} rate" for side in Side},
-    **{side.list_config: f"{side.value} list" for side in Side},
+    **{side.list_config: f"{side.value} list" for side in LISTED},
     RETENTION: "retention",
 }
 _AFTER = {

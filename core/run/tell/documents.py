@@ -84,6 +84,11 @@ def run_document(look: Reading) -> dict[str, Any]:
                 "left_seconds": rounded(m.left_seconds),
                 "done_at": format_time(m.done_at) if m.done_at else None,
             }
+            | (
+                {"log_dirs": [{"broker": b, "path": p} for b, p in m.dir_moves]}
+                if m.dir_moves
+                else {}
+            )
             for m in view.moves
         ],
         "brokers": [

@@ -21,7 +21,7 @@ def never_sides(history: History, tracks: Mapping[int, Sequence[Point]]) -> dict
     left: defaultdict[Key, float] = defaultdict(float)
     for index, track in seen.items():
         newest, adding = track[-1], history.moves[index].move.adding
-        for broker, arrived in zip(adding, newest.arrived, strict=True):
+        for broker, arrived in zip(adding, newest.arrived, strict=False):  # then log dirs
             due = max(0, (newest.size_bytes or 0) - (arrived or 0))
             left[broker, Side.FOLLOWER] += due
             left[leaders.get(index, -1), Side.LEADER] += due

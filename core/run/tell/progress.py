@@ -204,7 +204,7 @@ def _move(
 ) -> MoveProgress:
     newest = track[-1] if track else None
     size = newest.size_bytes if newest and newest.size_bytes is not None else m.size_bytes
-    copies = len(m.move.adding)
+    copies = len(m.move.receiving)
     total = 0 if not copies else None if size is None else size * copies
     arrived = newest.bytes if newest and m.phase is not Phase.QUEUED else 0
     moved = arrived if total is None else min(arrived, total)
@@ -252,4 +252,5 @@ def _move(
         left_range=between,
         held=bool(newest and newest.held and m.phase.in_flight),
         role=m.role,
+        dir_moves=tuple(m.move.dir_moves.items()),
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from core.plan.plan import Move
 from core.run.limits.throttle import RateIntent, Side
 from core.run.record.history import History, MoveHistory, Phase
 from core.run.record.records import Sample
@@ -86,15 +87,16 @@ def least_seconds(history: History, moves: Sequence[MoveProgress]) -> float:
 
     A leader's quota lets a window's worth through at wire speed; an average of that is no promise.
     """
-    due: defaultdict[int, float] = defaultdict(float)
+    due: defaultdict[tuple[int, Side], float] = defaultdict(float)
     for m in moves:
         if m.state in (MoveState.QUEUED, MoveState.MOVING, MoveState.STUCK) and m.total_bytes:
-            adding = [b for b in m.after if b not in m.before]
-            for broker in adding:
-                due[broker] += (m.total_bytes - m.moved_bytes) / len(adding)
+            adding = [(b, Side.FOLLOWER) for b in m.after if b not in m.before]
+            sides = [*adding, *((b, Side.LOG_DIRS) for b, _ in m.dir_moves)]
+            for key in sides:
+                due[key] += (m.total_bytes - m.moved_bytes) / len(sides)
     least = 0.0
-    for broker, left_bytes in due.items():
-        intent = limit_of(history, broker, Side.FOLLOWER)
+    for (broker, side), left_bytes in due.items():
+        intent = limit_of(history, broker, side)
         if intent is not None and intent.limit_bytes_per_s:
             least = max(least, left_bytes / intent.limit_bytes_per_s)
     return least
@@ -140,7 +142,7 @@ def brokers_now(
     averages = _averages(history, tracks)
     for index in history.in_flight:
         m, track = history.moves[index], tracks.get(index)
-        if not track or not m.move.moves_data:
+        if not track or not m.move.receiving:
             continue
         rate = rate_now(m, track) or 0.0
         start, newest = _window(track)
@@ -149,16 +151,24 @@ def brokers_now(
             for begin, end in zip(start.arrived, newest.arrived, strict=True)
         ]
         whole = sum(came)
-        for broker, part in zip(m.move.adding, came, strict=True):
+        sent = 0.0
+        for broker, part in zip(m.move.receiving, came, strict=True):
             share = part / whole if whole > 0 else 1 / len(came)
-            flows[broker, Side.FOLLOWER] += rate * share
-        if newest.leader is not None and newest.leader >= 0:
-            flows[newest.leader, Side.LEADER] += rate
+            side = arriving_side(m.move, broker)
+            flows[broker, side] += rate * share
+            sent += rate * share if side is Side.FOLLOWER else 0.0
+        if m.move.moves_data and newest.leader is not None and newest.leader >= 0:
+            flows[newest.leader, Side.LEADER] += sent
     rows = [
         replace(_broker(history, *key, rate, down), average_bytes_per_s=averages.get(key))
         for key, rate in flows.items()
     ]
     return tuple(sorted(rows, key=lambda row: (-(row.bytes_per_s or 0.0), row.broker, row.side)))
+
+
+def arriving_side(move: Move, broker: int) -> Side:
+    """Return the side on which a receiving broker is limited."""
+    return Side.FOLLOWER if broker in move.adding else Side.LOG_DIRS
 
 
 def _averages(history: History, tracks: Mapping[int, list[Point]]) -> dict[tuple[int, Side], float]:
@@ -167,20 +177,21 @@ def _averages(history: History, tracks: Mapping[int, list[Point]]) -> dict[tuple
     begun: dict[tuple[int, Side], datetime] = {}
     newest = max((track[-1].at for track in tracks.values()), default=None)
     for index, m in enumerate(history.moves):
-        if m.submitted_at is None or not m.move.moves_data:
+        if m.submitted_at is None or not m.move.receiving:
             continue
         track = tracks.get(index)
         if m.phase is Phase.DONE:
-            arrived: tuple[int | None, ...] = (m.size_bytes,) * len(m.move.adding)
+            arrived: tuple[int | None, ...] = (m.size_bytes,) * len(m.move.receiving)
         else:
             arrived = track[-1].arrived if track else ()
         parts = [
-            ((broker, Side.FOLLOWER), size or 0)
-            for broker, size in zip(m.move.adding, arrived, strict=False)
+            ((broker, arriving_side(m.move, broker)), size or 0)
+            for broker, size in zip(m.move.receiving, arrived, strict=False)
         ]
         leader = track[-1].leader if track and m.phase is not Phase.DONE else m.move.before[0]
-        if leader is not None:
-            parts.append(((leader, Side.LEADER), sum(size for _, size in parts)))
+        if leader is not None and m.move.moves_data:
+            came_over = sum(size for (_, side), size in parts if side is Side.FOLLOWER)
+            parts.append(((leader, Side.LEADER), came_over))
         for key, size in parts:
             came[key] += size
             begun[key] = min(begun.get(key, m.submitted_at), m.submitted_at)

@@ -73,6 +73,8 @@ def _lines(record: Record, history: History) -> Iterator[tuple[str, Level]]:
         case Kind.SUBMITTED if p["moves"]:
             batch = f"batch {p['batch'] + 1} of {history.batches}"
             yield f"{batch} submitted: {_partitions(p['moves'])}", Level.INFO
+        case Kind.DIRS_MOVED if p["replicas"]:
+            yield f"copies between log dirs begin: {_dirs(p['replicas'], history)}", Level.INFO
         case Kind.MOVED:
             yield from _moved(p, history)
         case Kind.RATE_RESTORED:
@@ -118,7 +120,10 @@ def _moved(p: Mapping[str, Any], history: History) -> Iterator[tuple[str, Level]
         match Phase(entry["phase"]):
             case Phase.DONE:
                 first = f"{m.move.after[0]} first as planned"
-                if m.move.only_reorders:
+                if not m.move.reassigns:
+                    placed = ", ".join(f"{b}: {path}" for b, path in m.move.dir_moves.items())
+                    yield f"{m.move.tp} done: in its log dir (broker {placed})", Level.GOOD
+                elif m.move.only_reorders:
                     yield f"{m.move.tp} done: re-ordered, {first}", Level.GOOD
                 else:
                     yield f"{m.move.tp} done: in ISR, {first}", Level.GOOD
@@ -128,6 +133,13 @@ def _moved(p: Mapping[str, Any], history: History) -> Iterator[tuple[str, Level]
                 yield f"{m.move.tp} {entry['why']}", Level.LOOK
     if p["stop"]:
         yield f"no further batch starts: {p['stop']}", Level.ACT
+
+
+def _dirs(replicas: Iterable[list[Any]], history: History) -> str:
+    """Return replicas on their way to a log dir, the first few of them."""
+    words = [f"{history.moves[i].move.tp} on broker {b} to {path}" for i, b, path in replicas]
+    more = f" and {len(words) - 3} more" if len(words) > 3 else ""
+    return ", ".join(words[:3]) + more
 
 
 def throttled(history: History, batch: int) -> str:
@@ -168,7 +180,7 @@ def _ended(record: Record, history: History) -> tuple[str, Level]:
     p = record.payload
     took = format_duration((record.at - history.created_at).total_seconds())
     done = [m for m in history.moves if m.phase is Phase.DONE]
-    size = format_bytes(sum((m.size_bytes or 0) * len(m.move.adding) for m in done))
+    size = format_bytes(sum((m.size_bytes or 0) * len(m.move.receiving) for m in done))
     counted = f"{len(done)} of {_partitions(history.moves)}, {size} in {took}"
     match Outcome(p["outcome"]):
         case Outcome.DONE:
@@ -191,6 +203,13 @@ def _brokers(ids: Iterable[int]) -> str:
     return f"broker{'' if len(known) == 1 else 's'} {' '.join(map(str, known))}"
 
 
+_DOES = {
+    Side.LEADER: "sends",
+    Side.FOLLOWER: "receives",
+    Side.LOG_DIRS: "log dirs",
+}
+
+
 def side_word(side: Side) -> str:
     """Return what a broker does on a side."""
-    return "sends" if side is Side.LEADER else "receives"
+    return _DOES[side]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from core.run.limits.throttle import Side
 from core.run.record.history import History, MoveHistory
-from core.run.tell.rates import Point, limit_of
+from core.run.tell.rates import Point, arriving_side, limit_of
 from core.units import format_rate
 
 STUCK_SECONDS = 30.0
@@ -26,19 +26,20 @@ def stuck(
     `disks` says which brokers' log dirs fail: the replicas there have vanished from their answers.
     `never` are the sides whose quota is below what comes in (core.run.limits.inflow).
     """
-    gone = [b for b in m.move.adding if b in down]
+    gone = [b for b in m.move.receiving if b in down]
     if gone:
         return f"b{gone[0]} is down"
     if not track:
         return ""
     newest = track[-1]
     idle = newest.at.timestamp() - newest.since
-    whole = newest.size_bytes is not None and newest.bytes >= newest.size_bytes * len(m.move.adding)
-    failing = next((disks[b] for b in m.move.adding if b in disks), "")
+    copies = len(m.move.receiving)
+    whole = newest.size_bytes is not None and newest.bytes >= newest.size_bytes * copies
+    failing = next((disks[b] for b in m.move.receiving if b in disks), "")
     if failing and not whole and (newest.held or idle >= STUCK_SECONDS):
         return failing
     sides = [(b, Side.FOLLOWER) for b in m.move.adding]
-    if newest.leader is not None:
+    if newest.leader is not None and sides:
         sides.insert(0, (newest.leader, Side.LEADER))
     hopeless = next((never[side] for side in sides if side in never), "")
     if hopeless and not whole:
@@ -49,7 +50,7 @@ def stuck(
         return "no byte has come"
     first = next((p for p in track if (newest.at - p.at).total_seconds() >= GROWTH_SECONDS), None)
     if first is not None and first.size_bytes is not None and newest.size_bytes is not None:
-        grown = (newest.size_bytes - first.size_bytes) * len(m.move.adding)
+        grown = (newest.size_bytes - first.size_bytes) * copies
         if grown > 0 and grown >= newest.bytes - first.bytes and not whole:
             return "throttle below what is produced"
     return ""
@@ -57,8 +58,8 @@ def stuck(
 
 def slowed(history: History, m: MoveHistory) -> str:
     """Return which lower quota of somebody else's slows a move; "" for none."""
-    for broker in m.move.adding:
-        limit = limit_of(history, broker, Side.FOLLOWER)
+    for broker in m.move.receiving:
+        limit = limit_of(history, broker, arriving_side(m.move, broker))
         if limit is not None and limit.rate_bytes_per_s is None:
             rate = limit.limit_bytes_per_s
             if rate is not None and rate < history.rate_bytes_per_s:

@@ -69,7 +69,10 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MoveProgress:
-    """One partition of a run; bytes are over all its new replicas."""
+    """One partition of a run; bytes are over all its new replicas and copies to other log dirs.
+
+    `dir_moves` are replicas that change their log dir, as (broker, path).
+    """
 
     tp: TopicPartition
     before: tuple[int, ...]
@@ -89,6 +92,7 @@ class MoveProgress:
     left_range: tuple[float, float] | None = None
     held: bool = False
     """Whether a destination cannot be asked: its bytes are those last known."""
+    dir_moves: tuple[tuple[int, str], ...] = ()
     role: Role = Role.PLAN
 
 
@@ -98,7 +102,7 @@ class BrokerProgress:
 
     broker: int
     side: str
-    """`sends` or `receives`."""
+    """`sends`, `receives` or `log dirs`."""
     bytes_per_s: float | None
     limit_bytes_per_s: int | None
     why: str = ""
@@ -138,7 +142,7 @@ class Leftovers:
     lists: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     """(topic, `leader` or `follower`, our `partition:broker` pairs)."""
     rates: tuple[tuple[int, str, int], ...] = ()
-    """(broker, `leader` or `follower`, the bytes/s that we set)."""
+    """(broker, `leader`, `follower` or `log-dirs`, the bytes/s that we set)."""
 
     def __bool__(self) -> bool:
         return bool(self.moves or self.lists or self.rates)

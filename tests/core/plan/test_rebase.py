@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from test_plan import assignments, states
 
 from core.cluster.state import ClusterState, Topic
-from core.plan.plan import Move, Plan, current_target
+from core.plan.plan import ANY, Move, Plan, current_target
 from core.plan.rebase import Rebased, rebase
 
 BASE, TARGET = (1, 2, 3), (4, 2, 3)
@@ -175,3 +175,13 @@ def test_every_move_is_kept_done_or_lost_and_what_is_kept_begins_at_the_cluster(
         assert len(set(move.after)) == len(move.after)
         assert set(move.adding) <= set(plan.by_partition[move.tp].after)
     assert rebase(now, found.plan) == Rebased(found.plan)
+
+
+def test_a_replica_that_is_still_to_change_its_log_dir_is_kept_and_one_that_has_is_done():
+    state = cluster({"t-0": [1, 2]}, size_bytes=1)  # everything is in /data
+    due = Move(tp("t-0"), (1, 2), (1, 2), None, ("/d2", ANY), ("/data", ANY))
+    has = Move(tp("t-0"), (1, 2), (1, 2), None, ("/data", ANY), ("/d2", ANY))
+    assert rebase(state, Plan.of([due])).plan.moves == (due,)
+    assert rebase(state, Plan.of([has])).done == (tp("t-0"),)
+    (turned,) = rebase(cluster({"t-0": [2, 1]}, size_bytes=1), Plan.of([due])).plan
+    assert (turned.after, turned.dir_moves, turned.found_dirs) == ((2, 1), {1: "/d2"}, {1: "/data"})

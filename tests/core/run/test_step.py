@@ -14,7 +14,6 @@ from core.cluster.client import ConfigSource
 from core.cluster.state import PartitionRow, Reassignment, TopicPartition
 from core.plan.plan import Move
 from core.run.decide.endings import CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE, GONE
-from core.run.decide.giving_back import involved
 from core.run.decide.step import next_step
 from core.run.decide.steps import (
     Cancel,
@@ -35,6 +34,7 @@ from core.run.decide.steps import (
     Step,
     Submit,
 )
+from core.run.limits.intents import sides
 from core.run.limits.pace import Pace
 from core.run.limits.throttle import ListIntent, RateIntent, Side
 from core.run.record.history import BatchThrottle, History, MoveHistory, Outcome, Phase
@@ -113,7 +113,7 @@ FLYING = observed((0, 2, 1, 3), (3, 2, 1), listed=LISTED)
 
 KEPT = {
     (broker, side): RateIntent(broker, side, "50", ConfigSource.BROKER, None)
-    for broker, side in involved(MOVE.before, MOVE.adding)
+    for broker, side in sides(MOVE)
 }
 """Lower rates of somebody else's wherever the move needs one."""
 LIMITED = {"throttles": {0: BatchThrottle((), (), set=True)}, "rates": KEPT}

@@ -1,0 +1,99 @@
+"""Copies between a broker's own log dirs: how many bytes, and how long they take at a rate. Pure.
+
+A broker has one quota for all of them (`replica.alter.log.dirs.io.max.bytes.per.second`), and
+nothing else counts in it: unlike replication it starts without credit (seen on Kafka 4.3.1).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from core.cluster.state import ClusterState, TopicPartition
+from core.load.snapshot import Load
+from core.plan.copying import BrokerSide, Side, SideLoad
+from core.plan.plan import Plan, log_dir_of
+
+SWAP_SECONDS = 1.0
+"""A copy that has caught up takes the replica's place when its fetcher next wakes: its back-off."""
+SLOW_FACTOR, SLOW_SECONDS = 1.1, 2.0
+"""What the slow end of the range allows besides: a fetch too many, and a second back-off."""
+
+
+@dataclass(frozen=True)
+class DirCopies:
+    """What a plan makes each broker copy between its log dirs.
+
+    `unknown` are partitions of which the size is not known; `down` a broker that is down.
+    """
+
+    sides: Mapping[BrokerSide, SideLoad] = field(default_factory=dict)
+    unknown: tuple[TopicPartition, ...] = ()
+    down: int | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.sides or self.unknown)
+
+    @cached_property
+    def total_bytes(self) -> int:
+        return round(sum(load.bytes for load in self.sides.values()))
+
+    def seconds(self, rate_bytes_per_s: float) -> dict[BrokerSide, float]:
+        """Return how long each broker copies at a rate; infinite where it never ends."""
+        return {
+            side: load.bytes / (rate_bytes_per_s - load.background) + SWAP_SECONDS
+            if rate_bytes_per_s > load.background
+            else float("inf")
+            for side, load in self.sides.items()
+        }
+
+    def least_rate(self, seconds: float) -> float | None:
+        """Return the least rate at which all of it surely ends in time; None when none does."""
+        left = (seconds - SLOW_SECONDS) / SLOW_FACTOR - SWAP_SECONDS
+        if left <= 0:
+            return None
+        return max((load.required_bytes_per_s(left) for load in self.sides.values()), default=0.0)
+
+
+def slow(seconds: float) -> float:
+    """Return the slow end of a time's range."""
+    return seconds * SLOW_FACTOR + SLOW_SECONDS
+
+
+def dir_copies(state: ClusterState, load: Load, plan: Plan) -> DirCopies:
+    """Return what `plan` makes brokers copy between their log dirs in `state`.
+
+    What is produced meanwhile is copied, too. A replica that lies where it is to lie is left out.
+    """
+    sides: defaultdict[BrokerSide, SideLoad] = defaultdict(SideLoad)
+    unknown: list[TopicPartition] = []
+    down: int | None = None
+    for move in plan:
+        row = state.find(move.tp) if move.log_dirs is not None else None
+        if row is None:
+            continue
+        held = dict(
+            zip(
+                state.replicas(row),
+                state.size_bytes[state.replica_slice(row)].tolist(),
+                strict=True,
+            )
+        )
+        for broker, path in move.dir_moves.items():
+            if log_dir_of(state, move.tp, broker) == path:
+                continue
+            size = held.get(broker, -1)
+            size = int(state.partition_size_bytes[row]) if size < 0 else size
+            if size < 0:
+                unknown.append(move.tp)
+            one = sides[BrokerSide(broker, Side.LOG_DIRS)]
+            one.bytes += max(size, 0)
+            one.background += float(np.nan_to_num(load.in_bytes_per_s[row]))
+            known = state.broker_by_id.get(broker)
+            if known is not None and not known.alive:
+                down = broker if down is None else down
+    return DirCopies(dict(sides), tuple(unknown), down)

@@ -39,7 +39,7 @@ ROWS_AT_ONCE = 1_200_000
 Hour = tuple[datetime, Sequence[Path]]
 """When an hour starts, and the files of its windows."""
 
-SCHEMA = "topic_id string, partition int, method_worst tinyint, " + ", ".join(
+SCHEMA = "topic_id string, partition int, " + ", ".join(
     f"{rate}_sum double, {rate}_ms bigint, {rate}_max double, {rate}_means array<float>"
     for rate in RATES
 )

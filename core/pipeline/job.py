@@ -2,8 +2,8 @@
 
 Exactly once: a batch that is run again (a crash before Spark's commit) overwrites its partials
 unless they were complete, and a window file names the batches that it holds, so nothing is merged
-twice. What was complete and not merged is merged at the start, so nothing hangs on Spark running
-it again.
+twice. Windows that are open are in memory, and are made again from partials at the start, so
+nothing hangs on Spark running a batch again.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class Job:
         self._processed = 0
         self._ending = False
         self._refused = False
+        self._following = False
 
     def process(self, segments: DataFrame, number: int) -> None:
         """Take one batch from samples to snapshot; for the same number again the same comes out."""
@@ -81,15 +82,27 @@ class Job:
         if not batch.complete:
             batch = self._intake.take(paths_of(segments), batch)
             self._ledger.complete(batch)
-        self._publisher.merge(batch)
         newest = self._ledger.newest()
-        manifest = None
-        if newest is not None:
-            self._publisher.roll_up(newest)
-            manifest = self._publisher.publish(number, newest, self._clock.now(), self._counts())
-        self._processed += 1
-        self._tell(Published(batch, manifest))
+        if newest is None:
+            self._told(Published(batch, None))
+        else:
+            rolled = self._publisher.merge(batch, newest)
+            if rolled:
+                self._publisher.roll_up(newest)
+            counts = self._counts()
+            manifest = self._publisher.publish(number, newest, self._clock.now(), counts)
+            self._told(Published(batch, manifest))
+            # What can be seen is seen; the rest of the work is for what comes next.
+            self._publisher.settle(batch, newest)
+            if not rolled:
+                self._publisher.roll_up(newest)
+            if self._following:
+                self._publisher.prepare(newest)
         self._tidy(key, newest)
+
+    def _told(self, published: Published) -> None:
+        self._processed += 1
+        self._tell(published)
 
     def _counts(self) -> Counts:
         """Return the counts of rows, and of segments that the gate refused."""
@@ -106,9 +119,11 @@ class Job:
         spool.retire(self._root, self._cluster_id)
         if newest is not None:
             self._publisher.retire(newest)
+        if self._publisher.windows.bloated():
+            self._restore()
 
     def _done_with(self, batches: Iterable[Batch]) -> None:
-        """Archive the segments and drop the partials of batches that Spark has committed."""
+        """Archive the segments of batches that Spark has committed."""
         for batch in batches:
             if batch.key in self._tidied:
                 continue
@@ -116,7 +131,6 @@ class Job:
             for path in batch.segments():
                 if path.exists():
                     spool.archive(self._root, self._cluster_id, path)
-            self._publisher.drop_partial(batch.key)
 
     def _outgrown(self) -> bool:
         return checkpoint.outgrown(self._checkpoint)
@@ -127,20 +141,20 @@ class Job:
         What complete batches had read is archived first and is not read again. Of a batch that
         was not complete nothing is in a window: its segments are read as if for the first time.
         """
-        self._merge_the_rest()
         self._done_with(self._ledger.others(""))
-        for key in self._publisher.partials():
-            self._publisher.drop_partial(key)
+        windows = self._publisher.windows
+        for key in windows.partials():
+            if self._ledger.complete_batch(key) is None:
+                windows.drop_partial(key)
         checkpoint.take_away(self._checkpoint)
         # Ids of snapshots go up, as the epoch comes before the batch in them.
         self._publisher.take_over(claim_epoch(self._root, self._cluster_id))
 
-    def _merge_the_rest(self) -> None:
-        """Merge complete batches that a crash kept from it; without its checkpoint Spark cannot."""
-        for key in self._publisher.partials():
-            batch = self._ledger.complete_batch(key)
-            if batch is not None:
-                self._publisher.merge(batch)
+    def _restore(self) -> None:
+        """Remember what is in complete batches' partials; without its checkpoint Spark cannot."""
+        windows = self._publisher.windows
+        batches = map(self._ledger.complete_batch, windows.partials())
+        windows.restore([batch for batch in batches if batch is not None], self._ledger.newest())
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -161,6 +175,7 @@ class Job:
         """
 
         def until_told() -> None:
+            self._following = True
             if first_seconds is not None and keep_on():
                 self._follow(first_seconds, lambda: keep_on() and self._processed < FIRST_BATCHES)
             while keep_on():
@@ -215,8 +230,8 @@ class Job:
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Do `work`; after a segment that went bad in the spool, take it out and begin again."""
-        self._merge_the_rest()
         while True:
+            self._restore()
             try:
                 return work()
             except StreamingQueryException as error:

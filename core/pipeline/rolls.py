@@ -8,14 +8,12 @@ are all that an exact 95th percentile takes, so a day is as small to keep as an 
 from __future__ import annotations
 
 import math
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from core.load.snapshot import RATES
-from core.load.windows import LENGTH
-from core.pipeline.rates import KEY, MEASURES, PERCENTILE, average, percentile, quality, summed
+from core.pipeline.rates import KEY, MEASURES, PERCENTILE, average, summed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -23,31 +21,6 @@ if TYPE_CHECKING:
 WINDOWS_A_DAY = 288
 LARGEST = WINDOWS_A_DAY - math.floor(PERCENTILE * (WINDOWS_A_DAY - 1))
 """How many of a day's means, counted from the largest, the percentile can lie between."""
-
-
-def trailing(rows: DataFrame, newest: datetime) -> DataFrame:
-    """Return the 5 minutes up to `newest` as a roll, from the samples of the last windows."""
-    since = round((newest - LENGTH).timestamp() * 1000)
-    young = F.filter("samples", lambda s: s["at"] > since)
-    each = rows.select(*KEY, "method_worst", F.explode(young).alias("s"))
-    dt = F.col("s.dt_ms").cast("long")
-    measured: list[Column] = []
-    for rate in MEASURES:
-        value = F.col(f"s.{rate}")
-        measured += [
-            F.sum(value).alias(f"{rate}_sum"),
-            F.sum(F.when(value.isNotNull(), dt)).alias(f"{rate}_ms"),
-            F.max(value * 1000.0 / dt).alias(f"{rate}_max"),
-            F.collect_list(value * 1000.0 / dt).alias(f"{rate}_means"),
-            F.count(value).alias(f"{rate}_n"),
-        ]
-    return each.groupBy(*KEY).agg(
-        *measured,
-        quality(
-            F.count(F.lit(1)), F.sum(dt), F.sum(F.least(dt, F.col("s.at") - F.lit(since)))
-        ).alias("quality"),
-        F.max("method_worst").alias("method_worst"),
-    )
 
 
 def of_windows(rows: DataFrame) -> DataFrame:
@@ -60,11 +33,7 @@ def of_windows(rows: DataFrame) -> DataFrame:
             F.collect_list(mean).alias(f"{rate}_means"),
             F.count(mean).alias(f"{rate}_n"),
         ]
-    return rows.groupBy(*KEY).agg(
-        *measured,
-        F.lit(None).cast("byte").alias("quality"),
-        F.max("method_worst").alias("method_worst"),
-    )
+    return rows.groupBy(*KEY).agg(*measured)
 
 
 def of_hours(rows: DataFrame) -> DataFrame:
@@ -85,11 +54,11 @@ def of_hours(rows: DataFrame) -> DataFrame:
             known.alias(f"{rate}_means"),
             F.size(known).cast("long").alias(f"{rate}_n"),
         ]
-    return rows.select(*KEY, *measured, F.lit(None).cast("byte").alias("quality"), "method_worst")
+    return rows.select(*KEY, *measured)
 
 
-def merged(rolls: DataFrame, *by: str) -> DataFrame:
-    """Return rolls of the same partition, and of the same `by`, as one."""
+def merged(rolls: DataFrame) -> DataFrame:
+    """Return rolls of the same partition as one."""
     measured: list[Column] = []
     for rate in MEASURES:
         measured += [
@@ -97,11 +66,7 @@ def merged(rolls: DataFrame, *by: str) -> DataFrame:
             F.flatten(F.collect_list(f"{rate}_means")).alias(f"{rate}_means"),
             F.sum(f"{rate}_n").alias(f"{rate}_n"),
         ]
-    return rolls.groupBy(*KEY, *by).agg(
-        *measured,
-        F.max("quality").alias("quality"),
-        F.max("method_worst").alias("method_worst"),
-    )
+    return rolls.groupBy(*KEY).agg(*measured)
 
 
 def trimmed(rolls: DataFrame) -> DataFrame:
@@ -111,19 +76,3 @@ def trimmed(rolls: DataFrame) -> DataFrame:
         for rate in MEASURES
     }
     return rolls.withColumns(largest)
-
-
-def statistics(rolls: DataFrame) -> DataFrame:
-    """Return avg, p95 and max of each rate; quality is of the 5 minutes alone."""
-    # Sorted in a step of its own: Spark would sort anew for each time the result is named.
-    ordered = rolls.withColumns(
-        {f"{rate}_means": F.sort_array(f"{rate}_means", asc=False) for rate in MEASURES}
-    )
-    out: list[Column] = []
-    for rate in MEASURES:
-        out += [
-            average(rate).alias(f"{rate}_avg"),
-            percentile(F.col(f"{rate}_means"), F.col(f"{rate}_n")).alias(f"{rate}_p95"),
-            F.col(f"{rate}_max").alias(f"{rate}_max"),
-        ]
-    return ordered.select(*KEY, "horizon", *out, "quality", "method_worst")

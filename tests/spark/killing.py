@@ -16,7 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from feeding import CLUSTER, START, StillClock, for_few_rows
-from core.pipeline import publish
+from core.pipeline import closing
 from core.pipeline.job import Job
 from core.pipeline.ledger import Ledger
 from core.pipeline.publish import Publisher
@@ -44,7 +44,7 @@ def rooted(work):
 # Each job has two threads: its own, and the one that Spark calls back on.
 Job.once, Job.process = rooted(Job.once), rooted(Job.process)
 for point in set(points.values()):
-    owner = {"complete": Ledger, "write_brokers": publish}.get(point, Publisher)
+    owner = {"complete": Ledger, "write_brokers": closing}.get(point, Publisher)
     setattr(owner, point, halting(getattr(owner, point), point))
 session = open_session(cores=1, quick=True)
 for_few_rows(session.spark)

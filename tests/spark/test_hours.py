@@ -13,6 +13,7 @@ import pytest
 from feeding import (
     CLUSTER,
     COLUMNS,
+    NOW,
     START,
     feed,
     hour_files,
@@ -31,6 +32,7 @@ from core.load import layout
 from core.load.windows import KEPT as WINDOWS_KEPT
 from core.pipeline import hours, rolls
 from core.pipeline.hours import HOUR, KEPT, Hours
+from core.pipeline.ledger import Ledger
 from core.pipeline.publish import Publisher
 
 if TYPE_CHECKING:
@@ -80,10 +82,13 @@ def test_a_day_from_hours_is_what_counting_by_hand_gives(
     # The same from the windows alone, as it was made before there were hours.
     monkeypatch.setattr(Hours, "whole", lambda *_: {})
     publisher = Publisher(spark, tmp_path, CLUSTER, 9)
-    table = publisher.statistics(last).to_pylist()
-    of_windows = {r["partition"]: r for r in table if r["horizon"] == "24h"}
+    ledger = Ledger(tmp_path, CLUSTER)
+    kept = [ledger.complete_batch(key) for key in publisher.windows.partials()]
+    publisher.windows.restore([batch for batch in kept if batch is not None], ledger.newest())
+    publisher.publish(0, last, NOW, ledger.counts())
+    of_windows = day(tmp_path)
     for (rate, what), values in found.items():
-        expected = [of_windows[p][f"{rate}_{what}"] for p in range(3)]
+        expected = of_windows[rate, what]
         assert np.allclose(values, expected, rtol=FLOAT32 if what == "p95" else 1e-9), (rate, what)
 
 

@@ -10,6 +10,7 @@ import pytest
 from feeding import (
     CLUSTER,
     START,
+    batch_records,
     feed,
     hour_files,
     hour_of,
@@ -77,7 +78,9 @@ def test_a_checkpoint_may_go_while_a_batch_is_half_done(
     counts = newest(root).counts
     assert (counts.read, counts.accepted, counts.duplicate) == (3, 3, 0)
     assert messages(root) == 200
-    assert len(list(layout.partials(root, CLUSTER).glob("b=*.parquet"))) == 1
+    complete = {record["key"] for record in batch_records(root) if record["complete"]}
+    kept = {path.stem for path in layout.partials(root, CLUSTER).glob("b=*.parquet")}
+    assert kept == {f"b={key}" for key in complete}
 
 
 def test_a_batch_not_merged_when_killed_is_merged_even_if_the_checkpoint_is_lost(

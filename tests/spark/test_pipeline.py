@@ -36,7 +36,7 @@ from core.errors import RefusedError
 from core.load import layout, locate
 from core.load.published import claim_epoch
 from core.load.snapshot import Counts, Quality, Source
-from core.pipeline import checkpoint, publish
+from core.pipeline import checkpoint, closing
 from core.pipeline.job import Job, Published
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ def test_brokers_of_a_window_are_as_complete_as_its_partitions_after_a_crash(
     written: list[str] = []
 
     def only_once(name: str) -> None:
-        work = getattr(publish, name)
+        work = getattr(closing, name)
 
         def replacement(*args: Any) -> None:
             if written:
@@ -265,7 +265,7 @@ def test_brokers_of_a_window_are_as_complete_as_its_partitions_after_a_crash(
             written.append(name)
             work(*args)
 
-        monkeypatch.setattr(publish, name, replacement)
+        monkeypatch.setattr(closing, name, replacement)
 
     only_once("write_rows")
     only_once("write_brokers")

@@ -68,7 +68,8 @@ def _play(found: Scenario, *, short: bool, keep: bool, as_json: bool) -> int:
     from core.run.forget import forget_runs
 
     with ended_in_order("the scenario"), ExitStack() as stack:
-        sandbox = Sandbox.up(f"scenario-{found.name}", found.brokers, found.racks, say=say)
+        name, overrides = f"scenario-{found.name}", found.overrides
+        sandbox = Sandbox.up(name, found.brokers, found.racks, overrides=overrides, say=say)
         if not keep:
             stack.callback(forget_runs, sandbox.cluster_id)
             stack.callback(sandbox.down)

@@ -83,7 +83,9 @@ def added_and_removed(stage: Stage) -> Iterator[Step]:
     rows = [row.replicas for row in stage.describe(TOPIC)]
     what = "added, removed and chosen by hand, as Kafka's tool describes it"
     yield same(what, listed(wanted), listed(rows))
-    yield same("partitions that Kafka's tool finds completed", len(wanted), stage.verified(plan))
+    if not stage.short:
+        done = stage.verified(plan)
+        yield same("partitions that Kafka's tool finds completed", len(wanted), done)
 
 
 def cancelled(stage: Stage) -> Iterator[Step]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from core.cli.scenarios import by_hand, throttled, throttles
+from core.cli.scenarios import automatic, by_hand, throttled, throttles, warned
 from core.cli.scenarios.scenario import Scenario, Step
 from core.cli.scenarios.stage import Stage
 
@@ -12,16 +12,22 @@ from core.cli.scenarios.stage import Stage
 def play(stage: Stage) -> Iterator[Step]:
     if not stage.short:
         yield from throttles.estimated(stage)
+    yield from automatic.balanced(stage)
     yield from by_hand.refused(stage)
+    yield from warned.warned(stage)
     yield from by_hand.added_and_removed(stage)
     yield from by_hand.cancelled(stage)
+    if not stage.short:
+        yield from warned.shortened(stage)
     yield from throttled.carried_out(stage)
 
 
 SCENARIO = Scenario(
     "dms-balancing",
-    "Topics balanced, replicas added and removed by hand; three throttles for a deadline.",
+    "Topics balanced by target brokers, replicas by hand; throttles that deadlines need.",
     (0, 1, 2, 3),
     0,
     play,
+    # Leaders delete what is too old soon after retention was lowered, not within 5 min.
+    {"log.retention.check.interval.ms": "1000"},
 )

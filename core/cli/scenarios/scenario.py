@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from core.cli.scenarios.stage import Stage
 
@@ -37,3 +37,5 @@ class Scenario:
     brokers: tuple[int, ...]
     racks: int
     play: Callable[[Stage], Iterator[Step]]
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    """Settings of its brokers; the short form must do without."""

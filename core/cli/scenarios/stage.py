@@ -167,12 +167,14 @@ class Stage:
         )
         return told.count("is completed.")
 
+    def configs(self, kind: str, *name: str) -> str:
+        """Return the configs of all `topics` or `brokers`, or of one, as ConfigCommand prints."""
+        which = ("--entity-name", *name) if name else ()
+        return self.kafka("kafka.admin.ConfigCommand", "--describe", "--entity-type", kind, *which)
+
     def throttles(self) -> str:
         """Return the throttles of brokers and topics that Kafka's ConfigCommand shows, or none."""
-        told = "".join(
-            self.kafka("kafka.admin.ConfigCommand", "--describe", "--entity-type", kind)
-            for kind in ("brokers", "topics")
-        )
+        told = self.configs("brokers") + self.configs("topics")
         found = [line.strip() for line in told.splitlines() if ".replication.throttled." in line]
         return "; ".join(found) or "none"
 

@@ -79,7 +79,8 @@ def _played(stage: Stage, part: Part, row: Throttled) -> Iterator[Step]:
     with _produced(stage, topics, produced):
         if produced:
             stage.tell(f"{title}: measuring what is produced")
-            _must(stage.trimtab("collect", "--once", "--interval", "10s"))
+            interval = "5s" if stage.short else "10s"
+            _must(stage.trimtab("collect", "--once", "--interval", interval))
         _fill(stage, topics, part.size_bytes)
         plan = stage.plan(f"throttled-{row.name}", targets(row, named))
         if produced:

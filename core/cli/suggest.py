@@ -29,7 +29,8 @@ from core.units import (
 )
 
 if TYPE_CHECKING:
-    from core.cluster.state import TopicPartition
+    from core.cluster.state import ClusterState, TopicPartition
+    from core.load.snapshot import Load
     from core.plan.planner.told import Suggested
     from core.plan.planner.wanted import Wanted
 
@@ -44,6 +45,7 @@ ROWS = 15
 @click.option("--replace", metavar="OLD:NEW", help="Put all that one broker holds on another.")
 @click.option("--racks", is_flag=True, help="Only repair replicas that share a rack needlessly.")
 @click.option("--rf", metavar="N", type=click.IntRange(1), help="Give partitions N replicas.")
+@click.option("--disks", is_flag=True, help="Even out log dirs; move nothing between brokers.")
 @click.option("--topics", metavar="REGEX", help="Touch only these topics.")
 @click.option(
     "--topics-to-move",
@@ -77,6 +79,7 @@ def suggest(
     replace: str | None,
     racks: bool,
     rf: int | None,
+    disks: bool,
     topics: str | None,
     topics_to_move: Path | None,
     brokers: str | None,
@@ -139,6 +142,8 @@ def suggest(
     seconds = parse_duration(within) if within else None
     state, load = context.picture()
     refuse_unknown(state, named)
+    if disks:
+        return _even_dirs(state, load, wanted, seconds, as_json=as_json, output=output)
     found = find_plan(state, load, wanted)
     estimate = time_of(state, load, found.plan, seconds)
     reached = is_reached(found, wanted)
@@ -153,6 +158,36 @@ def suggest(
         if found.plan.moves:
             say(_next(output, allow))
     return ExitCode.DONE if reached and not (estimate and estimate.never) else ExitCode.NO
+
+
+def _even_dirs(
+    state: ClusterState,
+    load: Load,
+    wanted: Wanted,
+    seconds: float | None,
+    *,
+    as_json: bool,
+    output: Path | None,
+) -> int:
+    """Suggest a plan between the log dirs of each broker."""
+    from core.cli import suggest_disks
+    from core.plan.planner.disks import even_dirs
+    from core.plan.planner.outcome import time_of
+
+    found = even_dirs(state, wanted)
+    estimate = time_of(state, load, found.plan, seconds)
+    doubts = check_plan(state, load, found.plan)
+    allow = list(dict.fromkeys(f.id for f in doubts if f.severity is Severity.UNSAFE))
+    if as_json:
+        emit(suggest_disks.document(found, estimate) | {"allow": allow}, output)
+    else:
+        write_text(suggest_disks.text(found, wanted.band, estimate), None)
+        if found.plan.moves:
+            if output is not None:
+                write_text(dump(found.plan), output)
+            say(_next(output, allow))
+    never = estimate is not None and bool(estimate.never)
+    return ExitCode.DONE if found.reached and not never else ExitCode.NO
 
 
 def _next(output: Path | None, allow: list[str]) -> str:

@@ -194,7 +194,7 @@ def _doubts(
         yield "log-dirs", broker
     if move.receiving and state.partition_size_bytes[index] < 0:
         yield "size-unknown", None
-    if move.moves_data and np.isnan(load.in_bytes_per_s[index]):
+    if move.receiving and np.isnan(load.in_bytes_per_s[index]):
         yield "load-unknown", None
 
 

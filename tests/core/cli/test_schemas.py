@@ -101,6 +101,7 @@ OFFLINE = [
     ("plan-suggest", "plan suggest", ()),
     ("plan-suggest", "plan suggest", ({}, "--drain", "3", "--within", "1h")),
     ("plan-impact", "plan impact", ({"t0": [3, 1], "t1": [1, 3]},)),
+    ("plan-suggest-disks", "plan suggest", ({}, "--disks")),
     ("plan-rebase", "plan rebase", ({"t0": [0, 1], "t1": [3, 2], "t7": [1]},)),
     ("plan-place", "plan place", ({}, "new", "--partitions", "4")),
     ("plan-place", "plan place", ({}, "new", "--partitions", "4", "--rule", "kafka")),
@@ -115,6 +116,46 @@ OFFLINE = [
     ("verify", "verify", ({"t0": [0, 1], "t1": [3, 2], "t7": [1]},)),
     ("cluster", "show", ()),
 ]
+
+
+JBOD = {
+    "t-0": [{"broker": 1, "size_bytes": 9 * MB, "log_dir": "/d1"}],
+    "t-1": [{"broker": 1, "size_bytes": 9 * MB, "log_dir": "/d1"}],
+}
+
+
+def test_of_log_dirs(saved: Here) -> None:
+    """A suggestion between log dirs, and what is said of its plan by the other commands."""
+    document = json.loads(saved.cluster.read_text())
+    room = {"total_bytes": 900 * MB, "usable_bytes": 900 * MB}
+    document["brokers"] = [
+        {"id": 1, "alive": True, "log_dirs": [{"path": p, **room} for p in ("/d1", "/d2")]}
+    ]
+    row = {"topic": "t", "leader": 1, "replicas": [1], "isr": [1], "size_bytes": 9 * MB}
+    document["partitions"] = [
+        row | {"partition": int(name[2:]), "replica_detail": detail}
+        for name, detail in JBOD.items()
+    ]
+    saved.write("cluster.json", document)
+    words = ("plan", "suggest", "--disks", "--json")
+    found = validate("plan suggest", saved.run(*words)[1], "plan-suggest-disks")
+    assert (found["moves"], found["reached"]) == (1, True)
+    plan = str(saved.write("dirs.json", found["plan"]))
+    validate("plan inverse", json.dumps(found["plan"]))
+    assert validate("verify", saved.run("verify", plan, "--json")[1])["verified"] is False
+    shown = validate("plan show", saved.run("plan", "show", plan, "--json")[1])
+    assert shown["partitions"][0]["log_dirs"] == [{"broker": 1, "path": "/d2"}]
+    (row,) = validate("plan diff", saved.run("plan", "diff", plan, "--json")[1])["differences"]
+    assert (row["first_log_dirs"], row["second_log_dirs"]) == (["/d1"], ["/d2"])
+    at = validate(
+        "estimate", saved.run("estimate", plan, "--throttle", "1MB/s", "--json")[1], "estimate"
+    )
+    assert at["limit"] == {"broker": 1, "side": "log-dirs"}
+    validate("plan impact", saved.run("plan", "impact", plan, "--json")[1])
+    validate("plan check", saved.run("plan", "check", plan, "--json")[1])
+    text = saved.run("plan", "suggest", "--disks")[1]
+    assert "b1 /d1 200% → 100%" in text
+    assert "1 replica to copy within their brokers (9.0 MB); about" in text
 
 
 @pytest.mark.parametrize(("schema", "command", "more"), OFFLINE)

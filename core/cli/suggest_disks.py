@@ -1,0 +1,116 @@
+"""What `trimtab plan suggest --disks` prints: log dirs before and after, and why replicas move."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from core.cli.table import table
+from core.plan.reassignment import to_document
+from core.units import format_bytes, format_duration, format_rate
+
+if TYPE_CHECKING:
+    from core.plan.estimate import Estimate
+    from core.plan.planner.disks import DirReason, DirShare, EvenedDirs
+
+ROWS = 15
+
+
+def document(found: EvenedDirs, estimate: Estimate | None) -> dict[str, Any]:
+    """Return the document of `plan suggest --disks --json`."""
+    rate = None
+    if estimate is not None:
+        rate = estimate.recommended_bytes_per_s or estimate.rate_bytes_per_s
+    return {
+        "moves": found.moves,
+        "bytes": found.bytes,
+        "log_dirs": [
+            {
+                "broker": one.broker,
+                "path": one.path,
+                "share_bytes": round(one.share_bytes),
+                "before_bytes": one.before_bytes,
+                "after_bytes": one.after_bytes,
+            }
+            for one in found.dirs
+        ],
+        "seconds": estimate.seconds if estimate else None,
+        "rate_bytes_per_s": rate,
+        "never": estimate.never if estimate else None,
+        "reached": found.reached,
+        "notes": list(found.notes),
+        "reasons": [
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "broker": why.source.broker,
+                "from": why.source.path,
+                "to": why.target.path,
+                "relieves": why.relieved.path,
+                "before": round(why.relieved.before, 4),
+                "after": round(why.relieved.after, 4),
+            }
+            for tp, whys in sorted(found.because.items())
+            for why in whys
+        ],
+        "plan": to_document(found.plan),
+    }
+
+
+def text(found: EvenedDirs, band: float, estimate: Estimate | None) -> str:
+    """Return the suggestion as text: log dirs that are or were off, moves, the sum."""
+    lines = [f"{note}\n" for note in found.notes]
+    if not found.plan.moves:
+        why = "Nothing to do: log dirs are even." if found.reached else "No move helps."
+        return "".join(lines) + why + "\n"
+    lines.append(_dirs_text(found.dirs))
+    lines.append("\n")
+    lines.append(_moves_text(found))
+    count = f"{found.moves} {'replica' if found.moves == 1 else 'replicas'}"
+    lines.append(
+        f"{count} to copy within their brokers ({format_bytes(found.bytes)}){_time(estimate)}.\n"
+    )
+    if estimate is not None and estimate.never:
+        lines.append(f"{estimate.never}\n")
+    if not found.reached:
+        lines.append(
+            f"Not every log dir gets within {band:.0%} of its share; "
+            "this is the best within the limits.\n"
+        )
+    return "".join(lines)
+
+
+def _time(estimate: Estimate | None) -> str:
+    if estimate is None or estimate.never or estimate.seconds is None:
+        return ""
+    rate = estimate.recommended_bytes_per_s or estimate.rate_bytes_per_s
+    return f"; about {format_duration(estimate.seconds)} at {format_rate(rate)}"
+
+
+def _dirs_text(dirs: tuple[DirShare, ...]) -> str:
+    shown = sorted(dirs, key=lambda one: (-abs(one.before - 1), one.broker, one.path))
+    rows = [
+        (
+            str(one.broker),
+            one.path,
+            f"{one.before:.0%}",
+            f"{one.after:.0%}",
+            format_bytes(one.before_bytes),
+            format_bytes(one.after_bytes),
+        )
+        for one in shown[:ROWS]
+    ]
+    more = f"… and {len(shown) - ROWS} more; --json has them all.\n" if len(shown) > ROWS else ""
+    heads = ("broker", "log dir", "now", "planned", "now holds", "will hold")
+    return table(heads, rows, right="> >>>>") + more
+
+
+def _moves_text(found: EvenedDirs) -> str:
+    whys = [(tp, why) for tp, whys in found.because.items() for why in whys]
+    whys.sort(key=lambda one: (-abs(one[1].relieved.before - 1), one[0]))
+    rows = [(str(tp), str(why.source.broker), *_ways(why), why.words) for tp, why in whys[:ROWS]]
+    more = f"… and {len(whys) - ROWS} more; --json has them all.\n" if len(whys) > ROWS else ""
+    return table(("partition", "broker", "from", "to", "for"), rows, right=" >") + more
+
+
+def _ways(why: DirReason) -> tuple[str, str]:
+    return why.source.path, why.target.path

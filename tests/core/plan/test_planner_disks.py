@@ -1,0 +1,220 @@
+"""Log dirs evened out: within the band, with few bytes, never full, nothing between brokers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from clusters import MB, NOON, cluster, tp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
+from core.cluster.state import Broker, ClusterState, LogDir, PartitionRow
+from core.errors import UsageError
+from core.plan.planner.disks import EvenedDirs, even_dirs
+from core.plan.planner.limits import Limits
+from core.plan.planner.wanted import Wanted
+
+ROOMY = 10**12
+Placed = dict[str, tuple[str, int]]
+"""Each partition's log dir and its bytes."""
+
+
+def jbod(
+    *brokers: Placed,
+    dirs: tuple[str, ...] = ("/d1", "/d2"),
+    total: dict[str, int] | None = None,
+    free: dict[str, int] | None = None,
+    offline: tuple[str, ...] = (),
+) -> ClusterState:
+    """Return brokers 1, 2, …, each with replicas of partitions of its own in its log dirs."""
+    known = tuple(
+        LogDir(d, error="offline")
+        if d in offline
+        else LogDir(d, (total or {}).get(d, ROOMY), (free or {}).get(d, ROOMY))
+        for d in dirs
+    )
+    rows = {name: broker for broker, held in enumerate(brokers, start=1) for name in held}
+    state = ClusterState.build(
+        cluster_id="jbod",
+        fetched_at=NOON,
+        brokers=[Broker(b) for b in range(1, len(brokers) + 1)],
+        topics=(),
+        partitions=[
+            PartitionRow(*tp(name), leader=b, replicas=(b,), isr=(b,)) for name, b in rows.items()
+        ],
+    )
+    logs = [
+        BrokerLogs(b, known, tuple(ReplicaLog(*tp(n), size, 0, d) for n, (d, size) in held.items()))
+        for b, held in enumerate(brokers, start=1)
+    ]
+    return with_logs(state, logs)
+
+
+def many(count: int, size: int = 10 * MB, path: str = "/d1", topic: str = "t") -> Placed:
+    return {f"{topic}-{i}": (path, size) for i in range(count)}
+
+
+def after(found: EvenedDirs, broker: int = 1) -> dict[str, float]:
+    return {one.path: round(one.after, 2) for one in found.dirs if one.broker == broker}
+
+
+def test_what_lies_in_one_log_dir_is_spread_with_hardly_more_bytes_than_needed() -> None:
+    found = even_dirs(jbod(many(20)), Wanted())
+    assert found.reached
+    assert found.moves == 9  # 45 % of it brings the emptier one to 90 % of its share
+    assert after(found) == {"/d1": 1.1, "/d2": 0.9}
+    for move in found.plan:
+        assert move.before == move.after
+        assert (move.dir_moves, move.found_dirs) == ({1: "/d2"}, {1: "/d1"})
+
+
+def test_what_is_within_the_band_stays() -> None:
+    held = many(11, path="/d1") | many(9, path="/d2", topic="u")
+    found = even_dirs(jbod(held), Wanted())
+    assert (found.reached, found.moves, found.notes) == (True, 0, ())
+
+
+def test_shares_are_by_size_where_log_dirs_differ() -> None:
+    found = even_dirs(jbod(many(20), total={"/d1": 3 * ROOMY, "/d2": ROOMY}), Wanted())
+    sizes = {one.path: one.after_bytes for one in found.dirs}
+    assert sizes["/d1"] / 200 / MB == pytest.approx(0.75, abs=0.08)
+
+
+def test_no_log_dir_is_filled_beyond_its_limit() -> None:
+    """100 MB in all, of which 10 are to stay free."""
+    found = even_dirs(
+        jbod(many(20), total={"/d1": 100 * MB, "/d2": 100 * MB}, free={"/d2": 45 * MB}), Wanted()
+    )
+    assert found.bytes == 30 * MB
+    assert not found.reached
+    assert "no room" in found.notes[0]
+
+
+def test_each_broker_is_evened_out_by_itself() -> None:
+    uneven, even = many(20), many(10, path="/d1", topic="u") | many(10, path="/d2", topic="v")
+    found = even_dirs(jbod(uneven, even), Wanted())
+    assert {b for move in found.plan for b in move.dir_moves} == {1}
+    assert after(found, 2) == {"/d1": 1.0, "/d2": 1.0}
+
+
+def test_a_partition_on_two_brokers_is_one_move() -> None:
+    state = cluster({f"t-{i}": [1, 2] for i in range(10)}, size_bytes=10 * MB)
+    dirs = (LogDir("/data", ROOMY, ROOMY), LogDir("/d2", ROOMY, ROOMY))
+    state = replace(state, brokers=tuple(replace(b, log_dirs=dirs) for b in state.brokers))
+    found = even_dirs(state, Wanted())
+    assert (len(found.plan), found.moves) == (5, 10)
+    assert all(len(found.because[move.tp]) == 2 for move in found.plan)
+
+
+def test_moves_tell_whom_they_relieve() -> None:
+    found = even_dirs(jbod(many(20)), Wanted())
+    (why,) = found.because[found.plan.moves[0].tp]
+    assert why.words == "b1 /d1 200% → 110%"
+
+
+def test_one_huge_replica_is_named() -> None:
+    found = even_dirs(jbod({"t-0": ("/d1", 900 * MB)} | many(10, topic="u")), Wanted())
+    assert not found.reached
+    assert "holds one replica of 900 MB" in found.notes[0]
+
+
+def test_replicas_that_are_too_large_for_the_band_are_moved_where_that_helps() -> None:
+    found = even_dirs(jbod(many(3, 40 * MB)), Wanted())
+    assert after(found) == {"/d1": 1.33, "/d2": 0.67}
+    assert not found.reached
+
+
+def test_limits_hold() -> None:
+    state = jbod(many(20))
+    assert even_dirs(state, Wanted(limits=Limits(most_moves=3))).moves == 3
+    assert even_dirs(state, Wanted(limits=Limits(most_per_broker=2))).moves == 2
+    assert even_dirs(state, Wanted(limits=Limits(most_bytes=45 * MB))).bytes == 40 * MB
+    stopped = even_dirs(state, Wanted(limits=Limits(stop=lambda: True)))
+    assert (stopped.moves, stopped.reached) == (0, False)
+    assert "limit" in stopped.notes[-1]
+
+
+def test_what_must_not_be_touched_stays() -> None:
+    state = jbod(many(10) | many(10, topic="keep"))
+    assert {m.tp.topic for m in even_dirs(state, Wanted(keep="keep")).plan} == {"t"}
+    assert {m.tp.topic for m in even_dirs(state, Wanted(topics="keep")).plan} == {"keep"}
+    assert not even_dirs(state, Wanted(exclude=(1,))).plan.moves
+    sick = replace(state, in_sync=np.zeros(state.replica_count, np.bool_))
+    assert not even_dirs(sick, Wanted()).plan.moves
+
+
+def test_only_named_brokers_are_evened_out() -> None:
+    state = jbod(many(20), many(20, topic="u"))
+    assert {b for m in even_dirs(state, Wanted(brokers=(2,))).plan for b in m.dir_moves} == {2}
+    with pytest.raises(UsageError, match="no broker 9"):
+        even_dirs(state, Wanted(brokers=(9,)))
+
+
+def test_an_offline_log_dir_is_left_as_it_is() -> None:
+    found = even_dirs(jbod(many(20), dirs=("/d1", "/d2", "/d3"), offline=("/d3",)), Wanted())
+    assert {one.path for one in found.dirs} == {"/d1", "/d2"}
+    assert "/d3 of broker 1 is offline" in found.notes[0]
+
+
+def test_nothing_to_even_out_is_said() -> None:
+    found = even_dirs(jbod(many(3), dirs=("/d1",)), Wanted())
+    assert found.reached
+    assert "more than one log dir" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    "wanted", [Wanted(drain=(1,)), Wanted(fill=(1,)), Wanted(leaders_only=True), Wanted(replicas=2)]
+)
+def test_moves_between_brokers_are_another_plan(wanted: Wanted) -> None:
+    with pytest.raises(UsageError, match="nothing between brokers"):
+        even_dirs(jbod(many(3)), wanted)
+
+
+placements = st.lists(
+    st.tuples(st.sampled_from(("/d1", "/d2", "/d3")), st.integers(1, 100)), min_size=1, max_size=40
+)
+
+
+@given(placements, st.sampled_from((0.05, 0.1, 0.3)))
+def test_laws(placed: list[tuple[str, int]], band: float) -> None:
+    """Nothing is lost, nobody ends further off, and a second plan has nothing to do."""
+    held = {f"t-{i}": (path, size * MB) for i, (path, size) in enumerate(placed)}
+    state = jbod(held, dirs=("/d1", "/d2", "/d3"))
+    found = even_dirs(state, Wanted(band=band))
+    before, now = (
+        [getattr(one, name) for one in found.dirs] for name in ("before_bytes", "after_bytes")
+    )
+    assert sum(before) == sum(now) == sum(size for _, size in held.values())
+    off = [
+        max(abs(one.before - 1) for one in found.dirs),
+        max(abs(d.after - 1) for d in found.dirs),
+    ]
+    assert off[1] <= off[0] + 1e-9
+    assert found.reached == (off[1] <= band + 1e-6)
+    moved = {m.tp: m.dir_moves[1] for m in found.plan}
+    ended = {n: (moved.get(tp(n), path), size) for n, (path, size) in held.items()}
+    assert {d.path: d.after_bytes for d in found.dirs} == {
+        d: sum(size for path, size in ended.values() if path == d) for d in ("/d1", "/d2", "/d3")
+    }
+    if found.reached:
+        assert not even_dirs(jbod(ended, dirs=("/d1", "/d2", "/d3")), Wanted(band=band)).plan.moves
+    assert even_dirs(state, Wanted(band=band)).plan == found.plan
+
+
+def test_bytes_are_near_the_least() -> None:
+    """Skewed sizes: within 10 % of what has to leave the full one in any plan."""
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        sizes = (rng.pareto(1.5, 200) + 0.1) * MB
+        held = {f"t-{i}": ("/d1" if i % 4 else "/d2", int(s)) for i, s in enumerate(sizes)}
+        found = even_dirs(jbod(held), Wanted())
+        if not found.reached:
+            continue
+        least = max(
+            max(0.9 * d.share_bytes - d.before_bytes, d.before_bytes - 1.1 * d.share_bytes)
+            for d in found.dirs
+        )
+        assert found.bytes <= 1.1 * max(least, 0) + MB

@@ -1,0 +1,125 @@
+"""Log dirs on real brokers: suggested, carried out by `apply`, as Kafka's own tool verifies."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from waiting import eventually
+
+from core.cluster.client import LOG_DIRS_RATE, Fault, Resource
+from core.cluster.kafka.client import KafkaClient
+from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topics import create_topics, delete_topics
+from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.state import TopicPartition
+from core.cluster.workload import fill
+
+TOPIC = "log-dirs"
+PARTITIONS = 6
+BYTES = 1_000_000
+
+
+@pytest.fixture
+def client(sandbox: Sandbox) -> Iterator[KafkaClient]:
+    settings = ConnectionSettings(sandbox.bootstrap)
+    create_topics(settings, {TOPIC: [[1, 2]] * PARTITIONS})
+    fill(settings, {TopicPartition(TOPIC, p): BYTES for p in range(PARTITIONS)})
+    client = KafkaClient(settings)
+    yield client
+    client.close()
+    delete_topics(settings, [TOPIC])
+
+
+def placed(client: KafkaClient) -> dict[tuple[int, int], str]:
+    """Return the log dir of each replica by partition and broker; none may be on its way."""
+    found = {}
+    for answer in client.log_dirs([1, 2, 3, 4]):
+        for log in answer.replicas:
+            if log.topic == TOPIC:
+                assert not log.future
+                found[log.partition, answer.broker] = log.log_dir
+    return found
+
+
+def trimtab(sandbox: Sandbox, *arguments: str) -> subprocess.CompletedProcess[str]:
+    run = "import sys; from core.cli.main import run; sys.exit(run(lambda context: None))"
+    return subprocess.run(
+        [sys.executable, "-P", "-c", run, "-b", sandbox.bootstrap, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def verified(sandbox: Sandbox, plan: Path) -> str:
+    """Return what Kafka's own tool says of a plan."""
+    said = sandbox.tool(
+        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+        *("--bootstrap-server", sandbox.bootstrap),
+        *("--verify", "--preserve-throttles", "--reassignment-json-file", str(plan)),
+    )
+    return said.stdout
+
+
+def rates(client: KafkaClient) -> dict[Resource, Any]:
+    found = client.configs([Resource.broker(b) for b in (1, 2, 3, 4)], [LOG_DIRS_RATE])
+    assert not any(isinstance(answer, Fault) for answer in found.values())
+    return found
+
+
+def test_suggested_carried_out_and_verified_by_kafkas_tool(
+    sandbox: Sandbox, client: KafkaClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    plan, unset = tmp_path / "plan.json", rates(client)
+    (answer,) = client.log_dirs([1])
+    one = answer.log_dirs[0].path
+    # All replicas of broker 1 into one of its log dirs, by Kafka's protocol.
+    client.alter_log_dirs({(TopicPartition(TOPIC, p), 1): one for p in range(PARTITIONS)})
+
+    def together() -> bool:
+        (answer,) = client.log_dirs([1])
+        logs = [log for log in answer.replicas if log.topic == TOPIC]
+        return len(logs) == PARTITIONS and {log.log_dir for log in logs} == {one}
+
+    eventually(together)
+    before = placed(client)
+
+    found = trimtab(
+        sandbox, "plan", "suggest", "--disks", "--brokers", "1", "--topics", TOPIC, "--json"
+    )
+    document = json.loads(found.stdout)
+    assert document["moves"] >= 2, document
+    plan.write_text(json.dumps(document["plan"]))
+    done = trimtab(sandbox, "apply", str(plan), "--throttle", "5MB/s", "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = verified(sandbox, plan)
+    moved = [f"{r['topic']}-{r['partition']}-{r['broker']}" for r in document["reasons"]]
+    for replica in moved:
+        assert f"Reassignment of replica {replica} completed successfully." in said
+    assert trimtab(sandbox, "verify", str(plan)).returncode == 0
+    after = placed(client)
+    assert sum(after[key] != before[key] for key in before) == document["moves"]
+    assert rates(client) == unset
+
+    # One replica back, the other to another broker, there into a log dir of our choice.
+    (answer,) = client.log_dirs([4])
+    other = answer.log_dirs[1].path
+    row = document["plan"]["partitions"][0]
+    row |= {"replicas": [1, 4], "log_dirs": [one, other]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [row]}))
+    done = trimtab(sandbox, "apply", str(plan), "--throttle", "50MB/s", "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = verified(sandbox, plan)
+    for broker in (1, 4):
+        replica = f"{TOPIC}-{row['partition']}-{broker}"
+        assert f"Reassignment of replica {replica} completed successfully." in said
+    assert placed(client)[row["partition"], 4] == other
+    assert rates(client) == unset

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from core.cli.json_text import json_text
 from core.cluster.connect import Address, Connection, connect
 from core.errors import RefusedError, UsageError
 
@@ -147,8 +148,7 @@ class Context:
 
 def emit(document: Any, output: Path | None = None) -> None:
     """Print one JSON document on stdout, or write it to `output` atomically."""
-    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    write_text(text, output)
+    write_text(json_text(document), output)
 
 
 def emit_line(event: Any, stream: IO[str] | None = None) -> None:

@@ -1,0 +1,30 @@
+"""JSON on stdout: as the standard library indents it, and rows where there are very many."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.cli.json_text import MANY, json_text
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(VALUES)
+def test_short_documents_are_indented_as_ever(value: Any) -> None:
+    assert json_text(value) == json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def test_a_long_list_has_each_of_its_items_on_a_line() -> None:
+    rows = [{"partition": n, "replicas": [1, 2]} for n in range(MANY + 1)]
+    text = json_text({"rows": rows, "more": (1, 2)})
+    assert json.loads(text) == {"rows": rows, "more": [1, 2]}
+    assert '    {"partition": 7, "replicas": [1, 2]},\n' in text
+    assert len(text.splitlines()) == len(rows) + 8

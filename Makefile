@@ -9,7 +9,7 @@ DEV    := $(VENV)/.installed-dev
 BENCH  := $(VENV)/.installed-bench
 REPORTS := reports
 BENCHES := bench-first-paint bench-terminal bench-estimate bench-run bench-latency bench-moves \
-           bench-pipeline bench-plan
+           bench-pipeline bench-plan bench-documents
 SCENARIOS := dms-balancing preferred-order
 
 # What builds trimtab is held to the same versions: older pips read the first, newer the second.
@@ -112,9 +112,13 @@ bench-latency: $(DEV)  ## what producers wait beside an adaptive run, and beside
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -P -m tests.bench.produce_latency -o $(REPORTS)/produce-latency.json
 
-bench-plan: $(DEV)  ## whole plans for clusters of up to 600,000 replicas: time, bytes, balance
+bench-plan: $(DEV)  ## whole plans for clusters of up to 2.8 million replicas: time, memory, bytes, balance
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -P -m tests.bench.plans -o $(REPORTS)/plans.json
+
+bench-documents: $(DEV)  ## saved clusters of up to a million partitions: time to read one
+	@mkdir -p $(REPORTS)
+	$(BIN)/python -P -m tests.bench.documents -o $(REPORTS)/documents.json
 
 bench-moves: $(DEV)  ## 10,000 moves in one run on the simulator: memory, journal, a step
 	@mkdir -p $(REPORTS)

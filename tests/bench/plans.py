@@ -1,20 +1,18 @@
 """Plans for clusters out of balance: how long, how even, and how many bytes beside a lower bound.
 
 Each is planned by `trimtab --from FILE.arrow plan suggest --json` in a process of its own, timed as
-a whole. The bound is a linear program's over all measures for 12 brokers, and else the largest
-single one: what each measure alone must have moved, the cheapest replicas for it first, counting
-what is above the band or lacks below it. Beside it stands what Kafka's `--generate` would do.
+a whole, imports, reading and writing among it; its peak memory is its own, too. The bound is a
+linear program's over all measures for 12 brokers, and else the largest single one: what each
+measure alone must have moved, the cheapest replicas for it first, counting what is above the band
+or lacks below it. Beside it stands what Kafka's `--generate` would do.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
-import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,11 +28,13 @@ from core.plan.planner.placement import Placement
 from core.plan.planner.problem import problem
 from tests.bench.kafka_generate import generated
 from tests.bench.least_bytes import least_bytes
+from tests.bench.measured import run_measured
 from tests.bench.skewed import Shape, skewed
 
 BAND = 0.10
 SMALL = 12
 """Brokers up to which the bound is the linear program's."""
+MEMORY = 6e9
 SHAPES = (
     (Shape(12, 2_000, "new"), 1.0),
     (Shape(12, 2_000, "skew"), 1.0),
@@ -42,12 +42,10 @@ SHAPES = (
     (Shape(60, 20_000, "skew"), 2.0),
     (Shape(200, 100_000, "new"), 6.0),
     (Shape(200, 100_000, "skew"), 6.0),
-)
-HUGE = (
     (Shape(270, 433_000, "skew"), 30.0),
     (Shape(215, 933_000, "new"), 60.0),
 )
-"""1.3 and 2.8 million replicas."""
+"""Each with the seconds that it may take; the last two hold 1.3 and 2.8 million replicas."""
 
 
 def lower_bound_bytes(start: Placement) -> float:
@@ -102,21 +100,9 @@ def play(shape: Shape, most_seconds: float, folder: Path, rounds: int) -> dict[s
     state, load = skewed(shape)
     saved = folder / "cluster.arrow"
     arrow_document.write(ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s), saved)
-    seconds = []
-    for _ in range(rounds):
-        began = time.monotonic()
-        done = subprocess.run(
-            [
-                *(sys.executable, "-P", "-c"),
-                "import sys; from core.cli.main import run; sys.exit(run(lambda context: None))",
-                *("--from", str(saved), "plan", "suggest", "--json"),
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        seconds.append(time.monotonic() - began)
-    found = json.loads(done.stdout)
+    command = ("--from", str(saved), "plan", "suggest", "--json")
+    played = [run_measured(*command) for _ in range(rounds)]
+    found = json.loads(played[-1].output)
     off = {
         measure: max(abs(broker[measure] - 1) for broker in found["after"]["brokers"])
         for measure in ("disk", "in", "replicas", "leaders", "leader_in", "out")
@@ -129,8 +115,11 @@ def play(shape: Shape, most_seconds: float, folder: Path, rounds: int) -> dict[s
         "shape": str(shape),
         "seed": shape.seed,
         "replicas": state.replica_count,
-        "seconds": seconds,
+        "seconds": [one.seconds for one in played],
+        "processor_seconds": [one.processor_seconds for one in played],
         "most_seconds": most_seconds,
+        "memory_bytes": max(one.memory_bytes for one in played),
+        "most_memory_bytes": MEMORY,
         "moves": found["moves"],
         "leader_moves": found["leader_moves"],
         "bytes": found["bytes"],
@@ -138,7 +127,6 @@ def play(shape: Shape, most_seconds: float, folder: Path, rounds: int) -> dict[s
         "ratio": round(found["bytes"] / bound, 4),
         "off": {measure: round(value, 4) for measure, value in off.items()},
         "generate": _generated(state, load, start),
-        "largest_child_bytes": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024,
     }
 
 
@@ -146,11 +134,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--huge", action="store_true", help="The two largest as well.")
     parser.add_argument("--only", help="Shapes whose name holds this.")
     chosen = parser.parse_args()
     rows = []
-    for shape, most in (*SHAPES, *(HUGE if chosen.huge else ())):
+    for shape, most in SHAPES:
         if chosen.only and chosen.only not in str(shape):
             continue
         with tempfile.TemporaryDirectory() as folder:
@@ -159,7 +146,8 @@ def main() -> int:
         chosen.output.write_text(json.dumps(rows, indent=2) + "\n")
         print(
             f"{row['shape']}: {sorted(row['seconds'])[len(row['seconds']) // 2]:.2f} s "
-            f"(≤ {most:g}), {row['moves']} moves, {row['ratio']:.3f} × the bound, "
+            f"(≤ {most:g}), {row['memory_bytes'] / 1e6:.0f} MB, "
+            f"{row['moves']} moves, {row['ratio']:.3f} × the bound, "
             f"furthest off {max(row['off'].values()):.1%}; Kafka's --generate "
             f"{row['generate']['bytes'] / row['bytes']:.1f} × the bytes, furthest off "
             f"{max(row['generate']['off'].values()):.1%}",

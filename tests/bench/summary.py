@@ -185,20 +185,39 @@ def plans(found: list[dict[str, Any]]) -> list[str]:
         "## Whole plans",
         "",
         "`trimtab --from FILE plan suggest` on clusters out of balance, each in a process of its",
-        "own (`make bench-plan`); medians of the times. The bound",
+        "own (`make bench-plan`); medians of the times, the peak of its memory. The bound",
         "is what any plan must copy: for 12 brokers a linear program over all measures, else the",
         "largest that a single measure asks for. Furthest off is the worst broker and measure,",
         "from its fair share. Beside it, what Kafka's `--generate` proposes for the same cluster",
         "([its rule, played](planning.md#beside-kafkas-own)).",
         "",
-        "| cluster | s | target, s | GB | over the bound | furthest off "
+        "| cluster | s | target, s | memory, MB (≤ 6,000) | GB | over the bound | furthest off "
         "| `--generate`: GB | furthest off |",
-        "|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|",
         *(
             f"| {row['shape']} | {median(row['seconds']):.1f} | {row['most_seconds']:g} "
+            f"| {row['memory_bytes'] / 1e6:,.0f} "
             f"| {row['bytes'] / 1e9:,.0f} | {row['ratio']:.3f} | {max(row['off'].values()):.1%} "
             f"| {row['generate']['bytes'] / 1e9:,.0f} "
             f"| {max(row['generate']['off'].values()):.1%} |"
+            for row in found
+        ),
+    ]
+
+
+def documents(found: list[dict[str, Any]]) -> list[str]:
+    return [
+        "## Saved clusters",
+        "",
+        "A cluster document of `show --json -o FILE` read by a process of its own, timed as a",
+        "whole (`make bench-documents`); partitions have three replicas.",
+        "",
+        "| partitions | form | MB | s | target, s | memory, MB |",
+        "|---|---|---|---|---|---|",
+        *(
+            f"| {row['partitions']:,} | {row['form']} | {row['bytes'] / 1e6:,.0f} "
+            f"| {median(row['seconds']):.1f} | {row['most_seconds'] or '–'} "
+            f"| {row['memory_bytes'] / 1e6:,.0f} |"
             for row in found
         ),
     ]
@@ -228,6 +247,7 @@ PARTS = (
     ("many-moves.json", many_moves),
     ("pipeline.json", pipeline),
     ("plans.json", plans),
+    ("documents.json", documents),
 )
 
 

@@ -1,0 +1,35 @@
+"""What the benches measure of other processes is those processes' own."""
+
+from __future__ import annotations
+
+import pytest
+from bench.measured import run_measured
+from bench.summary import documents, plans
+
+
+def test_memory_is_that_of_the_process_itself_at_its_peak() -> None:
+    ours = bytearray(200_000_000)
+    ours[::4096] = b"x" * len(ours[::4096])  # touched, so that it is really there
+    small = run_measured(program="print('done')")
+    large = run_measured(program="b = bytearray(120_000_000); b[::4096] = b'x' * len(b[::4096])")
+    assert small.output == "done\n"
+    assert small.memory_bytes < 60_000_000 < 120_000_000 < large.memory_bytes < 200_000_000
+
+
+def test_the_exit_code_is_told_and_a_process_that_is_killed_is_not_measured() -> None:
+    assert run_measured(program="raise SystemExit(6)").code == 6
+    with pytest.raises(RuntimeError):
+        run_measured(program="import os; os.kill(os.getpid(), 9)")
+
+
+def test_tables_have_a_value_in_each_column() -> None:
+    generate = {"bytes": 9e12, "off": {"disk": 0.2}}
+    plan = {"shape": "a", "seconds": [1, 2, 3], "most_seconds": 30.0, "memory_bytes": 5e8}
+    plan |= {"bytes": 1e12, "ratio": 1.01, "off": {"disk": 0.1}, "generate": generate}
+    saved = {"partitions": 1_000_000, "form": "Arrow", "bytes": 1e8, "seconds": [0.5]}
+    saved |= {"most_seconds": None, "memory_bytes": 1e8}
+    tables = {"| 2.0 | 30 | 500 |": plans([plan]), "| 0.5 | – | 100 |": documents([saved])}
+    for cells, lines in tables.items():
+        head, _, row = (line for line in lines if line.startswith("|"))
+        assert head.count("|") == row.count("|")
+        assert cells in row

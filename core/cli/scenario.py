@@ -22,7 +22,6 @@ from core.units import format_duration
 
 if TYPE_CHECKING:
     from core.cli.scenarios.scenario import Scenario, Step
-    from core.cluster.sandbox.sandbox import Sandbox
 
 NARROW, WIDE = 72, 160
 
@@ -78,17 +77,20 @@ def _play(found: Scenario, *, short: bool, keep: bool, as_json: bool) -> int:
         progress = _Progress()
         stage = Stage(sandbox, folder, short=short, tell=progress.tell)
         steps: list[Step] = []
+        whole = False
         try:
             for step in found.play(stage):
                 steps.append(step)
                 progress.count(step)
+            whole = True
         finally:
             progress.end()
             seconds = progress.seconds
             if as_json:
-                emit(_document(found, steps, seconds, sandbox if keep else None))
+                bootstrap = sandbox.bootstrap if keep else None
+                emit(_document(found, steps, seconds, bootstrap, whole=whole))
             else:
-                write_text(_text(steps, seconds), None)
+                write_text(_text(steps, seconds, whole=whole), None)
         if keep:
             say(
                 f"Its brokers are up: `trimtab -b {sandbox.bootstrap} --write` opens the dashboard "
@@ -116,9 +118,8 @@ class _Progress:
             self._against += 1
 
     def tell(self, text: str) -> None:
-        so_far = f"{self._steps} steps" + (
-            f", {self._against} NOT as expected" * bool(self._against)
-        )
+        so_far = f"{self._steps} {'step' if self._steps == 1 else 'steps'}"
+        so_far += f", {self._against} NOT as expected" * bool(self._against)
         if self._on_terminal:
             line = f"{format_duration(self.seconds)}, {so_far}: {text}"
             width = shutil.get_terminal_size().columns - 1
@@ -134,18 +135,18 @@ class _Progress:
 
 
 def _document(
-    found: Scenario, steps: list[Step], seconds: float, kept: Sandbox | None
+    found: Scenario, steps: list[Step], seconds: float, bootstrap: str | None, *, whole: bool
 ) -> dict[str, Any]:
     return {
         "scenario": found.name,
-        "agrees": all(step.agrees for step in steps),
+        "agrees": whole and all(step.agrees for step in steps),
         "seconds": round(seconds, 1),
-        "bootstrap": kept.bootstrap if kept is not None else None,
+        "bootstrap": bootstrap,
         "steps": [asdict(step) for step in steps],
     }
 
 
-def _text(steps: list[Step], seconds: float) -> str:
+def _text(steps: list[Step], seconds: float, *, whole: bool) -> str:
     """Return the steps as a table as wide as the terminal, and how many agree."""
     width = min(max(shutil.get_terminal_size((100, 24)).columns, NARROW), WIDE)
     column = (width - len("NOT") - 6) // 3
@@ -158,5 +159,6 @@ def _text(steps: list[Step], seconds: float) -> str:
             mark = ("ok" if step.agrees else "NOT") if n == 0 else ""
             rows.append((mark, *(cell[n] if n < len(cell) else "" for cell in cells)))
     agree = sum(step.agrees for step in steps)
-    end = f"{agree} of {len(steps)} agree, after {format_duration(seconds)}.\n"
+    early = "" if whole else "It did not get to its end: "
+    end = f"{early}{agree} of {len(steps)} agree, after {format_duration(seconds)}.\n"
     return table(("", "what", "expected", "seen"), rows) + end

@@ -65,7 +65,8 @@ class Stage:
         create_topics(self.settings, layouts, configs)
         rows = [TopicPartition(name, p) for name, held in layouts.items() for p in range(len(held))]
         if size_bytes:
-            self.tell(f"filling {len(rows)} partitions with {format_bytes(size_bytes)} each")
+            many = "1 partition" if len(rows) == 1 else f"{len(rows)} partitions"
+            self.tell(f"filling {many}: {format_bytes(size_bytes)} each")
             fill(self.settings, dict.fromkeys(rows, size_bytes))
 
     def drop(self, *names: str) -> None:

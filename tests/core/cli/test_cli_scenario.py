@@ -111,9 +111,12 @@ def test_what_was_seen_until_a_command_failed_is_shown(
     given(monkeypatch, GOOD, TrimtabError("A command of the scenario failed."))
     code, shown, said = trimtab(capsys, "so")
     assert code == ExitCode.FAILED
-    assert "1 of 1 agree" in shown
+    assert "It did not get to its end: 1 of 1 agree" in shown
     assert "A command of the scenario failed." in said
     assert brokers.downs == 1
+    _, shown, _ = trimtab(capsys, "so", "--json")
+    assert json.loads(shown)["agrees"] is False
+    assert [step["agrees"] for step in json.loads(shown)["steps"]] == [True]
 
 
 def test_kept_brokers_stay_with_their_runs_and_are_told(

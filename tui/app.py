@@ -23,7 +23,15 @@ from core.terminal import notice_sequence
 from tui import terminal
 from tui.actions import GLOBAL, MAP, SCREENS, Action, actions_of, bindings_of
 from tui.feed import Feed
-from tui.feed_events import ClusterLost, Connected, GroupsSeen, PictureSeen, RunSeen, Trouble
+from tui.feed_events import (
+    ClusterLost,
+    Connected,
+    GroupsSeen,
+    PictureSeen,
+    RunSeen,
+    TimesLearned,
+    Trouble,
+)
 from tui.feed_events import Event as FeedEvent
 from tui.screens.base import DashboardScreen
 from tui.screens.commands import CommandScreen
@@ -141,6 +149,8 @@ class TrimtabApp(App[int]):
                 self._tell_others()
                 if first and run is not None and not run.state.ended:
                     self.action_show_screen("moves")
+            case TimesLearned(calibration):
+                self.session.calibration = calibration
             case GroupsSeen(groups):
                 self.session.groups = groups
             case Trouble(error):

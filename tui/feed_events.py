@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from core.cluster.document import DocumentGroup
     from core.cluster.state import ClusterState
     from core.load.snapshot import LoadSnapshot
+    from core.plan.calibration import Calibration
     from core.run.tell.view import RunView
 
 
@@ -51,6 +52,13 @@ class RunSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class TimesLearned:
+    """What the runs on this cluster teach about how long plans take."""
+
+    calibration: Calibration
+
+
+@dataclass(frozen=True, slots=True)
 class GroupsSeen:
     """The consumer groups of this cluster, with their lags."""
 
@@ -64,5 +72,7 @@ class Trouble:
     error: TrimtabError
 
 
-Event: TypeAlias = Connected | PictureSeen | ClusterLost | RunSeen | GroupsSeen | Trouble
+Event: TypeAlias = (
+    Connected | PictureSeen | ClusterLost | RunSeen | TimesLearned | GroupsSeen | Trouble
+)
 Deliver: TypeAlias = Callable[[Event], None]

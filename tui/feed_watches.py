@@ -7,7 +7,7 @@ from threading import Event as Flag
 from typing import TYPE_CHECKING
 
 from core.errors import AccessDeniedError, UnreachableError
-from tui.feed_events import Deliver, GroupsSeen, RunSeen, Trouble
+from tui.feed_events import Deliver, GroupsSeen, RunSeen, TimesLearned, Trouble
 
 if TYPE_CHECKING:
     from core.cluster.connect import Connection
@@ -19,15 +19,21 @@ GROUPS_POLL_SECONDS = 30.0
 
 
 def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped: Flag) -> None:
-    """Follow the newest run of this cluster, whoever started it, until `stopped`."""
-    from core.run.tell.runs import list_runs, read_run, runs_named
+    """Follow the newest run of this cluster, whoever started it, until `stopped`.
+
+    What all of them teach about times is told as it changes: with a run that comes, or ends.
+    """
+    from core.plan.calibration import NOTHING_LEARNED
+    from core.run.tell.runs import calibration, list_runs, read_run, runs_named
 
     last: RunView | None = None
+    learned = NOTHING_LEARNED
     newest, known = "", tuple[str, ...]()
     while not stopped.is_set():
         now = state()
         if now is not None:
             names = runs_named(now.cluster_id, "")
+            taught = names != known
             if names != known:  # all of them are read only as one comes or goes
                 runs = list_runs(now.cluster_id)
                 newest = runs[0].run if runs else ""
@@ -35,8 +41,12 @@ def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped:
             if newest:
                 view = read_run(now.cluster_id, newest)
                 if view != last:
+                    taught |= view.state.ended and not (last is not None and last.state.ended)
                     last = view
                     send(RunSeen(view))
+            if taught and (found := calibration(now.cluster_id)) != learned:
+                learned = found
+                send(TimesLearned(learned))
         stopped.wait(RUN_POLL_SECONDS)
 
 

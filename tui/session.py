@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from core.cluster.state import ClusterState, TopicPartition
     from core.errors import TrimtabError
     from core.load.snapshot import Load, LoadSnapshot
+    from core.plan.calibration import Calibration
     from core.run.others.foreign import ForeignMove
     from core.run.tell.view import RunView
     from tui.made import Made
@@ -128,6 +129,8 @@ class Session:
     """The broker and topic that the map's cursor is on."""
     groups: tuple[DocumentGroup, ...] = ()
     """Consumer groups with their lag, as far as they may be read."""
+    calibration: Calibration | None = None
+    """What earlier runs on this cluster have taught about times."""
     problem: TrimtabError | None = None
     """Why the cluster cannot be read just now; None while it can."""
     troubles: tuple[TrimtabError, ...] = ()

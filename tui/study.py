@@ -13,6 +13,7 @@ import numpy as np
 from core.cluster.document import DocumentGroup
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.load.snapshot import Load
+from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.check import check_plan, never_finding
 from core.plan.copying import Side
 from core.plan.estimate import Estimate, default_rate, estimate_at, rate_table
@@ -74,15 +75,18 @@ def study(
     plan: Plan,
     rate_bytes_per_s: int,
     groups: Sequence[DocumentGroup] | None = None,
+    calibration: Calibration | None = None,
 ) -> Study:
     """Return the study of `plan`; the table holds `rate_bytes_per_s` beside round rates.
 
-    `groups` are the consumer groups, None when they are not known.
+    `groups` are the consumer groups, None when they are not known; `calibration` is what earlier
+    runs have taught about times.
     """
-    table = list(rate_table(state, load, plan))
+    known = calibration or NOTHING_LEARNED
+    table = list(rate_table(state, load, plan, calibration=known))
     usual = default_rate(table)
     if all(estimate.rate_bytes_per_s != rate_bytes_per_s for estimate in table):
-        table.append(estimate_at(state, load, plan, rate_bytes_per_s))
+        table.append(estimate_at(state, load, plan, rate_bytes_per_s, calibration=known))
         table.sort(key=lambda row: (row.rate_bytes_per_s == UNLIMITED, row.rate_bytes_per_s))
     effect = impact(state, load, plan)
     chosen = next(row for row in table if row.rate_bytes_per_s == rate_bytes_per_s)

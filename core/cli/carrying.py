@@ -17,6 +17,7 @@ from core.units import format_duration
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState, Reassignment, TopicPartition
     from core.load.snapshot import Load
+    from core.plan.calibration import Calibration
     from core.plan.estimate import Estimate
     from core.plan.plan import Plan
     from core.run.limits.pace import Bounds
@@ -79,18 +80,20 @@ def carry_out(
     from core.cli.following import follow_run
     from core.load.locate import newest_load
     from core.plan.check import check_plan, never_finding, refuse
-    from core.plan.estimate import to_json
+    from core.plan.estimate_document import to_json
     from core.plan.findings import Severity
     from core.plan.meanwhile import meanwhile
     from core.run.creation import RunOptions
     from core.run.logout import look
     from core.run.prepare import prepared
     from core.run.service import start_run
+    from core.run.tell.runs import calibration
 
     state = picture.state
     load = newest_load(state, context.target.snapshots)
-    rate, bounds = _choose(state, load, plan, wishes.throttle)
-    estimate = _estimate(state, load, plan, rate, wishes.most_extra_bytes)
+    known = calibration(state.cluster_id)
+    rate, bounds = _choose(state, load, plan, wishes.throttle, known)
+    estimate = _estimate(state, load, plan, rate, known, wishes.most_extra_bytes)
     seconds = {} if estimate.seconds is None else {"seconds": estimate.seconds}
     findings = [*check_plan(state, load, plan, reassignments=picture.reassignments, **seconds)]
     if estimate.never:
@@ -134,7 +137,11 @@ def carry_out(
 
 
 def _choose(
-    state: ClusterState, load: Load, plan: Plan, asked: int | Bounds | Literal["auto"] | None
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    asked: int | Bounds | Literal["auto"] | None,
+    known: Calibration,
 ) -> tuple[int | None, Bounds | None]:
     """Return the rate to reckon with, None for the recommended one, and bounds to adapt it in."""
     from core.plan.estimate import default_rate, rate_table
@@ -145,7 +152,7 @@ def _choose(
         return asked, None
     bounds = asked if isinstance(asked, Bounds) else usual_bounds(state, load, plan)
     least, most = bounds.least_bytes_per_s, bounds.most_bytes_per_s
-    wanted = default_rate(rate_table(state, load, plan)) or most
+    wanted = default_rate(rate_table(state, load, plan, calibration=known)) or most
     return min(max(wanted, least), most), bounds
 
 
@@ -163,6 +170,7 @@ def _estimate(
     load: Load,
     plan: Plan,
     rate: int | None,
+    known: Calibration,
     most_extra_bytes: int | None = None,
 ) -> Estimate:
     """Return the estimate at the rate asked for, or at the recommended one.
@@ -173,7 +181,7 @@ def _estimate(
     from core.units import UNLIMITED, format_rate
 
     if rate is None and any(move.receiving for move in plan):
-        table = rate_table(state, load, plan, most_extra_bytes=most_extra_bytes)
+        table = rate_table(state, load, plan, most_extra_bytes=most_extra_bytes, calibration=known)
         rate = default_rate(table)
         if rate is None:
             raise UsageError(
@@ -184,7 +192,9 @@ def _estimate(
             return estimate_at(state, load, plan, UNLIMITED)
         say(f"No --throttle was given; the recommended one is {format_rate(rate)}.")
     rate = UNLIMITED if rate is None else rate
-    return estimate_at(state, load, plan, rate, most_extra_bytes=most_extra_bytes)
+    return estimate_at(
+        state, load, plan, rate, most_extra_bytes=most_extra_bytes, calibration=known
+    )
 
 
 def _intent(plan: Plan, estimate: Estimate, name: str, bounds: Bounds | None) -> str:
@@ -201,4 +211,5 @@ def _intent(plan: Plan, estimate: Estimate, name: str, bounds: Bounds | None) ->
     if estimate.seconds is None or estimate.range_seconds is None:
         return f"{what}; how long is not known. {estimate.note}"
     low, high = (format_duration(seconds) for seconds in estimate.range_seconds)
-    return f"{what}: about {format_duration(estimate.seconds)} ({low} to {high})."
+    learned = f", {estimate.calibration.words}" if estimate.calibration is not None else ""
+    return f"{what}: about {format_duration(estimate.seconds)} ({low} to {high}){learned}."

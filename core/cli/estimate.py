@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypedDict
 
 import click
 
@@ -11,15 +13,17 @@ from core.cli.context import Context, emit, json_option, output_option, write_te
 from core.cli.plan_file import document_of, plan_argument
 from core.cli.table import table
 from core.errors import ExitCode, UsageError
+from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate import (
     Estimate,
     default_rate,
     estimate_at,
     estimate_within,
     rate_table,
-    to_json,
 )
+from core.plan.estimate_document import to_json
 from core.plan.reassignment import bind
+from core.run.tell.runs import calibration
 from core.units import (
     format_bytes,
     format_duration,
@@ -30,12 +34,22 @@ from core.units import (
 )
 
 
+class _Reckoned(TypedDict):
+    """What is reckoned with besides the plan and its rate."""
+
+    most_extra_bytes: int | None
+    calibration: Calibration
+
+
 @click.command()
 @plan_argument
 @click.option("--throttle", metavar="RATE", help="Limit of each broker and side, like 50MB/s.")
 @click.option("--within", metavar="TIME", help="A deadline, like 10m.")
 @click.option(
     "--max-extra", metavar="SIZE", help="With what `apply --max-extra` lets a broker receive."
+)
+@click.option(
+    "--no-calibration", is_flag=True, help="Leave out what earlier runs on this cluster taught."
 )
 @json_option
 @output_option
@@ -46,6 +60,7 @@ def estimate(
     throttle: str | None,
     within: str | None,
     max_extra: str | None,
+    no_calibration: bool,
     as_json: bool,
     output: Path | None,
 ) -> int:
@@ -62,10 +77,14 @@ def estimate(
     seconds = None if within is None else parse_duration(within)
     if seconds is not None and seconds <= 0:
         raise UsageError("A deadline of no time at all.", next="Give one like 10m.")
-    most = {"most_extra_bytes": None if max_extra is None else parse_size(max_extra)}
+    most_extra_bytes = None if max_extra is None else parse_size(max_extra)
     document = document_of(context, plan_file)
     state, load = context.picture()
     wanted = bind(document, state)
+    most: _Reckoned = {
+        "most_extra_bytes": most_extra_bytes,
+        "calibration": NOTHING_LEARNED if no_calibration else calibration(state.cluster_id),
+    }
     if rate is None and seconds is None:
         rates = rate_table(state, load, wanted, **most)
         rates = rates or (estimate_at(state, load, wanted, -1, **most),)
@@ -98,13 +117,13 @@ def _text(answer: Estimate, within_seconds: float | None) -> str:
         first = (
             f"{size} in {format_duration(within_seconds)}: throttle to "
             f"{exact_rate(answer.recommended_bytes_per_s)}, "
-            f"which takes {time_range(answer)}. "
+            f"which takes {learned_range(answer)}. "
             f"The closed form says {exact_rate(answer.rate_bytes_per_s)}."
         )
     elif not answer.rows:
         first = f"Nothing to copy: {time_range(answer)}."
     else:
-        first = f"{size} at {format_rate(answer.rate_bytes_per_s)}: {time_range(answer)}."
+        first = f"{size} at {format_rate(answer.rate_bytes_per_s)}: {learned_range(answer)}."
     lines = [first]
     if answer.limit and answer.rows:
         lines.append(f"The limit is what broker {answer.limit.broker} {answer.limit.side.does}.")
@@ -145,8 +164,17 @@ def _rates_text(rates: tuple[Estimate, ...], chosen: int | None) -> str:
     ]
     never = next((wrapped(row.never) for row in reversed(rates) if row.never), "")
     note = wrapped(rates[0].note) if rates[0].note else ""
+    learned = learned_words(rates)
     size = f"{format_bytes(rates[0].total_bytes)} to copy; * is where to begin.\n\n"
-    return size + table(("", "throttle", "takes", "limit"), rows, right=" >") + never + note
+    times = table(("", "throttle", "takes", "limit"), rows, right=" >")
+    return size + times + learned + never + note
+
+
+def learned_words(rates: Sequence[Estimate]) -> str:
+    """Return what times were learned from, each way of it once; "" where nothing was."""
+    said = dict.fromkeys(row.calibration.words for row in rates if row.calibration is not None)
+    words = " or ".join(said)
+    return wrapped(f"{words[0].upper()}{words[1:]}.") if words else ""
 
 
 def time_range(answer: Estimate) -> str:
@@ -158,6 +186,12 @@ def time_range(answer: Estimate) -> str:
         f"about {format_duration(answer.seconds)} "
         f"({format_duration(low)} to {format_duration(high)})"
     )
+
+
+def learned_range(answer: Estimate) -> str:
+    """Return `about 44 s (41 s to 48 s), learned from 4 runs here: 3 % longer`."""
+    learned = answer.calibration
+    return time_range(answer) + (f", {learned.words}" if learned is not None else "")
 
 
 def wrapped(sentence: str) -> str:

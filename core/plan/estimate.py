@@ -11,21 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
+from core.plan.calibration import NOTHING_LEARNED, Calibrated, Calibration
 from core.plan.copying import BrokerSide, Side, SideLoad
 from core.plan.dir_copies import SWAP_SECONDS, slow
 from core.plan.estimate_words import never_ends, no_rate_fits, notes_of, risk_of
 from core.plan.findings import named
+from core.plan.least_rate import least_rate
 from core.plan.plan import Plan
 from core.plan.spread import (
     AROUND_RANGE,
     AROUND_SECONDS,
     START_SECONDS,
     Task,
-    slow_seconds,
     spread,
 )
 from core.units import UNLIMITED
@@ -71,6 +71,8 @@ class Estimate:
     total_bytes: int
     recommended_bytes_per_s: int | None = None
     note: str = ""
+    calibration: Calibrated | None = None
+    """How times were put right by earlier runs; None when they are the model's own."""
 
 
 def estimate_at(
@@ -80,13 +82,15 @@ def estimate_at(
     rate_bytes_per_s: int,
     *,
     most_extra_bytes: int | None = None,
+    calibration: Calibration = NOTHING_LEARNED,
 ) -> Estimate:
     """Return how long `plan` takes when each broker and side is limited to a rate.
 
-    `UNLIMITED` is answered only where capacities of the brokers concerned are known.
-    `most_extra_bytes` is what a destination may receive at a time.
+    `UNLIMITED` is answered only where capacities of the brokers concerned are known, or runs
+    without a throttle have told how fast they copy. `most_extra_bytes` is what a destination may
+    receive at a time.
     """
-    return _at(Task.of(state, load, plan, most_extra_bytes), rate_bytes_per_s)
+    return _at(Task.of(state, load, plan, most_extra_bytes), rate_bytes_per_s, calibration)
 
 
 def estimate_within(
@@ -96,6 +100,7 @@ def estimate_within(
     seconds: float,
     *,
     most_extra_bytes: int | None = None,
+    calibration: Calibration = NOTHING_LEARNED,
 ) -> Estimate:
     """Return the rate that `plan` needs to end within `seconds` of wall time.
 
@@ -105,24 +110,31 @@ def estimate_within(
     """
     task = Task.of(state, load, plan, most_extra_bytes)
     if not task.loads:
-        return _at(task, UNLIMITED)
+        return _at(task, UNLIMITED, calibration)
     needed = math.ceil(max(load.required_bytes_per_s(seconds) for load in task.loads))
-    recommended = _least_rate(task, seconds) if task.known else None
+    limit = _limit(_rows(task.what.side_loads, seconds, {}))
+    learned = calibration.sides.get(limit.side) if limit is not None else None
+    recommended = least_rate(task, seconds, learned) if task.known else None
     if recommended is None:
-        estimate = _at(task, needed)
+        estimate = _at(task, needed, calibration)
         reason = estimate.never or no_rate_fits(
             task.what, seconds, AROUND_RANGE[1], task.link_bytes_per_s
         )
         return replace(estimate, rate_bytes_per_s=needed, never=reason, seconds=None)
     return replace(
-        _at(task, recommended, deadline_seconds=seconds),
+        _at(task, recommended, calibration, deadline_seconds=seconds),
         rate_bytes_per_s=needed,
         recommended_bytes_per_s=recommended,
     )
 
 
 def rate_table(
-    state: ClusterState, load: Load, plan: Plan, *, most_extra_bytes: int | None = None
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    *,
+    most_extra_bytes: int | None = None,
+    calibration: Calibration = NOTHING_LEARNED,
 ) -> tuple[Estimate, ...]:
     """Return estimates at round rates, slowest first; a rate that never ends begins, if any."""
     task = Task.of(state, load, plan, most_extra_bytes)
@@ -137,7 +149,7 @@ def rate_table(
         rates.insert(0, below[-1])
     useful = [rate for rate in rates if largest / rate > 2.0]
     chosen = useful[-TABLE_ROWS:] if len(useful) > 1 else rates[:2]
-    return tuple(_at(task, rate) for rate in chosen)
+    return tuple(_at(task, rate, calibration) for rate in chosen)
 
 
 def default_rate(table: Sequence[Estimate]) -> int | None:
@@ -156,43 +168,13 @@ def default_rate(table: Sequence[Estimate]) -> int | None:
     return ending[-1][0] if ending else None
 
 
-def to_json(estimate: Estimate) -> dict[str, Any]:
-    """Return the document of `trimtab estimate --json`."""
-    limit = estimate.limit
-    return {
-        "seconds": _rounded(estimate.seconds),
-        "range_seconds": None
-        if estimate.range_seconds is None
-        else [_rounded(second) for second in estimate.range_seconds],
-        "never": estimate.never,
-        "note": estimate.note or None,
-        "rate_bytes_per_s": estimate.rate_bytes_per_s,
-        "recommended_bytes_per_s": estimate.recommended_bytes_per_s,
-        "total_bytes": estimate.total_bytes,
-        "limit": None if limit is None else {"broker": limit.broker, "side": limit.side.value},
-        "rows": [
-            {
-                "broker": row.broker,
-                "side": row.side.value,
-                "bytes": row.bytes,
-                "background_bytes_per_s": row.background_bytes_per_s,
-                "required_bytes_per_s": row.required_bytes_per_s,
-                "seconds": _rounded(row.seconds),
-            }
-            for row in estimate.rows
-        ],
-    }
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 1)
-
-
 # -- from the simulation's answer ----------------------------------------------------------------
 
 
-def _at(task: Task, rate: int, *, deadline_seconds: float | None = None) -> Estimate:
-    estimate = _copied(task, rate, deadline_seconds)
+def _at(
+    task: Task, rate: int, calibration: Calibration, *, deadline_seconds: float | None = None
+) -> Estimate:
+    estimate = _copied(task, rate, calibration, deadline_seconds)
     return _with_dirs(estimate, task, rate, deadline_seconds) if task.dirs else estimate
 
 
@@ -203,6 +185,7 @@ def _with_dirs(
     dirs = task.dirs
     notes = [estimate.note] if estimate.note else []
     never, seconds, between = estimate.never, estimate.seconds, estimate.range_seconds
+    calibrated = estimate.calibration
     ends = dirs.seconds(rate) if rate != UNLIMITED else {}
     limit = estimate.limit
     if dirs.unknown:
@@ -214,15 +197,18 @@ def _with_dirs(
     elif never is None and not all(map(math.isfinite, ends.values())):
         limit, never = never_ends(dirs.sides, rate)
     if never or dirs.unknown or rate == UNLIMITED:
-        seconds = between = None
+        seconds = between = calibrated = None
     elif seconds is not None and between is not None:
         longest = max(ends.values(), default=0.0)
+        if longest + AROUND_SECONDS > seconds:
+            calibrated = None  # it is not what was learned that is waited for
         seconds = max(seconds, longest + AROUND_SECONDS)
         between = (
             max(between[0], longest - SWAP_SECONDS + AROUND_RANGE[0]),
             max(between[1], slow(longest) + AROUND_RANGE[1]),
         )
-    rows = estimate.rows + _rows(dirs.sides, deadline_seconds or seconds, ends)
+    own_seconds = seconds if calibrated is None else calibrated.seconds
+    rows = estimate.rows + _rows(dirs.sides, deadline_seconds or own_seconds, ends)
     return replace(
         estimate,
         seconds=seconds,
@@ -232,10 +218,13 @@ def _with_dirs(
         rows=rows,
         total_bytes=estimate.total_bytes + dirs.total_bytes,
         note=" ".join(notes),
+        calibration=calibrated,
     )
 
 
-def _copied(task: Task, rate: int, deadline_seconds: float | None) -> Estimate:
+def _copied(
+    task: Task, rate: int, calibration: Calibration, deadline_seconds: float | None
+) -> Estimate:
     what = task.what
     loads = what.side_loads
     if not what.copies:
@@ -248,23 +237,37 @@ def _copied(task: Task, rate: int, deadline_seconds: float | None) -> Estimate:
     range_seconds: tuple[float, float] | None = None
     limit: BrokerSide | None = None
     ends: Mapping[BrokerSide, float] = {}
+    calibrated: Calibrated | None = None
     if never or what.sizes_unknown:
         pass
     elif rate == UNLIMITED and not task.link_known:
-        notes.append(
-            "Without a throttle it takes what links and disks give, which is not known; "
-            "configure in_capacity and out_capacity for an answer."
-        )
+        seen = None if calibration.speed is None else calibration.speed.on(what)
+        if seen is None or calibration.speed is None:
+            notes.append(
+                "Without a throttle it takes what links and disks give, which is not known; "
+                "configure in_capacity and out_capacity for an answer."
+            )
+        else:
+            seconds, range_seconds = seen.seconds, (seen.least_seconds, seen.most_seconds)
+            calibrated = Calibrated(calibration.speed.runs, None, None, None)
     else:
         found = spread(task, rate)
         ends = found.ends
         if found.never:
             limit, never = never_ends(loads, rate)
         else:
+            slowest = _limit(_rows(loads, deadline_seconds or found.seconds, {}))
+            learned = calibration.sides.get(slowest.side) if slowest is not None else None
+            if learned is not None and rate != UNLIMITED:
+                own = (found.least_seconds, found.most_seconds)
+                calibrated = Calibrated(learned.runs, learned.factor, found.seconds, own)
+                found = learned.on(found)
+                ends = found.ends
             seconds, range_seconds = found.seconds, (found.least_seconds, found.most_seconds)
             if found.risk:
                 notes.append(risk_of(loads, rate))
-    rows = _rows(loads, deadline_seconds or seconds, ends)
+    own_seconds = calibrated.seconds if calibrated is not None else seconds
+    rows = _rows(loads, deadline_seconds or own_seconds, ends)
     return Estimate(
         rate,
         seconds,
@@ -274,37 +277,8 @@ def _copied(task: Task, rate: int, deadline_seconds: float | None) -> Estimate:
         rows,
         what.total_bytes,
         note=" ".join(notes),
+        calibration=calibrated,
     )
-
-
-def _least_rate(task: Task, seconds: float) -> int | None:
-    """Return the least rate whose whole range ends in `seconds`, to 1 %; None when none does.
-
-    The slow case is searched alone, as it is nearly the most; then the others are looked at too.
-    """
-    fits = seconds - AROUND_RANGE[1]
-    within = task.dirs.least_rate(fits)
-    if fits <= 0 or within is None:
-        return None
-    if not task.what.copies:
-        return math.ceil(within)
-    most = 4 * task.link_bytes_per_s * len(task.what.copies)
-    loads = task.what.side_loads.values()
-    slow, fast = 1.0, max(load.required_bytes_per_s(fits) for load in loads)
-    while slow_seconds(task, math.ceil(fast)) > seconds:
-        slow, fast = fast, fast * 1.5
-        if fast > most:
-            return None
-    slow = max(slow, fast / 3)
-    while fast - slow > fast * 0.01:
-        middle = (slow + fast) / 2
-        late = slow_seconds(task, math.ceil(middle)) > seconds
-        slow, fast = (middle, fast) if late else (slow, middle)
-    while not spread(task, math.ceil(fast)).fits(seconds):
-        fast *= 1.01
-        if fast > most:
-            return None
-    return math.ceil(max(fast, within))
 
 
 def _rows(
@@ -332,5 +306,9 @@ def _rows(
 def _limit(rows: Sequence[SideRow]) -> BrokerSide | None:
     if not rows:
         return None
-    worst = max(rows, key=lambda row: (row.required_bytes_per_s or 0.0, row.bytes))
+    worst = max(
+        rows,
+        # Of two alike the leader: which it is must not hang on the numbers of brokers.
+        key=lambda row: (row.required_bytes_per_s or 0.0, row.bytes, row.side is Side.LEADER),
+    )
     return BrokerSide(worst.broker, worst.side)

@@ -14,11 +14,12 @@ from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import small_spec
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
+from core.plan.calibration import Calibration, Speed
 from core.plan.plan import Plan
 from core.run.record.records import Kind
 from core.run.service import RunOptions, create_journal
 from core.run.tell import runs
-from tui.feed_events import Event, RunSeen, Trouble
+from tui.feed_events import Event, RunSeen, TimesLearned, Trouble
 from tui.feed_watches import watch_groups, watch_runs
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -76,6 +77,38 @@ def test_the_newest_run_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("0101-120200", "starting"),
     ]
     assert len(listed) == 3
+
+
+def test_what_runs_teach_is_told_as_one_ends_and_only_when_it_is_something_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    state = SimulatedCluster(small_spec({"t": [(1, 2)]}), seed=1).describe()
+    taught = [Calibration(), Calibration(speed=Speed(1, 1e6, 1e6, 1e6))]
+    asked: list[str] = []
+
+    def calibration(cluster: str) -> Calibration:
+        asked.append(cluster)
+        return taught[min(len(asked), 2) - 1]
+
+    monkeypatch.setattr(runs, "calibration", calibration)
+
+    def begin() -> None:
+        plan, options = Plan(state.cluster_id), RunOptions(1)
+        address = Address("sim:none")
+        create_journal(address, state.cluster_id, plan, options, None, at=NOON).close()
+
+    def ends() -> None:
+        with runs.Journal.open(runs.journal_path(state.cluster_id, "0101-120000")) as journal:
+            journal.write(NOON, Kind.ENDED, {"outcome": "done", "why": ""})
+
+    seen: list[Event] = []
+    nothing: Callable[[], None] = lambda: None  # noqa: E731
+    script = Script(begin, nothing, ends, nothing, nothing)
+    watch_runs(lambda: state, seen.append, script)
+    told = [event.calibration for event in seen if isinstance(event, TimesLearned)]
+    assert told == [taught[1]]
+    assert len(asked) == 2
 
 
 def test_groups_that_may_not_be_read_are_told_once_until_they_may() -> None:

@@ -27,6 +27,8 @@ from pictures import (
 )
 from textual.widgets import Button, Static
 
+from core.plan.calibration import Calibration, Learned
+from core.plan.copying import Side
 from core.plan.estimate import Estimate
 from core.plan.findings import Finding, Severity, finding
 from core.plan.impact import impact
@@ -355,3 +357,22 @@ def test_an_estimate_that_is_unknown_shows_a_question_mark() -> None:
     unknown = Estimate(RATE, None, None, None, None, (), 0, note="The size of t-0 is not known.")
     text = drawn(throttle_lines([unknown], [None], 0, 60, 3, focused=False))
     assert "?" in text
+
+
+# -- what earlier runs have taught -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_times_say_how_many_runs_they_were_learned_from(size: tuple[int, int]) -> None:
+    session = a_session()
+    session.calibration = Calibration(dict.fromkeys(Side, Learned(4, 1.25, 1.0)))
+    words = "learned from 4 runs here: 25 % longer"
+    async with dashboard(session, "plan", size) as pilot:
+        assert words in body(pilot)
+        await pressed(pilot, "A")
+        assert words in str(pilot.app.screen.query_one("#summary", Static).render())
+    slower = study(STATE, LOAD, a_plan(), RATE, None, session.calibration).estimate(RATE)
+    usual = a_study().estimate(RATE)
+    assert slower is not None
+    assert usual is not None
+    assert (slower.seconds or 0) > 1.2 * (usual.seconds or 0)

@@ -13,7 +13,7 @@ from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
 from core.load.snapshot import Load
-from core.plan.estimate import to_json
+from core.plan.estimate_document import to_json
 from core.plan.findings import Finding, Severity
 from core.plan.plan import Plan
 from core.run.limits.bounds import usual_bounds
@@ -128,11 +128,11 @@ class ApplyDialog(NamingDialog[str | None]):
         state, load = session.state, session.load
         assert state is not None
         assert load is not None
-        plan, rate = self._order.plan, self._rate
+        plan, rate, known = self._order.plan, self._rate, session.calibration
 
         def work() -> None:
             bounds = self._order.bounds or usual_bounds(state, load, plan)
-            self.post_message(self.Studied(study(state, load, plan, rate), bounds))
+            self.post_message(self.Studied(study(state, load, plan, rate, None, known), bounds))
 
         self.run_worker(work, thread=True, group="study")
         self._draw()

@@ -148,12 +148,15 @@ class Ahead:
         state, load = screen.session.state, screen.session.load
         assert state is not None
         assert load is not None
-        key = self._asked_rates = self._rates_key(plan)
+        key, known = self._rates_key(plan), screen.session.calibration
+        self._asked_rates = key
 
         def rates() -> None:
+            from core.plan.calibration import NOTHING_LEARNED
             from core.plan.estimate import rate_table
 
-            screen.post_message(WorkedOut(key, rates=rate_table(state, load, plan)))
+            found = rate_table(state, load, plan, calibration=known or NOTHING_LEARNED)
+            screen.post_message(WorkedOut(key, rates=found))
 
         screen.run_worker(rates, thread=True, exclusive=True, group="rates")
 
@@ -164,8 +167,10 @@ class Ahead:
         state, load = model.state, model.load
         metric, broker, topic = model.view.metric, model.broker, model.topic
         rate, base = screen.session.rate_bytes_per_s, screen.session.plan
+        known = screen.session.calibration
 
         def suggest() -> None:
+            from core.plan.calibration import NOTHING_LEARNED
             from core.plan.estimate import estimate_at
             from core.plan.suggest import suggest_move
 
@@ -173,7 +178,8 @@ class Ahead:
             estimate = None
             if found is not None and not found.only_leader:
                 alone = Plan.of([found.plan.by_partition[found.tp]], cluster_id=state.cluster_id)
-                estimate = estimate_at(state, load, alone, rate)
+                learned = known or NOTHING_LEARNED
+                estimate = estimate_at(state, load, alone, rate, calibration=learned)
             screen.post_message(WorkedOut(key, suggestion=found, estimate=estimate))
 
         screen.run_worker(suggest, thread=True, exclusive=True, group="suggestion")

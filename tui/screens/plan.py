@@ -123,10 +123,10 @@ class PlanScreen(CursorKeys, PlanKeys):
             if asked_plan.moves == plan.moves and young and (known or asked_rate == rate):
                 return
         self._asked = (plan, rate, session.now)
-        made, groups = session.made, session.groups or None
+        made, groups, learned = session.made, session.groups or None, session.calibration
 
         def work() -> None:
-            found = study(state, load, plan, rate, groups)
+            found = study(state, load, plan, rate, groups, learned)
             even = evenness_of(state, load, plan, made)
             self.post_message(self.Studied(found, even, helpful_first(state, load, plan, made)))
 

@@ -88,6 +88,8 @@ def _time(estimate: Estimate, bounds: Bounds | None, width: int) -> Iterable[tup
     if estimate.limit is not None:
         spans.append(plain(f"  slowest b{estimate.limit.broker} {SIDES[estimate.limit.side]}"))
     yield "time", tuple(spans)
+    if estimate.calibration is not None:
+        yield "", (dim(estimate.calibration.words),)
 
 
 def _touched(plan: Plan, study: Study, width: int) -> Iterable[Line]:

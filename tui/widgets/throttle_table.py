@@ -83,6 +83,8 @@ def reason_lines(
     elif crowd is not None:
         side = f"b{crowd.broker} {SIDES[crowd.side]}"
         said.append((f"▲ {side} comes to {crowd.fraction:.0%} of its capacity", Tone.LOOK))
+    if estimate.calibration is not None:
+        said.append((estimate.calibration.words, Tone.DIM))
     if estimate.note:
         said.append((estimate.note, Tone.DIM))
     lines = [(Span(part, tone),) for text, tone in said for part in wrapped(text, width)]

@@ -13,10 +13,12 @@ from pathlib import Path
 
 from core import paths
 from core.errors import UsageError
+from core.plan.calibration import Calibration, learn
 from core.run.others.throttles import Known
 from core.run.record.history import History
 from core.run.record.journal import SUFFIX, Journal, JournalError, journal_path
 from core.run.record.records import Kind, Record
+from core.run.tell.lessons import lesson_of
 from core.run.tell.progress import run_view, summary
 from core.run.tell.summaries import Remembered, Summaries
 from core.run.tell.view import RunState, RunSummary, RunView
@@ -75,6 +77,13 @@ def list_runs(cluster_id: str) -> tuple[RunSummary, ...]:
     return tuple(sorted(found, key=lambda run: run.started_at, reverse=True))
 
 
+def calibration(cluster_id: str) -> Calibration:
+    """Return what the runs of a cluster that this machine knows teach about estimates."""
+    found = [known for known in _all(cluster_id) if isinstance(known, Remembered)]
+    found.sort(key=lambda known: known.summary.started_at, reverse=True)
+    return learn(known.lesson for known in found if known.lesson is not None)
+
+
 def unreadable(cluster_id: str) -> tuple[str, ...]:
     """Return in words what is wrong with each journal that cannot be read."""
     return tuple(wrong.title for wrong in _all(cluster_id) if isinstance(wrong, JournalError))
@@ -97,7 +106,11 @@ def _all(cluster_id: str) -> list[Remembered | JournalError]:
 def _learnt(summaries: Summaries, path: Path, cluster_id: str) -> Remembered:
     stamp = summaries.stamp(path)
     look = read_journal(cluster_id, path.name.removesuffix(SUFFIX))
-    known = Remembered(summary(look.view), left=bool(look.view.leftovers))
+    known = Remembered(
+        summary(look.view),
+        left=bool(look.view.leftovers),
+        lesson=lesson_of(look.records, look.history),
+    )
     if look.history.ended is not None:
         summaries.learn(path, stamp, known)
     return known

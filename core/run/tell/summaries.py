@@ -15,19 +15,22 @@ from typing import Any
 
 from core import files
 from core.errors import UsageError
+from core.plan.calibration import Lesson
+from core.run.tell import lessons
 from core.run.tell.view import RunState, RunSummary
 from core.units import format_time, parse_time
 
-FORMAT = 1
+FORMAT = 2
 NAME = "ended.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """An ended run in one line, and whether it left anything in its cluster."""
+    """An ended run in one line, whether it left anything in its cluster, and what it teaches."""
 
     summary: RunSummary
     left: bool
+    lesson: Lesson | None = None
 
 
 class Summaries:
@@ -55,13 +58,19 @@ class Summaries:
         try:
             if not isinstance(entry, dict) or entry["stamp"] != self.stamp(journal):
                 return None
-            return Remembered(_from_json(entry["summary"]), bool(entry["left"]))
+            lesson = entry["lesson"] and lessons.from_json(entry["lesson"])
+            return Remembered(_from_json(entry["summary"]), bool(entry["left"]), lesson)
         except (UsageError, KeyError, TypeError, ValueError):
             return None  # it is read from its journal, which says what is wrong
 
     def learn(self, journal: Path, stamp: list[int] | None, known: Remembered) -> None:
         """Remember an ended run as it was at `stamp`."""
-        entry = {"stamp": stamp, "summary": _to_json(known.summary), "left": known.left}
+        entry = {
+            "stamp": stamp,
+            "summary": _to_json(known.summary),
+            "left": known.left,
+            "lesson": known.lesson and lessons.to_json(known.lesson),
+        }
         self._entries[journal.name] = entry
         self._changed = True
 

@@ -10,6 +10,7 @@ from core.cli.rate import parse_throttle
 from core.cluster.observe import observe
 from core.errors import UsageError
 from core.load.snapshot import Load
+from core.plan.calibration import NOTHING_LEARNED
 from core.run.limits.pace import Bounds
 from core.units import UNLIMITED
 
@@ -20,7 +21,7 @@ def test_empty_partitions_need_no_throttle_and_none_is_said(
     client = cluster({"t": [(1, 2)]}, size_bytes=0)
     state = observe(client)
     plan = plan_of(client, {("t", 0): (1, 3)})
-    estimate = _estimate(state, Load.unknown(state), plan, None)
+    estimate = _estimate(state, Load.unknown(state), plan, None, NOTHING_LEARNED)
     assert estimate.rate_bytes_per_s == UNLIMITED
     assert not capsys.readouterr().err
 
@@ -57,10 +58,10 @@ def test_an_adaptive_rate_is_reckoned_with_within_its_bounds() -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=2000 * MB)
     state = observe(client)
     plan, load = plan_of(client, {("t", 0): (1, 3)}), Load.unknown(state)
-    rate, bounds = _choose(state, load, plan, "auto")
+    rate, bounds = _choose(state, load, plan, "auto", NOTHING_LEARNED)
     assert bounds is not None
     assert rate is not None
     assert bounds.least_bytes_per_s <= rate <= bounds.most_bytes_per_s
     narrow = Bounds(1 * MB, 2 * MB)
-    assert _choose(state, load, plan, narrow) == (2 * MB, narrow)
-    assert _choose(state, load, plan, 7) == (7, None)
+    assert _choose(state, load, plan, narrow, NOTHING_LEARNED) == (2 * MB, narrow)
+    assert _choose(state, load, plan, 7, NOTHING_LEARNED) == (7, None)

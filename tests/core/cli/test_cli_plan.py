@@ -7,9 +7,12 @@ import json
 from pathlib import Path
 
 import pytest
+from cli_help import validate
 from offline import MB
 
 from core.errors import ExitCode
+from core.plan.calibration import Calibration, Learned
+from core.plan.copying import Side
 
 
 def test_check_says_that_nothing_speaks_against(saved):
@@ -264,3 +267,30 @@ def test_a_plan_on_stdin(saved, monkeypatch):
     text = Path(saved.plan(t0=[0, 1])).read_bytes()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
     assert saved.run("verify", "-")[0] == ExitCode.DONE
+
+
+@pytest.fixture
+def taught(monkeypatch):
+    """Runs on this cluster took a tenth longer than was estimated."""
+    learned = dict.fromkeys(Side, Learned(4, 1.1, 1.0))
+    monkeypatch.setattr("core.cli.estimate.calibration", lambda _: Calibration(learned))
+
+
+@pytest.mark.parametrize("options", [("--throttle", "10MB/s"), ("--within", "1m"), ()])
+def test_an_estimate_says_how_many_runs_it_rests_on(saved, taught, options):
+    plan = saved.plan(t1=[3, 2])
+    code, out, _ = saved.run("estimate", plan, *options)
+    assert code == ExitCode.DONE
+    assert "learned from 4 runs here: 10 % longer" in " ".join(out.lower().split())
+    _, out, _ = saved.run("estimate", plan, *options, "--no-calibration")
+    assert "learned" not in out.lower()
+
+
+def test_a_calibrated_estimate_holds_what_it_was_before(saved, taught):
+    plan = saved.plan(t1=[3, 2])
+    _, found = saved.json("estimate", plan, "--throttle", "10MB/s")
+    _, plain = saved.json("estimate", plan, "--throttle", "10MB/s", "--no-calibration")
+    validate("estimate", found)
+    assert (found["calibration"]["runs"], found["calibration"]["factor"]) == (4, 1.1)
+    assert found["calibration"]["uncalibrated_seconds"] == plain["seconds"] < found["seconds"]
+    assert plain["calibration"] is None

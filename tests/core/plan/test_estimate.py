@@ -18,8 +18,8 @@ from core.plan.estimate import (
     estimate_at,
     estimate_within,
     rate_table,
-    to_json,
 )
+from core.plan.estimate_document import to_json
 from core.plan.plan import Plan
 from core.plan.replication import Conditions, end_seconds
 from core.plan.spread import END_SECONDS, START_SECONDS

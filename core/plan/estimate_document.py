@@ -1,0 +1,52 @@
+"""The document of `trimtab estimate --json`, which a run's journal keeps, too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.plan.calibration import Calibrated
+from core.plan.estimate import Estimate
+
+
+def to_json(estimate: Estimate) -> dict[str, Any]:
+    """Return the document of `trimtab estimate --json`."""
+    limit = estimate.limit
+    return {
+        "seconds": _rounded(estimate.seconds),
+        "range_seconds": _range(estimate.range_seconds),
+        "never": estimate.never,
+        "note": estimate.note or None,
+        "rate_bytes_per_s": estimate.rate_bytes_per_s,
+        "recommended_bytes_per_s": estimate.recommended_bytes_per_s,
+        "total_bytes": estimate.total_bytes,
+        "calibration": None if estimate.calibration is None else _calibration(estimate.calibration),
+        "limit": None if limit is None else {"broker": limit.broker, "side": limit.side.value},
+        "rows": [
+            {
+                "broker": row.broker,
+                "side": row.side.value,
+                "bytes": row.bytes,
+                "background_bytes_per_s": row.background_bytes_per_s,
+                "required_bytes_per_s": row.required_bytes_per_s,
+                "seconds": _rounded(row.seconds),
+            }
+            for row in estimate.rows
+        ],
+    }
+
+
+def _calibration(calibrated: Calibrated) -> dict[str, Any]:
+    return {
+        "runs": calibrated.runs,
+        "factor": None if calibrated.factor is None else round(calibrated.factor, 4),
+        "uncalibrated_seconds": _rounded(calibrated.seconds),
+        "uncalibrated_range_seconds": _range(calibrated.range_seconds),
+    }
+
+
+def _range(seconds: tuple[float, float] | None) -> list[float | None] | None:
+    return None if seconds is None else [_rounded(second) for second in seconds]
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)

@@ -1,0 +1,48 @@
+"""The least rate at which a plan ends in time, whatever of what is not known turns out."""
+
+from __future__ import annotations
+
+import math
+
+from core.plan.calibration import Learned
+from core.plan.spread import AROUND_RANGE, Task, slow_seconds, spread
+
+
+def least_rate(task: Task, seconds: float, learned: Learned | None) -> int | None:
+    """Return the least rate whose whole range ends in `seconds`, to 1 %; None when none does.
+
+    The slow case is searched alone, as it is nearly the most; then the others are looked at too.
+    Where runs have narrowed the range it may be a few percent more than the least.
+    """
+
+    def slowest(rate: float) -> float:
+        factor = 1.0 if learned is None else learned.factor
+        return AROUND_RANGE[1] + (slow_seconds(task, math.ceil(rate)) - AROUND_RANGE[1]) * factor
+
+    def fit_at(rate: float) -> bool:
+        found = spread(task, math.ceil(rate))
+        return (found if learned is None or found.never else learned.on(found)).fits(seconds)
+
+    fits = seconds - AROUND_RANGE[1]
+    within = task.dirs.least_rate(fits)
+    if fits <= 0 or within is None:
+        return None
+    if not task.what.copies:
+        return math.ceil(within)
+    most = 4 * task.link_bytes_per_s * len(task.what.copies)
+    loads = task.what.side_loads.values()
+    slow, fast = 1.0, max(load.required_bytes_per_s(fits) for load in loads)
+    while slowest(fast) > seconds:
+        slow, fast = fast, fast * 1.5
+        if fast > most:
+            return None
+    slow = max(slow, fast / 3)
+    while fast - slow > fast * 0.01:
+        middle = (slow + fast) / 2
+        late = slowest(middle) > seconds
+        slow, fast = (middle, fast) if late else (slow, middle)
+    while not fit_at(fast):
+        fast *= 1.01
+        if fast > most:
+            return None
+    return math.ceil(max(fast, within))

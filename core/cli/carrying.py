@@ -107,6 +107,8 @@ def carry_out(
         say(sentence)
     if wishes.retention_ms is not None:
         say(_deletes(plan, wishes.retention_ms))
+    if hint := _saved(state, load, plan, estimate, wishes.retention_ms):
+        say(hint)
     if wishes.start_at is not None:
         left = format_duration((wishes.start_at - picture.now).total_seconds())
         say(f"It starts at {said(wishes.start_at)}, in {left}, after all checks once more.")
@@ -154,6 +156,18 @@ def _choose(
     least, most = bounds.least_bytes_per_s, bounds.most_bytes_per_s
     wanted = default_rate(rate_table(state, load, plan, calibration=known)) or most
     return min(max(wanted, least), most), bounds
+
+
+def _saved(
+    state: ClusterState, load: Load, plan: Plan, estimate: Estimate, retention_ms: int | None
+) -> str:
+    """Return what a shorter retention saves, this one or one that most readers can bear."""
+    from core.plan.noticed_words import shrinking_hint
+    from core.plan.shrinking import shrinking
+
+    seconds = None if retention_ms is None else -(-retention_ms // 1000)
+    found = shrinking(state, load, plan, None, seconds)
+    return shrinking_hint(found, estimate.total_bytes, asked=retention_ms is not None)
 
 
 def _deletes(plan: Plan, retention_ms: int) -> str:

@@ -10,6 +10,8 @@ from core.plan.shrinking import FOREVER_MS, HOUR, Reader, Shrinking
 from core.units import format_bytes, format_duration
 
 NAMED = 3
+WORTH = 0.1
+"""The part of what is copied that a shorter retention must save to be spoken of."""
 
 
 def in_short(found: Noticed) -> list[str]:
@@ -73,6 +75,23 @@ def shrinking_sentences(found: Shrinking) -> list[str]:
     if found.is_advised:
         said.append("A run lowers it, and puts it back:")
     return said
+
+
+def shrinking_hint(found: Shrinking | None, total_bytes: int, *, asked: bool) -> str:
+    """Return, in a sentence, what a shorter retention saves of what is to be copied.
+
+    "" where that is not worth saying: a tenth at least, unless it was `asked` for.
+    """
+    most = 0 if found is None else min(found.most_bytes, total_bytes)
+    if found is None or not most or (not asked and most < total_bytes * WORTH):
+        return ""
+    saved = f"up to {format_bytes(most)} of {format_bytes(total_bytes)}"
+    if asked:
+        return f"With that, {saved} do not have to be copied."
+    return (
+        f"With a retention of {option(found.seconds)}, {saved} would not have to be copied: "
+        "`trimtab plan impact` says how, and who has yet to read it."
+    )
 
 
 def shrinking_command(found: Shrinking, plan: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from datetime import UTC, datetime
 
@@ -77,6 +78,7 @@ def test_what_apply_is_asked_for_is_in_the_journal(here: Here) -> None:
     assert "delete none of these topics" in err
     assert "UTC" in err
     assert "older than 60 m are deleted for good" in err.replace("1 h 00 m", "60 m")
+    assert re.search(r"With that, up to .* of .* do not have to be copied\.", err)
     assert "adapted between 1.0 MB/s and 2.0 MB/s" in err
     run = json.loads(out)["run"]
     with Journal.open(journal_path(here.state().cluster_id, run)) as journal:

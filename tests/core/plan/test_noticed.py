@@ -18,10 +18,11 @@ from core.plan.noticed_words import (
     headroom_sentences,
     in_short,
     shrinking_command,
+    shrinking_hint,
     shrinking_sentences,
 )
 from core.plan.plan import Plan
-from core.plan.shrinking import HOUR, SEGMENT_BYTES, Shrinking
+from core.plan.shrinking import HOUR, SEGMENT_BYTES, Shrinking, Shrunk
 
 GB = 1000 * MB
 LAYOUT = {"t-0": [1, 2], "t-1": [2, 3], "u-0": [3, 1]}
@@ -222,6 +223,29 @@ def test_a_topic_that_keeps_everything_would_be_shortened_too_and_that_is_said()
     assert advice is not None
     assert (advice.forever, advice.is_advised) == (("u",), False)
     assert "u too, meant to keep everything" in " ".join(shrinking_sentences(advice))
+
+
+SAVES = Shrinking(HOUR, (Shrunk("t", 86_400_000, 0, 20 * MB),))
+
+
+@pytest.mark.parametrize(
+    ("shrinking", "total_bytes", "asked", "said"),
+    [
+        (SAVES, 40 * MB, False, "With a retention of 1h, up to 20 MB of 40 MB would not have"),
+        (SAVES, 40 * MB, True, "With that, up to 20 MB of 40 MB do not have to be copied."),
+        (SAVES, 10 * MB, True, "With that, up to 10 MB of 10 MB do not have to be copied."),
+        (SAVES, 400 * MB, False, ""),
+        (SAVES, 400 * MB, True, "With that, up to 20 MB of 400 MB do not have to be copied."),
+        (SAVES, 0, True, ""),
+        (None, 40 * MB, True, ""),
+    ],
+)
+def test_what_a_shorter_retention_saves_is_said_before_a_run_where_it_is_worth_it(
+    shrinking: Shrinking | None, total_bytes: int, asked: bool, said: str
+) -> None:
+    hint = shrinking_hint(shrinking, total_bytes, asked=asked)
+    assert hint.startswith(said)
+    assert bool(hint) is bool(said)
 
 
 @pytest.mark.parametrize(

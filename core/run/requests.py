@@ -186,7 +186,7 @@ def _refuse_endless(history: History, rate: int, allow: Collection[str]) -> None
         default=(0.0, 0, ""),
     )
     if rate <= floor and NEVER not in {*allow, *history.allowed}:
-        does = "send" if side == "leader" else "receive"
+        does = {"leader": "send", "follower": "receive"}.get(side, "copy between its log dirs")
         raise RefusedError(
             f"At {format_rate(rate)} the run would never end: broker {broker} has to {does} "
             f"{format_rate(floor)} of what is produced meanwhile.",

@@ -154,6 +154,11 @@ class DoomedClient:
     ) -> dict[TopicPartition, Fault | None]:
         return self._change(lambda: self._cluster.elect_leaders(partitions))
 
+    def alter_log_dirs(
+        self, moves: Mapping[tuple[TopicPartition, int], str]
+    ) -> dict[tuple[TopicPartition, int], Fault | None]:
+        return self._change(lambda: self._cluster.alter_log_dirs(moves))
+
     def _change(self, call: Callable[[], dict[Any, Fault | None]]) -> dict[Any, Fault | None]:
         self._fate.calls += 1
         n = self._fate.calls

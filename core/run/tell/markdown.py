@@ -83,7 +83,7 @@ def _moves(view: RunView) -> Iterator[Sequence[str]]:
     for m in view.moves[:MOST_ROWS]:
         size = f"{format_bytes(m.moved_bytes)} / {format_bytes(m.total_bytes)}"
         says = f"{m.state.value}{': ' if m.why else ''}{m.why}"
-        yield str(m.tp), _ids(m.before), _ids(m.after), size, str(m.batch), says
+        yield str(m.tp), _ids(m.before), m.target_words, size, str(m.batch), says
     if len(view.moves) > MOST_ROWS:
         yield f"and {len(view.moves) - MOST_ROWS} more", "", "", "", "", ""
 

@@ -145,6 +145,11 @@ def leftovers(history: History) -> Leftovers:
     """Return what stands in the cluster because of this run, as far as its journal knows."""
     return Leftovers(
         moves=tuple(history.moves[i].move.tp for i in history.in_flight),
+        copies=tuple(
+            (history.moves[i].move.tp, broker)
+            for i in history.in_flight
+            for broker in history.moves[i].move.wanted_dirs
+        ),
         lists=tuple((i.topic, i.side.value, i.pairs) for i in history.lists.values()),
         rates=tuple(
             (r.broker, r.side.value, r.rate_bytes_per_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core.cluster.client import ClusterClient, Fault, Resource
 from core.cluster.faults import is_missing
+from core.cluster.state import TopicPartition
 from core.plan.throttle_lists import entries
 from core.run.limits import throttle
 from core.run.limits.throttle import Side
@@ -83,7 +84,7 @@ def report(look: Reading) -> str:
     width = max((len(str(m.tp)) for m in view.moves[:_SHOWN]), default=0)
     for m in view.moves[:_SHOWN]:
         size = f"{format_bytes(m.moved_bytes)} / {format_bytes(m.total_bytes)}"
-        way = f"{_brokers(m.before)} → {_brokers(m.after)}"
+        way = f"{_brokers(m.before)} → {m.target_words}"
         says = f"{m.state.value}{': ' if m.why else ''}{m.why}"
         lines.append(f"  {_MARKS[m.state]} {m.tp!s:<{width}}  {way}  {size}  {says}")
     if len(view.moves) > _SHOWN:
@@ -127,7 +128,7 @@ def left_lines(left: Leftovers) -> list[str]:
 
 def left_in_cluster(client: ClusterClient, left: Leftovers) -> Leftovers:
     """Return what of `left` still stands, asked of the cluster itself, or cannot be asked."""
-    flying = client.reassignments()
+    flying = {*client.reassignments(), *_copied(client, left)}
     topics = sorted({topic for topic, _, _ in left.lists})
     brokers = sorted({broker for broker, _, _ in left.rates})
     resources = [*map(Resource.topic, topics), *map(Resource.broker, brokers)]
@@ -153,6 +154,18 @@ def left_in_cluster(client: ClusterClient, left: Leftovers) -> Leftovers:
         lists=tuple(entry for entry in lists if entry[2]),
         rates=tuple(rate for rate in left.rates if stands(*rate)),
     )
+
+
+def _copied(client: ClusterClient, left: Leftovers) -> set[TopicPartition]:
+    """Return the partitions of which a replica is on its way to another log dir, or may be."""
+    answers = client.log_dirs(sorted({broker for _, broker in left.copies})) if left.copies else ()
+    silent = {answer.broker for answer in answers if answer.error is not None}
+    found = {tp for tp, broker in left.copies if broker in silent}
+    for answer in answers:
+        here = {tp for tp, broker in left.copies if broker == answer.broker}
+        copies = {TopicPartition(r.topic, r.partition) for r in answer.replicas if r.future}
+        found |= here & copies
+    return found
 
 
 def _brokers(replicas: tuple[int, ...]) -> str:

@@ -93,6 +93,13 @@ class MoveProgress:
     held: bool = False
     """Whether a destination cannot be asked: its bytes are those last known."""
     dir_moves: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def target_words(self) -> str:
+        """Return the replicas as they are to be, like `1:/disk-2,3`."""
+        named = dict(self.dir_moves)
+        return ",".join(f"{b}:{named[b]}" if b in named else str(b) for b in self.after)
+
     role: Role = Role.PLAN
 
 
@@ -143,6 +150,8 @@ class Leftovers:
     """(topic, `leader` or `follower`, our `partition:broker` pairs)."""
     rates: tuple[tuple[int, str, int], ...] = ()
     """(broker, `leader`, `follower` or `log-dirs`, the bytes/s that we set)."""
+    copies: tuple[tuple[TopicPartition, int], ...] = ()
+    """Of `moves`, the replicas that may be on their way to another log dir, and their brokers."""
 
     def __bool__(self) -> bool:
         return bool(self.moves or self.lists or self.rates)

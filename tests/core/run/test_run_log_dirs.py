@@ -15,8 +15,10 @@ from core.plan.plan import ANY, Move, Plan
 from core.run.act.log_dirs import NOT_YET
 from core.run.again import Way, plan_again
 from core.run.decide.steps import MoveDirs, Poll, Step
+from core.run.limits.pace import Bounds
 from core.run.record.history import Outcome, Phase
 from core.run.record.records import Kind
+from core.run.tell.report import left_in_cluster, report
 from core.run.tell.view import MoveState
 
 ONE, TWO = "/var/lib/kafka/0", "/var/lib/kafka/1"
@@ -330,6 +332,41 @@ def test_a_log_dir_that_the_broker_does_not_have_is_refused_before_anything_is_w
     run = start(client, plan(client, wrong))
     assert run.to_the_end() is Outcome.FAILED
     assert "no-log-dir" in run.runner.history.ended_why
+
+
+def test_what_a_dead_run_left_under_way_is_told(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]})
+    run = start(client, plan(client, across(client, T0, [1])))
+    run.until(moving)
+    view = run.view(living=False)
+    assert view.leftovers is not None
+    left = left_in_cluster(client, view.leftovers)
+    assert (left.moves, left.rates) == ((T0,), ((1, "log-dirs", 5 * MB),))
+    assert f"1:{run.runner.history.moves[0].move.dir_moves[1]},2" in report(run.look(living=False))
+    client.alter_log_dirs({(T0, 1): here(client, T0, 1)})
+    assert left_in_cluster(client, view.leftovers).moves == ()
+
+
+def test_an_adaptive_run_adapts_the_rate_between_log_dirs_too(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]})
+    before = rates(client)
+    bounds = Bounds(2 * MB, 20 * MB)
+    run = start(client, plan(client, across(client, T0, [1])), auto=bounds)
+    run.until(moving)
+    assert own_rate(client, 1) == str(2 * MB)  # nothing tells how it fares: it keeps to the least
+    assert run.to_the_end() is Outcome.DONE
+    assert rates(client) == before
+
+
+def test_a_run_without_a_limit_gets_one_in_the_middle(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=900 * MB)
+    before = rates(client)
+    run = start(client, plan(client, across(client, T0, [1])), rate=-1)
+    run.until(moving)
+    ask(run, "throttle", rate_bytes_per_s=300 * MB)
+    run.until(lambda _: own_rate(client, 1) == str(300 * MB))
+    assert run.to_the_end() is Outcome.DONE
+    assert rates(client) == before
 
 
 def test_an_unlimited_run_sets_no_rate(start: Start) -> None:

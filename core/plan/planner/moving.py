@@ -46,6 +46,8 @@ class Moving:
         self._items = placement.problem.items[:, self._columns]
         self._led = np.array([m in LED for m in known], np.bool_)
         self._disk = known.index(Measure.DISK) if Measure.DISK in known else None
+        sizes = placement.problem.items[:, Measure.DISK]
+        self._usual_bytes = float(sizes.sum()) / max(len(sizes), 1)
         self._counts = placement.problem.counts
         band = placement.problem.band
         self._levels = levels(placement.loads[:, self._columns], self._counts, band)
@@ -202,7 +204,7 @@ class Moving:
         problem = on.problem
         per = on.per_share[source, disk] or 1.0
         sizes = problem.items[rows, disk] * per
-        usual = float(problem.items[:, disk].mean()) * per or 1.0
+        usual = self._usual_bytes * per or 1.0
         if self._disk is None:
             served = np.zeros((1, len(rows)))
         elif wanted.giving:
@@ -221,8 +223,11 @@ class Moving:
         problem = self._on.problem
         most = self._limits.most_bytes - self._on.moved_bytes
         room = np.minimum(self._on.room_bytes[to], most)
-        full = problem.items[rows, Measure.DISK][None, :] > room[:, None]
-        return np.asarray(full | barred(self._on.at[rows], source, to, problem.racks).T, np.bool_)
+        found = barred(self._on.at[rows], source, to, problem.racks).T
+        sizes = problem.items[rows, Measure.DISK]
+        if sizes.max(initial=0.0) > room.min():
+            found |= sizes[None, :] > room[:, None]
+        return found
 
 
 def barred(at: Int32, source: int, to: Int64, racks: Int32) -> Bool:

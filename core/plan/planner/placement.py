@@ -34,6 +34,8 @@ class Placement:
         self.part_in: Int64 = np.zeros(problem.brokers, np.int64)
         """Replicas that each broker has given away or taken, shape [B]; dropping one is neither."""
         self._held = _members(self.at, problem.brokers)
+        self._going: Bool = np.zeros(len(self.at), np.bool_)
+        """Which partitions are being moved just now: all False between calls."""
 
     def share_out(self) -> None:
         """Count loads in fair shares of what there is now: more replicas make shares larger."""
@@ -92,7 +94,9 @@ class Placement:
         self.part_in[source] += len(partitions)
         np.add.at(self.part_in, destinations, 1)
         held = self._held[source]
-        self._held[source] = held[~np.isin(held, partitions)]
+        self._going[partitions] = True
+        self._held[source] = held[~self._going[held]]
+        self._going[partitions] = False
         for broker in np.unique(destinations).tolist():
             came = partitions[destinations == broker]
             self._held[broker] = np.concatenate((self._held[broker], came))

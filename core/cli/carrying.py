@@ -171,7 +171,7 @@ def _saved(
 
 
 def _deletes(plan: Plan, retention_ms: int) -> str:
-    topics = sorted({move.tp.topic for move in plan if move.moves_data})
+    topics = sorted({move.tp.topic for move in plan if move.receiving})
     named = ", ".join(topics[:NAMED]) + (f" and {len(topics) - NAMED} more" * (len(topics) > NAMED))
     return (
         f"Records of {named} older than {format_duration(retention_ms / 1000)} are deleted for "

@@ -102,6 +102,8 @@ class _Touch:
 
     @property
     def pause_seconds(self) -> float:
+        if not self.move.reassigns:
+            return 0.0  # from log dir to log dir, which no client hears of
         return NEW_LEADER_SECONDS if self.new_leader else END_SECONDS
 
 
@@ -121,7 +123,7 @@ def noticed(
     return Noticed(
         moves=len(touched),
         leader_changes=sum(touch.new_leader for touch in touched.values()),
-        copied=sum(touch.move.moves_data for touch in touched.values()),
+        copied=sum(bool(touch.move.receiving) for touch in touched.values()),
         groups=None if groups is None else _groups(groups, touched),
         topics=_topics(touched),
         headroom=low,
@@ -161,7 +163,7 @@ def _group(group: DocumentGroup, read: Sequence[tuple[_Touch, int]]) -> GroupTou
         members=len(group.members),
         partitions=tuple(touch.move.tp for touch in touches),
         leader_changes=sum(touch.new_leader for touch in touches),
-        copied=sum(touch.move.moves_data for touch in touches),
+        copied=sum(bool(touch.move.receiving) for touch in touches),
         lag=sum(lag for _, lag in read),
         behind_seconds=None if math.isnan(sum(behind)) else max(behind),
         catch_up_messages=_known(sum(t.messages_per_s * t.pause_seconds for t in touches)),
@@ -182,7 +184,7 @@ def _topics(touched: Mapping[TopicPartition, _Touch]) -> tuple[TopicTouched, ...
     for topic, touches in by_topic.items():
         rate = sum(touch.in_bytes_per_s for touch in touches)
         leaders = sum(touch.new_leader for touch in touches)
-        copied = sum(touch.move.moves_data for touch in touches)
+        copied = sum(bool(touch.move.receiving) for touch in touches)
         known = None if math.isnan(rate) else rate
         found.append(TopicTouched(topic, known, leaders, copied))
     return tuple(

@@ -28,7 +28,7 @@ FOREVER_MS = -1
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """One topic: bytes, of all new replicas, that would not be copied; `least` is sure."""
+    """One topic: bytes, of all its copies, that would not be made; `least` is sure."""
 
     topic: str
     retention_ms: int
@@ -110,11 +110,11 @@ def shrinking(
 
 
 def _copies(state: ClusterState, plan: Plan) -> dict[int, int]:
-    """Return by row how many new replicas a partition gets; those of known size only."""
+    """Return by row how many copies of a partition are made; those of known size only."""
     return {
-        row: len(move.adding)
+        row: len(move.receiving)
         for move in plan
-        if move.moves_data
+        if move.receiving
         and (row := state.find(move.tp)) is not None
         and state.partition_size_bytes[row] >= 0
     }

@@ -71,7 +71,7 @@ class Around:
 
     def _intend(self, wanted_ms: int) -> None:
         queued = [self._history.moves[i].move for i in self._history.queued]
-        tps = [move.tp for move in queued if move.moves_data]
+        tps = [move.tp for move in queued if move.receiving]
         resources = [Resource.topic(topic) for topic in sorted({tp.topic for tp in tps})]
         answers = self._client.configs(resources, [RETENTION]) if resources else {}
         intents = (_intent(resource, answer, wanted_ms) for resource, answer in answers.items())

@@ -21,7 +21,7 @@ from core.plan.noticed_words import (
     shrinking_hint,
     shrinking_sentences,
 )
-from core.plan.plan import Plan
+from core.plan.plan import Move, Plan
 from core.plan.shrinking import HOUR, SEGMENT_BYTES, Shrinking, Shrunk
 
 GB = 1000 * MB
@@ -77,6 +77,17 @@ def test_a_group_is_interrupted_by_a_new_leader_and_for_a_moment_by_an_end(
     assert (g.partitions, g.leader_changes, g.copied) == ((tp("t-0"),), new_leaders, copied)
     assert (g.lag, g.behind_seconds) == (250, pytest.approx(2.5))
     assert (g.catch_up_messages, g.catch_up_bytes) == (catch_up, catch_up * 1000)
+
+
+def test_a_move_between_log_dirs_is_copied_and_interrupts_nobody() -> None:
+    move = Move(tp("t-0"), (1, 2), (1, 2), None, ("/b", "any"), ("/a", "any"))
+    state = cluster({"t-0": [1, 2]}, topics=[T], size_bytes=20 * GB)
+    seen = noticed(state, load(state, {"t-0": 1e5}), Plan.of([move]), [group("g", {"t-0": 0})])
+    assert (seen.leader_changes, seen.copied) == (0, 1)
+    (g,) = seen.groups or ()
+    assert (g.copied, g.catch_up_messages) == (1, 0)
+    assert seen.shrinking is not None
+    assert seen.shrinking.most_bytes == 20 * GB - HOUR * 100_000
 
 
 def test_groups_come_worst_first_and_those_that_read_nothing_of_it_not_at_all() -> None:

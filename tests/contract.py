@@ -574,6 +574,16 @@ class BrokerDownContract:
         answers = down.client.elect_leaders([tp])
         assert _name(answers[tp]) == "PREFERRED_LEADER_NOT_AVAILABLE"
 
+    def test_an_unclean_election_needs_a_live_replica_and_no_leader(
+        self, down: ContractCluster
+    ) -> None:
+        led, alone = TopicPartition("contract.fenced", 0), TopicPartition("contract.alone", 0)
+        missing = TopicPartition("contract.no-such-topic", 0)
+        answers = down.client.elect_leaders([led, alone, missing], unclean=True)
+        assert _name(answers[led]) == "ELECTION_NOT_NEEDED"
+        assert _name(answers[alone]) == "ELIGIBLE_LEADERS_NOT_AVAILABLE"
+        assert _name(answers[missing]) == "UNKNOWN_TOPIC_OR_PARTITION"
+
     def test_it_is_accepted_as_a_target_and_the_move_hangs(self, down: ContractCluster) -> None:
         tp = TopicPartition("contract.fenced", 1)
         assert down.client.alter_reassignments({tp: (1, 4)}) == {tp: None}

@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "collect": ("core.cli.collect:collect", "Poll the cluster and write load samples."),
     "demo": ("core.cli.demo:demo", "The dashboard on a simulated cluster."),
     "doctor": ("core.cli.doctor:doctor", "What is missing here, each with its remedy."),
+    "elect": ("core.cli.elect:elect", "Elect preferred leaders; how far off they are."),
     "estimate": ("core.cli.estimate:estimate", "How long a plan takes, or how fast it must be."),
     "pipeline": ("core.cli.pipeline:pipeline", "Turn load samples into snapshots, on Spark."),
     "plan": ("core.cli.plan:plan", "Suggest, check, show, compare, invert and rebase plans."),

@@ -179,9 +179,13 @@ class ClusterClient(Protocol):
         ...
 
     def elect_leaders(
-        self, partitions: Collection[TopicPartition]
+        self, partitions: Collection[TopicPartition], *, unclean: bool = False
     ) -> dict[TopicPartition, Fault | None]:
-        """Elect preferred leaders; ELECTION_NOT_NEEDED and PREFERRED_LEADER_NOT_AVAILABLE too."""
+        """Elect preferred leaders; ELECTION_NOT_NEEDED and PREFERRED_LEADER_NOT_AVAILABLE too.
+
+        `unclean` gives partitions without a leader to a live replica out of the ISR instead: what
+        that has not copied is lost. ELECTION_NOT_NEEDED and ELIGIBLE_LEADERS_NOT_AVAILABLE.
+        """
         ...
 
     def alter_log_dirs(

@@ -40,10 +40,10 @@ class _Audited:
         return self._answered("configs", self._client.alter_configs(changes))
 
     def elect_leaders(
-        self, partitions: Collection[TopicPartition]
+        self, partitions: Collection[TopicPartition], *, unclean: bool = False
     ) -> dict[TopicPartition, Fault | None]:
-        self._note("elect", partitions=[str(tp) for tp in partitions])
-        return self._answered("elect", self._client.elect_leaders(partitions))
+        self._note("elect", partitions=[str(tp) for tp in partitions], unclean=unclean)
+        return self._answered("elect", self._client.elect_leaders(partitions, unclean=unclean))
 
     def alter_log_dirs(
         self, moves: Mapping[tuple[TopicPartition, int], str]

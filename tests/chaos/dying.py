@@ -150,9 +150,9 @@ class DoomedClient:
         return self._change(lambda: self._cluster.cancel(partitions))
 
     def elect_leaders(
-        self, partitions: Collection[TopicPartition]
+        self, partitions: Collection[TopicPartition], *, unclean: bool = False
     ) -> dict[TopicPartition, Fault | None]:
-        return self._change(lambda: self._cluster.elect_leaders(partitions))
+        return self._change(lambda: self._cluster.elect_leaders(partitions, unclean=unclean))
 
     def alter_log_dirs(
         self, moves: Mapping[tuple[TopicPartition, int], str]

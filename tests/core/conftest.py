@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from cli_help import here, simulated
+from in_process import hand
 from offline import saved
 from run_help import Run, Start
 
-__all__ = ["here", "saved", "simulated", "start"]
+__all__ = ["hand", "here", "saved", "simulated", "start"]
 
 
 @pytest.fixture

@@ -132,7 +132,7 @@ class Admin:
         }
 
     def elect_leaders(
-        self, partitions: Collection[TopicPartition]
+        self, partitions: Collection[TopicPartition], *, unclean: bool = False
     ) -> dict[TopicPartition, Fault | None]:
         from confluent_kafka import ElectionType, KafkaException
         from confluent_kafka import TopicPartition as TheirPartition
@@ -145,7 +145,8 @@ class Admin:
         # Both of this call's timeouts are broken in confluent-kafka 2.16 (a SystemError), so the
         # future's own is used.
         future = client.elect_leaders(
-            ElectionType.PREFERRED, [TheirPartition(tp.topic, tp.partition) for tp in partitions]
+            ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED,
+            [TheirPartition(tp.topic, tp.partition) for tp in partitions],
         )
         try:
             answers = future.result(_ELECTION_SECONDS)

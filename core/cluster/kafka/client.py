@@ -73,9 +73,9 @@ class KafkaClient:
         return list_entries(self._admin, lists)
 
     def elect_leaders(
-        self, partitions: Collection[TopicPartition]
+        self, partitions: Collection[TopicPartition], *, unclean: bool = False
     ) -> dict[TopicPartition, Fault | None]:
-        return self._admin.elect_leaders(partitions)
+        return self._admin.elect_leaders(partitions, unclean=unclean)
 
     def offsets(
         self, partitions: Collection[TopicPartition], at: OffsetAt

@@ -147,10 +147,11 @@ class SimulatorClient:
         }
 
     def elect_leaders(
-        self, partitions: Collection[TopicPartition]
+        self, partitions: Collection[TopicPartition], *, unclean: bool = False
     ) -> dict[TopicPartition, Fault | None]:
         asked = wire.encode_partitions(partitions)
-        return wire.decode_by_partition(self._ask("elect_leaders", asked), wire.decode_fault)
+        answers = self._ask("elect_leaders", asked, unclean)
+        return wire.decode_by_partition(answers, wire.decode_fault)
 
     def alter_log_dirs(
         self, moves: Mapping[tuple[TopicPartition, int], str]

@@ -216,10 +216,11 @@ class SimulatedCluster:
             return {tp: self._change(tp, controller.reverted) for tp in partitions}
 
     def elect_leaders(
-        self, partitions: Collection[TopicPartition]
+        self, partitions: Collection[TopicPartition], *, unclean: bool = False
     ) -> dict[TopicPartition, Fault | None]:
         with self._lock:
-            return {tp: self._change(tp, controller.preferred) for tp in partitions}
+            change = controller.unclean if unclean else controller.preferred
+            return {tp: self._change(tp, change) for tp in partitions}
 
     def _change(self, tp: TopicPartition, change: controller.Change) -> Fault | None:
         engine = self._engine

@@ -167,3 +167,17 @@ def preferred(now: Registration, alive: Collection[int]) -> Registration | Fault
             "The preferred leader was not available.",
         )
     return replace(now, leader=wanted, leader_epoch=now.leader_epoch + 1)
+
+
+def unclean(now: Registration, alive: Collection[int]) -> Registration | Fault:
+    """Return a partition without a leader led by a live replica, which alone is in sync then."""
+    if now.leader != NO_LEADER:
+        return Fault("ELECTION_NOT_NEEDED", "Leader election not needed for topic partition.")
+    leader = next((b for b in now.replicas if b in alive), NO_LEADER)
+    if leader == NO_LEADER:
+        return Fault(
+            "ELIGIBLE_LEADERS_NOT_AVAILABLE",
+            "Eligible topic partition leaders are not available.",
+        )
+    epoch = now.leader_epoch + 1
+    return replace(now, leader=leader, isr=(leader,), elr=(), leader_epoch=epoch)

@@ -120,7 +120,9 @@ def _calls(server: SimulatorServer) -> Mapping[str, Callable[..., Json]]:
         ),
         "alter_configs": alter_configs,
         "list_entries": list_entries,
-        "elect_leaders": lambda tps: altered(cluster.elect_leaders(wire.decode_partitions(tps))),
+        "elect_leaders": lambda tps, unclean: altered(
+            cluster.elect_leaders(wire.decode_partitions(tps), unclean=unclean)
+        ),
         "alter_log_dirs": alter_log_dirs,
         "offsets": lambda tps, at: wire.encode_by_partition(
             cluster.offsets(wire.decode_partitions(tps), OffsetAt(at)), int

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from core.cluster.state import Bool, ClusterState
 from core.errors import UsageError
+from core.patterns import pattern
 from core.plan.planner.limits import NO_LIMITS, Limits
 from core.plan.planner.problem import BAND
 
@@ -60,8 +60,8 @@ class Wanted:
 def untouched(state: ClusterState, wanted: Wanted) -> Bool:
     """Return the partitions that must not be touched, by their topics' names."""
     names = [topic.name for topic in state.topics]
-    only = _pattern(wanted.topics, "--topics") if wanted.topics else None
-    keep = _pattern(wanted.keep, "--keep") if wanted.keep else None
+    only = pattern(wanted.topics, "--topics") if wanted.topics else None
+    keep = pattern(wanted.keep, "--keep") if wanted.keep else None
     touched = np.array(
         [
             (only is None or bool(only.fullmatch(name)))
@@ -75,12 +75,3 @@ def untouched(state: ClusterState, wanted: Wanted) -> Bool:
             "No topic is left to plan for.", next="Check the patterns of --topics and --keep."
         )
     return ~touched[state.topic_of]
-
-
-def _pattern(text: str, option: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise UsageError(
-            f"{option} {text} is no regular expression: {error}.", next="Mend the pattern."
-        ) from error

@@ -193,9 +193,9 @@ def test_a_change_is_in_the_audit_before_it_is_made_and_its_answer_after() -> No
     through = Faulty(cluster({"t": [(1, 2)]}))
     seen: list[str] = []
 
-    def asked(real: Any, *args: Any) -> Any:
+    def asked(real: Any, *args: Any, **more: Any) -> Any:
         seen.append(entries()[-1]["what"])
-        return real(*args)
+        return real(*args, **more)
 
     for call in ("alter_reassignments", "cancel", "alter_configs", "elect_leaders"):
         through.replaced[call] = asked

@@ -1,0 +1,116 @@
+"""Who leads, who should, and what an election can do about it.
+
+Pure. The preferred leader of a partition is its first replica; a broker's imbalance is what
+Kafka's controller counts: the part of the partitions that prefer it and are led by another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.cluster.state import ClusterState, Int64, TopicPartition
+
+NO_LEADER = -1
+
+REBALANCE_CONFIGS = (
+    "auto.leader.rebalance.enable",
+    "leader.imbalance.check.interval.seconds",
+    "leader.imbalance.per.broker.percentage",
+)
+"""What decides whether leaders return by themselves. KRaft brokers do not report the last one:
+their controller acts on any imbalance."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLeaders:
+    """How many of some partitions a broker leads, and how many it should."""
+
+    broker: int
+    alive: bool
+    prefers: int
+    """Partitions of which it is the preferred leader."""
+    leads: int
+    away: int
+    """Those that prefer it and are led by another, or by nobody."""
+
+    @property
+    def imbalance(self) -> float:
+        return self.away / self.prefers if self.prefers else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Election:
+    """One partition whose leader could change: from whom (None is nobody) to whom.
+
+    `hindrance` says why it cannot be elected, "" when it can.
+    """
+
+    tp: TopicPartition
+    leader: int | None
+    to: int | None
+    in_sync: tuple[int, ...]
+    hindrance: str = ""
+    down: tuple[int, ...] = ()
+    """For an unclean one, the replicas that are down: what only they have is lost."""
+
+
+def imbalance(state: ClusterState, rows: Int64) -> tuple[BrokerLeaders, ...]:
+    """Return every broker's leaders among the partitions `rows`, by id."""
+    preferred, leader = _preferred(state)[rows], state.leader[rows]
+    away = preferred[preferred != leader]
+
+    def count(of: np.ndarray, broker: int) -> int:
+        return int((of == broker).sum())
+
+    return tuple(
+        BrokerLeaders(b.id, b.alive, count(preferred, b.id), count(leader, b.id), count(away, b.id))
+        for b in state.brokers
+    )
+
+
+def preferred_elections(state: ClusterState, rows: Int64) -> tuple[Election, ...]:
+    """Return those of the partitions `rows` that their preferred replica does not lead."""
+    preferred = _preferred(state)
+    found = []
+    for row in rows[preferred[rows] != state.leader[rows]].tolist():
+        partition, to = state.row(row), int(preferred[row])
+        hindrance = ""
+        if not state.broker_by_id[to].alive:
+            hindrance = f"preferred replica {to} is down"
+        elif to not in partition.isr:
+            hindrance = f"preferred replica {to} is not in the ISR"
+        found.append(Election(partition.tp, _known(partition.leader), to, partition.isr, hindrance))
+    return tuple(found)
+
+
+def unclean_elections(state: ClusterState, rows: Int64) -> tuple[Election, ...]:
+    """Return those of the partitions `rows` that nobody leads, with who would after an unclean one.
+
+    That is the first live replica, as Kafka's controller takes it. What it has not copied is lost.
+    """
+    found = []
+    for row in rows[state.leader[rows] == NO_LEADER].tolist():
+        partition = state.row(row)
+        to = next((b for b in partition.replicas if state.broker_by_id[b].alive), None)
+        hindrance = "" if to is not None else "none of its replicas is up"
+        down = tuple(b for b in partition.replicas if not state.broker_by_id[b].alive)
+        found.append(Election(partition.tp, None, to, partition.isr, hindrance, down))
+    return tuple(found)
+
+
+def rows_of(state: ClusterState, topics: Iterable[str] | None) -> Int64:
+    """Return the row indices of these topics' partitions, all for None."""
+    if topics is None:
+        return np.arange(state.partition_count)
+    return np.array([row for topic in topics for row in state.partitions_of(topic)], np.int64)
+
+
+def _preferred(state: ClusterState) -> np.ndarray:
+    return state.replica_broker[state.replica_start[:-1]]
+
+
+def _known(leader: int) -> int | None:
+    return None if leader == NO_LEADER else leader

@@ -1,0 +1,51 @@
+"""Names that users mean: by regular expression, or by one that was nearly typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
+
+from core.errors import UsageError
+
+
+def pattern(text: str, said: str) -> re.Pattern[str]:
+    """Return a compiled expression; `said` is the option or word that it was given for.
+
+    Raises UsageError for one that is wrong.
+    """
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise UsageError(
+            f"{said} {text} is no regular expression: {error}.", next="Mend the pattern."
+        ) from error
+
+
+def matching(text: str, said: str, names: Iterable[str], kind: str) -> list[str]:
+    """Return the names that an expression matches as a whole, in their order.
+
+    `kind` is what they name ("topic"). Raises UsageError for a wrong expression, and for one that
+    matches nothing.
+    """
+    known = list(names)
+    whole = pattern(text, said)
+    found = [name for name in known if whole.fullmatch(name)]
+    if not found:
+        near = nearly(text, known)
+        whole_name = f"Expressions must match a {kind}'s whole name, like orders.* for orders-eu."
+        raise UsageError(f"No {kind} matches {text}.", next=near or whole_name)
+    return found
+
+
+def named(name: str, names: Collection[str], kind: str) -> str:
+    """Return `name` if it is among the names; raises UsageError with a near one otherwise."""
+    if name in names:
+        return name
+    raise UsageError(f"There is no {kind} {name}.", next=nearly(name, names))
+
+
+def nearly(text: str, names: Iterable[str]) -> str:
+    """Return a question after what may have been meant; "" when nothing is near."""
+    near = get_close_matches(text, list(names), n=3, cutoff=0.7)
+    return f"Did you mean {' or '.join(near)}?" if near else ""

@@ -1,0 +1,37 @@
+"""Names picked by expressions, and those that were nearly typed."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.errors import UsageError
+from core.patterns import matching, named
+
+TOPICS = ["orders", "orders-eu", "payments"]
+
+
+def test_an_expression_matches_whole_names() -> None:
+    assert matching("orders", "--topics", TOPICS, "topic") == ["orders"]
+    assert matching("orders.*", "--topics", TOPICS, "topic") == ["orders", "orders-eu"]
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "next"),
+    [
+        ("(", "--topics ( is no regular expression", "Mend"),
+        ("ordes", "No topic matches ordes.", "Did you mean orders"),
+        ("x+", "No topic matches x+.", "whole name"),
+    ],
+)
+def test_what_is_wrong_or_matches_nothing_is_said(text: str, title: str, next: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        matching(text, "--topics", TOPICS, "topic")
+    assert caught.value.title.startswith(title)
+    assert next in caught.value.next
+
+
+def test_a_name_that_nearly_matches_is_suggested() -> None:
+    assert named("orders", TOPICS, "topic") == "orders"
+    with pytest.raises(UsageError, match="There is no topic paymets") as caught:
+        named("paymets", TOPICS, "topic")
+    assert caught.value.next == "Did you mean payments?"

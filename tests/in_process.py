@@ -1,0 +1,57 @@
+"""The command line on a simulated cluster in this process: no process, no socket, no waiting."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.cli.main import run
+from core.cluster.connect import Address, Connection
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.run import audit
+
+
+class Hand:
+    """Types commands; `through` is what they get for a client, the cluster itself by default."""
+
+    def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
+        self._capture = capture
+        self.through: Any = None
+        self.cluster: Any = None
+
+    def on(self, cluster: SimulatedCluster, through: Any = None) -> Hand:
+        self.cluster, self.through = cluster, through or cluster
+        return self
+
+    def connect(self, address: Address) -> Connection:
+        return Connection(self.through, self.cluster.clock, address)
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        """Return exit code, stdout and stderr."""
+        self._capture.readouterr()
+        code = run(lambda context: None, ["-b", "somewhere:9092", *words])
+        printed = self._capture.readouterr()
+        return code, printed.out, printed.err
+
+    def json(self, *words: str) -> Any:
+        code, out, err = self(*words, "--json")
+        assert code == 0, err
+        return json.loads(out)
+
+
+def audited() -> list[str]:
+    """Return what the audit holds, oldest first."""
+    return [line.entry["what"] for line in audit.read() if line.entry is not None]
+
+
+@pytest.fixture
+def hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Hand:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    hand = Hand(capsys)
+    monkeypatch.setattr("core.cli.context.connect", hand.connect)
+    return hand

@@ -1,0 +1,63 @@
+"""Our commands beside Kafka's own tools, on the same brokers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.cli.main import run
+from core.cluster.kafka.client import KafkaClient
+from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topics import create_topics, delete_topics
+from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.state import TopicPartition
+
+TOPIC = "tools.elected"
+
+
+def ours(sandbox: Sandbox, capture: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """Return exit code and stdout of one of our commands."""
+    capture.readouterr()
+    code = run(lambda context: None, ["-b", sandbox.bootstrap, *words])
+    return code, capture.readouterr().out
+
+
+def theirs(sandbox: Sandbox, tool: str, *words: str) -> str:
+    """Return what one of Kafka's tools says."""
+    done = sandbox.tool(
+        f"org.apache.kafka.tools.{tool}", "--bootstrap-server", sandbox.bootstrap, *words
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def topic(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[KafkaClient, str]]:
+    """Two partitions on 1 to 4, and nothing else that is ours."""
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    settings = ConnectionSettings(sandbox.bootstrap)
+    create_topics(settings, {TOPIC: [(2, 1), (3, 4)]})
+    client = KafkaClient(settings)
+    yield client, TOPIC
+    client.close()
+    delete_topics(settings, [TOPIC])
+
+
+def test_kafkas_tool_sees_the_leaders_that_were_elected(
+    sandbox: Sandbox, topic: tuple[KafkaClient, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    client, name = topic
+    first = TopicPartition(name, 0)
+    assert client.alter_reassignments({first: (1, 2)}) == {first: None}
+    code, out = ours(sandbox, capfd, "elect", "--topics", name, "--yes", "--json")
+    assert code == 0
+    (election,) = json.loads(out)["elections"]
+    assert (election["leader"], election["to"], election["outcome"]) == (2, 1, "elected")
+    told = theirs(sandbox, "TopicCommand", "--describe", "--topic", name)
+    assert re.findall(r"Leader: (\d)", told) == ["1", "3"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import random
 import tempfile
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from tests.spark.killing import killed_after
 
 POINTS = ("write_partial", "complete", "write_brokers", "roll_up", "publish")
 SEEDS = 20
-AT_ONCE = 2
+AT_ONCE = 5
 AMOUNTS = {
     "messages_per_s": "offset_delta",
     "in_bytes_per_s": "in_bytes",
@@ -46,18 +46,17 @@ AMOUNTS = {
 
 
 def measure(known: dict[str, Any] | None, keep: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Kill what has not been killed yet; `keep` takes what is known after each seed."""
+    """Kill what has not been killed yet; `keep` takes what is known after each few seeds."""
     seeds: dict[str, Any] = dict((known or {}).get("seeds", {}))
-    # The first to end leaves the class-data archive that makes a hundred starts quick.
+    # The first to end leaves the class-data archive that makes all starts quick.
     open_session(cores=1, quick=True).stop()
     session = open_session(cores=1, quick=True)
     for_few_rows(session.spark)
     try:
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            left = [seed for seed in range(SEEDS) if str(seed) not in seeds]
-            for seed, found in pool.map(lambda seed: (seed, one(session.spark, seed)), left):
-                seeds[str(seed)] = found
-                keep(_summed(seeds))
+        left = [seed for seed in range(SEEDS) if str(seed) not in seeds]
+        for i in range(0, len(left), AT_ONCE):
+            seeds |= several(session.spark, left[i : i + AT_ONCE])
+            keep(_summed(seeds))
     finally:
         session.stop()
     return _summed(seeds)
@@ -74,22 +73,47 @@ def _summed(seeds: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def one(spark: Any, seed: int) -> dict[str, Any]:
-    """Feed, kill and feed again; return where it was killed and what was wrong in the end."""
-    rng = random.Random(seed)
-    polls = random_polls(seed, polls=90, seconds=rng.choice((10, 60, 120)))
-    points = list(POINTS)
-    rng.shuffle(points)
-    cuts = sorted(rng.sample(range(1, len(polls)), len(points)))
-    parts = [polls[a:b] for a, b in zip([0, *cuts], [*cuts, len(polls)], strict=True)]
+@dataclass(frozen=True)
+class Story:
+    """A seed's polls in parts, and what is done last before the kill after each but the last."""
+
+    root: Path
+    parts: list[list[Row]]
+    points: list[str]
+
+    @classmethod
+    def of(cls, seed: int, root: Path) -> Story:
+        rng = random.Random(seed)
+        polls = random_polls(seed, polls=90, seconds=rng.choice((10, 60, 120)))
+        points = list(POINTS)
+        rng.shuffle(points)
+        cuts = sorted(rng.sample(range(1, len(polls)), len(points)))
+        parts = [polls[a:b] for a, b in zip([0, *cuts], [*cuts, len(polls)], strict=True)]
+        return cls(root, [[row for poll in part for row in poll] for part in parts], points)
+
+
+def several(spark: Any, seeds: Sequence[int]) -> dict[str, Any]:
+    """Feed, kill and feed again; return by seed where it was killed and what was wrong in the end.
+
+    The seeds' jobs share the processes that are killed: each waits at its point for the others.
+    """
     with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as folder:
-        root = Path(folder)
-        for number, part in enumerate(parts):
-            feed(root, f"part-{number}", [row for poll in part for row in poll])
-            if number < len(points):
-                killed_after({root: points[number]})
-        Job(spark, root, CLUSTER, StillClock(START + timedelta(hours=8))).once()
-        return {"killed_after": points, "wrong": wrong(root, [r for poll in polls for r in poll])}
+        stories = {str(seed): Story.of(seed, Path(folder) / str(seed)) for seed in seeds}
+        for number in range(len(POINTS) + 1):
+            for story in stories.values():
+                feed(story.root, f"part-{number}", story.parts[number])
+            if number < len(POINTS):
+                killed_after({story.root: story.points[number] for story in stories.values()})
+        for story in stories.values():
+            clock = StillClock(START + timedelta(hours=8))
+            Job(spark, story.root, CLUSTER, clock).once()
+        return {
+            seed: {
+                "killed_after": story.points,
+                "wrong": wrong(story.root, [row for part in story.parts for row in part]),
+            }
+            for seed, story in stories.items()
+        }
 
 
 def wrong(root: Path, rows: list[Row]) -> list[str]:

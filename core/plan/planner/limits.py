@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 INF = float("inf")
 TOLD_SECONDS = 50e-6
 """How long it takes at most to check a change, to find its reason, and to write it down."""
+COMPARED_SECONDS = 1.5e-6
+"""How long it takes at most to find out whether a partition has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ class Limits:
 
     def time_is_up(self, on: Placement) -> bool:
         """Return whether to end now, so that there is time to tell what has been planned."""
-        return self.stop() or self.seconds_left() < TOLD_SECONDS * (on.moved + on.led)
+        needed = TOLD_SECONDS * (on.moved + on.led) + COMPARED_SECONDS * len(on.at)
+        return self.stop() or self.seconds_left() < needed
 
     def keeping(self, part: float) -> Limits:
         """Return these limits with a part of the time that is left kept for what comes after."""

@@ -51,6 +51,7 @@ from tui.widgets.plan_diff import (
     total_to_copy,
 )
 from tui.widgets.plan_page import PlanView, plan_lines
+from tui.widgets.preview import move_words
 from tui.widgets.throttle_table import throttle_lines
 
 RATE = 50_000_000
@@ -85,6 +86,14 @@ def test_a_move_in_words_and_marks(
     assert change_words(before, after) == words
     assert consequence_of(move) == consequence
     assert text_of(replicas_of(move)) == replicas
+
+
+def test_a_move_between_log_dirs_says_on_which_broker() -> None:
+    move = Move(tp("t-0"), (7, 2), (7, 2), None, ("any", "/d2"), ("any", "/d1"))
+    assert change_words(move.before, move.after, tuple(move.dir_moves)) == "b2 dir"
+    assert move_words(move, "→") == "2 dir"
+    plan = Plan.of([replace(move, tp=STATE.tp(0))])
+    assert total_to_copy(STATE, plan) == (STATE.partition_size_bytes[0], 0)
 
 
 def test_leaving_is_amber_and_arriving_is_blue() -> None:

@@ -12,7 +12,7 @@ from textual.widgets import Button, Label, Static
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
-from core.plan.plan import Move, Plan
+from core.plan.plan import Plan
 from core.run.limits.bounds import usual_bounds
 from core.run.limits.pace import Bounds
 from core.run.tell.view import MoveState, RunView
@@ -48,7 +48,7 @@ def rest_of(run: RunView) -> Plan:
     """Return what the run still has to move, as a plan."""
     return Plan(
         run.cluster_id,
-        tuple(Move(m.tp, m.before, m.after) for m in run.moves if m.state in DUE),
+        tuple(m.as_move() for m in run.moves if m.state in DUE),
     )
 
 

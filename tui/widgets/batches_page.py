@@ -25,8 +25,7 @@ from tui.widgets.lines import (
     rule,
     window,
 )
-from tui.widgets.plan_diff import change_words
-from tui.widgets.run_rows import amount_words, partition_name, rate_words, state_of
+from tui.widgets.run_rows import amount_words, change_of, partition_name, rate_words, state_of
 from tui.widgets.run_state import headline, overall, said_lines
 
 FLYING = (MoveState.MOVING, MoveState.STUCK)
@@ -159,7 +158,7 @@ def _move_line(move: MoveProgress, width: int) -> Line:
     return fit(
         (
             plain(f"  {left(partition_name(move.tp, name - 1), name)}"),
-            plain(left(change_words(move.before, move.after), 13) + " "),
+            plain(left(change_of(move), 13) + " "),
             dim(right("" if move.total_bytes is None else format_bytes(move.total_bytes), 9)),
             plain("   "),
             _state(move, max(width - name - 30, 10)),

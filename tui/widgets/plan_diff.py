@@ -58,21 +58,19 @@ def total_to_copy(state: ClusterState, plan: Plan) -> tuple[int, int]:
     return sum(size for size in sizes if size is not None), sum(size is None for size in sizes)
 
 
-def change_words(before: Sequence[int], after: Sequence[int]) -> str:
-    """Return what changes in short: `7→12`, `+4`, `−4`, `order` when only the order does."""
+def change_words(before: Sequence[int], after: Sequence[int], dirs: Sequence[int] = ()) -> str:
+    """Return what changes in short: `7→12`, `+4`, `−4`, `order` when only the order does.
+
+    `b3 dir` where replicas stay on their brokers, and on `dirs` change their log dir.
+    """
+    if dirs and tuple(before) == tuple(after):
+        return f"{' '.join(f'b{broker}' for broker in dirs)} dir"
     adding = [b for b in after if b not in before]
     removing = [b for b in before if b not in after]
     pairs = [f"{a}→{b}" for a, b in zip(removing, adding, strict=False)]
     pairs += [f"+{b}" for b in adding[len(removing) :]]
     pairs += [f"−{b}" for b in removing[len(adding) :]]
     return " ".join(pairs) or "order"
-
-
-def _change(move: Move) -> str:
-    """Return what a move changes in short: `b3 log dir` where its replicas stay as they are."""
-    if move.reassigns or not move.dir_moves:
-        return change_words(move.before, move.after)
-    return f"{' '.join(f'b{broker}' for broker in move.dir_moves)} log dir"
 
 
 def replicas_of(move: Move, before_width: int = 0) -> Line:
@@ -203,7 +201,7 @@ def _move_line(
         Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
         bright(left(partition, name + 1)) if selected else plain(left(partition, name + 1)),
         Span(
-            left(_change(move), change + 1),
+            left(change_words(move.before, move.after, tuple(move.dir_moves)), change + 1),
             Tone.YOURS if move.receiving else Tone.DIM,
         ),
         *fit(replicas_of(move, arrow), replicas),

@@ -13,7 +13,7 @@ from core.cluster.state import ClusterState, TopicPartition
 from core.load.heat import ABOVE
 from core.load.scale import scale_of
 from core.load.snapshot import Float64
-from core.plan.plan import Plan
+from core.plan.plan import Move, Plan
 from core.units import format_bytes
 from tui.map_view import Model
 from tui.widgets.inspector import Sentence, Word
@@ -115,12 +115,16 @@ def plan_words(state: ClusterState, plan: Plan) -> str:
     return f"{count}, {format_bytes(total)}" if total else count
 
 
-def move_words(before: Sequence[int], after: Sequence[int], arrow: str) -> str:
-    """Return a move in short: `7→12`, several by commas, `7 leads` when only the order changes."""
-    out = [b for b in before if b not in after]
-    into = [b for b in after if b not in before]
+def move_words(move: Move, arrow: str) -> str:
+    """Return a move in short: `7→12`, several by commas, `7 leads` when only the order changes.
+
+    `7 dir` where a replica changes its log dir only.
+    """
+    out, into = move.removing, move.adding
+    if not move.reassigns:
+        return f"{','.join(map(str, move.dir_moves))} dir"
     if not into and not out:
-        return f"{after[0]} leads"
+        return f"{move.after[0]} leads"
     return f"{','.join(map(str, out)) or '+'}{arrow}{','.join(map(str, into)) or '-'}"
 
 

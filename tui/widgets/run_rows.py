@@ -92,6 +92,11 @@ def move_lines(
     return tuple(lines)
 
 
+def change_of(move: MoveProgress) -> str:
+    """Return what a move of a run changes, in short."""
+    return change_words(move.before, move.after, [broker for broker, _ in move.dir_moves])
+
+
 def move_line(
     move: MoveProgress, width: int, *, selected: bool = False, marked: bool = False
 ) -> Line:
@@ -111,7 +116,7 @@ def move_line(
         (
             Span(("▸" if selected else " ") + ("*" if marked else " "), Tone.YOURS, bold=True),
             bright(title) if selected or marked else Span(title, tone),
-            Span(left(change_words(move.before, move.after), c.change - 1) + " ", tone),
+            Span(left(change_of(move), c.change - 1) + " ", tone),
             *bar(fraction, c.progress, _bar_tone(move.state)),
             plain("  "),
             Span(left(amount, c.amount), tone),

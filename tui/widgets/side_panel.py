@@ -211,8 +211,10 @@ def _draw_plan(panel: Panel, state: ClusterState, preview: Preview, shown: str |
         panel.write(
             (
                 Word(f"{name:<13} "),
-                Word(f"{move_words(move.before, move.after, arrow):<7}", "yours"),
-                Word(f" {format_bytes(size_of(state, move.tp)) if move.adding else '':>7}", "dim"),
+                Word(f"{move_words(move, arrow):<7}", "yours"),
+                Word(
+                    f" {format_bytes(size_of(state, move.tp)) if move.receiving else '':>7}", "dim"
+                ),
             )
         )
     if len(plan) > PLAN_LINES:

@@ -50,7 +50,7 @@ def _draw_move(panel: Panel, move: MoveProgress) -> None:
     panel.write(
         (
             Word(f"{short_name(move.tp, NAME):<{NAME}} "),
-            Word(f"{move_words(move.before, move.after, arrow):<8}", "yours"),
+            Word(f"{move_words(move.as_move(), arrow):<8}", "yours"),
             Word(f"{share:>5.0%}  ", "bright" if share else "dim"),
             Word(state, "look" if stuck else "dim", stuck),
         )

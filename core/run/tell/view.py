@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import Enum
 
 from core.cluster.state import TopicPartition
+from core.plan.plan import ANY, Move
 from core.run.limits.pace import Bounds
 from core.run.record.moves import Role
 
@@ -93,6 +94,12 @@ class MoveProgress:
     held: bool = False
     """Whether a destination cannot be asked: its bytes are those last known."""
     dir_moves: tuple[tuple[int, str], ...] = ()
+
+    def as_move(self) -> Move:
+        """Return what it is to do, as a plan has it."""
+        named = dict(self.dir_moves)
+        log_dirs = tuple(named.get(broker, ANY) for broker in self.after) if named else None
+        return Move(self.tp, self.before, self.after, None, log_dirs)
 
     @property
     def target_words(self) -> str:

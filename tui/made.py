@@ -10,6 +10,7 @@ from core.plan.plan import Move, Plan
 from core.plan.planner.evenness import Evenness, evenness
 from core.plan.planner.outcome import is_reached
 from core.plan.planner.problem import BAND
+from core.plan.planner.scope import outside
 from core.plan.planner.told import Because, Suggested
 from core.plan.relief import order
 from tui.wish import Asked
@@ -41,19 +42,20 @@ class Made:
 def evenness_of(state: ClusterState, load: Load, plan: Plan, made: Made | None) -> Evenness:
     """Return brokers before and after a plan, counted as it was asked for.
 
-    A broker that is drained has no share while the plan takes anything off it.
+    A broker that is drained has no share while the plan takes anything off it, nor has one that is
+    not of those that alone hold the topics.
     """
     if made is None or not made.has_part_in(plan):
         return evenness(state, load, plan, band=BAND)
     wanted = made.asked.wanted
     taken = {broker for move in plan for broker in move.removing}
-    known = state.broker_by_id
+    known, others = state.broker_by_id, outside(state, wanted.brokers, wanted.exclude)
     return evenness(
         state,
         load,
         plan,
-        leaving=[broker for broker in made.asked.leaving if broker in taken],
-        excluded=[broker for broker in wanted.exclude if broker in known],
+        leaving=[broker for broker in wanted.leaving if broker in taken],
+        excluded=[broker for broker in known if broker in wanted.exclude or broker in others],
         band=wanted.band,
     )
 

@@ -6,17 +6,18 @@ Pure. What cannot be read is told by field, one short sentence each.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from math import inf
 from typing import TypeVar
 
 from core.cluster.state import ClusterState
 from core.errors import UsageError
+from core.plan.plan import Plan
+from core.plan.planner.fields import Field, Names
 from core.plan.planner.limits import Limits
 from core.plan.planner.problem import BAND
-from core.plan.planner.refusals import refuse
+from core.plan.planner.refusals import refusals
 from core.plan.planner.wanted import Wanted, untouched
 from core.plan.planner.wishes import broker_ids, broker_pairs
 from core.units import parse_duration, parse_size
@@ -24,62 +25,57 @@ from core.units import parse_duration, parse_size
 _Read = TypeVar("_Read")
 
 
-class Intent(Enum):
-    """What a plan is for; the values are what the form says."""
-
-    BALANCE = "balance"
-    LEADERS = "leaders only"
-    DRAIN = "drain brokers"
-    FILL = "fill new brokers"
-    REPLACE = "replace a broker"
-    RACKS = "repair racks"
-    REPLICAS = "replication factor"
-
-
-MEANING: Mapping[Intent, str] = {
-    Intent.BALANCE: "Disk, in, out, replicas and leaders of every broker within the band.",
-    Intent.LEADERS: "Preferred leaders are chosen anew; nothing is copied.",
-    Intent.DRAIN: "Everything goes off these brokers.",
-    Intent.FILL: "Only these brokers receive; nothing moves elsewhere.",
-    Intent.REPLACE: "All that the first broker holds goes to the second.",
-    Intent.RACKS: "Only replicas that share a rack needlessly move.",
-    Intent.REPLICAS: "These topics get so many replicas, or only so many are left.",
+NAMES: Names = {
+    Field.LEADERS: '"leaders only"',
+    Field.DRAIN: '"drain"',
+    Field.ADD: '"add"',
+    Field.REPLACE: '"replace"',
+    Field.RACKS: '"repair racks"',
+    Field.REPLICAS: '"replicas"',
+    Field.BROKERS: '"only on"',
+    Field.IGNORE_RACKS: '"ignore racks"',
+    Field.EXCLUDE: '"exclude"',
+    Field.MAX_BYTES: '"max bytes"',
+    Field.MAX_MOVES: '"max moves"',
+    Field.MAX_PER_BROKER: '"per broker"',
+    Field.TIME_BUDGET: "the time",
 }
-WITH: Mapping[Intent, str] = {
-    Intent.DRAIN: "brokers",
-    Intent.FILL: "brokers",
-    Intent.REPLACE: "old:new",
-    Intent.REPLICAS: "replicas",
+"""What the form calls its fields, in sentences."""
+TYPED: Mapping[Field, str] = {
+    Field.DRAIN: "drain",
+    Field.ADD: "add",
+    Field.REPLACE: "replace",
+    Field.REPLICAS: "replicas",
+    Field.BROKERS: "brokers",
+    Field.EXCLUDE: "exclude",
 }
-"""What an intent needs to be told beside; others need nothing."""
+"""Where the form says what is wrong with one field alone."""
+TOGETHER = "together"
+"""Where it says which fields contradict each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """The form's fields as they stand; empty is no limit."""
+    """The form's fields as they stand; empty is nothing of it, or no limit."""
 
-    intent: Intent = Intent.BALANCE
-    which: Mapping[Intent, str] = field(default_factory=dict)
-    """What was typed beside each intent."""
+    drain: str = ""
+    add: str = ""
+    replace: str = ""
+    replicas: str = ""
+    brokers: str = ""
+    leaders: bool = False
+    racks: bool = False
+    ignore_racks: bool = False
     topics: str = ""
     keep: str = ""
     exclude: str = ""
     band: str = "10"
     max_bytes: str = ""
     max_moves: str = ""
+    per_broker: str = ""
     within: str = ""
-
-    @classmethod
-    def proposed(cls, broker: int | None) -> Wish:
-        """Return the wish to begin with: even all out; a broker is there for what needs one."""
-        if broker is None:
-            return cls()
-        named = {Intent.DRAIN: f"{broker}", Intent.FILL: f"{broker}", Intent.REPLACE: f"{broker}:"}
-        return cls(which=named)
-
-    def beside(self, text: str) -> Wish:
-        """Return the wish with this typed beside its intent."""
-        return replace(self, which={**self.which, self.intent: text})
+    beside: bool = False
+    """Whether what is planned stays, and the rest is planned beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +86,46 @@ class Asked:
     within_seconds: float | None
 
     @property
-    def leaving(self) -> tuple[int, ...]:
-        """Return the brokers that are to hold nothing."""
-        return (*self.wanted.drain, *(old for old, _ in self.wanted.replace))
+    def meaning(self) -> str:
+        """Return in short sentences what is asked for."""
+        wanted = self.wanted
+        said = [
+            ("Leaders are chosen anew; nothing is copied.", wanted.leaders_only),
+            (f"Partitions get {wanted.replicas} replicas.", wanted.replicas is not None),
+            ("Racks are repaired.", wanted.racks_only),
+            (f"{_pairs_said(wanted)}.", wanted.replace),
+            (f"{_brokers(wanted.drain)} emptied.", wanted.drain),
+            (f"{_ids_said(wanted.fill)} get their share of the others.", wanted.fill),
+            (f"The topics end on {_ids_said(wanted.brokers)} only.", wanted.brokers),
+            ("Racks are ignored.", wanted.ignore_racks),
+        ]
+        words = " ".join(sentence for sentence, is_asked in said if is_asked)
+        evens = not (wanted.forces or wanted.leaders_only or wanted.fill or wanted.brokers)
+        even = "Disk, in, out, replicas and leaders of every broker get within the band."
+        return f"{even} {words}".strip() if evens else words
 
 
-def read(wish: Wish, state: ClusterState) -> tuple[Asked | None, Mapping[str, str]]:
-    """Return what is asked for, or None and what is wrong with which field."""
+def _ids_said(ids: Iterable[int]) -> str:
+    return ",".join(map(str, ids))
+
+
+def _brokers(ids: tuple[int, ...]) -> str:
+    return f"{'Broker' if len(ids) == 1 else 'Brokers'} {_ids_said(ids)} " + (
+        "is" if len(ids) == 1 else "are"
+    )
+
+
+def _pairs_said(wanted: Wanted) -> str:
+    return ", ".join(f"What {old} holds goes to {new}" for old, new in wanted.replace)
+
+
+def read(
+    wish: Wish, state: ClusterState, plan: Plan | None = None
+) -> tuple[Asked | None, Mapping[str, str]]:
+    """Return what is asked for beside `plan`, or None and what is wrong with which field.
+
+    What contradicts is told under TOGETHER, once each field can be read.
+    """
     wrong: dict[str, str] = {}
 
     def take(name: str, get: Callable[[], _Read], otherwise: _Read) -> _Read:
@@ -108,75 +137,50 @@ def read(wish: Wish, state: ClusterState) -> tuple[Asked | None, Mapping[str, st
             wrong[name] = str(error)
         return otherwise
 
-    text = wish.which.get(wish.intent, "").strip()
-    wanted = replace(
-        take("which", lambda: _intent(wish.intent, text, state), Wanted()),
-        exclude=take("exclude", lambda: _excluded(wish.exclude, state), ()),
+    wanted = Wanted(
+        leaders_only=wish.leaders,
+        drain=take("drain", lambda: _ids(wish.drain), ()),
+        fill=take("add", lambda: _ids(wish.add), ()),
+        replace=take("replace", lambda: _pairs(wish.replace), ()),
+        racks_only=wish.racks,
+        replicas=take("replicas", lambda: _count(wish.replicas, "3"), None),
+        brokers=take("brokers", lambda: _ids(wish.brokers), ()),
+        ignore_racks=wish.ignore_racks,
+        exclude=take("exclude", lambda: _ids(wish.exclude), ()),
         topics=take("topics", lambda: _topics(wish.topics, state), None),
         keep=take("keep", lambda: _pattern(wish.keep), None),
+        kept=plan if wish.beside and plan is not None else Plan(),
         band=take("band", lambda: _band(wish.band), BAND),
         limits=Limits(
             most_bytes=take("max_bytes", lambda: _size(wish.max_bytes), inf),
-            most_moves=take("max_moves", lambda: _count(wish.max_moves), inf),
+            most_moves=take("max_moves", lambda: _count(wish.max_moves, "200"), None) or inf,
+            most_per_broker=take("per_broker", lambda: _count(wish.per_broker, "50"), None) or inf,
         ),
     )
     seconds = take("within", lambda: _time(wish.within), None)
-    if both := set(wanted.drain) & set(wanted.exclude):
-        wrong["exclude"] = f"Broker {min(both)} is to be drained."
     if not wrong and not take("keep", lambda: _touches(wanted, state), True):
         wrong["keep"] = "It keeps every topic as it is."
+    for refusal in refusals(state, wanted, NAMES):
+        (first, *others) = refusal.fields
+        if not others and first in TYPED:
+            wrong.setdefault(TYPED[first], refusal.title)
+        elif not wrong:
+            wrong[TOGETHER] = f"{refusal.title} {refusal.next}"
     return (None, wrong) if wrong else (Asked(wanted, seconds), {})
 
 
-def _intent(intent: Intent, text: str, state: ClusterState) -> Wanted:
-    match intent:
-        case Intent.LEADERS:
-            return Wanted(leaders_only=True)
-        case Intent.RACKS:
-            return Wanted(racks_only=True)
-        case Intent.DRAIN:
-            return _known(Wanted(drain=_ids(text, needed=True)), state)
-        case Intent.FILL:
-            return _known(Wanted(fill=_ids(text, needed=True)), state)
-        case Intent.REPLACE:
-            return _known(Wanted(replace=_pairs(text)), state)
-        case Intent.REPLICAS:
-            if not text.isdecimal() or not int(text):
-                raise ValueError("How many: a number like 3.")
-            return _known(Wanted(replicas=int(text)), state)
-        case _:
-            return Wanted()
-
-
-def _known(wanted: Wanted, state: ClusterState) -> Wanted:
-    refuse(state, wanted)
-    return wanted
-
-
-def _ids(text: str, *, needed: bool = False) -> tuple[int, ...]:
+def _ids(text: str) -> tuple[int, ...]:
     try:
-        ids = broker_ids(text.strip(), "")
+        return broker_ids(text.strip(), "")
     except UsageError as error:
         raise ValueError("Broker ids are written like 3,4.") from error
-    if needed and not ids:
-        raise ValueError("Which: broker ids like 3,4.")
-    return ids
 
 
 def _pairs(text: str) -> tuple[tuple[int, int], ...]:
     try:
-        pairs = broker_pairs(text, "")
+        return broker_pairs(text.strip(), "")
     except UsageError as error:
         raise ValueError("Old and new are written like 3:7.") from error
-    if not pairs:
-        raise ValueError("Which: old and new like 3:7.")
-    return pairs
-
-
-def _excluded(text: str, state: ClusterState) -> tuple[int, ...]:
-    ids = _ids(text)
-    refuse(state, Wanted(exclude=ids))
-    return ids
 
 
 def _topics(text: str, state: ClusterState) -> str | None:
@@ -217,10 +221,10 @@ def _size(text: str) -> float:
     return parse_size(text) if text.strip() else inf
 
 
-def _count(text: str) -> float:
+def _count(text: str, like: str) -> int | None:
     if text.strip() and not (text.strip().isdecimal() and int(text)):
-        raise ValueError("How many: a number like 200.")
-    return int(text) if text.strip() else inf
+        raise ValueError(f"How many: a number like {like}.")
+    return int(text) if text.strip() else None
 
 
 def _time(text: str) -> float | None:

@@ -99,7 +99,8 @@ def suggest(
 
     Without options: disk, in, out, replicas and leaders of every broker within 10 % of its fair
     share, racks kept. Leaders are chosen anew first; data move only where that is not enough.
-    What is asked for together is done together: --drain 3 --add 7,8 takes all off 3, to 7 and 8.
+    What is asked for together is done together: --drain 3 --add 7,8 takes all off 3, to 7 and 8
+    first.
     -o FILE writes the plan. Exit 6 when the goal cannot be reached; the plan is then the best
     there is.
     """

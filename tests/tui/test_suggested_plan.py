@@ -19,11 +19,11 @@ from core.plan.planner.wanted import Wanted
 from tui.hands import rested
 from tui.made import helpful_first
 from tui.screens import planning
-from tui.screens.suggest_dialog import Choice, SuggestDialog
+from tui.screens.suggest_dialog import SuggestDialog, Toggle
 from tui.session import Session
 from tui.widgets.lines import Tone, text_of
 from tui.widgets.measure_bars import bar_lines
-from tui.wish import Intent, Wish, read
+from tui.wish import TOGETHER, Wish, read
 
 
 def demo_session(plan: Plan | None = None) -> Session:
@@ -48,24 +48,48 @@ def wrong(pilot: Pilot[int], field: str) -> str:
 @pytest.mark.parametrize(
     ("wish", "field", "words"),
     [
-        (Wish(Intent.DRAIN), "which", "Which: broker ids like 3,4."),
-        (Wish(Intent.DRAIN, {Intent.DRAIN: "seven"}), "which", "Broker ids are written like 3,4."),
-        (Wish(Intent.DRAIN, {Intent.DRAIN: "99"}), "which", "There is no broker 99."),
-        (Wish(Intent.REPLACE, {Intent.REPLACE: "1"}), "which", "Old and new are written like 3:7."),
-        (Wish(Intent.REPLICAS, {Intent.REPLICAS: "9"}), "which", "9 replicas on 6 brokers"),
+        (Wish(drain="seven"), "drain", "Broker ids are written like 3,4."),
+        (Wish(drain="99"), "drain", "There is no broker 99."),
+        (Wish(add="99"), "add", "There is no broker 99."),
+        (Wish(brokers="1,x"), "brokers", "Broker ids are written like 3,4."),
+        (Wish(replace="1"), "replace", "Old and new are written like 3:7."),
+        (Wish(replicas="9"), "replicas", "9 replicas on 6 brokers"),
+        (Wish(replicas="many"), "replicas", "How many: a number like 3."),
         (Wish(topics="orders("), "topics", "No regular expression"),
         (Wish(topics="nobody"), "topics", "No topic has such a name."),
         (Wish(keep=".*"), "keep", "It keeps every topic as it is."),
         (Wish(exclude="99"), "exclude", "There is no broker 99."),
-        (
-            Wish(Intent.DRAIN, {Intent.DRAIN: "1"}, exclude="1"),
-            "exclude",
-            "Broker 1 is to be drained.",
-        ),
         (Wish(band="0"), "band", "A band is 1 to 50 percent."),
         (Wish(max_bytes="lots"), "max_bytes", "Not a size: 'lots'."),
         (Wish(max_moves="-1"), "max_moves", "How many: a number like 200."),
+        (Wish(per_broker="0"), "per_broker", "How many: a number like 50."),
         (Wish(within="soon"), "within", "Not a time: 'soon'."),
+        (
+            Wish(drain="1", exclude="1"),
+            TOGETHER,
+            "Broker 1 is to be drained and to be left as it is. "
+            'Take it out of "drain" or of "exclude".',
+        ),
+        (
+            Wish(drain="1", add="1"),
+            TOGETHER,
+            'Broker 1 is to be drained and to be filled. Take it out of "drain" or of "add".',
+        ),
+        (
+            Wish(leaders=True, replicas="2"),
+            TOGETHER,
+            '"leaders only" copies nothing, and "replicas" has to copy. Leave out one of the two.',
+        ),
+        (
+            Wish(brokers="1,2", add="3"),
+            TOGETHER,
+            '"only on" and "add" both say which brokers receive.',
+        ),
+        (
+            Wish(racks=True, ignore_racks=True),
+            TOGETHER,
+            '"repair racks" repairs what "ignore racks" ignores.',
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_a_sentence_for_its_field(
@@ -75,26 +99,39 @@ def test_what_is_wrong_is_said_in_a_sentence_for_its_field(
     assert asked is None
     assert list(found) == [field]
     assert found[field].startswith(words)
+    assert "--" not in found[field]
+
+
+def test_what_is_wrong_is_said_for_each_field() -> None:
+    _, found = read(Wish(drain="99", add="x", band="0"), STATE)
+    assert list(found) == ["add", "band", "drain"]
 
 
 def test_a_wish_is_read_into_what_the_planner_wants() -> None:
     wish = Wish(
-        Intent.DRAIN,
-        {Intent.DRAIN: "3", Intent.FILL: "x"},
+        drain="3",
+        replace="1:4",
+        replicas="2",
         topics="orders",
         exclude="5",
         band="20 %",
         max_bytes="5GB",
         max_moves="7",
+        per_broker="4",
         within="6h",
+        beside=True,
     )
-    asked, _ = read(wish, STATE)
+    asked, _ = read(wish, STATE, a_plan())
     assert asked is not None
     wanted = asked.wanted
-    assert (wanted.drain, wanted.fill, wanted.exclude, wanted.band) == ((3,), (), (5,), 0.2)
-    assert (wanted.limits.most_bytes, wanted.limits.most_moves) == (5e9, 7)
+    assert (wanted.drain, wanted.replace, wanted.exclude) == ((3,), ((1, 4),), (5,))
+    assert (wanted.replicas, wanted.band, wanted.kept.moves) == (2, 0.2, a_plan().moves)
+    limits = wanted.limits
+    assert (limits.most_bytes, limits.most_moves, limits.most_per_broker) == (5e9, 7, 4)
     assert asked.within_seconds == 6 * 3600
-    assert asked.leaving == (3,)
+    assert (
+        asked.meaning == "Partitions get 2 replicas. What 1 holds goes to 4. Broker 3 is emptied."
+    )
 
 
 # -- the form ------------------------------------------------------------------------------------
@@ -114,52 +151,78 @@ async def test_a_plan_is_asked_for_with_two_keys(size: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("planned", [Plan(), a_plan()])
 async def test_the_whole_form_is_on_the_screen_and_its_buttons_can_be_clicked(
-    size: tuple[int, int],
+    size: tuple[int, int], planned: Plan
 ) -> None:
-    session = demo_session()
+    session = a_session(planned)
     async with dashboard(session, "plan", size) as pilot:
-        await pressed(pilot, "a")
+        await pressed(pilot, "a", *"1", "down", *"1")
         dialog = form(pilot)
-        dialog.query_one(Choice).intent = Intent.DRAIN
-        dialog.on_choice_turned()
-        await rested(pilot)
-        for widget in (*dialog.query(Input), *dialog.query(Button)):
+        for widget in (*dialog.query(Input), *dialog.query(Toggle), *dialog.query(Button)):
             assert widget.region.height == 1
             assert widget.region.bottom <= size[1]
+            assert widget.region.right <= size[0]
+        meaning = dialog.query_one("#meaning", Label)
+        assert "to be drained and to be filled" in str(meaning.render())
         assert await pilot.click("#cancel")
         await rested(pilot)
-        assert not len(session.plan)
+        assert session.plan.moves == planned.moves
         assert session.wish is None
 
 
 async def test_wrong_input_is_said_at_once_and_makes_no_plan() -> None:
     session = demo_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
-        await pressed(pilot, "a", "right", "right", "down", *"x")
-        assert form(pilot).query_one("#which", Input).value == "7x"
-        assert wrong(pilot, "which") == "Broker ids are written like 3,4."
+        await pressed(pilot, "a", *"7x")
+        assert wrong(pilot, "drain") == "Broker ids are written like 3,4."
         await pressed(pilot, "enter")
         assert form(pilot).query_one("#make", Button).disabled
         await pressed(pilot, "backspace")
-        assert wrong(pilot, "which") == ""
+        assert wrong(pilot, "drain") == ""
         await pressed(pilot, "enter")
         assert all(7 not in move.after for move in session.plan)
         assert len(session.plan)
 
 
-async def test_the_form_remembers_and_proposes_the_broker_of_the_maps_cursor() -> None:
+async def test_the_form_remembers_and_names_what_the_maps_cursor_is_on() -> None:
     session = demo_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
-        await pressed(pilot, "a", "right", "right")
-        assert form(pilot).query_one("#which", Input).value == "7"
+        await pressed(pilot, "a")
         assert session.pointed_at == (7, "payments.v2")
+        assert "7" in form(pilot).query_one("#drain", Input).placeholder
         assert "payments.v2" in form(pilot).query_one("#topics", Input).placeholder
-        await pressed(pilot, "down", "down", *"clicks", "enter")
+        await pressed(pilot, *"7", *["down"] * 5, *"clicks", "enter")
         assert {move.tp.topic for move in session.plan} == {"clicks"}
         await pressed(pilot, "a")
         assert form(pilot).query_one("#topics", Input).value == "clicks"
-        assert form(pilot).query_one(Choice).intent is Intent.DRAIN
+        assert form(pilot).query_one("#drain", Input).value == "7"
+
+
+async def test_several_intents_become_one_plan() -> None:
+    session = demo_session()
+    async with dashboard(session, "plan", (80, 24)) as pilot:
+        await pressed(pilot, "a", *"7", *["down"] * 4, *"1,2,3,4,5,6")
+        meaning = str(form(pilot).query_one("#meaning", Label).render())
+        assert meaning == "Broker 7 is emptied. The topics end on 1,2,3,4,5,6 only."
+        await pressed(pilot, "enter")
+        assert {b for move in session.plan for b in move.adding} <= {1, 2, 3, 4, 5, 6}
+        assert len(session.plan)
+
+
+async def test_what_is_planned_stays_where_the_rest_is_planned_beside_it() -> None:
+    session = a_session()
+    async with dashboard(session, "plan", (80, 24)) as pilot:
+        await pressed(pilot, "a", *"3", "up", "up", "up", "space")
+        assert form(pilot).query_one("#beside", Toggle).value
+        meaning = str(form(pilot).query_one("#meaning", Label).render())
+        assert "The plan's 3 moves stay as planned." in meaning
+        await pressed(pilot, "enter")
+        planned = session.plan.by_partition
+        assert all(planned[move.tp] == move for move in a_plan())
+        assert len(planned) > 3
+        await pressed(pilot, "u")
+        assert session.plan.moves == a_plan().moves
 
 
 # -- its making ----------------------------------------------------------------------------------
@@ -295,7 +358,7 @@ async def test_a_suggested_plan_is_drawn_with_ascii_only() -> None:
 async def test_an_even_cluster_says_so_and_keeps_the_plan() -> None:
     session = a_session(Plan())
     async with dashboard(session, "plan", (80, 24)) as pilot:
-        await pressed(pilot, "a", "right", "right", "right", "right", "right", "enter")
+        await pressed(pilot, "a", "up", "up", "up", "up", "space", "enter")
         assert "Nothing to do: it is so already." in footer(pilot)
         assert LOAD is session.load
         assert not session.history.undo
@@ -304,7 +367,7 @@ async def test_an_even_cluster_says_so_and_keeps_the_plan() -> None:
 async def test_a_deadline_chooses_the_throttle_that_keeps_it() -> None:
     session = demo_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
-        await pressed(pilot, "a", "up", "up", "up", *"6h", "enter")
+        await pressed(pilot, "a", *["up"] * 6, *"6h", "enter")
         found = planning.time_of(*demo_picture(), session.plan, 6 * 3600.0)
         assert found is not None
         assert session.rate_chosen

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from core.errors import TrimtabError
+from core.plan.plan import Plan
 from core.plan.planner.outcome import time_of
 from core.plan.planner.planner import suggest
 from core.plan.rebase import rebase
 from core.units import format_duration
 from tui.made import Made
 from tui.screens.suggest_dialog import SuggestDialog
-from tui.wish import Asked, Wish
+from tui.wish import NAMES, Asked, Wish
 
 if TYPE_CHECKING:
     from textual.timer import Timer
 
     from core.cluster.state import ClusterState
     from core.load.snapshot import Load
-    from core.plan.plan import Plan
     from tui.screens.plan import PlanScreen
 
 
@@ -70,9 +70,9 @@ class Planning:
             screen.say("A plan is being made; esc stops it.")
             return
         broker, topic = session.pointed_at or (None, None)
-        wish = session.wish or Wish.proposed(broker)
+        wish = session.wish or Wish()
         screen.app.push_screen(
-            SuggestDialog(wish, session.state, session.plan, topic), self._answered
+            SuggestDialog(wish, session.state, session.plan, broker, topic), self._answered
         )
 
     def _answered(self, answer: tuple[Wish, Asked] | None) -> None:
@@ -121,15 +121,22 @@ class Planning:
             return None
         found = message.made.found
         plan = rebase(session.state, found.plan).plan
+        left = len(found.plan) - len(plan)
         if not len(plan):
             screen.say(_nothing(message.made), "fine" if message.made.reached else "look")
             return None
         session.made = message.made
+        if message.made.asked.wanted.kept:  # as it is now: it can have been edited meanwhile
+            planned = session.plan.by_partition
+            plan = Plan.of(
+                [*session.plan, *(move for move in plan if move.tp not in planned)],
+                cluster_id=plan.cluster_id,
+            )
         session.edit(plan)
         if message.rate_bytes_per_s is not None:
             session.choose_rate(message.rate_bytes_per_s)
         screen.trimtab.draw()
-        self._say(message, len(found.plan) - len(plan))
+        self._say(message, left)
         return plan
 
     def _say(self, message: Found, left: int) -> None:
@@ -148,10 +155,11 @@ def found_for(making: Making, state: ClusterState, load: Load) -> Found:
     asked = making.asked
     limits = replace(asked.wanted.limits, stop=making.stopped.is_set)
     try:
-        found = suggest(state, load, replace(asked.wanted, limits=limits))
+        found = suggest(state, load, replace(asked.wanted, limits=limits), NAMES)
         rate = None
         if asked.within_seconds is not None and not making.stopped.is_set():
-            estimate = time_of(state, load, found.plan, asked.within_seconds)
+            whole = Plan.of([*asked.wanted.kept, *found.plan], cluster_id=found.plan.cluster_id)
+            estimate = time_of(state, load, whole, asked.within_seconds)
             if estimate is not None and estimate.never is None:
                 rate = estimate.recommended_bytes_per_s
     except TrimtabError as error:

@@ -17,64 +17,80 @@ from textual.widgets import Button, Input, Label
 from core.cluster.state import ClusterState
 from core.plan.plan import Plan
 from tui.screens.ask import Dialog
-from tui.wish import MEANING, WITH, Asked, Intent, Wish, read
+from tui.wish import TOGETHER, Asked, Wish, read
 
 FIELDS = {
-    "which": ("brokers", "3,4"),
-    "topics": ("topics", "all; a regular expression"),
-    "keep": ("keep", "none; a regular expression"),
-    "exclude": ("exclude", "no broker; ids like 3,4"),
+    "drain": ("drain", "none; ids like 3,4"),
+    "add": ("add", "none; ids of new ones"),
+    "replace": ("replace", "none; old:new"),
+    "replicas": ("replicas", "as they are"),
+    "brokers": ("only on", "any broker; ids"),
+    "topics": ("topics", "all; a pattern"),
+    "keep": ("keep", "none; a pattern"),
+    "exclude": ("exclude", "no broker; ids"),
     "band": ("band %", "10"),
     "max_bytes": ("max bytes", "no limit; like 500GB"),
     "max_moves": ("max moves", "no limit; like 200"),
+    "per_broker": ("per broker", "no limit; moves like 50"),
     "within": ("within", "no deadline; like 6h"),
 }
 """Each field's name and what is dim in it while it is empty."""
+TOGGLES = {
+    "leaders": "leaders only",
+    "racks": "repair racks",
+    "ignore_racks": "ignore racks",
+    "beside": "keep the plan",
+}
 
 
-class Choice(Widget, can_focus=True):
-    """What the plan is for; left, right, space and a click go through it."""
+class Toggle(Widget, can_focus=True):
+    """A yes or no of the wish; space and a click turn it."""
 
-    BINDINGS: ClassVar = [
-        Binding("right,space", "turn(1)", "Next"),
-        Binding("left", "turn(-1)", "Previous"),
-    ]
+    BINDINGS: ClassVar = [Binding("space", "turn", "Turn")]
     DEFAULT_CSS = """
-    Choice { height: 1; width: 1fr; }
-    Choice:focus { background: $secondary; text-style: bold; }
-    .-plain Choice:focus { text-style: bold reverse; }
+    Toggle { height: 1; width: auto; margin-right: 1; }
+    Toggle:focus { background: $secondary; text-style: bold; }
+    .-plain Toggle:focus { text-style: bold reverse; }
     """
 
     class Turned(Message):
-        """Another intent stands in it."""
+        """It is the other way round now."""
 
-    def __init__(self, intent: Intent) -> None:
-        super().__init__(id="intent")
-        self.intent = intent
+        def __init__(self, field: str, value: bool) -> None:
+            super().__init__()
+            self.field, self.value = field, value
+
+    def __init__(self, field: str, value: bool) -> None:
+        super().__init__(id=field)
+        self._field, self.value = field, value
 
     def render(self) -> Text:
-        return Text(f"< {self.intent.value} >", no_wrap=True)
+        return Text(f"[{'x' if self.value else ' '}] {TOGGLES[self._field]}", no_wrap=True)
 
-    def action_turn(self, step: int) -> None:
-        every = list(Intent)
-        self.intent = every[(every.index(self.intent) + step) % len(every)]
+    def action_turn(self) -> None:
+        self.value = not self.value
         self.refresh()
-        self.post_message(self.Turned())
+        self.post_message(self.Turned(self._field, self.value))
 
-    def on_click(self, event: events.Click) -> None:
+    def on_click(self) -> None:
         self.focus()
-        self.action_turn(-1 if event.x == 0 else 1)
+        self.action_turn()
 
 
 class SuggestDialog(Dialog[tuple[Wish, Asked] | None]):
     """Returns what was asked for, as typed and as read; None when it was left."""
 
     DEFAULT_CSS = """
+    SuggestDialog .dialog { padding: 0 3; }
+    SuggestDialog .title { margin: 0; }
     SuggestDialog .row { height: auto; }
     SuggestDialog .row .name { width: 11; color: $text-muted; }
-    SuggestDialog .row Input { width: 28; margin: 0; }
+    SuggestDialog .row Input { width: 26; margin: 0; }
     SuggestDialog .row .wrong { width: 1fr; margin-left: 2; color: $error; }
-    SuggestDialog #meaning { margin-top: 1; color: $text-muted; }
+    SuggestDialog .toggles { height: 1; }
+    SuggestDialog #meaning { height: auto; min-height: 2; color: $text-muted; }
+    SuggestDialog #meaning.-wrong { color: $error; }
+    SuggestDialog .buttons { margin: 0; }
     """
     BINDINGS: ClassVar = [
         Binding("escape", "leave", "Back"),
@@ -83,84 +99,92 @@ class SuggestDialog(Dialog[tuple[Wish, Asked] | None]):
     ]
 
     def __init__(
-        self, wish: Wish, state: ClusterState, plan: Plan, topic: str | None = None
+        self,
+        wish: Wish,
+        state: ClusterState,
+        plan: Plan,
+        broker: int | None = None,
+        topic: str | None = None,
     ) -> None:
         super().__init__()
-        self._wish, self._state, self._plan, self._topic = wish, state, plan, topic
+        self._wish, self._state, self._plan = wish, state, plan
+        self._broker, self._topic = broker, topic
         self._asked: Asked | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Label("Suggest a plan", classes="title", markup=False)
-            with Horizontal(classes="row"):
-                yield Label("for", classes="name")
-                yield Choice(self._wish.intent)
             for field, (name, hint) in FIELDS.items():
                 with Horizontal(classes="row", id=f"row-{field}"):
-                    yield Label(name, classes="name", markup=False, id=f"name-{field}")
+                    yield Label(name, classes="name", markup=False)
                     yield Input(
-                        self._text(field),
+                        str(getattr(self._wish, field)),
                         placeholder=self._hint(field, hint),
                         compact=True,
                         select_on_focus=False,
                         id=field,
                     )
                     yield Label("", classes="wrong", markup=False, id=f"wrong-{field}")
+            with Horizontal(classes="toggles"):
+                for field in TOGGLES:
+                    if field != "beside" or len(self._plan):
+                        yield Toggle(field, bool(getattr(self._wish, field)))
             yield Label("", id="meaning", markup=False)
             with Horizontal(classes="buttons"):
                 yield Button("Cancel", id="cancel", compact=True)
                 yield Button("Make the plan", id="make", compact=True)
 
     def on_mount(self) -> None:
-        self.query_one(Choice).focus()
+        self.query_one("#drain", Input).focus()
         self._draw()
 
-    def _text(self, field: str) -> str:
-        if field == "which":
-            return self._wish.which.get(self._wish.intent, "")
-        return str(getattr(self._wish, field))
-
     def _hint(self, field: str, hint: str) -> str:
-        """Return what a field says while it is empty: for topics also what the cursor is on."""
-        return f"all; like {self._topic}" if field == "topics" and self._topic else hint
+        """Return what a field says while it is empty, by what the cursor is on where it can."""
+        if field == "topics" and self._topic:
+            return f"all; like {self._topic}"
+        if field == "drain" and self._broker is not None:
+            return f"none; ids like {self._broker}"
+        if field == "replace" and self._broker is not None:
+            return f"none; old:new like {self._broker}:"
+        return hint
 
     # -- what is typed ---------------------------------------------------------------------------
 
-    def on_choice_turned(self) -> None:
-        self._wish = replace(self._wish, intent=self.query_one(Choice).intent)
-        field = self.query_one("#which", Input)
-        with field.prevent(Input.Changed):
-            field.value = self._text("which")
+    def on_toggle_turned(self, message: Toggle.Turned) -> None:
+        turned: dict[str, Any] = {message.field: message.value}
+        self._wish = replace(self._wish, **turned)
         self._draw()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        name, text = event.input.id or "", event.value
-        if name == "which":
-            self._wish = self._wish.beside(text)
-        else:
-            typed: dict[str, Any] = {name: text}
-            self._wish = replace(self._wish, **typed)
+        typed: dict[str, Any] = {event.input.id or "": event.value}
+        self._wish = replace(self._wish, **typed)
         self._draw()
 
     def _draw(self) -> None:
-        """Say beside each field what is wrong with it, and under all what the plan is for."""
-        intent = self._wish.intent
-        self._asked, wrong = read(self._wish, self._state)
-        self.query_one("#row-which").display = intent in WITH
-        self.query_one("#name-which", Label).update(WITH.get(intent, ""))
+        """Say beside each field what is wrong with it, under all what is asked for, or why not."""
+        self._asked, wrong = read(self._wish, self._state, self._plan)
         for field in FIELDS:
             self.query_one(f"#wrong-{field}", Label).update(wrong.get(field, ""))
-        words = MEANING[intent]
-        if count := len(self._plan):
-            moves = "1 move makes" if count == 1 else f"{count} moves make"
-            words += f"\nThe plan's {moves} room for it; u brings them back."
-        self.query_one("#meaning", Label).update(words)
+        meaning = self.query_one("#meaning", Label)
+        meaning.set_class(TOGETHER in wrong, "-wrong")
+        said = self._asked.meaning if self._asked is not None else ""
+        meaning.update(wrong.get(TOGETHER, f"{said} {self._planned()}".strip()))
         self.query_one("#make", Button).disabled = self._asked is None
+
+    def _planned(self) -> str:
+        """Say what becomes of what is planned already."""
+        count = len(self._plan)
+        if not count:
+            return ""
+        if self._wish.beside:
+            return f"The plan's {'move stays' if count == 1 else f'{count} moves stay'} as planned."
+        moves = "1 move makes" if count == 1 else f"{count} moves make"
+        return f"The plan's {moves} room for it; u brings them back."
 
     # -- leaving ---------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
-        if event.key == "enter" and isinstance(self.focused, Choice):
+        if event.key == "enter" and isinstance(self.focused, Toggle):
             event.stop()
             self._make()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from core.load.snapshot import Float64, Load
 from core.plan.plan import Plan
 from core.plan.planner.measures import SHOWN, Measure
 from core.plan.planner.placement import Placement
-from core.plan.planner.problem import BAND, NOBODY, Problem, problem
+from core.plan.planner.planned import with_moves
+from core.plan.planner.problem import BAND, problem
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -76,26 +77,7 @@ def evenness(
     """
     given = problem(state, load, band=band, leaving=leaving, excluded=excluded)
     start = Placement(given)
-    end = Placement(_with(given, plan))
+    end = Placement(with_moves(given, plan))
     return Evenness(
         tuple(given.ids.tolist()), given.counts, given.active, start.loads, end.loads, band
     )
-
-
-def _with(given: Problem, plan: Plan) -> Problem:
-    """Return the problem as it will be: replicas where the plan has them, and what they send."""
-    found = [(row, move) for move in plan if (row := given.state.find(move.tp)) is not None]
-    row_of = {int(broker): row for row, broker in enumerate(given.ids)}
-    width = max([given.replicas.shape[1], *(len(move.after) for _, move in found)])
-    replicas = np.full((len(given.replicas), width), NOBODY, np.int32)
-    replicas[:, : given.replicas.shape[1]] = given.replicas
-    for row, move in found:
-        known = [row_of[broker] for broker in move.after if broker in row_of]
-        replicas[row] = NOBODY
-        replicas[row, : len(known)] = known
-    more = (replicas >= 0).sum(axis=1) - (given.replicas >= 0).sum(axis=1)
-    items = given.items.copy()
-    for measure in (Measure.OUT, Measure.MAY_SEND):
-        items[:, measure] += items[:, Measure.IN] * more
-    may_lead = np.zeros(replicas.shape, np.bool_)
-    return replace(given, replicas=replicas, items=items, may_lead=may_lead)

@@ -93,7 +93,7 @@ def _put(
     if reached := limits.reached(placement, size, source):
         return reached
     at = placement.at[partition : partition + 1]
-    takes = problem.takes if only is None else problem.takes & only
+    takes = problem.counts if only is None else problem.counts & only
     to = np.setdiff1d(np.flatnonzero(takes), at)
     if not len(to):
         return Obstacle.BROKERS if only is None else Obstacle.RACKS
@@ -106,10 +106,23 @@ def _put(
     bad |= ~limits.ready(placement)[to]
     if bad.all():
         return Field.MAX_PER_BROKER
-    worse = _worse(placement, partition, to)
-    worse[bad] = np.inf
-    placement.move(partition, source, int(to[int(np.argmin(worse))]))
+    placement.move(partition, source, _best(placement, partition, to[~bad]))
     return None
+
+
+def _best(placement: Placement, row: int, to: Int64) -> int:
+    """Return on which of these brokers a replica leaves all evenest.
+
+    Brokers that are to be filled come first, as long as that leads none above the band.
+    """
+    problem = placement.problem
+    columns = np.array([m for m in HOSTED if problem.active[m]], np.int64)
+    then = placement.loads[to][:, columns]
+    then = then + problem.items[row, columns] * placement.per_share[to][:, columns]
+    filled = problem.takes[to] & (then <= 1 + problem.band).all(axis=1)
+    if filled.any():
+        to = to[filled]
+    return int(to[int(np.argmin(_worse(placement, row, to)))])
 
 
 def resize(placement: Placement, replicas: int, limits: Limits) -> list[Stuck]:
@@ -164,7 +177,7 @@ def _added(placement: Placement, row: int, limits: Limits) -> Obstacle | Field |
     held = placement.at[row][placement.at[row] != NOBODY]
     if reached := limits.reached(placement, size):
         return reached
-    able = problem.takes.copy()
+    able = problem.counts.copy()
     able[held] = False
     if not able.any():
         return Obstacle.BROKERS
@@ -180,7 +193,7 @@ def _added(placement: Placement, row: int, limits: Limits) -> Obstacle | Field |
     if not able.any():
         return Field.MAX_PER_BROKER
     to = np.flatnonzero(able & (used == used[able].min()))
-    placement.add(row, int(to[int(np.argmin(_worse(placement, row, to)))]))
+    placement.add(row, _best(placement, row, to))
     return None
 
 

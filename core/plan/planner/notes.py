@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 
 from core.load.snapshot import Load
+from core.plan.plan import Plan
 from core.plan.planner.fields import Field, Names
 from core.plan.planner.limits import Limits
 from core.plan.planner.measures import Measure
 from core.plan.planner.placement import Placement
 from core.plan.planner.problem import NOBODY, Problem
+from core.plan.planner.stuck import NAMED
 from core.units import format_bytes
 
 WHOLE = (Measure.IN, Measure.OUT, Measure.DISK)
@@ -88,10 +90,22 @@ def capacities(given: Problem) -> list[str]:
 
 def no_disk_sizes(given: Problem, copies: int) -> list[str]:
     """Say that nothing is known of disks, where a plan copies to them."""
-    known = [given.state.broker_by_id[broker] for broker in given.ids[given.takes].tolist()]
+    known = [given.state.broker_by_id[broker] for broker in given.ids[given.counts].tolist()]
     if not copies or any(d.total_bytes for b in known for d in b.log_dirs):
         return []
     return ["No broker tells the size of its disks: nothing keeps them from filling up."]
+
+
+def kept(plan: Plan, leaving: Set[int]) -> list[str]:
+    """Say which moves that are planned already leave replicas on brokers that are to have none."""
+    found = [str(move.tp) for move in plan if not leaving.isdisjoint(move.after)]
+    if not found:
+        return []
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return [
+        f"{', '.join(found[:NAMED])}{more}: what is planned already leaves replicas on brokers "
+        "that are to have none; drop it, and plan again."
+    ]
 
 
 def few_racks(given: Problem, replicas: int | None) -> list[str]:

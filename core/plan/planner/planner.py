@@ -22,6 +22,7 @@ from core.plan.planner.limits import Limits
 from core.plan.planner.measures import HOSTED, LED, Measure
 from core.plan.planner.moving import Moving
 from core.plan.planner.placement import Placement
+from core.plan.planner.planned import with_moves
 from core.plan.planner.problem import Problem, problem
 from core.plan.planner.refusals import refuse
 from core.plan.planner.scope import outside, scoped, without_racks
@@ -44,6 +45,9 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
     given = _problem(state, load, wanted, wanted.replicas)
     start = Placement(given if wanted.replicas is None else _problem(state, load, wanted))
     found, undone = _forced(given, wanted, names) if wanted.forces else (Placement(given), [])
+    undone += notes.kept(
+        wanted.kept, {*wanted.leaving, *outside(state, wanted.brokers, wanted.exclude)}
+    )
     if wanted.fill:
         _filled(found, wanted)
     elif wanted.brokers:
@@ -53,7 +57,9 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
     is_off = not wanted.forces or wanted.fill or wanted.brokers
     off = _off_notes(found, wanted, names, bool(undone)) if is_off else []
     known = [*notes.unknown(given, load), *notes.left_alone(given), *notes.capacities(given)]
-    plan = told(start, found, [*known, *undone, *notes.small_racks(given), *off], bool(undone))
+    # What stands in the way comes first, then what is not known.
+    said = [*undone, *notes.small_racks(given), *off, *known]
+    plan = told(start, found, said, bool(undone))
     return replace(plan, notes=(*plan.notes, *notes.no_disk_sizes(given, plan.moves)))
 
 
@@ -73,6 +79,8 @@ def _problem(
     )
     if wanted.ignore_racks:
         given = without_racks(given)
+    if wanted.kept:
+        given = with_moves(given, wanted.kept)
     return scoped(given, wanted.brokers) if wanted.brokers else given
 
 

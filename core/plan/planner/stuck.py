@@ -118,7 +118,7 @@ def _most_room(on: Placement, rows: Sequence[int]) -> str:
     """Say how much may still be filled of those that do not hold all of these partitions."""
     able = [
         broker
-        for broker in np.flatnonzero(on.problem.takes).tolist()
+        for broker in np.flatnonzero(on.problem.counts).tolist()
         if not np.isin(rows, on.held(broker)).all()
     ]
     room = np.maximum(on.room_bytes[able], 0.0)

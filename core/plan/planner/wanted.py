@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from core.cluster.state import Bool, ClusterState
 from core.errors import UsageError
 from core.patterns import pattern
+from core.plan.plan import Plan
 from core.plan.planner.limits import NO_LIMITS, Limits
 from core.plan.planner.problem import BAND
 
@@ -21,7 +22,7 @@ class Wanted:
     """Nothing is copied."""
     drain: tuple[int, ...] = ()
     fill: tuple[int, ...] = ()
-    """New brokers, which alone receive: beside what takes a replaced one's place, nobody else."""
+    """New brokers, which alone receive what need not move; what has to goes there first."""
     replace: tuple[tuple[int, int], ...] = ()
     racks_only: bool = False
     replicas: int | None = None
@@ -33,6 +34,8 @@ class Wanted:
     exclude: tuple[int, ...] = ()
     topics: str | None = None
     keep: str | None = None
+    kept: Plan = field(default_factory=Plan)
+    """Moves that are planned already, and stay as they are: the rest is planned beside them."""
     band: float = BAND
     limits: Limits = NO_LIMITS
 

@@ -176,11 +176,11 @@ def _may_be(state: ClusterState, wanted: Wanted, move: Move) -> None:
     if wanted.leaders_only:
         assert not changed
     assert not set(move.adding) & set(wanted.leaving)
-    if wanted.fill:
-        assert set(move.adding) <= {*wanted.fill, *wanted.new}
+    if wanted.fill and not wanted.forces:
+        assert set(move.adding) <= set(wanted.fill)
     elif wanted.brokers:
         assert set(move.adding) <= set(wanted.brokers)
-    elif wanted.leaving and not (wanted.racks_only or wanted.replicas):
+    elif wanted.leaving and not (wanted.racks_only or wanted.replicas or wanted.fill):
         assert set(move.removing) <= set(wanted.leaving)
 
 

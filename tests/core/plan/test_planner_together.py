@@ -46,6 +46,21 @@ def test_what_is_drained_goes_to_the_brokers_that_are_added_and_they_are_filled(
     assert is_reached(found, wanted)
 
 
+def test_what_new_brokers_may_not_take_for_racks_goes_elsewhere() -> None:
+    racks = {1: "a", 2: "b", 3: "a", 4: "b", 5: "b"}
+    state = cluster(
+        {f"t-{n}": [1, 2] if n % 2 else [3, 4] for n in range(20)},
+        brokers=range(1, 6),
+        racks=racks,
+        size_bytes=GB,
+    )
+    wanted = Wanted(drain=(1,), fill=(5,))
+    found = suggest(state, load_of(state, MB), wanted)
+    held = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
+    assert held == {3: 20, 2: 7, 4: 7, 5: 6}
+    assert not found.undone
+
+
 def test_replicas_are_added_to_some_topics_only_and_none_on_a_broker_that_leaves() -> None:
     state, load = six_old_brokers_and_two_new()
     wanted = Wanted(replicas=3, topics="a", drain=(3,))
@@ -112,16 +127,16 @@ def test_leaders_of_some_topics_are_chosen_and_no_others() -> None:
 def test_limits_hold_for_all_that_is_asked_for_together() -> None:
     state, load = skewed(Shape(12, 600, "new"))
     limits = Limits(most_moves=150)
-    found = suggest(state, load, Wanted(drain=(3,), fill=(11,), limits=limits))
+    found = suggest(state, load, Wanted(drain=(2,), fill=(11,), limits=limits))
     assert sum(len(move.adding) for move in found.plan) <= 150
-    assert {broker for move in found.plan for broker in move.adding} == {11}
+    assert any(11 in move.adding for move in found.plan)
 
 
 def test_racks_repaired_only_on_excluded_brokers_are_said_and_left() -> None:
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], racks={1: "a", 2: "a", 3: "b"})
     found = suggest(state, load_of(state, MB), Wanted(racks_only=True, exclude=(1, 2)))
     assert not found.plan.moves
-    assert "on brokers that are to be left as they are" in found.notes[-1]
+    assert any("on brokers that are to be left as they are" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -196,3 +211,37 @@ def test_fields_are_called_as_where_they_are_asked_for() -> None:
     names = {**FLAGS, Field.LEADERS: "leaders only", Field.DRAIN: "drain"}
     with pytest.raises(UsageError, match="leaders only copies nothing, and drain has to copy"):
         suggest(state, Load.unknown(state), Wanted(leaders_only=True, drain=(1,)), names)
+
+
+# -- beside what is planned already --------------------------------------------------------------
+
+
+def test_what_is_planned_already_stays_and_the_rest_is_planned_beside_it() -> None:
+    state = cluster({f"t-{n}": [1] for n in range(9)}, brokers=[1, 2, 3], size_bytes=GB)
+    kept = Plan()
+    for n in range(3):
+        kept = kept.with_move(state, tp(f"t-{n}"), 1, 2)
+    found = suggest(state, load_of(state, MB), Wanted(kept=kept))
+    assert not {move.tp for move in found.plan} & {move.tp for move in kept}
+    held = Counter(b for r in after(state, Plan.of([*kept, *found.plan])).values() for b in r)
+    assert held == {1: 3, 2: 3, 3: 3}
+    assert found.bytes == 3 * GB
+
+
+def test_disks_that_what_is_planned_already_fills_are_full() -> None:
+    state = cluster(
+        {"t-0": [1], "t-1": [1]}, brokers=[1, 2], size_bytes=GB, disk_bytes=(10 * GB, 2 * GB)
+    )
+    kept = Plan().with_move(state, tp("t-0"), 1, 2)
+    found = suggest(state, load_of(state, MB), Wanted(drain=(1,), kept=kept))
+    assert not found.plan.moves
+    assert "t-1: no broker that could take them has that much disk" in found.notes[0]
+
+
+def test_what_is_planned_already_onto_a_broker_that_leaves_is_named() -> None:
+    state = cluster({"t-0": [1], "t-1": [2]}, brokers=[1, 2, 3], size_bytes=GB)
+    kept = Plan().with_move(state, tp("t-0"), 1, 2)
+    found = suggest(state, load_of(state, MB), Wanted(drain=(2,), kept=kept))
+    assert {str(move.tp) for move in found.plan} == {"t-1"}
+    assert found.undone
+    assert "t-0: what is planned already leaves replicas on brokers" in found.notes[0]

@@ -106,7 +106,12 @@ def _put(
     bad |= ~limits.ready(placement)[to]
     if bad.all():
         return Field.MAX_PER_BROKER
-    placement.move(partition, source, _best(placement, partition, to[~bad]))
+    to = to[~bad]
+    if problem.racks[source] == NOBODY:  # nothing bars it then: a rack that holds none is best
+        others = problem.racks[at[0][(at[0] != NOBODY) & (at[0] != source)]]
+        shared = (problem.racks[to][:, None] == others[None, :]).sum(axis=1)
+        to = to[shared == shared.min()]
+    placement.move(partition, source, _best(placement, partition, to))
     return None
 
 

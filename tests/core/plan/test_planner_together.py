@@ -132,6 +132,15 @@ def test_limits_hold_for_all_that_is_asked_for_together() -> None:
     assert any(11 in move.adding for move in found.plan)
 
 
+def test_what_leaves_a_broker_without_a_rack_joins_no_rack_that_holds_one() -> None:
+    racks = {2: "a", 3: "a", 4: "b"}
+    state = cluster(
+        {"t-0": [1, 2], "u-0": [4], "u-1": [4]}, brokers=[1, 2, 3, 4], racks=racks, size_bytes=GB
+    )
+    found = suggest(state, load_of(state, MB), Wanted(drain=(1,)))
+    assert after(state, found.plan)["t-0"] == (4, 2)
+
+
 def test_racks_repaired_only_on_excluded_brokers_are_said_and_left() -> None:
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], racks={1: "a", 2: "a", 3: "b"})
     found = suggest(state, load_of(state, MB), Wanted(racks_only=True, exclude=(1, 2)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from bench.kafka_generate import generated
 from bench.skewed import Shape, skewed
 from clusters import MB, cluster, load_of
@@ -129,3 +130,16 @@ def test_a_broker_that_is_left_as_it_is_keeps_what_it_has_of_the_topics() -> Non
     assert all(4 not in {*move.adding, *move.removing} for move in found.plan)
     held = {b for name, r in after(state, found.plan).items() if name.startswith("a") for b in r}
     assert held == {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize(
+    ("held", "moves"), [([3, 4, 3, 4, 3], 0), ([3, 2, 3, 4, 3], 1), ([3, 2, 4, 4, 4], 1)]
+)
+def test_no_more_replicas_move_than_the_optimum_needs(held: list[int], moves: int) -> None:
+    """The cases of kafka-utils: equal replicas, and what must move for brokers as even as can
+    be."""
+    brokers = [broker for broker, count in enumerate(held) for _ in range(count)]
+    state = cluster(
+        {f"t-{n}": [broker] for n, broker in enumerate(brokers)}, brokers=range(5), size_bytes=GB
+    )
+    assert suggest(state, load_of(state, MB), Wanted()).moves == moves

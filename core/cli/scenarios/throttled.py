@@ -79,8 +79,7 @@ def _played(stage: Stage, part: Part, row: Throttled) -> Iterator[Step]:
     with _produced(stage, topics, produced):
         if produced:
             stage.tell(f"{title}: measuring what is produced")
-            interval = "5s" if stage.short else "10s"
-            _must(stage.trimtab("collect", "--once", "--interval", interval))
+            _must(stage.trimtab("collect", "--once", "--interval", "10s"))
         _fill(stage, topics, part.size_bytes)
         plan = stage.plan(f"throttled-{row.name}", targets(row, named))
         if produced:

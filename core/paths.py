@@ -57,6 +57,11 @@ def runs_dir(cluster_id: str) -> Path:
     return data_dir() / "runs" / safe_name(cluster_id)
 
 
+def timeline_file(cluster_id: str) -> Path:
+    """Return the file of what was seen to happen in this cluster."""
+    return data_dir() / "timeline" / f"{safe_name(cluster_id)}.timeline"
+
+
 def audit_file() -> Path:
     """Return the one file that every change of a cluster is written down in."""
     return data_dir() / "audit.jsonl"

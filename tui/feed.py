@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from core.cluster.state import ClusterState
     from core.load.background import Reader
     from core.load.snapshot import LoadSnapshot
+    from core.watch.timeline.background import Recording
 
 LOAD_POLL_SECONDS = 2.0
 RETRY_SECONDS = 2.0
@@ -62,6 +63,7 @@ class Feed:
         self._metadata_age: Freshness | None = None
         self._load_age: Freshness | None = None
         self._reader: Reader | None = None
+        self._recording: Recording | None = None
         self._told: str | None = None
 
     # -- called by the dashboard -----------------------------------------------------------------
@@ -118,9 +120,10 @@ class Feed:
         self._asked.set()
         self._state_known.set()
         with self._lock:
-            reader = self._reader
-        if reader is not None:
-            reader.close()
+            begun = (self._reader, self._recording)
+        for one in begun:
+            if one is not None:
+                one.close()
 
     # -- the threads -----------------------------------------------------------------------------
 
@@ -256,14 +259,17 @@ class Feed:
 
     def _begin_load(self) -> None:
         from core.load.background import start_load
+        from core.watch.timeline.background import start_recording
 
-        assert self._target.address is not None
+        address = self._target.address
+        assert address is not None
         assert self._state is not None
-        reader = start_load(self._target.address, self._state.cluster_id)
+        reader = start_load(address, self._state.cluster_id)
+        recording = start_recording(address, self._state.cluster_id)
         with self._lock:
-            self._reader = reader
-        if self._stopped.is_set() and reader is not None:
-            reader.close()
+            self._reader, self._recording = reader, recording
+        if self._stopped.is_set():
+            self.stop()
 
     def _tell_trouble(self) -> None:
         """Say once why Spark does not run; the collector's last interval is there meanwhile."""

@@ -103,18 +103,23 @@ def _on_a_terminal() -> bool:
 
 @contextmanager
 def _load(address: Address, cluster_id: str) -> Iterator[None]:
-    """Run collector and pipeline while the demo lasts; its cluster will not be met again."""
+    """Run collector, pipeline and recorder while the demo lasts; its cluster is not met again."""
     from core import paths
     from core.load.background import start_load, stop_load
     from core.load.clusters import forget_cluster
+    from core.watch.timeline.background import start_recording
 
-    reader = start_load(address, cluster_id)
+    reader, recording = start_load(address, cluster_id), start_recording(address, cluster_id)
     try:
         yield
     finally:
+        if recording is not None:
+            recording.stop()
         if reader is not None:
             stop_load(reader)
         forget_cluster(paths.load_root(), cluster_id)
+        for path in paths.timeline_file(cluster_id).parent.glob(f"{paths.safe_name(cluster_id)}.*"):
+            path.unlink()
 
 
 # -- without a terminal ----------------------------------------------------------------------------

@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("core.cli.show:show", "The cluster document, or the heat map as text."),
     "snapshot": ("core.cli.snapshot:snapshot", "List and show what was published."),
     "throttles": ("core.cli.throttles:throttles", "List every throttle in the cluster."),
+    "timeline": ("core.cli.timeline:timeline", "What happened, and the cluster as it was."),
     "verify": ("core.cli.verify:verify", "Is the cluster as the plan says?"),
 }
 

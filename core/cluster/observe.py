@@ -107,15 +107,18 @@ class _Cadence:
 
 
 class Observer:
-    """One cluster watched over time; for one thread."""
+    """One cluster watched over time; for one thread. Without `sizes` no log dirs are asked for."""
 
     def __init__(
         self,
         client: ClusterClient,
         clock: Clock,
         stopwatch: Callable[[], float] = time.monotonic,
+        *,
+        sizes: bool = True,
     ) -> None:
         self._client = client
+        self._sizes = sizes
         self._metadata = _Cadence(clock, METADATA_SECONDS, stopwatch)
         self._log_dirs = _Cadence(clock, LOG_DIRS_SECONDS, stopwatch)
         self._configs = _Cadence(clock, CONFIGS_SECONDS, stopwatch)
@@ -132,7 +135,8 @@ class Observer:
 
     def next_due(self) -> float:
         """Return the seconds until a call is due; the first poll is due at once."""
-        return min(c.wait_seconds for c in (self._metadata, self._log_dirs, self._configs))
+        calls = [self._metadata, self._configs, *([self._log_dirs] if self._sizes else [])]
+        return min(call.wait_seconds for call in calls)
 
     def first_look(self, describe: Callable[[], ClusterState]) -> ClusterState:
         """Return a first picture, of the metadata that `describe` gives alone.
@@ -163,7 +167,7 @@ class Observer:
         return described
 
     def _poll_slow(self, state: ClusterState) -> None:
-        if self._log_dirs.wait_seconds == 0:
+        if self._sizes and self._log_dirs.wait_seconds == 0:
             begun = self._log_dirs.begin()
             answers = self._client.log_dirs(alive_brokers(state))
             good = {answer.broker: answer for answer in answers if answer.error is None}

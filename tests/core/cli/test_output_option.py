@@ -16,6 +16,7 @@ ANSWERS = {
     *("plan show", "plan suggest", "plan place", "plan rebase", "plan impact"),
     *("pipeline status", "runs ls", "runs report"),
     *("runs retry", "runs rollback", "runs show", "snapshot ls", "snapshot show", "throttles ls"),
+    "timeline",
 }
 
 

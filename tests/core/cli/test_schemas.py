@@ -19,12 +19,14 @@ from clusters import MB, cluster, load_of
 from offline import Here
 from snapshots import make_snapshot
 from waiting import eventually
+from watch_help import record_night
 
 from core import paths
 from core.cli import pipeline
 from core.cli.main import COMMANDS, root, run
 from core.cli.scenarios.catalogue import SCENARIOS
 from core.cli.scenarios.scenario import Scenario, same
+from core.cluster.connect import connect
 from core.cluster.document import ClusterDocument, to_json
 from core.cluster.sandbox import folders
 from core.cluster.sandbox.layout import lay_out
@@ -38,6 +40,8 @@ from core.pipeline.ledger import Batch
 from core.plan.plan import Move, Plan
 from core.plan.reassignment import dump
 from core.process import Process
+from core.watch.timeline.events import Event
+from core.watch.timeline.recorder import Recorder
 
 pytestmark = pytest.mark.long
 
@@ -297,6 +301,25 @@ def test_of_scenarios(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: C
         assert validate("sandbox scenario", told, "scenario")["agrees"] is False
 
 
+# -- what was recorded -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schema", "more"),
+    [
+        ("timeline", ()),
+        ("timeline-summary", ("--summary",)),
+        ("cluster", ("--at", "2026-03-01T03:00:30Z")),
+    ],
+)
+def test_of_a_timeline(
+    schema: str, more: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    record_night()
+    assert validate("timeline", printed(capsys, "timeline", *more, "--json"), schema)
+
+
 # -- on a living cluster ---------------------------------------------------------------------------
 
 LIVE = {
@@ -304,7 +327,7 @@ LIVE = {
     *(f"runs {request}" for request in ("pause", "resume", "throttle", "skip", "retry")),
     *("runs retarget", "runs rollback"),
     *("audit ls", "audit verify", "collect", "doctor", "throttles clear", "throttles ls"),
-    "elect",
+    *("elect", "timeline"),
 }
 RATE = ("--throttle", "1MB/s", "--yes", "--allow", "disk,never,out-of-sync,rack-spread", "--json")
 
@@ -339,6 +362,28 @@ def test_collect(
     assert lines
     for line in lines:
         validate("collect", line, "collect")
+
+
+def test_recording(
+    at: list[str], simulator: Simulator, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    client = connect(simulator.address).client
+    looked = Recorder.look
+
+    def look_and_reorder(recorder: Recorder) -> list[Event]:
+        found = looked(recorder)
+        row = client.describe().row(0)
+        client.alter_reassignments({row.tp: (row.replicas[-1], *row.replicas[:-1])})
+        return found
+
+    monkeypatch.setattr(Recorder, "look", look_and_reorder)
+    told = StopsAfter(8)
+    monkeypatch.setattr("core.load.readers.stop_signals", lambda: told)
+    lines = printed(capsys, *at, "timeline", "--record", "--json").splitlines()
+    client.close()
+    assert lines
+    for line in lines:
+        validate("timeline", line, "timeline-event")
 
 
 class StopsAfter:

@@ -1,0 +1,193 @@
+"""`trimtab timeline`: what happened in a cluster, and the cluster as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from core import paths
+from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.timeline_wanted import (
+    Wanted,
+    brokers_of,
+    kinds_of,
+    moment_of,
+    recorded_cluster,
+    topics_of,
+)
+from core.errors import UsageError
+from core.units import format_duration, format_time
+
+if TYPE_CHECKING:
+    from core.watch.timeline.events import Event, Kind
+    from core.watch.timeline.store import Timeline
+
+SILENT_SECONDS = 30.0
+"""Longer than this and nobody records now."""
+MOST = 200
+"""So many lines are shown unless more are asked for: the newest."""
+
+
+@click.command()
+@click.option("--since", metavar="TIME", help="Not before this: 30m ago, 03:10, or a date.")
+@click.option("--until", metavar="TIME", help="Not after this.")
+@click.option("--kind", metavar="KINDS", help="Only these: broker, leader, isr, …")
+@click.option("--topics", metavar="REGEX", help="Only these topics.")
+@click.option("--brokers", metavar="IDS", help="Only what these brokers gained or lost.")
+@click.option("--last", metavar="N", type=click.IntRange(1), help=f"The newest N; else {MOST}.")
+@click.option("--summary", is_flag=True, help="What belongs together, in a line each.")
+@click.option("--at", "moment", metavar="TIME", help="The cluster document as it was then.")
+@click.option("--record", "recording", is_flag=True, help="Record, until Ctrl-C.")
+@click.option("--cluster-id", metavar="ID", help="A cluster that need not answer now.")
+@json_option
+@output_option
+@click.pass_obj
+def timeline(
+    context: Context,
+    since: str | None,
+    until: str | None,
+    kind: str | None,
+    topics: str | None,
+    brokers: str | None,
+    last: int | None,
+    summary: bool,
+    moment: str | None,
+    recording: bool,
+    cluster_id: str | None,
+    as_json: bool,
+    output: Path | None,
+) -> None:
+    """Say what happened in the cluster: brokers, leaders, ISRs, assignments, topics, configs.
+
+    Recorded while a dashboard is open, and by --record. Times are this machine's, in JSON UTC.
+    """
+    from core.clock import SystemClock
+    from core.watch.timeline.store import Timeline
+
+    if recording:
+        from core.cli.timeline_record import record_here
+
+        record_here(context, as_json)
+        return
+    opened = Timeline.read(paths.timeline_file(recorded_cluster(context, cluster_id)))
+    try:
+        span = opened.span
+        if span is None:
+            raise UsageError("Nothing has been recorded yet.", next="Wait a second, and ask again.")
+        now = max(span[1], SystemClock().now())
+        if moment is not None:
+            _as_it_was(opened, moment_of(moment, now), output)
+            return
+        wanted = Wanted(
+            None if since is None else moment_of(since, now),
+            None if until is None else moment_of(until, now),
+            kinds_of(kind),
+            topics_of(topics),
+            brokers_of(brokers),
+        )
+        silent = (now - span[1]).total_seconds()
+        if silent > SILENT_SECONDS:
+            say(f"Recorded until {format_time(span[1])}, {format_duration(silent)} ago.")
+        every = opened.events(wanted.since, wanted.until, wanted.kinds)
+        found = [event for event in every if wanted.has(event)]
+        if summary:
+            _summary(found, wanted.kinds, last, as_json, output)
+        else:
+            _events(found, last, as_json, output)
+    finally:
+        opened.close()
+
+
+def _events(found: list[Event], last: int | None, as_json: bool, output: Path | None) -> None:
+    from core.watch.timeline.words import told
+
+    shown = found[-(last or (len(found) if as_json else MOST)) :]
+    if as_json:
+        emit([event_document(event) for event in shown], output)
+        return
+    _say_left_out(len(found) - len(shown), "events")
+    write_text(_lines((event.at, told(event)) for event in shown), output)
+
+
+def _summary(
+    found: list[Event], kinds: Kind, last: int | None, as_json: bool, output: Path | None
+) -> None:
+    from core.watch.timeline.words import happenings
+
+    every = happenings(found, kinds)
+    shown = every[-(last or (len(every) if as_json else MOST)) :]
+    if as_json:
+        emit(
+            [
+                {
+                    "at": format_time(one.began),
+                    "until": format_time(one.ended),
+                    "kind": _kind_name(one.kind),
+                    "events": len(one.events),
+                    "text": one.text,
+                }
+                for one in shown
+            ],
+            output,
+        )
+        return
+    _say_left_out(len(every) - len(shown), "lines")
+    write_text(_lines((one.began, one.text) for one in shown), output)
+
+
+def _say_left_out(count: int, what: str) -> None:
+    if count:
+        say(f"{count} earlier {what} are left out: narrow it down, or ask with --last N.")
+
+
+def _lines(rows: Iterable[tuple[datetime, str]]) -> str:
+    """Return a line each, by this machine's clock, the day said where it changes."""
+    return "".join(_dated(rows)) or "Nothing happened.\n"
+
+
+def _dated(rows: Iterable[tuple[datetime, str]]) -> Iterator[str]:
+    day = None
+    for at, text in rows:
+        here = at.astimezone()
+        if here.date() != day:
+            day = here.date()
+            yield f"{day} {here.tzname()}\n"
+        yield f"{here:%H:%M:%S}.{here.microsecond // 100_000}  {text}\n"
+
+
+def event_document(event: Event) -> dict[str, Any]:
+    from core.watch.timeline.words import told
+
+    return {
+        "at": format_time(event.at),
+        "kinds": _kind_name(event.kind).split("|"),
+        "topic": event.topic,
+        "partition": event.partition,
+        "brokers": sorted(event.brokers),
+        "text": told(event),
+    }
+
+
+def _kind_name(kind: Kind) -> str:
+    return str(kind.name).lower()
+
+
+def _as_it_was(timeline: Timeline, moment: datetime, output: Path | None) -> None:
+    import numpy as np
+
+    from core.cluster.document import ClusterDocument, to_json
+
+    state = timeline.state_at(moment)
+    if state is None:
+        span = timeline.span
+        assert span is not None
+        raise UsageError(
+            f"At {format_time(moment)} the cluster was not recorded yet.",
+            next=f"The first moment is {format_time(span[0])}.",
+        )
+    unknown = np.full(state.partition_count, np.nan)
+    emit(to_json(ClusterDocument(state, unknown, unknown)), output)

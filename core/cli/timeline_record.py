@@ -1,0 +1,64 @@
+"""`trimtab timeline --record`: records a cluster in the foreground."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from core import paths
+from core.cli.context import Context, emit_line, say
+from core.cli.timeline import event_document
+from core.errors import RefusedError, TrimtabError
+
+if TYPE_CHECKING:
+    from core.watch.timeline.events import Event
+
+
+def record_here(context: Context, as_json: bool) -> None:
+    from core import files
+    from core.clock import SystemClock
+    from core.load import layout
+    from core.load.readers import stop_signals
+    from core.watch.timeline.background import ROLE
+    from core.watch.timeline.recorder import Recorder, record
+    from core.watch.timeline.store import Timeline
+
+    root = paths.load_root()
+    with context.connected() as connection:
+        cluster_id = connection.client.describe().cluster_id
+        layout.mark(root)
+        with files.lease(layout.lock(root, cluster_id, ROLE)) as ours:
+            if not ours:
+                raise RefusedError(
+                    "This cluster is being recorded already, by a dashboard or another command.",
+                    next="Leave it to that one, and look: trimtab timeline.",
+                )
+            told = stop_signals()
+            timeline = Timeline.write(paths.timeline_file(cluster_id))
+            try:
+                say(f"Recording {cluster_id} in {timeline.path}; Ctrl-C ends it.")
+                record(
+                    Recorder(connection.client, connection.clock, timeline),
+                    SystemClock(),
+                    keep_on=lambda: not told.is_set(),
+                    tell=_teller(as_json),
+                )
+            finally:
+                timeline.close()
+
+
+def _teller(as_json: bool) -> Callable[[list[Event] | TrimtabError], None]:
+    def tell(what: list[Event] | TrimtabError) -> None:
+        if isinstance(what, TrimtabError):
+            say(f"trimtab: {what.title} Trying again.")
+        elif as_json:
+            for event in what:
+                emit_line(event_document(event))
+        else:
+            from core.watch.timeline.words import told
+
+            click.echo("\n".join(f"{e.at.astimezone():%H:%M:%S}  {told(e)}" for e in what))
+
+    return tell

@@ -1,0 +1,101 @@
+"""Which part of a timeline is meant: times, kinds, topics and brokers, as people type them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from core import paths
+from core.cli.context import Context
+from core.errors import UsageError
+from core.units import parse_duration
+
+if TYPE_CHECKING:
+    from core.watch.timeline.events import Event, Kind
+
+FORMS = "Write it like 30m (ago), 03:10 (today, here), or 2026-01-31T03:10Z."
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which events are asked for; None and empty are all."""
+
+    since: datetime | None
+    until: datetime | None
+    kinds: Kind
+    topics: re.Pattern[str] | None
+    brokers: frozenset[int]
+
+    def has(self, event: Event) -> bool:
+        if self.topics is not None and not (event.topic and self.topics.fullmatch(event.topic)):
+            return False
+        return not self.brokers or bool(self.brokers & event.brokers)
+
+
+def recorded_cluster(context: Context, cluster_id: str | None) -> str:
+    """Return which cluster is meant: by id, by address, or the only one that was recorded."""
+    if cluster_id is not None:
+        return cluster_id
+    if context.target.address is not None:
+        with context.connected() as connection:
+            return connection.client.describe().cluster_id
+    folder = paths.timeline_file("x").parent
+    known = sorted(path.stem for path in folder.glob("*.timeline"))
+    if len(known) == 1:
+        return known[0]
+    raise UsageError(
+        f"Which cluster? {len(known) or 'None'} of them {'was' if not known else 'were'} recorded.",
+        next=f"Say --cluster-id {' or '.join(known)}." if known else "Say -b HOST:PORT.",
+    )
+
+
+def moment_of(text: str, now: datetime) -> datetime:
+    """Return the moment that is meant: so long before `now`, a time of its day here, or a date."""
+    words = text.strip()
+    clock = re.fullmatch(r"(\d{1,2}):(\d{2})(?::(\d{2}))?", words)
+    if clock is not None:
+        hour, minute, second = (int(part or 0) for part in clock.groups())
+        if hour > 23 or minute > 59 or second > 59:
+            raise UsageError(f"Not a time: {text!r}.", next=FORMS)
+        today = now.astimezone().replace(hour=hour, minute=minute, second=second, microsecond=0)
+        return today if today <= now else today - timedelta(days=1)
+    try:
+        moment = datetime.fromisoformat(words)
+    except ValueError:
+        try:
+            return now - timedelta(seconds=parse_duration(words))
+        except UsageError as error:
+            raise UsageError(f"Not a time: {text!r}.", next=FORMS) from error
+    return moment.astimezone()
+
+
+def kinds_of(text: str | None) -> Kind:
+    from core.watch.timeline.events import WORDS, Kind
+
+    found = Kind(0)
+    for word in text.split(",") if text else ():
+        if word.strip() not in WORDS:
+            raise UsageError(
+                f"There is no kind {word.strip()!r}.", next=f"Kinds are {', '.join(WORDS)}."
+            )
+        found |= WORDS[word.strip()]
+    return found
+
+
+def topics_of(text: str | None) -> re.Pattern[str] | None:
+    try:
+        return None if text is None else re.compile(text)
+    except re.error as error:
+        raise UsageError(
+            f"Not a regular expression: {text!r} ({error}).", next="Try the topic's plain name."
+        ) from error
+
+
+def brokers_of(text: str | None) -> frozenset[int]:
+    parts: Collection[str] = text.split(",") if text else ()
+    if not all(part.strip().isdigit() for part in parts):
+        raise UsageError(f"Not broker ids: {text!r}.", next="Write them like 1,3.")
+    return frozenset(int(part) for part in parts)

@@ -1,0 +1,1 @@
+"""The timeline: every change that was seen of a cluster, kept, and the cluster as it was."""

@@ -1,0 +1,185 @@
+"""What changed between two pictures of a cluster. Pure, and quick where little did.
+
+Epochs alone are no change: they rise with everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import numpy as np
+import numpy.typing as npt
+
+from core.cluster.state import Broker, ClusterState, Int64, Topic
+from core.watch.timeline.events import Event, Kind, Replicas
+
+
+def changes(before: ClusterState, after: ClusterState) -> list[Event]:
+    """Return what changed, brokers first, then topics, then partitions by name and number.
+
+    Seen at `after.fetched_at`. Of a topic that came only its partitions tell more; of one that
+    went, nothing does.
+    """
+    at = after.fetched_at
+    return [
+        *_controller(before, after, at),
+        *_brokers(before, after, at),
+        *_topics(before, after, at),
+        *_partitions(before, after, at),
+    ]
+
+
+def _controller(before: ClusterState, after: ClusterState, at: datetime) -> Iterator[Event]:
+    if after.controller is not None and before.controller != after.controller:
+        yield Event(at, Kind.CONTROLLER, before.controller, after.controller)
+
+
+def _brokers(before: ClusterState, after: ClusterState, at: datetime) -> Iterator[Event]:
+    for id in sorted(before.broker_by_id.keys() | after.broker_by_id.keys()):
+        old, new = (_bare(state.broker_by_id.get(id)) for state in (before, after))
+        if old == new:
+            continue
+        kind = Kind(0)
+        if old is None or new is None or _moved(old, new):
+            kind |= Kind.BROKER
+        was, now = old is not None and old.alive, new is not None and new.alive
+        if was and not now:
+            kind |= Kind.BROKER_DOWN
+        if now and not was and old is not None:
+            kind |= Kind.BROKER_UP
+        if kind:  # what is known of one that is down may become less
+            yield Event(at, kind, old, new)
+
+
+def _bare(broker: Broker | None) -> Broker | None:
+    """Return a broker without what is not kept: disks fill all the time."""
+    if broker is None:
+        return None
+    return Broker(broker.id, broker.rack, broker.host, broker.port, broker.alive)
+
+
+def _moved(old: Broker, new: Broker) -> bool:
+    """Return whether a broker has another rack or address; one that is down may be without."""
+    return (
+        old.alive and new.alive and (old.rack, old.host, old.port) != (new.rack, new.host, new.port)
+    )
+
+
+def _topics(before: ClusterState, after: ClusterState, at: datetime) -> Iterator[Event]:
+    if before.topics == after.topics:
+        return
+    old = {topic.name: topic for topic in before.topics}
+    new = {topic.name: topic for topic in after.topics}
+    for name in sorted(old.keys() | new.keys()):
+        was, now = old.get(name), new.get(name)
+        if was is not None and now is not None and _same(was, now):
+            if _differ(was, now):
+                yield Event(at, Kind.CONFIG, was, now, name)
+            continue
+        if was is not None:
+            yield Event(at, Kind.TOPIC_DELETED, was, None, name)
+        if now is not None:
+            yield Event(at, Kind.TOPIC_CREATED, None, now, name)
+
+
+def _same(was: Topic, now: Topic) -> bool:
+    """Return whether two of the same name are the same topic."""
+    return None in (was.id, now.id) or was.id == now.id
+
+
+def _differ(was: Topic, now: Topic) -> bool:
+    """Return whether configs that are known of both are others now."""
+    pairs = (
+        (was.min_insync, now.min_insync),
+        (was.retention_ms, now.retention_ms),
+        (was.cleanup_policy, now.cleanup_policy),
+    )
+    return any(None not in pair and pair[0] != pair[1] for pair in pairs)
+
+
+# -- partitions -----------------------------------------------------------------------------------
+
+
+def _partitions(before: ClusterState, after: ClusterState, at: datetime) -> Iterator[Event]:
+    old, new = _aligned(before, after)
+    both = (old >= 0) & (new >= 0)
+    differs = np.zeros(len(old), np.bool_)
+    differs[both] = _differing(before, after, old[both], new[both])
+    for place in np.flatnonzero(differs | ~both).tolist():
+        was = replicas_of(before, int(old[place])) if old[place] >= 0 else None
+        now = replicas_of(after, int(new[place])) if new[place] >= 0 else None
+        state, row = (before, old) if now is None else (after, new)
+        tp = state.tp(int(row[place]))
+        kind = Kind.PARTITION if was is None or now is None else _kind(was, now)
+        yield Event(at, kind, was, now, tp.topic, tp.partition)
+
+
+def replicas_of(state: ClusterState, index: int) -> Replicas:
+    """Return what the timeline keeps of one partition."""
+    row = state.row(index)
+    return Replicas(row.leader, row.replicas, row.isr, row.adding, row.removing)
+
+
+def _kind(was: Replicas, now: Replicas) -> Kind:
+    kind = Kind(0)
+    if was.leader != now.leader:
+        kind |= Kind.OFFLINE if now.leader < 0 else Kind.LEADER
+    # A replica that is taken away leaves the ISR as well: that is a matter of the assignment.
+    if (set(was.isr) - set(now.isr)) & set(now.replicas):
+        kind |= Kind.ISR_SHRINK
+    if set(now.isr) - set(was.isr):
+        kind |= Kind.ISR_EXPAND
+    if (was.replicas, was.adding, was.removing) != (now.replicas, now.adding, now.removing):
+        kind |= Kind.ASSIGNMENT
+    return kind
+
+
+def _aligned(before: ClusterState, after: ClusterState) -> tuple[Int64, Int64]:
+    """Return row numbers of the same partitions side by side, -1 where one has none.
+
+    A topic that was made anew is another one, whatever its name.
+    """
+    if (
+        [(t.name, t.id) for t in before.topics] == [(t.name, t.id) for t in after.topics]
+        and np.array_equal(before.topic_of, after.topic_of)
+        and np.array_equal(before.partition, after.partition)
+    ):
+        rows = np.arange(before.partition_count)
+        return rows, rows
+    ranks: dict[tuple[str, int], int] = {}
+    keys = []
+    for other, state in ((after, before), (before, after)):
+        of_topic = np.empty(len(state.topics), np.int64)
+        for i, topic in enumerate(state.topics):
+            known = other.topic(topic.name)
+            anew = state is after and known is not None and not _same(known, topic)
+            of_topic[i] = ranks.setdefault((topic.name, int(anew)), len(ranks))
+        topics = of_topic[state.topic_of] if len(of_topic) else np.empty(0, np.int64)
+        keys.append((topics << 32) | state.partition)
+    every = np.union1d(*keys)
+    return tuple(_rows(every, of) for of in keys)  # type: ignore[return-value]
+
+
+def _rows(every: Int64, keys: Int64) -> Int64:
+    rows = np.full(len(every), -1, np.int64)
+    rows[np.searchsorted(every, keys)] = np.arange(len(keys))
+    return rows
+
+
+def _differing(
+    before: ClusterState, after: ClusterState, old: Int64, new: Int64
+) -> npt.NDArray[np.bool_]:
+    """Return which of these pairs of rows tell different things."""
+    found: npt.NDArray[np.bool_] = np.not_equal(before.leader[old], after.leader[new])
+    counts = np.diff(before.replica_start)[old]
+    alike = counts == np.diff(after.replica_start)[new]
+    found |= ~alike
+    at = np.flatnonzero(alike)
+    of = np.repeat(at, counts[at])
+    within = np.arange(len(of)) - np.repeat(np.cumsum(counts[at]) - counts[at], counts[at])
+    here, there = before.replica_start[old[of]] + within, after.replica_start[new[of]] + within
+    for name in ("replica_broker", "in_sync", "adding", "removing"):
+        unlike = getattr(before, name)[here] != getattr(after, name)[there]
+        found[of[unlike]] = True
+    return found

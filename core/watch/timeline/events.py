@@ -1,0 +1,109 @@
+"""What the timeline is made of: one change of one thing, seen at one look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntFlag
+from typing import Final
+
+from core.cluster.state import Broker, Topic, TopicPartition
+
+
+class Kind(IntFlag):
+    """What changed; of one partition several things may, at one look. Stored: never renumber."""
+
+    BROKER_DOWN = 1
+    BROKER_UP = 2
+    BROKER = 4
+    """A broker came that was never seen, left for good, or has another rack or address."""
+    CONTROLLER = 8
+    LEADER = 16
+    OFFLINE = 32
+    """A partition has no leader any more."""
+    ISR_SHRINK = 64
+    ISR_EXPAND = 128
+    ASSIGNMENT = 256
+    """Replicas, their order, or what is being added or removed."""
+    PARTITION = 512
+    """A partition came to a topic, or left it."""
+    TOPIC_CREATED = 1024
+    TOPIC_DELETED = 2048
+    CONFIG = 4096
+    """min.insync.replicas, retention or cleanup policy of a topic."""
+    UNSEEN = 8192
+    """For a while nobody looked: what changed meanwhile is seen as one change, afterwards."""
+
+
+EVERY: Final = Kind(0)
+"""No kind left out."""
+WORDS: dict[str, Kind] = {
+    "broker": Kind.BROKER_DOWN | Kind.BROKER_UP | Kind.BROKER,
+    "controller": Kind.CONTROLLER,
+    "leader": Kind.LEADER | Kind.OFFLINE,
+    "isr": Kind.ISR_SHRINK | Kind.ISR_EXPAND,
+    "assignment": Kind.ASSIGNMENT,
+    "topic": Kind.TOPIC_CREATED | Kind.TOPIC_DELETED | Kind.PARTITION,
+    "config": Kind.CONFIG,
+    "gap": Kind.UNSEEN,
+}
+"""What a user filters by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """A partition's leader (-1 is none) and replicas in order, as far as the timeline keeps them.
+
+    `isr`, `adding` and `removing` are in the order of `replicas`.
+    """
+
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+Thing = Replicas | Broker | Topic | int
+"""What an event is about, before or after: a partition, a broker, a topic, the controller's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change; `before` or `after` is None when the thing was or is not there.
+
+    `tp` is of a partition, `topic` also of a topic; `at` is when it was seen, in UTC.
+    """
+
+    at: datetime
+    kind: Kind
+    before: Thing | None = None
+    after: Thing | None = None
+    topic: str | None = None
+    partition: int | None = None
+
+    @property
+    def tp(self) -> TopicPartition | None:
+        if self.topic is None or self.partition is None:
+            return None
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def brokers(self) -> frozenset[int]:
+        """Return the brokers that this is about: of a partition those that gained or lost."""
+        match self.before, self.after:
+            case (Broker() as broker, _) | (_, Broker() as broker):
+                return frozenset({broker.id})
+            case Replicas() as before, Replicas() as after:
+                return _touched(before, after)
+            case (Replicas() as only, None) | (None, Replicas() as only):
+                return frozenset(only.replicas)
+            case _:
+                return frozenset(b for b in (self.before, self.after) if isinstance(b, int))
+
+
+def _touched(before: Replicas, after: Replicas) -> frozenset[int]:
+    found = set(before.isr) ^ set(after.isr) | set(before.replicas) ^ set(after.replicas)
+    if before.leader != after.leader:
+        found |= {before.leader, after.leader}
+    return frozenset(found - {-1}) or frozenset(after.replicas)

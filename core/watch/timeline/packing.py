@@ -1,0 +1,174 @@
+"""How things of the timeline are packed: a few bytes for a partition, JSON for what is rare."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from core.cluster.state import UNKNOWN, Broker, ClusterState, Topic, frozen
+from core.watch.timeline.events import Replicas, Thing
+
+_HEAD = struct.Struct("<iB")
+_REPLICA = struct.Struct("<iB")
+_IN_SYNC, _ADDING, _REMOVING = 1, 2, 4
+_COLUMNS = (
+    *("topic_of", "partition", "leader", "leader_epoch"),
+    *("replica_start", "replica_broker", "flags"),
+)
+
+
+def packed(thing: Thing | None) -> bytes | None:
+    """Return a thing in bytes; None stays None."""
+    match thing:
+        case None:
+            return None
+        case Replicas():
+            return _packed_replicas(thing)
+        case Broker():
+            return _json([thing.id, thing.rack, thing.host, thing.port, thing.alive])
+        case Topic():
+            return _json(
+                [thing.name, thing.id, thing.min_insync, thing.retention_ms, thing.cleanup_policy]
+            )
+        case int():
+            return _json(thing)
+
+
+def replicas(data: bytes) -> Replicas:
+    leader, count = _HEAD.unpack_from(data)
+    brokers, flags = [], []
+    for place in range(count):
+        broker, flag = _REPLICA.unpack_from(data, _HEAD.size + place * _REPLICA.size)
+        brokers.append(broker)
+        flags.append(flag)
+
+    def those(bit: int) -> tuple[int, ...]:
+        return tuple(b for b, flag in zip(brokers, flags, strict=True) if flag & bit)
+
+    return Replicas(leader, tuple(brokers), those(_IN_SYNC), those(_ADDING), those(_REMOVING))
+
+
+def broker(data: bytes) -> Broker:
+    id, rack, host, port, alive = json.loads(data)
+    return Broker(id, rack, host, port, alive)
+
+
+def topic(data: bytes) -> Topic:
+    return Topic(*json.loads(data))
+
+
+def controller(data: bytes) -> int:
+    return int(json.loads(data))
+
+
+def unpacked(data: bytes | None, read: Callable[[bytes], Thing]) -> Thing | None:
+    return None if data is None else read(data)
+
+
+def _packed_replicas(of: Replicas) -> bytes:
+    parts = [_HEAD.pack(of.leader, len(of.replicas))]
+    for id in of.replicas:
+        flags = _IN_SYNC * (id in of.isr) | _ADDING * (id in of.adding)
+        parts.append(_REPLICA.pack(id, flags | _REMOVING * (id in of.removing)))
+    return b"".join(parts)
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+# -- a whole picture ------------------------------------------------------------------------------
+
+
+def packed_state(state: ClusterState) -> bytes:
+    """Return a picture without sizes, lags and log dirs: a JSON head, then columns."""
+    flags = (
+        state.in_sync * np.uint8(_IN_SYNC)
+        | state.adding * np.uint8(_ADDING)
+        | state.removing * np.uint8(_REMOVING)
+    ).astype(np.uint8)
+    columns = {name: getattr(state, name) for name in _COLUMNS if name != "flags"}
+    columns["flags"] = flags
+    # One after the other columns differ by little, and that packs far better.
+    columns["replica_start"] = np.diff(state.replica_start)
+    head = {
+        "cluster_id": state.cluster_id,
+        "controller": state.controller,
+        "brokers": [json.loads(packed(_bare(broker)) or b"") for broker in state.brokers],
+        "topics": [json.loads(packed(topic) or b"") for topic in state.topics],
+        "columns": [(name, columns[name].dtype.str, len(columns[name])) for name in _COLUMNS],
+    }
+    text = _json(head)
+    body = b"".join(np.ascontiguousarray(columns[name]).tobytes() for name in _COLUMNS)
+    return zlib.compress(struct.pack("<I", len(text)) + text + body, 1)
+
+
+def _bare(broker: Broker) -> Broker:
+    return Broker(broker.id, broker.rack, broker.host, broker.port, broker.alive)
+
+
+def unpacked_state(data: bytes, at: datetime) -> ClusterState:
+    """Return the picture, as of `at`."""
+    raw = zlib.decompress(data)
+    (length,) = struct.unpack_from("<I", raw)
+    head = json.loads(raw[4 : 4 + length])
+    columns, place = {}, 4 + length
+    for name, kind, count in head["columns"]:
+        columns[name] = np.frombuffer(raw, np.dtype(kind), count, place)
+        place += columns[name].nbytes
+    return state_of(
+        head["cluster_id"],
+        at,
+        head["controller"],
+        [Broker(*values) for values in head["brokers"]],
+        [Topic(*values) for values in head["topics"]],
+        columns,
+    )
+
+
+def state_of(
+    cluster_id: str,
+    at: datetime,
+    controller: int | None,
+    brokers: Sequence[Broker],
+    topics: Sequence[Topic],
+    columns: Mapping[str, Any],
+) -> ClusterState:
+    """Return a picture of these columns; `replica_start` are counts, `flags` of each replica."""
+    flags = columns["flags"]
+    start = np.zeros(len(columns["replica_start"]) + 1, np.int64)
+    np.cumsum(columns["replica_start"], out=start[1:])
+    total = int(start[-1])
+    return ClusterState(
+        cluster_id=cluster_id,
+        fetched_at=at,
+        controller=controller,
+        brokers=tuple(sorted(brokers, key=lambda broker: broker.id)),
+        topics=tuple(topics),
+        topic_of=frozen(columns["topic_of"].astype(np.int32)),
+        partition=frozen(columns["partition"].astype(np.int32)),
+        leader=frozen(columns["leader"].astype(np.int32)),
+        leader_epoch=frozen(columns["leader_epoch"].astype(np.int32)),
+        replica_start=frozen(start),
+        replica_broker=frozen(columns["replica_broker"].astype(np.int32)),
+        in_sync=frozen((flags & _IN_SYNC) != 0),
+        adding=frozen((flags & _ADDING) != 0),
+        removing=frozen((flags & _REMOVING) != 0),
+        size_bytes=frozen(np.full(total, UNKNOWN, np.int64)),
+        lag=frozen(np.full(total, UNKNOWN, np.int64)),
+        log_dir=frozen(np.full(total, UNKNOWN, np.int32)),
+    )
+
+
+def flags_of(of: Replicas) -> list[int]:
+    """Return one byte for each replica, in order."""
+    return [
+        _IN_SYNC * (b in of.isr) | _ADDING * (b in of.adding) | _REMOVING * (b in of.removing)
+        for b in of.replicas
+    ]

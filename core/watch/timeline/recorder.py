@@ -1,0 +1,108 @@
+"""The recorder: looks at a cluster again and again, and keeps what has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from core.clock import Clock
+from core.cluster.client import ClusterClient
+from core.cluster.observe import Observer
+from core.cluster.state import ClusterState
+from core.errors import TrimtabError
+from core.watch.timeline.changes import changes
+from core.watch.timeline.events import Event, Kind
+from core.watch.timeline.store import KEPT, KEPT_BYTES, Timeline
+
+GAP_SECONDS = 15.0
+"""Longer than this between two looks is a gap that is told: order and causes are lost in it."""
+SEEN_SECONDS = 5.0
+FORGET_SECONDS = 3600.0
+AGAIN_SECONDS = 2.0
+"""After a look that failed."""
+
+
+class Recorder:
+    """Records one cluster; for one thread."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        clock: Clock,
+        timeline: Timeline,
+        *,
+        kept: timedelta = KEPT,
+        most_bytes: int = KEPT_BYTES,
+    ) -> None:
+        self._observer = Observer(client, clock, sizes=False)
+        self._clock, self._timeline = clock, timeline
+        self._kept, self._most_bytes = kept, most_bytes
+        self._last = self._remembered()
+        self._forgotten = self._noted = float("-inf")
+
+    def _remembered(self) -> ClusterState | None:
+        """Return the cluster as the recorder before this one saw it last."""
+        span = self._timeline.span
+        return None if span is None else self._timeline.state_at(span[1])
+
+    def look(self) -> list[Event]:
+        """Look once, keep what has changed since the last look, and return it.
+
+        Raises UnreachableError or AccessDeniedError; TimelineError when it cannot be kept: it is
+        seen as a change by the next look then.
+        """
+        state = self._observer.poll()
+        last = self._last
+        if last is not None and last.cluster_id == state.cluster_id:
+            found = changes(last, state)
+            away = (state.fetched_at - last.fetched_at).total_seconds()
+            if found and away > GAP_SECONDS:
+                found.insert(0, Event(state.fetched_at, Kind.UNSEEN, None, round(away)))
+            self._timeline.append(found, state)
+        else:
+            found = []
+            self._timeline.begin(state)
+        self._last = state
+        self._note_seen(state)
+        self._forget()
+        return found
+
+    def _note_seen(self, state: ClusterState) -> None:
+        """Keep that nothing changed, too: else who comes next takes it for a time unseen."""
+        now = self._clock.monotonic()
+        if now - self._noted >= SEEN_SECONDS:
+            self._noted = now
+            self._timeline.note_seen(state.fetched_at)
+
+    def _forget(self) -> None:
+        now = self._clock.monotonic()
+        if now - self._forgotten >= FORGET_SECONDS:
+            self._forgotten = now
+            self._timeline.forget(self._clock.now() - self._kept, self._most_bytes)
+
+    def until_due(self) -> float:
+        """Return the seconds until the next look: as often as the cluster likes it."""
+        return self._observer.next_due()
+
+
+def record(
+    recorder: Recorder,
+    clock: Clock,
+    *,
+    keep_on: Callable[[], bool],
+    tell: Callable[[list[Event] | TrimtabError], None],
+) -> None:
+    """Look until `keep_on` says no; what fails is told, and tried again."""
+    while keep_on():
+        try:
+            found = recorder.look()
+        except TrimtabError as error:
+            tell(error)
+            wait = AGAIN_SECONDS
+        else:
+            if found:
+                tell(found)
+            wait = recorder.until_due()
+        due = clock.monotonic() + wait
+        while keep_on() and (left := due - clock.monotonic()) > 0:
+            clock.sleep(min(left, 1.0))

@@ -1,0 +1,334 @@
+"""The timeline on disk: one SQLite file a cluster, of changes and, now and then, whole pictures.
+
+One process writes, any number read at the same time. The cluster at a moment is the last picture
+before it and the changes since; how many those may be bounds the time of a jump.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from core.cluster.state import ClusterState
+from core.errors import TrimtabError, UsageError
+from core.watch.timeline import packing
+from core.watch.timeline.events import EVERY, Event, Kind
+from core.watch.timeline.replay import replayed
+
+FORMAT: Final = 1
+PICTURE_CHANGES: Final = 5_000
+"""After so many changes a whole picture is kept: a jump applies no more than these."""
+KEPT: Final = timedelta(days=30)
+KEPT_BYTES: Final = 200_000_000
+_APPLICATION_ID: Final = 0x7472746C  # "trtl"
+_SCHEMA: Final = f"""
+PRAGMA application_id = {_APPLICATION_ID};
+PRAGMA user_version = {FORMAT};
+PRAGMA auto_vacuum = INCREMENTAL;
+CREATE TABLE looks (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL);
+CREATE INDEX looks_at ON looks (at);
+CREATE TABLE changes (
+    seq INTEGER PRIMARY KEY, kind INTEGER NOT NULL, topic INTEGER, partition INTEGER,
+    before BLOB, after BLOB
+);
+CREATE TABLE pictures (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE TABLE seen (only INTEGER PRIMARY KEY CHECK (only = 1), at INTEGER NOT NULL);
+CREATE TABLE topics (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+"""
+# A look's `seq` is that of its first change; a picture's, that of the first change after it.
+
+
+class TimelineError(TrimtabError):
+    """A timeline cannot be read or written."""
+
+
+class Timeline:
+    """An open timeline; times are aware and in UTC, kept to the millisecond."""
+
+    def __init__(self, path: Path, database: sqlite3.Connection) -> None:
+        self.path = path
+        self._database = database
+        self._topics: dict[str, int] = {}
+        self._since_picture = 0
+
+    @classmethod
+    def write(cls, path: Path) -> Timeline:
+        """Open for the one that records, made when it is not there. Raises TimelineError."""
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            database = sqlite3.connect(path, isolation_level=None)
+            if not database.execute("PRAGMA user_version").fetchone()[0]:
+                database.executescript(_SCHEMA)
+                database.execute("PRAGMA journal_mode = WAL")
+            # What the last second brought may be lost with the machine's power: it is seen again.
+            database.execute("PRAGMA synchronous = NORMAL")
+            timeline = cls(path, _checked(path, database))
+        except (OSError, sqlite3.Error) as error:
+            raise _unusable(path, error) from error
+        timeline._topics = timeline._numbers()
+        timeline._since_picture = timeline._changes_since_picture()
+        return timeline
+
+    @classmethod
+    def read(cls, path: Path) -> Timeline:
+        """Open for reading. Raises TimelineError, UsageError for one that is not there."""
+        if not path.exists():
+            raise UsageError(
+                "Nothing has been recorded of this cluster on this machine.",
+                next="Record it: trimtab -b HOST:PORT timeline --record, or open the dashboard.",
+            )
+        try:
+            address = f"file:{path}?mode=ro"
+            database = sqlite3.connect(address, uri=True, isolation_level=None)
+            return cls(path, _checked(path, database))
+        except sqlite3.Error as error:
+            raise _unusable(path, error) from error
+
+    def close(self) -> None:
+        self._database.close()
+
+    # -- writing --------------------------------------------------------------------------------
+
+    def begin(self, state: ClusterState) -> None:
+        """Keep a whole picture; what is written next came after it. Raises TimelineError."""
+        with _Whole(self):
+            self._keep(state, self._next_seq())
+
+    def append(self, events: Sequence[Event], after: ClusterState) -> None:
+        """Keep what was seen at one look, and the picture when it is time for one."""
+        if not events:
+            return
+        with _Whole(self):
+            seq = self._next_seq()
+            self._database.execute(
+                "INSERT INTO looks VALUES (?, ?)", (seq, _milliseconds(events[0].at))
+            )
+            self._database.executemany(
+                "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)",
+                (
+                    (
+                        *(seq + n, int(e.kind), self._number(e.topic), e.partition),
+                        *(packing.packed(e.before), packing.packed(e.after)),
+                    )
+                    for n, e in enumerate(events)
+                ),
+            )
+            self._since_picture += len(events)
+            if self._since_picture >= PICTURE_CHANGES:
+                self._keep(after, seq + len(events))
+
+    def note_seen(self, at: datetime) -> None:
+        """Note that the cluster was looked at, and was as it was. Raises TimelineError."""
+        with _Whole(self):
+            self._database.execute(
+                "INSERT OR REPLACE INTO seen VALUES (1, ?)", (_milliseconds(at),)
+            )
+
+    def forget(self, before: datetime, most_bytes: int = KEPT_BYTES) -> None:
+        """Let go of what is older, and of the oldest while the file is larger than `most_bytes`.
+
+        The picture that the rest begins with stays.
+        """
+        pictures = self._database.execute("SELECT seq, at FROM pictures ORDER BY seq").fetchall()
+        for place, (seq, _) in enumerate(pictures[1:], 1):
+            old = place + 1 < len(pictures) and pictures[place][1] <= _milliseconds(before)
+            if not old and self.bytes <= most_bytes:
+                return
+            with _Whole(self):
+                for table in ("looks", "changes", "pictures"):
+                    self._database.execute(f"DELETE FROM {table} WHERE seq < ?", (seq,))
+            self._database.execute("PRAGMA incremental_vacuum")
+
+    @property
+    def bytes(self) -> int:
+        """Return how large the file is, what is free in it left out."""
+        pages, free, size = (
+            self._database.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        return int((pages - free) * size)
+
+    def _keep(self, state: ClusterState, seq: int) -> None:
+        self._database.execute(
+            "INSERT OR REPLACE INTO pictures VALUES (?, ?, ?)",
+            (seq, _milliseconds(state.fetched_at), packing.packed_state(state)),
+        )
+        self._since_picture = 0
+
+    def _next_seq(self) -> int:
+        found = self._database.execute(
+            "SELECT max(coalesce((SELECT max(seq) + 1 FROM changes), 1),"
+            " coalesce((SELECT max(seq) FROM pictures), 1))"
+        ).fetchone()
+        return int(found[0])
+
+    def _changes_since_picture(self) -> int:
+        last = self._database.execute("SELECT max(seq) FROM pictures").fetchone()[0]
+        return self._next_seq() - int(last or 1)
+
+    def _numbers(self) -> dict[str, int]:
+        return {name: n for n, name in self._database.execute("SELECT number, name FROM topics")}
+
+    def _number(self, topic: str | None) -> int | None:
+        if topic is None:
+            return None
+        if topic not in self._topics:
+            added = self._database.execute("INSERT INTO topics (name) VALUES (?)", (topic,))
+            assert added.lastrowid is not None
+            self._topics[topic] = added.lastrowid
+        return self._topics[topic]
+
+    # -- reading --------------------------------------------------------------------------------
+
+    @property
+    def span(self) -> tuple[datetime, datetime] | None:
+        """Return from when to when the cluster is known; None when nothing was recorded."""
+        first = self._database.execute("SELECT min(at) FROM pictures").fetchone()[0]
+        last = self._database.execute(
+            "SELECT max(at) FROM (SELECT max(at) AS at FROM looks"
+            " UNION SELECT max(at) FROM pictures UNION SELECT at FROM seen)"
+        ).fetchone()[0]
+        return None if first is None else (_time(first), _time(last))
+
+    def events(
+        self,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        kinds: Kind = EVERY,
+    ) -> Iterator[Event]:
+        """Yield what was seen from `since` to `until`, both included, of `kinds` or of all."""
+        first, last = self._from(since), self._to(until)
+        yield from self._events(first, last, kinds)
+
+    def moments(self, since: datetime | None, until: datetime | None) -> list[datetime]:
+        """Return when something changed, in order."""
+        rows = self._database.execute(
+            "SELECT at FROM looks WHERE seq >= ? AND seq < ? ORDER BY seq",
+            (self._from(since), self._to(until)),
+        )
+        return [_time(at) for (at,) in rows]
+
+    def state_at(self, moment: datetime) -> ClusterState | None:
+        """Return the cluster as it was; None before it was first seen.
+
+        Sizes, lags and log dirs are not kept.
+        """
+        # A picture that was kept with the last change of a look is as new as that look.
+        found = self._database.execute(
+            "SELECT seq, at, data FROM pictures WHERE at <= ? ORDER BY seq DESC LIMIT 1",
+            (_milliseconds(moment),),
+        ).fetchone()
+        if found is None:
+            return None
+        seq, at, data = found
+        state = packing.unpacked_state(data, _time(at))
+        events = self._events(seq, self._to(moment), EVERY)
+        return replayed(state, events, moment)
+
+    def _from(self, since: datetime | None) -> int:
+        """Return the number of the first change that was seen at `since` or later."""
+        if since is None:
+            return 0
+        found = self._database.execute(
+            "SELECT seq FROM looks WHERE at >= ? ORDER BY seq LIMIT 1", (_milliseconds(since),)
+        ).fetchone()
+        return found[0] if found else self._next_seq()
+
+    def _to(self, until: datetime | None) -> int:
+        """Return the number of the first change after `until`."""
+        if until is None:
+            return self._next_seq()
+        found = self._database.execute(
+            "SELECT seq FROM looks WHERE at > ? ORDER BY seq LIMIT 1", (_milliseconds(until),)
+        ).fetchone()
+        return found[0] if found else self._next_seq()
+
+    def _events(self, first: int, last: int, kinds: Kind) -> Iterator[Event]:
+        names = {number: name for name, number in self._numbers().items()}
+        looks = self._database.execute(
+            "SELECT seq, at FROM looks WHERE seq < ? AND seq >="
+            " coalesce((SELECT max(seq) FROM looks WHERE seq <= ?), 0) ORDER BY seq",
+            (last, first),
+        ).fetchall()
+        rows = self._database.execute(
+            "SELECT seq, kind, topic, partition, before, after FROM changes"
+            " WHERE seq >= ? AND seq < ? AND (? = 0 OR kind & ?) ORDER BY seq",
+            (first, last, int(kinds), int(kinds)),
+        )
+        look = 0
+        for seq, kind, topic, partition, before, after in rows:
+            while look + 1 < len(looks) and looks[look + 1][0] <= seq:
+                look += 1
+            read = _reader(kind, partition)
+            yield Event(
+                _time(looks[look][1]),
+                Kind(kind),
+                packing.unpacked(before, read),
+                packing.unpacked(after, read),
+                names.get(topic),
+                partition,
+            )
+
+
+def _reader(kind: int, partition: int | None) -> Any:
+    if partition is not None:
+        return packing.replicas
+    if kind & (Kind.BROKER | Kind.BROKER_DOWN | Kind.BROKER_UP):
+        return packing.broker
+    return packing.controller if kind & (Kind.CONTROLLER | Kind.UNSEEN) else packing.topic
+
+
+class _Whole:
+    """All of it or nothing; what SQLite has against it is told as TimelineError."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._path, self._database = timeline.path, timeline._database
+
+    def __enter__(self) -> None:
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            raise _unusable(self._path, error) from error
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: Any
+    ) -> None:
+        if error is None:
+            self._database.execute("COMMIT")
+            return
+        if self._database.in_transaction:
+            self._database.execute("ROLLBACK")
+        if isinstance(error, sqlite3.Error):
+            raise _unusable(self._path, error) from error
+
+
+def _checked(path: Path, database: sqlite3.Connection) -> sqlite3.Connection:
+    application = database.execute("PRAGMA application_id").fetchone()[0]
+    version = database.execute("PRAGMA user_version").fetchone()[0]
+    if application != _APPLICATION_ID or version > FORMAT:
+        database.close()
+        if application != _APPLICATION_ID:
+            raise TimelineError(f"{path} is not a timeline.", next="Move it out of that folder.")
+        raise TimelineError(
+            f"{path} was written by a newer trimtab.", next="Install that version, or a newer one."
+        )
+    return database
+
+
+def _unusable(path: Path, error: Exception) -> TimelineError:
+    return TimelineError(
+        f"The timeline cannot be read or written: {error}.",
+        detail=str(path),
+        next="Make room there, or move the file away: another one is begun.",
+    )
+
+
+def _milliseconds(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
+
+
+def _time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

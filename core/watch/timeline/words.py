@@ -1,0 +1,192 @@
+"""The timeline in words: each event in a line, and what belongs together in a few."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from core.cluster.state import Broker, Topic
+from core.units import format_duration
+from core.watch.timeline.events import EVERY, Event, Kind, Replicas
+
+TOGETHER = timedelta(seconds=5)
+"""What follows within this time belongs to the same happening."""
+NAMED = 3
+"""So many topics of a happening are named; of more only how many there are."""
+
+
+def told(event: Event) -> str:
+    """Return one event as a line without its time."""
+    match event.before, event.after:
+        case (Broker(), _) | (_, Broker()):
+            return _broker(event)
+        case (Replicas() as before, Replicas() as after):
+            return f"{event.tp} {', '.join(_replicas(event.kind, before, after))}"
+        case (None, Replicas() as after):
+            return f"{event.tp} came, on {_ids(after.replicas)}"
+        case (Replicas(), None):
+            return f"{event.tp} went"
+        case (Topic() as before, Topic() as after):
+            return f"topic {event.topic}: {', '.join(_configs(before, after))}"
+        case (None, Topic()):
+            return f"topic {event.topic} was created"
+        case (Topic(), None):
+            return f"topic {event.topic} was deleted"
+    if event.kind & Kind.UNSEEN:
+        seconds = event.after if isinstance(event.after, int) else 0
+        return f"nobody looked for {format_duration(seconds)}: what follows happened in it"
+    last = "" if event.before is None else f", before it {event.before}"
+    return f"broker {event.after} is the controller{last}"
+
+
+def _broker(event: Event) -> str:
+    broker = event.after if isinstance(event.after, Broker) else event.before
+    assert isinstance(broker, Broker)
+    name = f"broker {broker.id}"
+    if event.after is None:
+        return f"{name} is known no more"
+    if event.before is None:
+        return f"{name} came{f', in rack {broker.rack}' if broker.rack else ''}"
+    if event.kind & Kind.BROKER_DOWN:
+        return f"{name} went down"
+    if event.kind & Kind.BROKER_UP:
+        return f"{name} is back"
+    rack = f", rack {broker.rack}" if broker.rack else ""
+    return f"{name} is at {broker.host}:{broker.port} now{rack}"
+
+
+def _replicas(kind: Kind, before: Replicas, after: Replicas) -> Iterator[str]:
+    if kind & Kind.OFFLINE:
+        yield f"has no leader (was {before.leader})"
+    if kind & Kind.LEADER:
+        yield f"leader {'none' if before.leader < 0 else before.leader} → {after.leader}"
+    if kind & Kind.ISR_SHRINK:
+        gone = [b for b in before.isr if b not in after.isr and b in after.replicas]
+        yield f"ISR without {_ids(gone)} ({len(after.isr)} of {len(after.replicas)})"
+    if kind & Kind.ISR_EXPAND:
+        come = [b for b in after.isr if b not in before.isr]
+        yield f"ISR with {_ids(come)} ({len(after.isr)} of {len(after.replicas)})"
+    if kind & Kind.ASSIGNMENT:
+        yield _assignment(before, after)
+
+
+def _assignment(before: Replicas, after: Replicas) -> str:
+    if after.adding or after.removing:
+        target = [b for b in after.replicas if b not in after.removing]
+        return f"moves {_ids(_at_rest(before))} → {_ids(target)}"
+    if before.adding or before.removing:
+        return f"has moved, now on {_ids(after.replicas)}"
+    if set(before.replicas) == set(after.replicas):
+        return f"order {_ids(before.replicas)} → {_ids(after.replicas)}"
+    return f"replicas {_ids(before.replicas)} → {_ids(after.replicas)}"
+
+
+def _at_rest(of: Replicas) -> list[int]:
+    return [b for b in of.replicas if b not in of.adding]
+
+
+def _configs(before: Topic, after: Topic) -> Iterator[str]:
+    for name, old, new in (
+        ("min.insync.replicas", before.min_insync, after.min_insync),
+        ("retention.ms", before.retention_ms, after.retention_ms),
+        ("cleanup.policy", before.cleanup_policy, after.cleanup_policy),
+    ):
+        if old != new:
+            yield f"{name} {old} → {new}"
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers)) or "none"
+
+
+# -- what belongs together ------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Happening:
+    """Events of one kind that followed each other closely, and belong to the same brokers."""
+
+    kind: Kind
+    about: str
+    began: datetime
+    ended: datetime
+    events: list[Event] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """Return it in one sentence, without its time."""
+        if len(self.events) == 1:
+            return told(self.events[0])
+        return f"{_counted(self)}{_spread(self)}"
+
+
+def happenings(events: Iterable[Event], kinds: Kind = EVERY) -> list[Happening]:
+    """Return what happened, of `kinds` or of all, in the order in which it began."""
+    found: list[Happening] = []
+    open_ones: dict[tuple[Kind, str], Happening] = {}
+    for event in events:
+        for kind, about in _subjects(event):
+            if kinds and not kind & kinds:
+                continue
+            last = open_ones.get((kind, about))
+            if last is None or event.at - last.ended > TOGETHER:
+                last = open_ones[kind, about] = Happening(kind, about, event.at, event.at)
+                found.append(last)
+            last.ended = event.at
+            last.events.append(event)
+    return found
+
+
+def _subjects(event: Event) -> Iterator[tuple[Kind, str]]:
+    """Yield under which heads an event counts: of one partition several things may change."""
+    before, after = event.before, event.after
+    if not (isinstance(before, Replicas) and isinstance(after, Replicas)):
+        topic = event.topic if event.kind & Kind.PARTITION else told(event)
+        yield event.kind, topic or ""
+        return
+    if event.kind & Kind.OFFLINE:
+        yield Kind.OFFLINE, str(before.leader)
+    if event.kind & Kind.LEADER:
+        yield Kind.LEADER, str(before.leader) if before.leader >= 0 else "nobody"
+    if event.kind & Kind.ISR_SHRINK:
+        yield Kind.ISR_SHRINK, _ids(sorted(set(before.isr) - set(after.isr)))
+    if event.kind & Kind.ISR_EXPAND:
+        yield Kind.ISR_EXPAND, _ids(sorted(set(after.isr) - set(before.isr)))
+    if event.kind & Kind.ASSIGNMENT:
+        yield Kind.ASSIGNMENT, _assignment(before, after).split(" ")[0]
+
+
+def _counted(one: Happening) -> str:
+    count = f"{len(one.events)} partitions"
+    match one.kind:
+        case Kind.OFFLINE:
+            return f"{count} have no leader (was {one.about})"
+        case Kind.LEADER:
+            return f"{count} have another leader than {one.about}: {_to_whom(one.events)}"
+        case Kind.ISR_SHRINK:
+            return f"{count} lost {one.about} from their ISR"
+        case Kind.ISR_EXPAND:
+            return f"{count} have {one.about} in their ISR again"
+        case Kind.ASSIGNMENT:
+            what = {"moves": "began to move", "has": "have moved", "order": "were re-ordered"}
+            return f"{count} {what.get(one.about, 'got other replicas')}"
+        case Kind.PARTITION:
+            gone = one.events[0].after is None
+            return f"{count} of {one.about} {'went' if gone else 'came'}"
+        case _:
+            return f"{told(one.events[0])}, {len(one.events)} times"
+
+
+def _to_whom(events: Sequence[Event]) -> str:
+    leaders = Counter(e.after.leader for e in events if isinstance(e.after, Replicas))
+    return ", ".join(f"{count} on {id}" for id, count in sorted(leaders.items()))
+
+
+def _spread(one: Happening) -> str:
+    topics = sorted({e.topic for e in one.events if e.topic})
+    named = f"{', '.join(topics[:NAMED])}" if len(topics) <= NAMED else f"{len(topics)} topics"
+    of = f" ({named})" if one.kind is not Kind.PARTITION and named else ""
+    seconds = (one.ended - one.began).total_seconds()
+    return f"{of}, over {seconds:.0f} s" if seconds >= 1 else of

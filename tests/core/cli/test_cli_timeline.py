@@ -1,0 +1,128 @@
+"""`trimtab timeline`: what was recorded, told by time, kind, topic and broker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from watch_help import RECORDED, record_night
+
+from core.cli.main import run
+
+SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
+
+
+@pytest.fixture
+def timeline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Any:
+    """Ask for the timeline of a night in which broker 2 died, came back, and a topic was made."""
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    monkeypatch.setenv("TZ", "UTC")
+    record_night()
+
+    def ask(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run(lambda context: None, ["timeline", *words])
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return ask
+
+
+def texts(out: str) -> list[str]:
+    return [line[12:] for line in out.splitlines() if not line.startswith("2026-")]
+
+
+def test_events_are_told_in_order_under_their_day(timeline: Any) -> None:
+    code, out, err = timeline()
+    assert code == 0
+    assert out.splitlines()[:2] == ["2026-03-01 UTC", "03:00:10.0  broker 2 went down"]
+    assert texts(out)[-1] == "new-0 came, on 1,2"
+    assert "Recorded until 2026-03-01T03:02:00.000Z" in err
+
+
+def test_a_summary_has_a_line_for_what_belongs_together(timeline: Any) -> None:
+    assert texts(timeline("--summary")[1]) == [
+        "broker 2 went down",
+        "4 partitions have another leader than 2: 4 on 1 (orders)",
+        "4 partitions lost 2 from their ISR (orders)",
+        "broker 2 is back",
+        "4 partitions have 2 in their ISR again (orders)",
+        "topic new was created",
+        "new-0 came, on 1,2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (("--kind", "broker"), 2),
+        (("--kind", "leader,topic"), 6),
+        (("--topics", "new"), 2),
+        (("--topics", "ne"), 0),
+        (("--brokers", "1", "--kind", "leader"), 4),
+        (("--brokers", "3"), 0),
+        (("--since", "2026-03-01T03:01Z"), 7),
+        (("--since", "2026-03-01T03:01Z", "--until", "2026-03-01T03:01:30Z"), 5),
+        (("--last", "3"), 3),
+    ],
+)
+def test_what_is_asked_for_and_nothing_else(timeline: Any, words: Any, count: int) -> None:
+    code, out, _ = timeline(*words, "--json")
+    assert code == 0
+    document = json.loads(out)
+    jsonschema.validate(document, json.loads((SCHEMAS / "timeline.json").read_text()))
+    assert len(document) == count
+    if not count:
+        assert timeline(*words)[1] == "Nothing happened.\n"
+
+
+def test_a_summary_of_some_kinds_has_these_alone(timeline: Any) -> None:
+    assert texts(timeline("--summary", "--kind", "leader")[1]) == [
+        "4 partitions have another leader than 2: 4 on 1 (orders)"
+    ]
+
+
+def test_a_summary_as_json(timeline: Any) -> None:
+    document = json.loads(timeline("--summary", "--json")[1])
+    jsonschema.validate(document, json.loads((SCHEMAS / "timeline-summary.json").read_text()))
+    assert [one["events"] for one in document] == [1, 4, 4, 1, 4, 1, 1]
+
+
+def test_the_cluster_as_it_was_can_be_worked_on_offline(timeline: Any, tmp_path: Path) -> None:
+    path = tmp_path / "then.json"
+    assert timeline("--at", "2026-03-01T03:00:30Z", "-o", str(path))[0] == 0
+    document = json.loads(path.read_text())
+    jsonschema.validate(document, json.loads((SCHEMAS / "cluster.json").read_text()))
+    assert document["fetched_at"] == "2026-03-01T03:00:30.000Z"
+    assert {p["leader"] for p in document["partitions"]} == {1}
+    assert run(lambda context: None, ["--from", str(path), "show"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--since", "soon"), "Not a time: 'soon'."),
+        (("--since", "25:10"), "Not a time: '25:10'."),
+        (("--kind", "brokers"), "There is no kind 'brokers'."),
+        (("--topics", "("), "Not a regular expression"),
+        (("--brokers", "one"), "Not broker ids: 'one'."),
+        (("--at", "2026-03-01T02:00Z"), "was not recorded yet"),
+        (("--cluster-id", "another"), "Nothing has been recorded of this cluster"),
+    ],
+)
+def test_what_cannot_be_meant_is_said_in_a_sentence(timeline: Any, words: Any, said: str) -> None:
+    code, out, err = timeline(*words)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_of_several_recorded_clusters_one_has_to_be_named(timeline: Any) -> None:
+    record_night("other")
+    code, _, err = timeline()
+    assert code == 2
+    assert f"Say --cluster-id other or {RECORDED}." in err

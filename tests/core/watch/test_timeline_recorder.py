@@ -1,0 +1,129 @@
+"""The recorder on a simulated cluster: what happens there is on its timeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from run_help import Faulty, cluster, set_config, unreachable
+
+from core.cluster.client import ConfigChange, ConfigOp, Resource
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.state import TopicPartition
+from core.errors import TrimtabError
+from core.watch.timeline.events import Event, Kind
+from core.watch.timeline.recorder import Recorder, record
+from core.watch.timeline.store import Timeline
+from core.watch.timeline.words import told
+
+
+class Recorded:
+    """A cluster that is looked at each second of its own time."""
+
+    def __init__(self, path: Path, client: SimulatedCluster) -> None:
+        self.client, self.faulty = client, Faulty(client)
+        self.timeline = Timeline.write(path)
+        self.recorder = Recorder(self.faulty, client.clock, self.timeline)  # type: ignore[arg-type]
+        self.troubles: list[TrimtabError] = []
+
+    def spend(self, seconds: float) -> list[Event]:
+        until = self.client.elapsed_seconds + seconds
+        found: list[Event] = []
+
+        def tell(what: list[Event] | TrimtabError) -> None:
+            if isinstance(what, TrimtabError):
+                self.troubles.append(what)
+            else:
+                found.extend(what)
+
+        record(
+            self.recorder,
+            self.client.clock,
+            keep_on=lambda: self.client.elapsed_seconds < until,
+            tell=tell,
+        )
+        return found
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Recorded:
+    client = cluster({"t": [(1, 2), (2, 1)], "u": [(1, 2, 3)]})
+    found = Recorded(tmp_path / "a.timeline", client)
+    assert found.spend(3) == []
+    return found
+
+
+def kinds(events: list[Event]) -> Kind:
+    found = Kind(0)
+    for event in events:
+        found |= event.kind
+    return found
+
+
+def test_a_broker_that_dies_and_returns(recorded: Recorded) -> None:
+    recorded.client.stop_broker(1)
+    died = recorded.spend(60)
+    assert "broker 1 went down" in map(told, died)
+    assert Kind.BROKER_DOWN | Kind.LEADER | Kind.ISR_SHRINK in kinds(died)
+    recorded.client.start_broker(1)
+    back = recorded.spend(60)
+    assert kinds(back) == Kind.BROKER_UP | Kind.ISR_EXPAND
+    assert list(recorded.timeline.events()) == [*died, *back]
+
+
+def test_a_move_from_its_submission_to_its_end(recorded: Recorded) -> None:
+    recorded.client.alter_reassignments({TopicPartition("t", 0): (3, 2)})
+    found = [told(event) for event in recorded.spend(60)]
+    assert "t-0 moves 1,2 → 3,2" in found
+    assert any(text.endswith("now on 3,2") for text in found)
+
+
+def test_a_config_that_matters(recorded: Recorded) -> None:
+    set_config(recorded.client, Resource.topic("t"), "retention.ms", "1000")
+    (event,) = recorded.spend(130)
+    assert told(event).endswith("→ 1000")
+    gone = ConfigChange(Resource.topic("t"), "retention.ms", ConfigOp.DELETE)
+    assert recorded.client.alter_configs([gone]) == {Resource.topic("t"): None}
+    (event,) = recorded.spend(130)
+    assert event.kind is Kind.CONFIG
+
+
+def test_a_topic_that_is_deleted(recorded: Recorded) -> None:
+    recorded.client.delete_topic("t")
+    assert kinds(recorded.spend(5)) == Kind.TOPIC_DELETED | Kind.PARTITION
+
+
+def test_a_cluster_that_does_not_answer_is_told_and_asked_again(recorded: Recorded) -> None:
+    recorded.faulty.replaced["describe"] = unreachable
+    assert recorded.spend(30) == []
+    assert 5 < len(recorded.troubles) < 31
+    recorded.client.stop_broker(1)
+    recorded.faulty.replaced.clear()
+    found = recorded.spend(30)
+    assert told(found[0]).startswith("nobody looked for ")
+    assert Kind.BROKER_DOWN in found[1].kind
+
+
+def test_a_quiet_time_is_not_taken_for_one_unseen(recorded: Recorded) -> None:
+    recorded.spend(300)
+    recorded.timeline.close()
+    recorded.client.stop_broker(2)
+    found = Recorded(recorded.timeline.path, recorded.client).spend(12)
+    assert Kind.UNSEEN not in kinds(found)
+    assert Kind.BROKER_DOWN in kinds(found)
+
+
+def test_what_happened_between_two_recorders_is_seen_by_the_second(
+    recorded: Recorded,
+) -> None:
+    recorded.timeline.close()
+    recorded.client.stop_broker(2)
+    recorded.client.clock.sleep(100)
+    second = Recorded(recorded.timeline.path, recorded.client)
+    found = second.spend(3)
+    assert [event.kind for event in found[:2]] == [Kind.UNSEEN, Kind.BROKER_DOWN]
+    last = second.timeline.state_at(recorded.client.now)
+    assert last is not None
+    described = recorded.client.describe()
+    assert last.broker_by_id[2].alive is described.broker_by_id[2].alive is False
+    assert [row.isr for row in last.rows()] == [row.isr for row in described.rows()]

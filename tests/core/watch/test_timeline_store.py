@@ -1,0 +1,180 @@
+"""The timeline on disk: what was seen, and the cluster as it was at any moment."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pytest
+from test_timeline_changes import assert_same
+from watch_help import at, cluster, row
+
+from core.cluster.state import ClusterState
+from core.errors import UsageError
+from core.watch.timeline import store
+from core.watch.timeline.changes import changes
+from core.watch.timeline.events import Event, Kind
+from core.watch.timeline.store import Timeline, TimelineError
+
+
+@pytest.fixture
+def timeline(tmp_path: Path) -> Iterator[Timeline]:
+    timeline = Timeline.write(tmp_path / "a.timeline")
+    yield timeline
+    timeline.close()
+
+
+def restless(looks: int, seed: int = 1) -> list[ClusterState]:
+    """Return pictures, 10 s apart, of a cluster whose leaders, ISRs and topics come and go."""
+    rng = Random(seed)
+    layout = {("t", p): (1 + p % 4, 1 + (p + 1) % 4) for p in range(12)}
+    found = []
+    for look in range(looks):
+        if rng.random() < 0.2:
+            layout[f"t{rng.randrange(3)}", 0] = (1, 2)
+        if rng.random() < 0.1:
+            layout.pop(("t0", 0), None)
+        rows = [
+            row(topic, p, held, leader=rng.choice(held), isr=held[: rng.choice((1, 2))])
+            for (topic, p), held in sorted(layout.items())
+        ]
+        found.append(cluster(rows, seconds=10 * look, down=rng.sample((1, 2, 3, 4), 1)))
+    return found
+
+
+def recorded(timeline: Timeline, pictures: list[ClusterState]) -> list[Event]:
+    timeline.begin(pictures[0])
+    found: list[Event] = []
+    for before, after in pairwise(pictures):
+        seen = changes(before, after)
+        timeline.append(seen, after)
+        found += seen
+    return found
+
+
+@pytest.mark.parametrize("every", [1, 7, 50, 10**9])
+def test_the_cluster_is_as_it_was_at_each_moment(
+    timeline: Timeline, every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "PICTURE_CHANGES", every)
+    pictures = restless(40)
+    recorded(timeline, pictures)
+    for picture in pictures:
+        for late in (0.0, 4.0):
+            found = timeline.state_at(picture.fetched_at + timedelta(seconds=late))
+            assert found is not None
+            assert_same(found, picture)
+    assert timeline.state_at(at(-1)) is None
+
+
+def test_what_was_seen_is_given_back_and_filtered(timeline: Timeline) -> None:
+    seen = recorded(timeline, restless(40))
+    assert list(timeline.events()) == seen
+    first, last = at(100), at(200)
+    between = [event for event in seen if first <= event.at <= last]
+    assert list(timeline.events(first, last)) == between
+    downs = [event for event in seen if event.kind & Kind.BROKER_DOWN]
+    assert list(timeline.events(kinds=Kind.BROKER_DOWN)) == downs != []
+    assert timeline.moments(first, last) == sorted({event.at for event in between})
+    assert timeline.span == (at(0), seen[-1].at)
+
+
+def test_the_next_recorder_goes_on_where_the_last_one_was(tmp_path: Path) -> None:
+    path = tmp_path / "a.timeline"
+    pictures = restless(30)
+    first = Timeline.write(path)
+    recorded(first, pictures[:15])
+    first.close()
+    second = Timeline.write(path)
+    for before, after in pairwise(pictures[14:]):
+        second.append(changes(before, after), after)
+    for picture in pictures:
+        found = second.state_at(picture.fetched_at)
+        assert found is not None
+        assert_same(found, picture)
+    second.close()
+
+
+def test_a_reader_sees_what_is_being_written(timeline: Timeline) -> None:
+    pictures = restless(3)
+    timeline.begin(pictures[0])
+    reader = Timeline.read(timeline.path)
+    assert list(reader.events()) == []
+    timeline.append(seen := changes(*pictures[:2]), pictures[1])
+    assert list(reader.events()) == seen != []
+    reader.close()
+
+
+def test_what_is_old_is_let_go_and_the_rest_is_as_before(
+    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "PICTURE_CHANGES", 20)
+    pictures = restless(60)
+    recorded(timeline, pictures)
+    timeline.forget(at(300))
+    assert timeline.span is not None
+    assert at(0) < timeline.span[0] <= at(300)
+    for picture in pictures[30:]:
+        found = timeline.state_at(picture.fetched_at)
+        assert found is not None
+        assert_same(found, picture)
+    assert timeline.state_at(at(0)) is None
+
+
+def test_a_file_that_grows_too_large_loses_the_oldest(
+    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "PICTURE_CHANGES", 50)
+    recorded(timeline, restless(400))
+    whole = timeline.bytes
+    timeline.forget(at(-1), most_bytes=whole // 2)
+    assert timeline.bytes <= whole // 2
+    assert timeline.span is not None
+    assert timeline.span[1] == at(3990)
+
+
+def test_what_cannot_be_written_leaves_the_file_as_it_was(timeline: Timeline) -> None:
+    pictures = restless(3)
+    timeline.begin(pictures[0])
+    other = sqlite3.connect(timeline.path, isolation_level=None, timeout=0)
+    other.execute("BEGIN IMMEDIATE")
+    timeline._database.execute("PRAGMA busy_timeout = 0")
+    with pytest.raises(TimelineError, match="locked"):
+        timeline.append(changes(*pictures[:2]), pictures[1])
+    other.execute("ROLLBACK")
+    other.close()
+    assert list(timeline.events()) == []
+    timeline.append(seen := changes(*pictures[:2]), pictures[1])
+    assert list(timeline.events()) == seen
+
+
+@pytest.mark.parametrize(
+    ("content", "title"),
+    [
+        (b"not a database at all, but long enough to be taken for one", "not a database"),
+        (None, "newer trimtab"),
+    ],
+)
+def test_another_file_is_refused_in_a_sentence(
+    tmp_path: Path, content: bytes | None, title: str
+) -> None:
+    path = tmp_path / "a.timeline"
+    if content is None:
+        Timeline.write(path).close()
+        database = sqlite3.connect(path)
+        database.execute("PRAGMA user_version = 99")
+        database.close()
+    else:
+        path.write_bytes(content)
+    for opened in (Timeline.read, Timeline.write):
+        with pytest.raises(TimelineError, match=title):
+            opened(path)
+
+
+def test_a_cluster_that_was_never_recorded_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="Nothing has been recorded"):
+        Timeline.read(tmp_path / "none.timeline")

@@ -166,8 +166,11 @@ def _ratio(part: str, times: dict[str, list[float]], ours: str, other: str) -> d
 
 def _peak_memory(session: Session) -> int:
     """Return the most memory that Spark's JVM has held, in bytes."""
-    jvm = session.spark.sparkContext._jvm
-    pid = jvm.java.lang.ProcessHandle.current().pid()
-    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    status = Path(f"/proc/{jvm_pid(session)}/status").read_text(encoding="utf-8")
     (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024
+
+
+def jvm_pid(session: Session) -> int:
+    """Return the process id of Spark's JVM."""
+    return int(session.spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())

@@ -1,0 +1,190 @@
+"""The timeline: how soon a change is on it, how large it gets, and how long a jump takes.
+
+On real brokers: fifty changes, each from the answer of the call that makes it until it can be read
+back from the file. Simulated: a month of a large cluster, written through the recorder's own parts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from core.clock import SystemClock
+from core.cluster.kafka.client import KafkaClient
+from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topics import create_topics
+from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.state import Broker, ClusterState, PartitionRow, TopicPartition, frozen
+from core.watch.timeline.changes import changes
+from core.watch.timeline.recorder import Recorder, record
+from core.watch.timeline.store import Timeline
+from tests.waiting import eventually
+
+TOPIC = "bench.watched"
+CHANGES_SEEN = 50
+BROKERS, TOPICS, PARTITIONS = 60, 2_000, 100
+DAYS = 30
+CHANGES = 1_000_000
+CHANGES_A_LOOK = 500
+JUMPS = 40
+
+
+def p95(values: list[float]) -> float:
+    return sorted(values)[math.ceil(0.95 * len(values)) - 1]
+
+
+# -- how soon -------------------------------------------------------------------------------------
+
+
+def seen_after(sandbox: Sandbox, folder: Path) -> list[float]:
+    """Return for each change on real brokers the seconds until it could be read back."""
+    settings = ConnectionSettings(sandbox.bootstrap)
+    create_topics(settings, {TOPIC: [(1, 2)]})
+    moved = TopicPartition(TOPIC, 0)
+    told, path = threading.Event(), folder / "real.timeline"
+    client, watching = KafkaClient(settings), KafkaClient(settings)
+
+    def watch() -> None:
+        timeline = Timeline.write(path)
+        recorder = Recorder(watching, SystemClock(), timeline)
+        record(recorder, SystemClock(), keep_on=lambda: not told.is_set(), tell=lambda what: None)
+        timeline.close()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    eventually(lambda: path.exists() and Timeline.read(path).span is not None, 30)
+    reader = Timeline.read(path)
+    took = []
+    for number in range(CHANGES_SEEN):
+        time.sleep(random.Random(number).uniform(1.0, 2.0))  # at any moment between two looks
+        wanted = (2, 1) if number % 2 == 0 else (1, 2)
+        assert client.alter_reassignments({moved: wanted}) == {moved: None}
+        began, since = time.monotonic(), datetime.now(UTC) - timedelta(seconds=1)
+
+        def is_there(since: datetime = since, wanted: tuple[int, ...] = wanted) -> bool:
+            return any(
+                getattr(event.after, "replicas", None) == wanted for event in reader.events(since)
+            )
+
+        eventually(is_there, 30, every=0.02)
+        took.append(time.monotonic() - began)
+    told.set()
+    thread.join()
+    reader.close()
+    client.close()
+    watching.close()
+    return took
+
+
+# -- how large, and how long a jump takes ---------------------------------------------------------
+
+
+def month() -> Iterator[ClusterState]:
+    """Yield pictures of a large cluster in which leaders and ISRs change all the time."""
+    rng = np.random.default_rng(1)
+    rows = [
+        PartitionRow(f"topic-{t:04}", p, held[0], held, held)
+        for t in range(TOPICS)
+        for p in range(PARTITIONS)
+        for held in [tuple(1 + (t * 7 + p * 3 + step) % BROKERS for step in (0, 11, 29))]
+    ]
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    state = ClusterState.build(
+        cluster_id="month",
+        fetched_at=began,
+        brokers=[Broker(b, f"r{b % 3}") for b in range(1, BROKERS + 1)],
+        topics=[],
+        partitions=rows,
+        controller=1,
+    )
+    yield state
+    looks = CHANGES // CHANGES_A_LOOK
+    for look in range(looks):
+        chosen = rng.choice(state.partition_count, CHANGES_A_LOOK, replace=False)
+        leader, in_sync = state.leader.copy(), state.in_sync.copy()
+        first = state.replica_start[chosen]
+        fell = first + rng.integers(1, 3, CHANGES_A_LOOK)
+        in_sync[fell] ^= True
+        some = chosen[::3]
+        leader[some] = state.replica_broker[state.replica_start[some] + rng.integers(0, 3)]
+        at = began + timedelta(days=DAYS) * (look + 1) / looks
+        state = replace(state, fetched_at=at, leader=frozen(leader), in_sync=frozen(in_sync))
+        yield state
+
+
+def kept_month(folder: Path) -> dict[str, Any]:
+    path = folder / "month.timeline"
+    timeline = Timeline.write(path)
+    count, appending = 0, 0.0
+    last: ClusterState | None = None
+    for state in month():
+        if last is None:
+            timeline.begin(state)
+        else:
+            began = time.process_time()
+            found = changes(last, state)
+            timeline.append(found, state)
+            appending += time.process_time() - began
+            count += len(found)
+        last = state
+    timeline.close()
+    reader = Timeline.read(path)
+    span = reader.span
+    assert span is not None
+    rng, jumps = random.Random(1), []
+    for _ in range(JUMPS):
+        moment = span[0] + (span[1] - span[0]) * rng.random()
+        began = time.perf_counter()
+        assert reader.state_at(moment) is not None
+        jumps.append(1000 * (time.perf_counter() - began))
+    reader.close()
+    return {
+        "partitions": TOPICS * PARTITIONS,
+        "days": DAYS,
+        "changes": count,
+        "bytes": path.stat().st_size,
+        "look_ms": round(1000 * appending / (count / CHANGES_A_LOOK), 2),
+        "jump_ms": {"median": round(median(jumps), 1), "worst": round(max(jumps), 1)},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--name", default="bench-timeline", help="Name of the sandbox.")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as folder:
+        kept = kept_month(Path(folder))
+        sandbox = Sandbox.up(arguments.name, replace=True)
+        try:
+            took = seen_after(sandbox, Path(folder))
+        finally:
+            sandbox.down()
+    found = {
+        "month": kept,
+        "seen_seconds": {
+            "changes": len(took),
+            "median": round(median(took), 2),
+            "p95": round(p95(took), 2),
+            "worst": round(max(took), 2),
+        },
+    }
+    arguments.output.write_text(json.dumps(found, indent=2) + "\n")
+    print(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main()

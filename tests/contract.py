@@ -27,6 +27,8 @@ from core.cluster.client import (
     ConfigSource,
     ConfigValue,
     Fault,
+    NewPartitions,
+    NewTopic,
     OffsetAt,
     Resource,
     ResourceKind,
@@ -375,6 +377,25 @@ class ClientContract:
         assert change(cluster, topic, LEADER_LIST, ConfigOp.DELETE) is None
         assert entries() == frozenset()
 
+    def test_all_configs_of_a_topic_tell_what_is_beneath_those_that_are_set(
+        self, cluster: ContractCluster
+    ) -> None:
+        topic = Resource.topic("contract.configured")
+        assert change(cluster, topic, "max.message.bytes", ConfigOp.SET, "2000000") is None
+        becomes(cluster, topic, "max.message.bytes", ConfigValue("2000000", ConfigSource.TOPIC))
+
+        def found() -> Mapping[str, ConfigValue]:
+            configs = cluster.client.configs([topic])[topic]
+            assert not isinstance(configs, Fault)
+            return configs
+
+        until(cluster, lambda: found()["max.message.bytes"].source is ConfigSource.TOPIC)
+        beneath = found()["max.message.bytes"].beneath
+        assert beneath is not None
+        assert (beneath.value, beneath.source) == ("1048588", ConfigSource.DEFAULT)
+        assert found()["retention.bytes"].source is ConfigSource.DEFAULT
+        assert change(cluster, topic, "max.message.bytes", ConfigOp.DELETE) is None
+
     def test_config_faults_are_each_resources_own(self, cluster: ContractCluster) -> None:
         good = Resource.topic("contract.configured")
         missing = Resource.topic("contract.no-such-topic")
@@ -389,6 +410,64 @@ class ClientContract:
         )
         assert _name(altered[good]) == "INVALID_CONFIG"
         assert _name(altered[missing]) == "UNKNOWN_TOPIC_OR_PARTITION"
+
+    # -- topics ----------------------------------------------------------------------------------
+
+    def test_a_topic_is_made_as_it_is_wanted_grows_and_goes(self, cluster: ContractCluster) -> None:
+        name = "contract.made"
+        wanted = NewTopic(name, ((2, 3), (4, 1)), {"retention.ms": "60000"})
+        assert cluster.client.create_topics([wanted]) == {name: None}
+        until(cluster, lambda: _layout(cluster, name) == [(2, 3), (4, 1)])
+        until(cluster, lambda: leader(cluster, TopicPartition(name, 1)) == 4)
+        expected = ConfigValue("60000", ConfigSource.TOPIC)
+        becomes(cluster, Resource.topic(name), "retention.ms", expected)
+        more = NewPartitions(3, ((1, 2),))
+        assert cluster.client.add_partitions({name: more}) == {name: None}
+        until(cluster, lambda: _layout(cluster, name) == [(2, 3), (4, 1), (1, 2)])
+        until(cluster, lambda: leader(cluster, TopicPartition(name, 2)) == 1)
+        tps = [TopicPartition(name, p) for p in range(3)]
+        assert cluster.client.offsets(tps, OffsetAt.LATEST) == dict.fromkeys(tps, 0)
+        assert _name(cluster.client.add_partitions({name: more})[name]) == "INVALID_PARTITIONS"
+        assert cluster.client.delete_topics([name]) == {name: None}
+        until(cluster, lambda: _layout(cluster, name) == [])
+
+    def test_topics_that_cannot_be_made_are_faults_of_their_own(
+        self, cluster: ContractCluster
+    ) -> None:
+        there = "contract.still"
+        asked = [
+            NewTopic(there, ((1,),)),
+            NewTopic("contract.twice", ((1, 1),)),
+            NewTopic("contract.nowhere", ((99,),)),
+            NewTopic("contract.uneven", ((1, 2), (1,))),
+            NewTopic("contract/named", ((1,),)),
+            NewTopic("contract.odd", ((1,),), {"no.such.config": "1"}),
+        ]
+        faults = cluster.client.create_topics(asked)
+        assert {name: _name(fault) for name, fault in faults.items()} == {
+            there: "TOPIC_ALREADY_EXISTS",
+            "contract.twice": "INVALID_REPLICA_ASSIGNMENT",
+            "contract.nowhere": "INVALID_REPLICA_ASSIGNMENT",
+            "contract.uneven": "INVALID_REPLICA_ASSIGNMENT",
+            "contract/named": "INVALID_TOPIC_EXCEPTION",
+            "contract.odd": "INVALID_CONFIG",
+        }
+
+    def test_partitions_that_cannot_be_added_are_faults_of_their_own(
+        self, cluster: ContractCluster
+    ) -> None:
+        there, missing = "contract.still", "contract.no-such-topic"
+        fewer = NewPartitions(2, ())
+        answers = cluster.client.add_partitions({there: fewer, missing: NewPartitions(1, ((1,),))})
+        assert _name(answers[there]) == "INVALID_PARTITIONS"
+        assert _name(answers[missing]) == "UNKNOWN_TOPIC_OR_PARTITION"
+        uneven = NewPartitions(4, ((1, 2, 3),))
+        assert _name(cluster.client.add_partitions({there: uneven})[there]) == (
+            "INVALID_REPLICA_ASSIGNMENT"
+        )
+        assert _name(cluster.client.delete_topics([missing])[missing]) == (
+            "UNKNOWN_TOPIC_OR_PARTITION"
+        )
 
     # -- leaders, offsets, groups ------------------------------------------------------------------
 
@@ -594,6 +673,11 @@ class BrokerDownContract:
 
 def _name(answer: object) -> str | None:
     return answer.name if isinstance(answer, Fault) else None
+
+
+def _layout(cluster: ContractCluster, topic: str) -> list[tuple[int, ...]]:
+    state = cluster.client.describe()
+    return [state.replicas(row) for row in state.partitions_of(topic)]
 
 
 def _unset(found: ConfigValue | None) -> bool:

@@ -112,6 +112,8 @@ def _words(entry: Any) -> str:
             return str(entry.get("kind", "?"))
         case "submit":
             return _some(entry.get("targets", ()))
+        case "create topics" | "add partitions" | "delete topics":
+            return _some(entry.get("topics", ()))
         case "cancel" | "elect":
             return _some(entry.get("partitions", ()))
         case "configs":

@@ -1,4 +1,4 @@
-"""Asking for a cluster's name before it is changed; without a terminal, `--yes` answers."""
+"""Asking for a name before anything is changed; without a terminal, `--yes` answers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import click
 from core.errors import UsageError
 
 
-def confirm(name: str, verb: str, doing: str, otherwise: str) -> None:
-    """Return when the cluster's name was typed; raises UsageError otherwise.
+def confirm(name: str, verb: str, doing: str, otherwise: str, *, of: str = "cluster") -> None:
+    """Return when the name of the cluster, or `of` what else, was typed; raises UsageError.
 
     `verb` and `doing` say what is asked for ("apply", "Applying"), `otherwise` what holds when
     the name is wrong.
     """
     if not sys.stdin.isatty():
         raise UsageError(
-            f"{doing} asks for the cluster's name, and there is no terminal.",
+            f"{doing} asks for the {of}'s name, and there is no terminal.",
             next=f"Say --yes to {verb} without being asked.",
         )
     typed = click.prompt(f"Type {name} to {verb}", default="", show_default=False, err=True)

@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "snapshot": ("core.cli.snapshot:snapshot", "List and show what was published."),
     "throttles": ("core.cli.throttles:throttles", "List every throttle in the cluster."),
     "timeline": ("core.cli.timeline:timeline", "What happened, and the cluster as it was."),
+    "topics": ("core.cli.topics:topics", "Topics: list, describe, create, alter, delete."),
     "verify": ("core.cli.verify:verify", "Is the cluster as the plan says?"),
 }
 

@@ -7,7 +7,7 @@ and are safe to make from several threads; `core.cluster.connect` opens one.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -64,11 +64,25 @@ class ConfigSource(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Beneath:
+    """What a config would be if it were not set here, by the name that it has there.
+
+    Kafka's default for `retention.ms` may be `log.retention.hours`, in hours.
+    """
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """One config's effective value; `value` None means null."""
+    """One config's effective value; `value` None means null, or that it is a secret."""
 
     value: str | None
     source: ConfigSource
+    beneath: Beneath | None = field(default=None, compare=False)
+    """For topics when all configs are asked for; None where nothing is told."""
 
 
 class ConfigOp(Enum):
@@ -86,6 +100,26 @@ class ConfigChange:
     name: str
     op: ConfigOp
     value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create: the replicas of partitions 0, 1, …, preferred leaders first."""
+
+    name: str
+    replicas: tuple[tuple[int, ...], ...]
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """Partitions to add to a topic: how many it has then, and the replicas of the new ones.
+
+    Refused by the cluster when others have added some meanwhile: the two do not fit then.
+    """
+
+    total: int
+    replicas: tuple[tuple[int, ...], ...]
 
 
 class OffsetAt(Enum):
@@ -186,6 +220,18 @@ class ClusterClient(Protocol):
         `unclean` gives partitions without a leader to a live replica out of the ISR instead: what
         that has not copied is lost. ELECTION_NOT_NEEDED and ELIGIBLE_LEADERS_NOT_AVAILABLE.
         """
+        ...
+
+    def create_topics(self, topics: Collection[NewTopic]) -> dict[str, Fault | None]:
+        """Create topics with exactly these replicas; brokers hear of them a moment later."""
+        ...
+
+    def add_partitions(self, additions: Mapping[str, NewPartitions]) -> dict[str, Fault | None]:
+        """Add partitions to topics, by name."""
+        ...
+
+    def delete_topics(self, names: Collection[str]) -> dict[str, Fault | None]:
+        """Delete topics with everything in them."""
         ...
 
     def alter_log_dirs(

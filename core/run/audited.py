@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
-from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
+from core.cluster.client import (
+    ClusterClient,
+    ConfigChange,
+    Fault,
+    NewPartitions,
+    NewTopic,
+    Resource,
+)
 from core.cluster.state import TopicPartition
 from core.run import audit
 
@@ -45,6 +52,26 @@ class _Audited:
         self._note("elect", partitions=[str(tp) for tp in partitions], unclean=unclean)
         return self._answered("elect", self._client.elect_leaders(partitions, unclean=unclean))
 
+    def create_topics(self, topics: Collection[NewTopic]) -> dict[str, Fault | None]:
+        told = {
+            topic.name: {"replicas": _layout(topic.replicas), "configs": dict(topic.configs)}
+            for topic in topics
+        }
+        self._note("create topics", topics=told)
+        return self._answered("create topics", self._client.create_topics(topics))
+
+    def add_partitions(self, additions: Mapping[str, NewPartitions]) -> dict[str, Fault | None]:
+        told = {
+            name: {"total": new.total, "replicas": _layout(new.replicas)}
+            for name, new in additions.items()
+        }
+        self._note("add partitions", topics=told)
+        return self._answered("add partitions", self._client.add_partitions(additions))
+
+    def delete_topics(self, names: Collection[str]) -> dict[str, Fault | None]:
+        self._note("delete topics", topics=list(names))
+        return self._answered("delete topics", self._client.delete_topics(names))
+
     def alter_log_dirs(
         self, moves: Mapping[tuple[TopicPartition, int], str]
     ) -> dict[tuple[TopicPartition, int], Fault | None]:
@@ -58,6 +85,10 @@ class _Audited:
         faults = {_name(asked): str(fault) for asked, fault in answers.items() if fault is not None}
         self._note("answer", to=what, taken=len(answers) - len(faults), faults=faults)
         return answers
+
+
+def _layout(replicas: Sequence[tuple[int, ...]]) -> list[list[int]]:
+    return [list(one) for one in replicas]
 
 
 def _change(change: ConfigChange) -> list[str | None]:

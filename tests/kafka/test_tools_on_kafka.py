@@ -61,3 +61,32 @@ def test_kafkas_tool_sees_the_leaders_that_were_elected(
     assert (election["leader"], election["to"], election["outcome"]) == (2, 1, "elected")
     told = theirs(sandbox, "TopicCommand", "--describe", "--topic", name)
     assert re.findall(r"Leader: (\d)", told) == ["1", "3"]
+
+
+def test_kafkas_tool_sees_the_topics_that_were_made_altered_and_deleted(
+    sandbox: Sandbox, topic: tuple[KafkaClient, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    _, there = topic
+    name = f"{there}.made"
+    made = ("topics", "create", name, "--partitions", "2", "--rf", "2", "--yes", "--json")
+    code, out = ours(sandbox, capfd, *made, "--config", "retention.ms=60000")
+    assert code == 0
+    wanted = json.loads(out)["partitions"]
+    changed = ("--partitions", "3", "--set", "max.message.bytes=2000000", "--unset", "retention.ms")
+    code, out = ours(sandbox, capfd, "topics", "alter", name, *changed, "--yes", "--json")
+    assert code == 0
+    wanted += json.loads(out)["added"]
+    told = theirs(sandbox, "TopicCommand", "--describe", "--topic", name)
+    assert re.findall(r"Replicas: ([\d,]+)", told) == [
+        ",".join(map(str, p["replicas"])) for p in wanted
+    ]
+    configs = re.findall(r"Configs: ?(\S*)", told)[0].split(",")
+    assert "max.message.bytes=2000000" in configs
+    assert not [config for config in configs if config.startswith("retention.ms")]
+    (found,) = json.loads(ours(sandbox, capfd, "topics", "describe", name, "--json")[1])
+    assert re.findall(r"TopicId: (\S+)", told) == [found["id"]]
+    assert re.findall(r"Isr: ([\d,]+)", told) == [
+        ",".join(map(str, p["isr"])) for p in found["partitions"]
+    ]
+    assert ours(sandbox, capfd, "topics", "delete", name, "--yes")[0] == 0
+    assert name not in theirs(sandbox, "TopicCommand", "--list").split()

@@ -80,7 +80,7 @@ class Admin:
                 entries
                 if isinstance(entries, Fault)
                 else {
-                    name: ConfigValue(entry.value, _source(entry.source))
+                    name: ConfigValue(entry.value, source(entry.source))
                     for name, entry in entries.items()
                     if names is None or name in names
                 }
@@ -307,7 +307,7 @@ def _rounds(changes: Sequence[ConfigChange]) -> list[list[ConfigChange]]:
     return rounds
 
 
-def _source(number: int) -> ConfigSource:
+def source(number: int) -> ConfigSource:
     sources = {
         1: ConfigSource.TOPIC,
         2: ConfigSource.BROKER,

@@ -11,7 +11,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from core.cluster.broker_logs import BrokerLogs
-from core.cluster.client import ConfigChange, ConfigValue, Fault, Group, OffsetAt, Resource
+from core.cluster.client import (
+    ConfigChange,
+    ConfigValue,
+    Fault,
+    Group,
+    NewPartitions,
+    NewTopic,
+    OffsetAt,
+    Resource,
+    ResourceKind,
+)
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.cluster_wide import CLUSTER_WIDE, alter_cluster_wide, cluster_wide
 from core.cluster.kafka.connection import ConnectionSettings
@@ -19,6 +29,8 @@ from core.cluster.kafka.description import describe
 from core.cluster.kafka.held_lists import list_entries
 from core.cluster.kafka.log_dirs import alter_log_dirs, log_dirs
 from core.cluster.kafka.reassigning import alter_reassignments, reassignments
+from core.cluster.kafka.topic_changes import add_partitions, create_topics, delete_topics
+from core.cluster.kafka.topic_configs import topics_in_full
 from core.cluster.kafka.wire import Wire
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 
@@ -55,6 +67,8 @@ class KafkaClient:
     def configs(
         self, resources: Collection[Resource], names: Collection[str] | None = None
     ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
+        if names is None and all(r.kind is ResourceKind.TOPIC for r in resources):
+            return topics_in_full(self._wire, resources)
         answers = self._admin.configs([r for r in resources if r != CLUSTER_WIDE], names)
         if CLUSTER_WIDE in resources:
             answers[CLUSTER_WIDE] = cluster_wide(self._wire, names)
@@ -76,6 +90,15 @@ class KafkaClient:
         self, partitions: Collection[TopicPartition], *, unclean: bool = False
     ) -> dict[TopicPartition, Fault | None]:
         return self._admin.elect_leaders(partitions, unclean=unclean)
+
+    def create_topics(self, topics: Collection[NewTopic]) -> dict[str, Fault | None]:
+        return create_topics(self._wire, topics)
+
+    def add_partitions(self, additions: Mapping[str, NewPartitions]) -> dict[str, Fault | None]:
+        return add_partitions(self._wire, additions)
+
+    def delete_topics(self, names: Collection[str]) -> dict[str, Fault | None]:
+        return delete_topics(self._wire, names)
 
     def offsets(
         self, partitions: Collection[TopicPartition], at: OffsetAt

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -93,10 +93,15 @@ class Wire:
                     raise _explained(error, self._settings, str(error)) from error
                 time.sleep(_RETRY_SECONDS)
 
-    def controlled(self, request: Any) -> Any:
+    def controlled(
+        self,
+        request: Any,
+        errors: Callable[[Any], Iterable[int]] = lambda answer: (answer.error_code,),
+    ) -> Any:
         """Return the controller's answer, following it while it moves.
 
-        KRaft brokers pass such requests on and name any one of themselves as the controller.
+        `errors` are the codes of an answer, by default that of the whole. KRaft brokers pass such
+        requests on and name any one of themselves as the controller.
         """
         from kafka.protocol.metadata import MetadataRequest
 
@@ -114,7 +119,7 @@ class Wire:
 
         while True:
             answer = self.read(ask)
-            if answer.error_code != NOT_CONTROLLER or time.monotonic() > deadline:
+            if NOT_CONTROLLER not in errors(answer) or time.monotonic() > deadline:
                 return answer
             self.controller = None
             time.sleep(_RETRY_SECONDS)

@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from core.cluster.broker_logs import BrokerLogs
-from core.cluster.client import ConfigChange, ConfigValue, Fault, Group, OffsetAt, Resource
+from core.cluster.client import (
+    ConfigChange,
+    ConfigValue,
+    Fault,
+    Group,
+    NewPartitions,
+    NewTopic,
+    OffsetAt,
+    Resource,
+)
 from core.cluster.simulation import wire
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.errors import UnreachableError
@@ -152,6 +161,20 @@ class SimulatorClient:
         asked = wire.encode_partitions(partitions)
         answers = self._ask("elect_leaders", asked, unclean)
         return wire.decode_by_partition(answers, wire.decode_fault)
+
+    def create_topics(self, topics: Collection[NewTopic]) -> dict[str, Fault | None]:
+        asked = [[topic.name, topic.replicas, dict(topic.configs)] for topic in topics]
+        return self._by_topic("create_topics", asked)
+
+    def add_partitions(self, additions: Mapping[str, NewPartitions]) -> dict[str, Fault | None]:
+        asked = [[name, new.total, new.replicas] for name, new in additions.items()]
+        return self._by_topic("add_partitions", asked)
+
+    def delete_topics(self, names: Collection[str]) -> dict[str, Fault | None]:
+        return self._by_topic("delete_topics", list(names))
+
+    def _by_topic(self, call: str, asked: Json) -> dict[str, Fault | None]:
+        return {name: wire.decode_fault(fault) for name, fault in self._ask(call, asked)}
 
     def alter_log_dirs(
         self, moves: Mapping[tuple[TopicPartition, int], str]

@@ -18,11 +18,13 @@ from core.cluster.client import (
     ConfigValue,
     Fault,
     Group,
+    NewPartitions,
+    NewTopic,
     OffsetAt,
     Resource,
     ResourceKind,
 )
-from core.cluster.simulation import controller
+from core.cluster.simulation import controller, growing
 from core.cluster.simulation.answers import UNANSWERED, logs_of, state_of
 from core.cluster.simulation.engine import FINE_SECONDS, STEP_SECONDS, Engine
 from core.cluster.simulation.logs import Float64
@@ -253,6 +255,24 @@ class SimulatedCluster:
                 (resource, name): self._engine.configs.entries(resource, name)
                 for resource, name in lists
             }
+
+    def create_topics(self, topics: Collection[NewTopic]) -> dict[str, Fault | None]:
+        with self._lock:
+            return {topic.name: growing.create(self._engine, topic) for topic in topics}
+
+    def add_partitions(self, additions: Mapping[str, NewPartitions]) -> dict[str, Fault | None]:
+        with self._lock:
+            return {name: growing.extend(self._engine, name, n) for name, n in additions.items()}
+
+    def delete_topics(self, names: Collection[str]) -> dict[str, Fault | None]:
+        with self._lock:
+            return {name: self._delete(name) for name in names}
+
+    def _delete(self, topic: str) -> Fault | None:
+        if topic not in self._engine.topic_ids:
+            return controller.UNKNOWN_PARTITION
+        self._engine.delete_topic(topic)
+        return None
 
     def _resource_fault(self, resource: Resource) -> Fault | None:
         if resource.kind is ResourceKind.TOPIC:

@@ -11,6 +11,7 @@ from core.cluster.client import (
     LEADER_LIST,
     LEADER_RATE,
     LOG_DIRS_RATE,
+    Beneath,
     ConfigChange,
     ConfigOp,
     ConfigSource,
@@ -85,7 +86,10 @@ class SimulatedConfigs:
 
         if resource.kind is ResourceKind.TOPIC:
             lay(TOPIC_DEFAULTS, ConfigSource.DEFAULT)
-            lay(self._dynamic.get(resource, {}), ConfigSource.TOPIC)
+            values |= {
+                name: ConfigValue(value, ConfigSource.TOPIC, _default(name))
+                for name, value in self._dynamic.get(resource, {}).items()
+            }
         else:
             default = Resource(ResourceKind.BROKER, "")
             if resource != default:
@@ -161,3 +165,8 @@ class SimulatedConfigs:
                 return ",".join(dict.fromkeys((*entries, *given)))
             case ConfigOp.SUBTRACT:
                 return ",".join(entry for entry in entries if entry not in given)
+
+
+def _default(name: str) -> Beneath | None:
+    value = TOPIC_DEFAULTS.get(name)
+    return None if value is None else Beneath(f"log.{name}", value, ConfigSource.DEFAULT)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from core.cluster.simulation.controller import Registration
 from core.cluster.simulation.disks import BYTES_PER_S, DirMove, Disks
 from core.cluster.simulation.groups import Readers
 from core.cluster.simulation.links import Links
-from core.cluster.simulation.logs import Bool, Logs
+from core.cluster.simulation.logs import Bool, Logs, grown
 from core.cluster.simulation.spec import ClusterSpec
 from core.cluster.simulation.throttles import Throttles
 from core.cluster.state import TopicPartition
@@ -44,7 +44,7 @@ class Engine:
     """Columns, registrations and links of one cluster; `elapsed` seconds since its start."""
 
     def __init__(self, spec: ClusterSpec, seed: int) -> None:
-        rng = np.random.default_rng(seed)
+        self._rng = rng = np.random.default_rng(seed)
         self.elapsed = 0.0
         self.version = 0
         self.step_seconds, self.fine_seconds = STEP_SECONDS, FINE_SECONDS
@@ -52,10 +52,7 @@ class Engine:
             TopicPartition(t.name, i) for t in spec.topics for i in range(len(t.partitions))
         ]
         self.index = {tp: row for row, tp in enumerate(self.partitions)}
-        self.topic_ids = {
-            t.name: base64.urlsafe_b64encode(rng.bytes(16)).decode().rstrip("=")
-            for t in spec.topics
-        }
+        self.topic_ids = {t.name: self._new_topic_id() for t in spec.topics}
         self.disks = Disks(spec.brokers)
         self.alive = {b.id for b in spec.brokers}
         self._paused: dict[int, float] = {}
@@ -79,6 +76,9 @@ class Engine:
         self.readers = Readers(spec, self.partitions, self.logs)
         self.take_configs([Resource.topic(t.name) for t in spec.topics])
         self.take_configs([Resource.broker(b.id) for b in spec.brokers])
+
+    def _new_topic_id(self) -> str:
+        return base64.urlsafe_b64encode(self._rng.bytes(16)).decode().rstrip("=")
 
     def _settle_in(self, spec: ClusterSpec) -> None:
         """Put every replica into the log dir with the fewest, in step unless it is sick."""
@@ -312,6 +312,33 @@ class Engine:
                 self.register(
                     row, controller.without_in_sync(now, broker, others, self._min_insync[row])
                 )
+        self._changed()
+
+    def add_partitions(self, topic: str, registrations: Sequence[Registration]) -> None:
+        """Take in new, empty partitions of a topic, which may be new itself."""
+        first, rows = len(self.partitions), len(registrations)
+        numbers = [tp.partition for tp in self.index if tp.topic == topic]
+        after = max(numbers, default=-1) + 1
+        added = [TopicPartition(topic, after + n) for n in range(rows)]
+        if topic not in self.topic_ids:
+            self.topic_ids[topic] = self._new_topic_id()
+        self.partitions += added
+        # In order: a description lists partitions as they are here.
+        self.index = dict(
+            sorted((self.index | {tp: first + n for n, tp in enumerate(added)}).items())
+        )
+        self.logs.grow(rows)
+        self.throttles.grow(rows)
+        self._sick = grown(self._sick, rows)
+        self.writable = np.concatenate((self.writable, np.zeros(rows, np.bool_)))
+        self._leader_column = np.concatenate((self._leader_column, np.full(rows, -1)))
+        self._min_insync += [1] * rows
+        self.registrations += registrations
+        self.readers.grow(range(first, first + rows))
+        for row, registration in enumerate(registrations, first):
+            for broker in registration.replicas:
+                self._place(row, broker, 0.0)
+        self.take_configs([Resource.topic(topic)])
         self._changed()
 
     def delete_topic(self, topic: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -33,6 +33,18 @@ class Readers:
         for group in spec.groups:
             if group.members:
                 self.fan_out[self._rows[group.id]] += 1
+
+    def grow(self, rows: Sequence[int]) -> None:
+        """Take in new partitions; groups that read their topics read them, too, from the start."""
+        self.fan_out = np.concatenate((self.fan_out, np.zeros(len(rows))))
+        for group in self._specs:
+            mine = [row for row in rows if self._partitions[row].topic in group.topics]
+            self._rows[group.id] = np.concatenate((self._rows[group.id], mine)).astype(np.int64)
+            self._positions[group.id] = np.concatenate(
+                (self._positions[group.id], np.zeros(len(mine)))
+            )
+            if group.members:
+                self.fan_out[mine] += 1
 
     def _followed(self, group: GroupSpec, rows: Int64) -> Float64:
         """Return where a group that keeps up is: its distance behind the ends of the logs."""

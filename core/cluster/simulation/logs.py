@@ -6,6 +6,7 @@ Matrices are [P, B], partitions by brokers; positions are bytes of log since its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,16 @@ class Traffic:
         self._phases = rng.uniform(0, 2 * np.pi, (2, count))
         self._periods = np.stack((rng.uniform(300, 1200, count), rng.uniform(1800, 7200, count)))
         self._steady = not self._rhythm.any() and not self._jitter.any()
+
+    def grow(self, rows: int) -> None:
+        """Take in partitions that nobody produces to."""
+        still = np.zeros(rows)
+        self.mean_bytes_per_s = np.concatenate((self.mean_bytes_per_s, still))
+        self._rhythm = np.concatenate((self._rhythm, still))
+        self._jitter = np.concatenate((self._jitter, still))
+        self._peak = np.concatenate((self._peak, still))
+        self._phases = np.concatenate((self._phases, np.zeros((2, rows))), axis=1)
+        self._periods = np.concatenate((self._periods, np.ones((2, rows))), axis=1)
 
     def rates(self, epoch_seconds: float) -> Float64:
         """Return bytes/s produced to each partition at this time, shape [P]."""
@@ -75,6 +86,27 @@ class Logs:
         self.retention_seconds: Float64 = np.full(len(rows), np.inf)
         self.retention_bytes: Float64 = np.full(len(rows), np.inf)
         self.segment_bytes: Float64 = np.full(len(rows), float(1 << 30))
+
+    def grow(self, rows: int) -> None:
+        """Take in new partitions: empty, without replicas, and quiet."""
+        self.traffic.grow(rows)
+        message_bytes = np.full(rows, 1_000, np.int64)
+        self.message_bytes = np.concatenate((self.message_bytes, message_bytes))
+        self.batch_bytes += [15_000] * rows
+        still, forever = np.zeros(rows), np.full(rows, np.inf)
+        self.start = np.concatenate((self.start, still))
+        self.end = np.concatenate((self.end, still))
+        self._first_start = np.concatenate((self._first_start, still))
+        self._first_end = np.concatenate((self._first_end, still))
+        self._idle_rate = np.concatenate((self._idle_rate, still))
+        self.holds = grown(self.holds, rows)
+        self.follows = grown(self.follows, rows)
+        self.position = grown(self.position, rows)
+        self.log_dir = grown(self.log_dir, rows)
+        self.retention_seconds = np.concatenate((self.retention_seconds, forever))
+        self.retention_bytes = np.concatenate((self.retention_bytes, forever))
+        segment_bytes = np.full(rows, float(1 << 30))
+        self.segment_bytes = np.concatenate((self.segment_bytes, segment_bytes))
 
     def place(self, row: int, broker: int, log_dir: int, position: float) -> None:
         """Give `broker` a replica that has the log up to `position`."""
@@ -137,3 +169,8 @@ class Logs:
         else:
             self.retention_seconds[row] = number("retention.ms") / 1000
             self.retention_bytes[row] = number("retention.bytes")
+
+
+def grown(matrix: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
+    """Return a matrix [P, B] with so many rows of nothing below it."""
+    return np.concatenate((matrix, np.zeros((rows, matrix.shape[1]), matrix.dtype)))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from core.cluster.client import Fault, OffsetAt
+from core.cluster.client import Fault, NewPartitions, NewTopic, OffsetAt
 from core.cluster.simulation import wire
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
@@ -85,6 +85,17 @@ def _calls(server: SimulatorServer) -> Mapping[str, Callable[..., Json]]:
     def altered(done: Mapping[TopicPartition, Fault | None]) -> Json:
         return wire.encode_by_partition(done, faults)
 
+    def by_topic(done: Mapping[str, Fault | None]) -> Json:
+        return [[name, faults(fault)] for name, fault in done.items()]
+
+    def create_topics(topics: Json) -> Json:
+        wanted = [NewTopic(name, _layout(replicas), configs) for name, replicas, configs in topics]
+        return by_topic(cluster.create_topics(wanted))
+
+    def add_partitions(additions: Json) -> Json:
+        wanted = {name: NewPartitions(n, _layout(replicas)) for name, n, replicas in additions}
+        return by_topic(cluster.add_partitions(wanted))
+
     def alter_configs(changes: Json) -> Json:
         done = cluster.alter_configs(wire.decode_changes(changes))
         return [[wire.encode_resource(r), faults(fault)] for r, fault in done.items()]
@@ -123,6 +134,9 @@ def _calls(server: SimulatorServer) -> Mapping[str, Callable[..., Json]]:
         "elect_leaders": lambda tps, unclean: altered(
             cluster.elect_leaders(wire.decode_partitions(tps), unclean=unclean)
         ),
+        "create_topics": create_topics,
+        "add_partitions": add_partitions,
+        "delete_topics": lambda names: by_topic(cluster.delete_topics(names)),
         "alter_log_dirs": alter_log_dirs,
         "offsets": lambda tps, at: wire.encode_by_partition(
             cluster.offsets(wire.decode_partitions(tps), OffsetAt(at)), int
@@ -133,6 +147,10 @@ def _calls(server: SimulatorServer) -> Mapping[str, Callable[..., Json]]:
         "fill_disk": cluster.fill_disk,
         "free_disk": cluster.free_disk,
     }
+
+
+def _layout(replicas: Json) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(one) for one in replicas)
 
 
 class _Server(socketserver.ThreadingUnixStreamServer):

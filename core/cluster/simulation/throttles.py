@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from core.cluster.quota import Quota
-from core.cluster.simulation.logs import Bool, Float64, Int64, Logs
+from core.cluster.simulation.logs import Bool, Float64, Int64, Logs, grown
 
 FETCH_SECONDS = 0.25
 """How often quotas hear of followers in step."""
@@ -27,6 +27,11 @@ class Throttles:
         self.follower_listed: Bool = np.zeros(shape, np.bool_)
         for broker in brokers:
             self.restart(broker, 0.0)
+
+    def grow(self, rows: int) -> None:
+        """Take in new partitions, which are on no list."""
+        self.leader_listed = grown(self.leader_listed, rows)
+        self.follower_listed = grown(self.follower_listed, rows)
 
     def restart(self, broker: int, now: float) -> None:
         """Give a broker the quotas that it has when it starts, without a rate."""

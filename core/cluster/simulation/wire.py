@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from core.cluster.broker_logs import BrokerLogs, ReplicaLog
 from core.cluster.client import (
+    Beneath,
     ConfigChange,
     ConfigOp,
     ConfigSource,
@@ -166,10 +167,22 @@ def encode_configs(answer: Mapping[Resource, dict[str, ConfigValue] | Fault]) ->
             encode_fault(values) if isinstance(values, Fault) else None,
             None
             if isinstance(values, Fault)
-            else {name: [value.value, value.source.value] for name, value in values.items()},
+            else {name: _encode_config(value) for name, value in values.items()},
         ]
         for resource, values in answer.items()
     ]
+
+
+def _encode_config(config: ConfigValue) -> Json:
+    b = config.beneath
+    beneath = None if b is None else [b.name, b.value, b.source.value]
+    return [config.value, config.source.value, beneath]
+
+
+def _decode_config(document: Json) -> ConfigValue:
+    value, source, b = document
+    beneath = None if b is None else Beneath(b[0], b[1], ConfigSource(b[2]))
+    return ConfigValue(value, ConfigSource(source), beneath)
 
 
 def decode_configs(document: Json) -> dict[Resource, dict[str, ConfigValue] | Fault]:
@@ -178,9 +191,7 @@ def decode_configs(document: Json) -> dict[Resource, dict[str, ConfigValue] | Fa
         answer[decode_resource(resource)] = (
             Fault(*fault)
             if fault is not None
-            else {
-                name: ConfigValue(v, ConfigSource(source)) for name, (v, source) in values.items()
-            }
+            else {name: _decode_config(value) for name, value in values.items()}
         )
     return answer
 

@@ -17,6 +17,7 @@ ANSWERS = {
     *("pipeline status", "runs ls", "runs report"),
     *("runs retry", "runs rollback", "runs show", "snapshot ls", "snapshot show", "throttles ls"),
     "timeline",
+    *("topics describe", "topics ls"),
 }
 
 

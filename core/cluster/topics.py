@@ -1,0 +1,79 @@
+"""How well topics are: leaders that are missing, replicas and ISRs that are too few.
+
+Pure. A partition is under-replicated as Kafka's TopicCommand says: fewer in sync than replicas,
+those left out that a reassignment is adding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.cluster.leaders import NO_LEADER
+from core.cluster.state import Bool, ClusterState, Int64
+
+INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+"""Topics that brokers themselves keep their state in."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicHealth:
+    """One topic in numbers; `replicas` are the replication factors that its partitions have."""
+
+    name: str
+    id: str | None
+    partitions: int
+    replicas: tuple[int, ...]
+    under_replicated: int
+    offline: int
+    """Partitions without a leader."""
+    moving: int
+    """Partitions of which replicas are being added or removed."""
+
+
+def healths(state: ClusterState, topics: Sequence[str]) -> tuple[TopicHealth, ...]:
+    """Return these topics in numbers, in the order that they are named."""
+    under, offline, factor = under_replicated(state), state.leader == NO_LEADER, _factor(state)
+    in_flight = moving(state)
+    found = []
+    for name in topics:
+        rows = state.partitions_of(name)
+        at = slice(rows.start, rows.stop)
+        topic = state.topic(name)
+        found.append(
+            TopicHealth(
+                name,
+                topic.id if topic else None,
+                len(rows),
+                tuple(np.unique(factor[at]).tolist()),
+                int(under[at].sum()),
+                int(offline[at].sum()),
+                int(in_flight[at].sum()),
+            )
+        )
+    return tuple(found)
+
+
+def under_replicated(state: ClusterState) -> Bool:
+    """Return which partitions have fewer replicas in sync than they should, shape [P]."""
+    return in_sync(state) < _factor(state)
+
+
+def in_sync(state: ClusterState) -> Int64:
+    """Return how many replicas of each partition are in sync, shape [P]."""
+    return _count(state, state.in_sync)
+
+
+def moving(state: ClusterState) -> Bool:
+    """Return which partitions are being reassigned, shape [P]."""
+    return _count(state, state.adding | state.removing) > 0
+
+
+def _factor(state: ClusterState) -> Int64:
+    return np.diff(state.replica_start) - _count(state, state.adding)
+
+
+def _count(state: ClusterState, of: Bool) -> Int64:
+    return np.bincount(state.partition_of_replica[of], minlength=state.partition_count)

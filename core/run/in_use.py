@@ -1,0 +1,44 @@
+"""Why a topic must not be deleted, nor be given partitions, now: somebody is moving it.
+
+Kafka would take a move along with its topic, and the run would be left with half of its plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from core.cluster.state import ClusterState
+from core.cluster.topics import moving
+from core.errors import IncompleteError, RefusedError
+from core.run.tell.runs import unreadable, with_throttles
+
+
+def refuse_if_moving(state: ClusterState, topics: Collection[str], doing: str) -> None:
+    """Raise RefusedError when one of these topics is under a move, by a run of ours or not.
+
+    `doing` is what is refused ("deleted"). Raises IncompleteError when a journal that may name
+    them cannot be read.
+    """
+    if wrong := unreadable(state.cluster_id):
+        raise IncompleteError(
+            f"{wrong[0]} Whether it moves a topic is not known.",
+            next="Mend or move that journal away first; nothing was changed.",
+        )
+    for run in with_throttles(state.cluster_id):
+        if run.history.ended is not None:
+            continue
+        held = {move.move.tp.topic for move in run.history.moves}.intersection(topics)
+        if held:
+            raise RefusedError(
+                f"Topic {min(held)} cannot be {doing}: run {run.history.run} moves it.",
+                next=f"Wait for its end, or: trimtab runs cancel {run.history.run}",
+            )
+    for row in np.flatnonzero(moving(state)).tolist():
+        tp = state.tp(row)
+        if tp.topic in topics:
+            raise RefusedError(
+                f"Topic {tp.topic} cannot be {doing}: {tp} is being reassigned.",
+                next="Wait for the end of that move: trimtab runs show foreign.",
+            )

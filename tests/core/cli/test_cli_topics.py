@@ -1,0 +1,225 @@
+"""`trimtab topics`: shown, created, altered, deleted; and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cli_help import validate
+from in_process import Hand, audited
+from run_help import Faulty, Run, cluster, plan_of
+
+from core.cluster.client import LEADER_LIST, ConfigSource, Fault, Resource
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.state import TopicPartition
+from core.errors import AccessDeniedError
+
+LAYOUT = {"orders": [(1, 2), (2, 3), (3, 1)], "payments": [(1, 3)], "__consumer_offsets": [(1, 2)]}
+RACKS = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
+
+
+@pytest.fixture
+def living() -> SimulatedCluster:
+    return cluster(LAYOUT, racks=RACKS, topic_configs={"orders": {"min.insync.replicas": "2"}})
+
+
+def replicas(client: SimulatedCluster, topic: str) -> list[tuple[int, ...]]:
+    state = client.describe()
+    return [state.replicas(row) for row in state.partitions_of(topic)]
+
+
+# -- shown -----------------------------------------------------------------------------------------
+
+
+def test_topics_are_listed_with_what_is_wrong(hand: Hand, living: SimulatedCluster) -> None:
+    living.stop_broker(3)
+    found = hand.on(living).json("topics", "ls", "[a-z]+")
+    validate("topics-ls", found)
+    told = {t["topic"]: (t["partition_count"], t["under_replicated"]) for t in found}
+    assert told == {"orders": (3, 2), "payments": (1, 1)}
+    assert "2 under-replicated" in hand("topics", "ls")[1]
+
+
+def test_a_topic_is_described_with_what_its_configs_would_be(
+    hand: Hand, living: SimulatedCluster
+) -> None:
+    living.stop_broker(3)
+    (found,) = hand.on(living).json("topics", "describe", "orders")
+    validate("topics-describe", [found])
+    assert [p["leader"] for p in found["partitions"]] == [1, 2, 1]
+    assert [p["under_min_isr"] for p in found["partitions"]] == [False, True, True]
+    (least,) = (c for c in found["configs"] if c["name"] == "min.insync.replicas")
+    assert (least["value"], least["source"]) == ("2", "dynamic topic")
+    assert least["default"]["value"] == "1"
+    _, out, _ = hand("topics", "describe", "orders")
+    assert "under-replicated, under min ISR" in out
+    assert "min.insync.replicas  2      dynamic topic  1" in out
+    assert "retention.ms" not in out
+    assert "retention.ms" in hand("topics", "describe", "orders", "--all-configs")[1]
+
+
+def test_configs_that_may_not_be_read_hold_nothing_up(hand: Hand, living: SimulatedCluster) -> None:
+    through = Faulty(living)
+
+    def denied(*_: Any) -> Any:
+        raise AccessDeniedError("The cluster says no.")
+
+    through.replaced["configs"] = denied
+    (found,) = hand.on(living, through).json("topics", "describe", "orders")
+    validate("topics-describe", [found])
+    assert found["configs_unknown"] == "NOT_KNOWN: The cluster says no."
+    assert found["partitions"][0]["under_min_isr"] is None
+    refused = Fault("TOPIC_AUTHORIZATION_FAILED")
+    through.replaced["configs"] = lambda real, asked, *_: (
+        real(asked) | {Resource.topic("orders"): refused}
+    )
+    code, out, _ = hand("topics", "describe")
+    assert code == 0
+    assert out.count("Its configs are not known: TOPIC_AUTHORIZATION_FAILED.") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("ls", "("), "is no regular expression"),
+        (("describe", "ordes"), "Did you mean orders?"),
+        (("describe", "x.*"), "No topic matches x.*."),
+        (("delete", "ordes"), "There is no topic ordes.\nDid you mean orders?"),
+        (("alter", "paymets", "--partitions", "3"), "Did you mean payments?"),
+        (("alter", "orders"), "Alter what?"),
+        (("alter", "orders", "--partitions", "2"), "Kafka cannot take any away"),
+        (("alter", "orders", "--partitions", "3"), "has 3 partitions already"),
+        (("alter", "orders", "--set", "retention.ms"), "Write it like retention.ms=60000"),
+        (("alter", "orders", "--set", "a=1", "--unset", "a"), "a is both set and unset"),
+        (("create", "new"), "Say --partitions N, or --replicas"),
+        (("create", "orders", "--partitions", "3"), "is there already"),
+        (("create", "a/b", "--partitions", "3"), "is no name for a topic"),
+        (("create", "new", "--partitions", "3", "--rf", "7"), "7 replicas on 6 brokers"),
+        (("create", "new", "--replicas", "1:x"), "Not replicas"),
+    ],
+)
+def test_bad_words(hand: Hand, living: SimulatedCluster, words: tuple[str, ...], said: str) -> None:
+    more = () if words[0] in ("ls", "describe") else ("--yes",)
+    code, _, err = hand.on(living)("topics", *words, *more)
+    assert (code, said in err) == (2, True), err
+    assert audited() == []
+
+
+# -- created ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["load", "kafka"])
+def test_a_topic_is_created_over_racks_where_it_was_said(
+    hand: Hand, living: SimulatedCluster, rule: str
+) -> None:
+    words = ("topics", "create", "new", "--partitions", "6", "--rule", rule)
+    words += ("--config", "retention.ms=60000")
+    would = hand.on(living).json(*words, "--dry-run")
+    validate("topics-create", would)
+    assert replicas(living, "new") == []
+    done = hand.json(*words, "--yes")
+    assert done["partitions"] == would["partitions"]
+    found = replicas(living, "new")
+    assert [list(r) for r in found] == [p["replicas"] for p in done["partitions"]]
+    assert all({RACKS[b] for b in r} == {"a", "b", "c"} for r in found)
+    configs = living.configs([Resource.topic("new")], ["retention.ms"])[Resource.topic("new")]
+    assert not isinstance(configs, Fault)
+    assert configs["retention.ms"].source is ConfigSource.TOPIC
+    assert audited() == ["create topics", "answer"]
+
+
+def test_replicas_can_be_given(hand: Hand, living: SimulatedCluster) -> None:
+    hand.on(living).json("topics", "create", "new", "--replicas", "3:1,2:6", "--yes")
+    assert replicas(living, "new") == [(3, 1), (2, 6)]
+
+
+def test_what_the_cluster_refuses_is_told(hand: Hand, living: SimulatedCluster) -> None:
+    words = ("topics", "create", "new", "--partitions", "1", "--config", "no.such=1", "--yes")
+    code, _, err = hand.on(living)(*words)
+    assert code == 1
+    assert "Topic new was not created: INVALID_CONFIG" in err
+
+
+# -- altered ---------------------------------------------------------------------------------------
+
+
+def test_partitions_are_added_and_configs_set(hand: Hand, living: SimulatedCluster) -> None:
+    before = replicas(living, "orders")
+    words = ("topics", "alter", "orders", "--partitions", "5", "--set", "retention.ms=60000")
+    words += ("--unset", "min.insync.replicas")
+    done = hand.on(living).json(*words, "--yes")
+    validate("topics-alter", done)
+    assert replicas(living, "orders")[:3] == before
+    added = [list(r) for r in replicas(living, "orders")[3:]]
+    assert added == [p["replicas"] for p in done["added"]]
+    assert [p["partition"] for p in done["added"]] == [3, 4]
+    assert all(len(r) == 2 for r in added)
+    resource = Resource.topic("orders")
+    configs = living.configs([resource])[resource]
+    assert not isinstance(configs, Fault)
+    assert configs["retention.ms"].value == "60000"
+    assert configs["min.insync.replicas"].source is ConfigSource.DEFAULT
+
+
+# -- deleted ---------------------------------------------------------------------------------------
+
+
+def test_a_topic_is_deleted_by_its_name(hand: Hand, living: SimulatedCluster) -> None:
+    code, _, err = hand.on(living)("topics", "delete", "orders")
+    assert code == 2
+    assert "orders: 3 partitions, 60 MB before replication." in err
+    assert "asks for the topic's name" in err
+    assert replicas(living, "orders")
+    done = hand.json("topics", "delete", "orders", "payments", "--yes")
+    validate("topics-delete", done)
+    assert done == {"deleted": ["orders", "payments"], "failed": {}}
+    assert replicas(living, "orders") == replicas(living, "payments") == []
+
+
+def test_kafkas_own_topics_are_kept(hand: Hand, living: SimulatedCluster) -> None:
+    words = ("topics", "delete", "__consumer_offsets", "--yes")
+    assert hand.on(living)(*words)[0] == 3
+    assert hand(*words, "--allow", "internal")[0] == 0
+
+
+def test_one_that_is_refused_does_not_hide_the_others(hand: Hand, living: SimulatedCluster) -> None:
+    through = Faulty(living)
+    refused = {"payments": Fault("TOPIC_AUTHORIZATION_FAILED")}
+    through.replaced["delete_topics"] = lambda real, names: real(["orders"]) | refused
+    code, out, _ = hand.on(living, through)(
+        "topics", "delete", "orders", "payments", "--yes", "--json"
+    )
+    assert code == 5
+    assert json.loads(out)["deleted"] == ["orders"]
+
+
+# -- while it moves --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("delete", "orders"),
+        ("alter", "orders", "--partitions", "9"),
+        ("alter", "orders", "--set", f"{LEADER_LIST}=*"),
+    ],
+)
+def test_a_topic_that_a_run_moves_is_left(
+    hand: Hand, living: SimulatedCluster, start: Callable[..., Run], words: tuple[str, ...]
+) -> None:
+    run = start(living, plan_of(living, {("orders", 0): (4, 5)}))
+    code, _, err = hand.on(living)("topics", *words, "--yes")
+    assert code == 3
+    assert f"run {run.journal.path.name.removesuffix('.run')} moves it" in err
+    assert hand("topics", "delete", "payments", "--yes")[0] == 0
+    assert hand("topics", "alter", "orders", "--set", "segment.bytes=1000000", "--yes")[0] == 0
+
+
+def test_a_topic_that_somebody_else_moves_is_left(hand: Hand, living: SimulatedCluster) -> None:
+    living.pause_replication(4)
+    living.alter_reassignments({TopicPartition("orders", 1): (4, 2)})
+    code, _, err = hand.on(living)("topics", "delete", "orders", "--yes")
+    assert code == 3
+    assert "orders-1 is being reassigned" in err

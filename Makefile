@@ -9,7 +9,7 @@ DEV    := $(VENV)/.installed-dev
 BENCH  := $(VENV)/.installed-bench
 REPORTS := reports
 BENCHES := bench-first-paint bench-terminal bench-estimate bench-run bench-latency bench-moves \
-           bench-pipeline bench-plan bench-timeline bench-documents
+           bench-pipeline bench-plan bench-timeline bench-documents bench-statelog
 SCENARIOS := dms-balancing preferred-order
 
 # What builds trimtab is held to the same versions: older pips read the first, newer the second.
@@ -127,6 +127,10 @@ bench-moves: $(DEV)  ## 10,000 moves in one run on the simulator: memory, journa
 bench-timeline: $(DEV)  ## the timeline: how soon a change is on it, its size, a jump in it
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -P -m tests.bench.timeline -o $(REPORTS)/timeline.json
+
+bench-statelog: $(DEV)  ## a million lines of eight brokers' state-change logs merged: time, memory
+	@mkdir -p $(REPORTS)
+	$(BIN)/python -P -m tests.bench.statelog_merge -o $(REPORTS)/statelog-merge.json
 
 bench-pipeline: $(BENCH)  ## the load pipeline: exactness, accuracy, latency, speed; ONLY="P8 P9" for some; goes on where it was
 	@mkdir -p $(REPORTS)

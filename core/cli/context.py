@@ -168,14 +168,30 @@ def write_text(text: str, output: Path | None) -> None:
         except BrokenPipeError:
             let_reader_go()
         return
+    write_stream(lambda out: out.write(text), output)
+
+
+def write_stream(write: Callable[[IO[str]], Any], output: Path | None) -> None:
+    """Let `write` print to stdout, or to `output`, which is seen whole or not at all.
+
+    Raises UsageError when it cannot be written, BrokenPipeError when stdout's reader has gone.
+    """
+    if output is None:
+        write(sys.stdout)
+        sys.stdout.flush()
+        return
     from core import files
+
+    def fill(path: Path) -> None:
+        with path.open("w", encoding="utf-8") as out:
+            write(out)
 
     try:
         if output.exists() and not output.is_file():  # a pipe or /dev/null is not replaced
-            output.write_text(text, encoding="utf-8")
+            fill(output)
             return
         output.parent.stat()  # a folder that is not there is a slip, and not made
-        files.write_text(output, text)
+        files.write_whole(output, fill)
     except OSError as error:
         raise UsageError(
             f"Cannot write {output}: {error.strerror}.", next="Choose another place with -o."

@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sandbox": ("core.cli.sandbox:sandbox", "Real Kafka brokers on this machine."),
     "show": ("core.cli.show:show", "The cluster document, or the heat map as text."),
     "snapshot": ("core.cli.snapshot:snapshot", "List and show what was published."),
+    "statelog": ("core.cli.statelog:statelog", "Merge brokers' state-change logs by time."),
     "throttles": ("core.cli.throttles:throttles", "List every throttle in the cluster."),
     "timeline": ("core.cli.timeline:timeline", "What happened, and the cluster as it was."),
     "topics": ("core.cli.topics:topics", "Topics: list, describe, create, alter, delete."),

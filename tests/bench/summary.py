@@ -241,6 +241,25 @@ def timeline(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def statelog_merge(found: dict[str, Any]) -> list[str]:
+    turns = found["turns"]
+    return [
+        "## State-change logs merged",
+        "",
+        f"{found['lines']:,} lines of {found['brokers']} brokers, {found['bytes'] / 1e6:.0f} MB,",
+        "one log packed, one rotated (`make bench-statelog`); medians of the whole command.",
+        "",
+        "| | | target |",
+        "|---|---|---|",
+        f"| s | {median(turn['seconds'] for turn in turns):.1f} | 10 |",
+        f"| s of processor | {median(turn['processor_seconds'] for turn in turns):.1f} | |",
+        f"| memory, MB | {max(turn['memory_bytes'] for turn in turns) / 1e6:.0f} | 150 |",
+        f"| memory with a tenth of the lines, MB | {found['tenth']['memory_bytes'] / 1e6:.0f} | |",
+        f"| s with `--json` | {found['json']['seconds']:.1f} | |",
+        f"| s for one topic | {found['one_topic']['seconds']:.1f} | |",
+    ]
+
+
 def chaos(found: dict[str, Any]) -> list[str]:
     return [
         "## Chaos",
@@ -267,6 +286,7 @@ PARTS = (
     ("plans.json", plans),
     ("documents.json", documents),
     ("timeline.json", timeline),
+    ("statelog-merge.json", statelog_merge),
 )
 
 

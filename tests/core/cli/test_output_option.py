@@ -14,7 +14,7 @@ from core.cli.main import root, run
 ANSWERS = {
     *("show", "doctor", "estimate", "verify", "plan check", "plan diff", "plan inverse"),
     *("plan show", "plan suggest", "plan place", "plan rebase", "plan impact"),
-    *("pipeline status", "runs ls", "runs report"),
+    *("statelog merge", "pipeline status", "runs ls", "runs report"),
     *("runs retry", "runs rollback", "runs show", "snapshot ls", "snapshot show", "throttles ls"),
     "timeline",
     *("topics describe", "topics ls"),

@@ -1,0 +1,217 @@
+"""`trimtab statelog`: brokers' state-change logs, merged by time."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from core.cli.context import json_option, output_option, write_stream
+from core.errors import ExitCode, UsageError
+from core.patterns import nearly, pattern
+from core.units import format_bytes
+
+if TYPE_CHECKING:
+    from core.watch.statelog.merge import Merge, Wanted
+    from core.watch.statelog.sources import Found, Source
+    from core.watch.statelog.zones import Zones
+
+PROGRESS_SECONDS = 0.5
+_LOOKED_AT = 4096
+"""Events between two looks at the clock."""
+
+
+@click.group()
+def statelog() -> None:
+    """Brokers' state-change logs."""
+
+
+@statelog.command()
+@click.argument(
+    "files", metavar="FILE|DIR…", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@click.option("--from", "since", metavar="TIME", help="From then on; UTC, or say the offset.")
+@click.option("--to", "until", metavar="TIME", help="Up to then, that moment not included.")
+@click.option("--topic", metavar="REGEX", help="Only topics whose whole name matches.")
+@click.option("--partitions", metavar="0,3-5", help="Only partitions of these numbers.")
+@click.option(
+    "--zone",
+    "zone_names",
+    metavar="ZONE",
+    multiple=True,
+    help="Zone of the logs' times: UTC (the default), +02:00, Europe/Berlin; 3=ZONE for broker 3.",
+)
+@click.option("--align", is_flag=True, help="Shift times by the clocks' offsets; reads twice.")
+@click.option("--all", "everything", is_flag=True, help="Records of unknown form, too.")
+@json_option
+@output_option
+def merge(
+    files: tuple[Path, ...],
+    since: str | None,
+    until: str | None,
+    topic: str | None,
+    partitions: str | None,
+    zone_names: tuple[str, ...],
+    align: bool,
+    everything: bool,
+    as_json: bool,
+    output: Path | None,
+) -> int:
+    """Merge state-change logs of brokers by time, one line an event.
+
+    Plain, rotated and gz; folders are searched. With --json one document a line, the last one is
+    the summary. Exit code 5 when a log could not be read to its end.
+    """
+    from core.watch.statelog.merge import Merge
+    from core.watch.statelog.sources import find
+    from core.watch.statelog.zones import parse_zones
+
+    zones = parse_zones(zone_names)
+    wanted = _wanted(since, until, topic, partitions, everything)
+    found = find(files, zones)
+    shifts = _shifts(found, output) if align else {}
+    merged = Merge(found.sources, wanted, shift_ms=lambda s: shifts.get(s.broker or 0, 0))
+    write_stream(lambda out: _tell(merged, found, zones, shifts, as_json, out, output), output)
+    return _exit_code(found)
+
+
+def _wanted(
+    since: str | None, until: str | None, topic: str | None, partitions: str | None, all_: bool
+) -> Wanted:
+    from core.watch.statelog.merge import Wanted
+
+    from_ms, to_ms = _moment(since), _moment(until)
+    if from_ms is not None and to_ms is not None and from_ms >= to_ms:
+        raise UsageError(f"--from {since} is not before --to {until}.", next="Swap them.")
+    return Wanted(
+        from_ms=from_ms,
+        to_ms=to_ms,
+        topic=None if topic is None else pattern(topic, "--topic"),
+        partitions=None if partitions is None else parse_numbers(partitions),
+        unknown=all_,
+    )
+
+
+def _moment(text: str | None) -> int | None:
+    from core.watch.statelog.event import milliseconds
+
+    if text is None:
+        return None
+    try:
+        # As copied from a log: with a comma before the milliseconds.
+        moment = datetime.fromisoformat(text.strip("[] ").replace(",", "."))
+    except ValueError as error:
+        raise UsageError(
+            f"Not a time: {text!r}.", next="Write it like 2026-01-31T02:00Z or 2026-01-31 02:00."
+        ) from error
+    return milliseconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def parse_numbers(text: str) -> frozenset[int]:
+    """Return the numbers of `0,3-5`; raises UsageError for anything else."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise UsageError(f"Not partitions: {text!r}.", next="Write them like 0,3-5.")
+        low, high = int(first), int(last or first)
+        if high < low or high - low > 1_000_000:
+            raise UsageError(f"Not a range of partitions: {part}.", next="Write it like 3-5.")
+        numbers.update(range(low, high + 1))
+    return frozenset(numbers)
+
+
+def _shifts(found: Found, output: Path | None) -> dict[int, int]:
+    """Return by how much each broker's times are to be shifted, as far as that is sure."""
+    from core.watch.statelog.merge import Merge
+
+    first = Merge(found.sources)
+    progress = Progress(found.sources, output, "comparing clocks")
+    for number, _ in enumerate(first):
+        progress.at(number)
+    progress.end()
+    for source in found.sources:
+        source.lines = source.headless = source.read_bytes = 0
+    return {
+        offset.broker: -offset.ahead_ms
+        for offset in first.offsets()
+        if offset.sure and offset.ahead_ms
+    }
+
+
+def _tell(
+    merged: Merge,
+    found: Found,
+    zones: Zones,
+    shifts: dict[int, int],
+    as_json: bool,
+    out: IO[str],
+    output: Path | None,
+) -> None:
+    from core.watch.statelog.told import (
+        Lines,
+        document,
+        summary_document,
+        summary_lines,
+    )
+
+    progress = Progress(found.sources, output, "merging")
+    lines = Lines()
+    text: Callable[..., str] = _json_line if as_json else lines.text
+    for number, event in enumerate(merged):
+        out.write(text(document(event) if as_json else event))
+        progress.at(number)
+    progress.end()
+    summary = merged.summary()
+    if as_json:
+        out.write(_json_line(summary_document(summary, found, zones, shifts)))
+        return
+    if summary.events:
+        out.write("\n")
+    else:
+        topic = merged.wanted.topic
+        near = nearly(topic.pattern, merged.topics) if topic else ""
+        said = f"Nothing matched, of {len(merged.topics):,} topics in the wanted time. {near}"
+        out.write(f"# {said.rstrip()}\n")
+    for line in summary_lines(summary, found, zones, shifts, merged.wanted.unknown):
+        out.write(f"# {line}\n")
+
+
+def _json_line(document: object) -> str:
+    return json.dumps(document, ensure_ascii=False) + "\n"
+
+
+def _exit_code(found: Found) -> int:
+    broken = found.left_out or any(not source.whole for source in found.sources)
+    return ExitCode.INCOMPLETE if broken else ExitCode.DONE
+
+
+class Progress:
+    """How far a merge is, on a terminal that nothing else is printed to."""
+
+    def __init__(self, sources: tuple[Source, ...], output: Path | None, doing: str) -> None:
+        self._sources, self._doing = sources, doing
+        self._total = sum(source.size_bytes for source in sources)
+        answers_elsewhere = output is not None or not sys.stdout.isatty()
+        self._shown = sys.stderr.isatty() and answers_elsewhere and self._total > 0
+        self._next = time.monotonic() + PROGRESS_SECONDS
+
+    def at(self, number: int) -> None:
+        """Show how far it is, twice a second at most."""
+        if not self._shown or number % _LOOKED_AT or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + PROGRESS_SECONDS
+        read = sum(source.read_bytes for source in self._sources)
+        part = min(read / self._total, 1.0)
+        total = format_bytes(self._total)
+        print(f"\r\033[2K{self._doing}: {part:.0%} of {total}", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self._shown:
+            print("\r\033[2K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,189 @@
+"""How far brokers' clocks are apart, as far as changes tell that several brokers applied.
+
+A new leader epoch or partition epoch reaches all of a partition's brokers within moments, so the
+difference of the times at which two of them wrote it down is their clocks' difference and what one
+was slower. Only a sample of the changes is kept, the same ones of each broker, whatever the logs'
+size. Changes within one moment say no more than one of them: one election may be thousands.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import median
+from zlib import crc32
+
+from core.watch.statelog.event import Event, Kind
+
+KEPT_MOST = 10_000
+"""Changes in the sample at most."""
+NEIGHBOURS = 8
+"""With how many others a broker is compared at each change."""
+SURE_MOMENTS = 3
+SURE_WITHIN_MS = 1_000
+_ONE_MOMENT_MS = 1_000
+_APPLIED = frozenset({Kind.LEADER, Kind.FOLLOWER, Kind.ISR, Kind.METADATA, Kind.REQUEST})
+
+Key = tuple[str, int, int, int | None]
+"""Topic, partition, leader epoch, partition epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """One broker's clock against the one that stands in the middle."""
+
+    broker: int
+    ahead_ms: int | None
+    """Positive when its clock is ahead; None when nothing tells."""
+    within_ms: int
+    """Half of what was seen lies within this."""
+    moments: int
+    """How many moments told, on the way to the middle one where they were fewest."""
+
+    @property
+    def sure(self) -> bool:
+        return self.ahead_ms is not None and (
+            self.moments >= SURE_MOMENTS and self.within_ms <= SURE_WITHIN_MS
+        )
+
+
+class Clocks:
+    """Notes changes as they pass; says at any time how far clocks are apart."""
+
+    def __init__(self, most: int = KEPT_MOST) -> None:
+        self._most, self._mask = most, 0
+        self._seen: dict[Key, dict[int, int]] = {}
+        self._brokers: set[int] = set()
+
+    def note(self, event: Event) -> None:
+        """Keep when this broker applied this change, if the change is in the sample."""
+        broker, change = event.broker, event.change
+        if broker is None:
+            return
+        self._brokers.add(broker)
+        if change.leader_epoch is None or event.by_controller or change.kind not in _APPLIED:
+            return
+        # What a broker reads at its own start happened to the others long before.
+        if change.previous_epoch == -1 or change.topic is None or change.partition is None:
+            return
+        key = (change.topic, change.partition, change.leader_epoch, change.partition_epoch)
+        if self._mask and _mark(key) & self._mask:
+            return
+        self._seen.setdefault(key, {}).setdefault(broker, event.at_ms)
+        if len(self._seen) > self._most:
+            self._mask = self._mask * 2 + 1
+            self._seen = {k: v for k, v in self._seen.items() if not _mark(k) & self._mask}
+
+    def offsets(self) -> tuple[Offset, ...]:
+        """Return every broker's offset, by id."""
+        pairs = _pairs(self._seen.values())
+        between = {pair: _between(times) for pair, times in pairs.items()}
+        paths = _from(_most_told(between, self._brokers), between)
+        known = sorted(ahead for ahead, _, _ in paths.values())
+        middle = known[(len(known) - 1) // 2] if known else 0
+        return tuple(
+            Offset(broker, paths[broker][0] - middle, *paths[broker][1:])
+            if broker in paths
+            else Offset(broker, None, 0, 0)
+            for broker in sorted(self._brokers)
+        )
+
+
+@lru_cache(maxsize=4096)
+def _name_mark(topic: str) -> int:
+    return crc32(topic.encode("utf-8", "replace"))
+
+
+def _mark(key: Key) -> int:
+    """Return a number that is the same in each process, and spreads keys evenly."""
+    topic, partition, epoch, version = key
+    mixed = _name_mark(topic) ^ (partition * 0x9E3779B1) ^ (epoch * 0x85EBCA77)
+    mixed = (mixed ^ ((version or 0) * 0xC2B2AE3D)) * 0x27D4EB2F
+    return (mixed >> 15) & 0xFFFFFFFF
+
+
+Pair = tuple[int, int]
+
+
+def _pairs(seen: Iterable[Mapping[int, int]]) -> dict[Pair, list[tuple[int, int]]]:
+    """Return the times at which two brokers applied the same changes."""
+    pairs: dict[Pair, list[tuple[int, int]]] = defaultdict(list)
+    for times in seen:
+        brokers = sorted(times)
+        for at, one in enumerate(brokers):
+            for other in brokers[at + 1 : at + 1 + NEIGHBOURS]:
+                pairs[one, other].append((times[one], times[other]))
+    return pairs
+
+
+def _between(times: list[tuple[int, int]]) -> tuple[int, int, int]:
+    """Return how far the first is ahead, within what, and how many moments tell it.
+
+    It is the middle of the shortest stretch that holds more than half of the moments: a broker
+    that applied some changes minutes late does not shift it.
+    """
+    apart = sorted(_moments(times))
+    half = len(apart) // 2 + 1
+    start = min(range(len(apart) - half + 1), key=lambda i: apart[i + half - 1] - apart[i])
+    closest = apart[start : start + half]
+    return round(median(closest)), (closest[-1] - closest[0] + 1) // 2, len(apart)
+
+
+def _moments(times: list[tuple[int, int]]) -> list[int]:
+    """Return one difference for each moment."""
+    moments: list[list[int]] = []
+    before: tuple[int, int] | None = None
+    for one, other in sorted(times):
+        near = before is not None and max(one - before[0], abs(other - before[1])) <= _ONE_MOMENT_MS
+        if not near:
+            moments.append([])
+        moments[-1].append(one - other)
+        before = (one, other)
+    return [round(median(moment)) for moment in moments]
+
+
+def _most_told(between: Mapping[Pair, tuple[int, int, int]], brokers: set[int]) -> int | None:
+    """Return the broker that shares the most moments with others."""
+    told: dict[int, int] = defaultdict(int)
+    for (one, other), (_, _, moments) in between.items():
+        told[one] += moments
+        told[other] += moments
+    if not told:
+        return min(brokers, default=None)
+    return max(sorted(told), key=lambda broker: told[broker])
+
+
+def _from(
+    root: int | None, between: Mapping[Pair, tuple[int, int, int]]
+) -> dict[int, tuple[int, int, int]]:
+    """Return (ahead, within, moments) of the brokers that can be reached from one, surest first."""
+    if root is None or not between:
+        return {}
+    edges: dict[int, list[tuple[int, int, int, int]]] = defaultdict(list)
+    for (one, other), (ahead, within, moments) in between.items():
+        edges[one].append((other, -ahead, within, moments))
+        edges[other].append((one, ahead, within, moments))
+    found = {root: (0, 0, max(moments for _, _, _, moments in edges[root]))}
+    open_edges = [(root, edge) for edge in edges[root]]
+    while open_edges:
+        # Well-told pairs first, whatever lies between; then the narrowest.
+        best = min(
+            open_edges,
+            key=lambda e: (e[1][3] < SURE_MOMENTS, found[e[0]][1] + e[1][2], -e[1][3], e[1][0]),
+        )
+        at, (broker, ahead, within, moments) = best
+        ahead_before, within_before, moments_before = found[at]
+        # `ahead` is broker's clock against that of `at`.
+        found[broker] = (
+            ahead_before + ahead,
+            within_before + within,
+            min(moments_before, moments),
+        )
+        open_edges = [
+            (start, edge)
+            for start, edge in [*open_edges, *((broker, edge) for edge in edges[broker])]
+            if edge[0] not in found
+        ]
+    return found

@@ -1,0 +1,184 @@
+"""The merge: events of many logs in the order of time, filtered, and what is to be said of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+from core.watch.statelog import messages
+from core.watch.statelog.clocks import Clocks, Offset
+from core.watch.statelog.event import Change, Event, Kind
+from core.watch.statelog.order import Disorder, in_order
+from core.watch.statelog.sources import Record, Source
+from core.watch.statelog.strangers import Strangers, Suspicion
+
+_LOGGER = " (state.change.logger)"
+_TAIL = re.compile(r" \((?:state\.change\.logger|(?:org\.apache\.)?kafka\.[\w.$]+)\)(?: \[.*\])?$")
+_BROKER = re.compile(r"(Broker|Controller) id=(\d+)(?: epoch=(\d+))?")
+_PARTITION = re.compile(r"Partition (\S+)-(\d+) broker=(\d+)")
+_NAMES = re.compile(r"[\s,]([^\s,]+)-(\d+)(?=[\s,])")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which events are asked for; times in milliseconds since 1970, the later one not included."""
+
+    from_ms: int | None = None
+    to_ms: int | None = None
+    topic: re.Pattern[str] | None = None
+    """Matches whole names."""
+    partitions: frozenset[int] | None = None
+    unknown: bool = False
+    """Records of unknown form, too."""
+
+    def keeps(self, event: Event) -> bool:
+        """Return whether an event of the wanted time is about a wanted partition."""
+        if self.topic is None and self.partitions is None:
+            return True
+        change = event.change
+        if change.topic is not None or change.partition is not None:
+            return self._names(change.topic or "", change.partition)
+        # Some records name several partitions.
+        return change.kind is Kind.OFFLINE and any(
+            self._names(topic, int(partition)) for topic, partition in _NAMES.findall(event.text)
+        )
+
+    def _names(self, topic: str, partition: int | None) -> bool:
+        if self.topic is not None and self.topic.fullmatch(topic) is None:
+            return False
+        return self.partitions is None or partition in self.partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What became of the lines, and what to think of the logs."""
+
+    lines: int
+    events: int
+    """Given out."""
+    unknown: int
+    """Records of unknown form in the wanted time; lines before a file's first record too."""
+    first_ms: int | None
+    last_ms: int | None
+    """The span of what was given out."""
+    topics: int
+    """Seen in the wanted time; TOPICS_MOST are counted at most."""
+    offsets: tuple[Offset, ...]
+    disorder: Disorder
+    suspicions: tuple[Suspicion, ...]
+
+
+TOPICS_MOST = 100_000
+
+
+@dataclass(slots=True)
+class Merge:
+    """Yields events by iterating, once; then the summary is whole."""
+
+    sources: Sequence[Source]
+    wanted: Wanted = field(default_factory=Wanted)
+    shift_ms: Callable[[Source], int] = lambda source: 0
+    _clocks: Clocks = field(default_factory=Clocks)
+    _strangers: Strangers = field(default_factory=Strangers)
+    _disorder: Disorder = field(default_factory=Disorder)
+    topics: set[str] = field(default_factory=set)
+    """Topics seen in the wanted time, whether wanted or not; TOPICS_MOST of them at most."""
+    _events: int = 0
+    _unknown: int = 0
+    _first_ms: int | None = None
+    _last_ms: int | None = None
+
+    def __iter__(self) -> Iterator[Event]:
+        wanted = self.wanted
+        from_ms = -(2**62) if wanted.from_ms is None else wanted.from_ms
+        to_ms = 2**62 if wanted.to_ms is None else wanted.to_ms
+        names = [str(source.path) for source in self.sources]
+        writers = [source.broker for source in self.sources]
+        note, watch, topics = self._clocks.note, self._strangers.note, self.topics
+        for record in in_order(self.sources, self._disorder, self.shift_ms):
+            if not from_ms <= record.at_ms < to_ms:
+                continue
+            event = event_of(record, names[record.source], writers[record.source])
+            note(event)
+            watch(event, record.source)
+            change = event.change
+            if change.kind is Kind.UNKNOWN:
+                self._unknown += 1
+                if not wanted.unknown:
+                    continue
+            elif change.topic is not None and len(topics) < TOPICS_MOST:
+                topics.add(change.topic)
+            if not wanted.keeps(event):
+                continue
+            self._events += 1
+            if self._first_ms is None:
+                self._first_ms = event.at_ms
+            self._last_ms = event.at_ms
+            yield event
+
+    def offsets(self) -> tuple[Offset, ...]:
+        return self._clocks.offsets()
+
+    def summary(self) -> Summary:
+        return Summary(
+            lines=sum(source.lines for source in self.sources),
+            events=self._events,
+            unknown=self._unknown,
+            first_ms=self._first_ms,
+            last_ms=self._last_ms,
+            topics=len(self.topics),
+            offsets=self.offsets(),
+            disorder=self._disorder,
+            suspicions=self._strangers.suspicions(self.sources),
+        )
+
+
+class Writer(NamedTuple):
+    """Who wrote a record, from the brackets in front of its message."""
+
+    broker: int | None
+    by_controller: bool = False
+    controller_epoch: int | None = None
+    topic: str | None = None
+    partition: int | None = None
+
+
+def event_of(record: Record, file: str, written_by: int | None) -> Event:
+    """Return what a record tells; `written_by` is the file's broker, for one that names none."""
+    body = record.body
+    if body.endswith(_LOGGER):
+        body = body[: -len(_LOGGER)]
+    elif ") [" in body or body.endswith(")"):
+        body = _TAIL.sub("", body)
+    writer = None
+    if body.startswith("["):
+        end = body.find("] ")
+        writer = _writer(body[1:end]) if end > 0 else None
+        if writer is not None:
+            body = body[end + 2 :]
+    change = messages.read(body)
+    if writer is None:
+        writer = Writer(written_by)
+    elif writer.topic is not None and change.kind is not Kind.UNKNOWN:
+        change = _about(change, writer)
+    more = tuple(record.more) if record.more else ()
+    return Event(record.at_ms, *writer[:3], record.level, change, body, more, file, record.line)
+
+
+@lru_cache(maxsize=4096)
+def _writer(text: str) -> Writer | None:
+    if found := _BROKER.fullmatch(text):
+        epoch = int(found[3]) if found[3] else None
+        return Writer(int(found[2]), found[1] == "Controller", epoch)
+    if found := _PARTITION.fullmatch(text):
+        return Writer(int(found[3]), topic=found[1], partition=int(found[2]))
+    return None
+
+
+def _about(change: Change, writer: Writer) -> Change:
+    if change.topic is not None:
+        return change
+    return change._replace(topic=writer.topic, partition=writer.partition)

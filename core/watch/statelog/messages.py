@@ -1,0 +1,318 @@
+"""What brokers and controllers write into a state-change log, from Kafka 2.0 to 4.x.
+
+The forms are those of kafka.cluster.Partition, kafka.server.ReplicaManager, the metadata cache and
+the older controller's PartitionStateMachine, ReplicaStateMachine and ControllerChannelManager.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+from core.watch.statelog.event import Change, Kind
+
+UNKNOWN = Change(Kind.UNKNOWN)
+_TP = r"(?P<topic>[\w.-]+)-(?P<partition>\d+)"
+_FOR = rf"\bfor (?:the )?(?:topic )?partition (?:being reassigned )?{_TP}\b"
+
+
+class _Form(NamedTuple):
+    """One form of message: how it begins, what it means, and what else to look for in it."""
+
+    pattern: re.Pattern[str]
+    kind: Kind
+
+
+def _form(kind: Kind, pattern: str) -> _Form:
+    return _Form(re.compile(pattern), kind)
+
+
+# -- the forms that most lines have, each with an expression of its own ---------------------------
+
+_STARTS = re.compile(
+    r"(?:(Leader|Follower) )?([\w.-]+)-(\d+)(?: with topic id (?:Some\()?([\w-]+)\)?)?"
+    r" starts at [Ll]eader [Ee]poch (\d+) from offset (-?\d+)"
+    r"(?:\.? with partition epoch (\d+),?)?(?: (?:and|with))?(?: high watermark -?\d+[,.]?)?"
+    r"(?: ISR \[?([\d,]*)\]?)?(?: Current leader is (-?\d+)\.)?"
+    r".*?[Pp]revious (?:leader (?:Some\((\d+)\)|None) and previous )?"
+    r"[Ll]eader [Ee]poch was:? (-?\d+)"
+)
+_KEPT = re.compile(
+    r"Skipped the become-(leader|follower) state change for ([\w.-]+)-(\d+)"
+    r" with topic id (?:Some\()?([\w-]+)\)?(.*)"
+)
+_REGISTRATION = re.compile(
+    r", partition registration PartitionRegistration\(replicas=\[([\d, ]*)\],"
+    r" (?:directories=\[[^\]]*\], )?isr=\[([\d, ]*)\], (?:\w+=\[[^\]]*\], )*leader=(-?\d+),"
+    r" leaderRecoveryState=\w+, leaderEpoch=(\d+), partitionEpoch=(\d+)\)"
+)
+
+
+def _starts(text: str) -> Change | None:
+    found = _STARTS.match(text)
+    if found is None:
+        return None
+    role, topic, partition, topic_id, epoch, offset, version, isr, now, before, until = (
+        found.groups()
+    )
+    return Change(
+        Kind.FOLLOWER if role == "Follower" else Kind.LEADER,
+        topic,
+        int(partition),
+        None if now is None else int(now),
+        int(epoch),
+        None if version is None else int(version),
+        None if isr is None else _ids(isr),
+        None,
+        None if before is None else int(before),
+        int(until),
+        int(offset),
+        topic_id,
+    )
+
+
+def _kept(text: str) -> Change | None:
+    found = _KEPT.match(text)
+    if found is None:
+        return None
+    _, topic, partition, topic_id, rest = found.groups()
+    if "storage error" in rest:
+        return Change(Kind.FAILED, topic, int(partition), topic_id=topic_id)
+    kind = Kind.SKIPPED if "at a newer partition epoch" in rest else Kind.ISR
+    now = _REGISTRATION.match(rest)
+    if now is None:
+        return _values(rest, Change(kind, topic, int(partition), topic_id=topic_id))
+    replicas, isr, leader, epoch, partition_epoch = now.groups()
+    return Change(
+        kind,
+        topic,
+        int(partition),
+        int(leader),
+        int(epoch),
+        int(partition_epoch),
+        _ids(isr),
+        _ids(replicas),
+        topic_id=topic_id,
+    )
+
+
+# -- all others: the first that fits, by the message's first word ----------------------------------
+
+_FORMS: dict[str, tuple[_Form, ...]] = {
+    "A": (_form(Kind.FAILED, rf"A ZooKeeper client exception .*{_FOR}"),),
+    "Add": (_form(Kind.METADATA, r"Add (?P<count>\d+) partitions and deleted "),),
+    "Cached": (_form(Kind.METADATA, rf"Cached leader info .*? for partition {_TP} in response"),),
+    "Changed": (
+        _form(
+            Kind.CREATED,
+            rf"Changed partition {_TP} state from \w+ to NewPartition"
+            r" with assigned replicas (?P<replicas>[\d,]*)",
+        ),
+        _form(Kind.OFFLINE, rf"Changed partition {_TP} state from \w+ to OfflinePartition"),
+        _form(Kind.DELETED, rf"Changed partition {_TP} state from \w+ to NonExistentPartition"),
+        _form(Kind.ELECTED, rf"Changed partition {_TP} from \w+ to OnlinePartition with state "),
+        _form(
+            Kind.OFFLINE,
+            rf"Changed state of replica (?P<replica>\d+) for partition {_TP} from \w+"
+            r" to OfflineReplica",
+        ),
+        _form(
+            Kind.REPLICA,
+            rf"Changed state of replica (?P<replica>\d+) for partition {_TP} from \w+ to \w+",
+        ),
+    ),
+    "Completed": (_form(Kind.REQUEST, rf"Completed LeaderAndIsr request .*{_FOR}"),),
+    "Controller": (
+        _form(
+            Kind.FAILED,
+            r"Controller \d+ epoch \d+ (?:failed to change state|initiated state change of replica"
+            rf" (?P<replica>\d+)) for partition {_TP} from ",
+        ),
+    ),
+    "Creating": (
+        _form(Kind.CREATED, rf"Creating new partition {_TP} with topic id (?P<topic_id>[\w-]+)"),
+    ),
+    "Deleted": (_form(Kind.DELETED, rf"Deleted partition {_TP} from metadata cache"),),
+    "Deleting": (_form(Kind.DELETED, r"Deleting (?P<count>\d+) partition\(s\)"),),
+    "Error": (
+        _form(Kind.FAILED, rf"Error while processing LeaderAndIsr request .*{_FOR}"),
+        _form(Kind.FAILED, r"Error while processing LeaderAndIsr request "),
+    ),
+    "Expanding": (_form(Kind.ISR, r"Expanding ISR from [\d,]* to (?P<isr>[\d,]+)"),),
+    "Expected": (
+        _form(Kind.CREATED, rf"Expected partition {_TP} with topic id (?P<topic_id>[\w-]+)"),
+    ),
+    "Failed": (_form(Kind.FAILED, rf"Failed to send LeaderAndIsr request .*{_FOR}"),),
+    "Finished": (
+        _form(Kind.DELETED, rf"Finished handling stop replica \(delete=true\) for partition {_TP}"),
+        _form(Kind.REQUEST, rf"Finished handling stop replica .* for partition {_TP}"),
+        _form(
+            Kind.REQUEST,
+            r"Finished LeaderAndIsr request .* for (?P<count>\d+) partitions",
+        ),
+    ),
+    "Handling": (
+        _form(Kind.REQUEST, rf"Handling stop replica .* for partition {_TP}"),
+        _form(Kind.REQUEST, rf"Handling LeaderAndIsr request .*{_FOR}"),
+        _form(
+            Kind.REQUEST,
+            r"Handling (?:LeaderAndIsr|StopReplica) request .* for (?P<count>\d+) partitions",
+        ),
+    ),
+    "ISR": (
+        _form(
+            Kind.ISR,
+            r"ISR updated to \[?(?P<isr>[\d,]+)\]? .*?(?:version|zkVersion) updated to"
+            r" \[?(?P<partition_epoch>\d+)",
+        ),
+    ),
+    "Ignoring": (
+        _form(Kind.OFFLINE, rf"Ignoring .*{_FOR} (?:as|due to) .*(?:offline log|storage)"),
+        _form(Kind.SKIPPED, rf"Ignoring .*{_FOR}"),
+        _form(Kind.SKIPPED, r"Ignoring (?:LeaderAndIsr|StopReplica) request from controller "),
+    ),
+    "Mark": (
+        _form(Kind.OFFLINE, rf"Mark replicas {_TP} on broker (?P<replica>\d+) as offline"),
+        _form(Kind.OFFLINE, r"Mark replicas \S+ on broker (?P<replica>\d+) as offline"),
+    ),
+    "Partition": (
+        _form(
+            Kind.ISR,
+            rf"Partition {_TP} state changed to \(Leader:(?P<leader>-?\d+),ISR:(?P<isr>[\d,]*),"
+            r"LeaderEpoch:(?P<leader_epoch>-?\d+),(?:LeaderRecoveryState:\w+,)?"
+            r"(?:ZkVersion|PartitionEpoch):(?P<partition_epoch>\d+).* replica (?P<replica>\d+) ",
+        ),
+    ),
+    "Received": (
+        _form(
+            Kind.FAILED,
+            rf"Received LeaderAndIsrRequest .*{_FOR}.* new leader (?P<leader>-?\d+) is unavailable",
+        ),
+        _form(Kind.REQUEST, rf"Received (?:LeaderAndIsr|StopReplica) request .*{_FOR}"),
+        _form(Kind.REQUEST, r"Received (?:LeaderAndIsr|StopReplica) request .*correlation id"),
+        _form(Kind.REQUEST, r"Received response "),
+        _form(Kind.SKIPPED, r"Received (?:update metadata|stop replica) request .* old controller"),
+        _form(Kind.FAILED, r"Received error "),
+    ),
+    "Sending": (
+        _form(
+            Kind.REQUEST,
+            rf"Sending .*request .* for partition {_TP}$",
+        ),
+        _form(
+            Kind.REQUEST,
+            r"Sending (?:a )?(?:LeaderAndIsr|UpdateMetadata|StopReplica|stop replica) request ",
+        ),
+    ),
+    "Sent": (_form(Kind.ASSIGNED, rf"Sent LeaderAndIsr request .*{_FOR}"),),
+    "Shrinking": (_form(Kind.ISR, r"Shrinking ISR from [\d,]* to (?P<isr>[\d,]+)"),),
+    "Skipped": (
+        _form(Kind.OFFLINE, rf"Skipped the become-.*{_FOR}.* is offline due to "),
+        _form(Kind.SKIPPED, rf"Skipped the .*{_FOR}"),
+    ),
+    "Started": (
+        _form(Kind.FETCHERS, rf"Started fetcher .*{_FOR} with leader .*?(?P<leader>\d+)"),
+        _form(Kind.FETCHERS, r"Started fetchers .* for (?P<count>\d+) partitions"),
+    ),
+    "Stopped": (
+        _form(Kind.FETCHERS, rf"Stopped fetchers .*{_FOR}"),
+        _form(Kind.FETCHERS, r"Stopped fetchers .* for (?P<count>\d+) partitions"),
+    ),
+    "The": (_form(Kind.METADATA, rf"The topic partition {_TP} was marked as RECOVERING"),),
+    "Topic": (_form(Kind.FAILED, rf"Topic I[Dd] in memory: .*{_FOR} "),),
+    "Transitioning": (
+        _form(
+            Kind.FETCHERS,
+            r"Transitioning (?P<count>\d+) partition\(s\) to local (?:leaders|followers)",
+        ),
+    ),
+    "Truncated": (_form(Kind.FETCHERS, rf"Truncated logs .*{_FOR}"),),
+    "Unable": (
+        _form(Kind.OFFLINE, rf"Unable to [\w ]+ {_TP} .*(?:offline log|storage error)"),
+        _form(Kind.FAILED, rf"Unable to [\w ]+ {_TP} "),
+    ),
+    "Updating": (_form(Kind.METADATA, rf"Updating (?:log|PartitionFetchState) for {_TP} to "),),
+    "While": (_form(Kind.REQUEST, r"While handling full LeaderAndIsr request .* stray"),),
+}
+_NUMBERS = ("partition", "leader", "leader_epoch", "partition_epoch", "replica", "partition_count")
+_LISTS = ("isr", "replicas")
+_FIRST: dict[str, Callable[[str], Change | None]] = {
+    "Leader": _starts,
+    "Follower": _starts,
+    "Skipped": _kept,
+}
+
+
+def read(text: str) -> Change:
+    """Return what a message says; UNKNOWN for a form that is not known."""
+    word = text.partition(" ")[0]
+    known = _FIRST.get(word)
+    if known is not None and (change := known(text)) is not None:
+        return change
+    for form in _FORMS.get(word, ()):
+        found = form.pattern.match(text)
+        if found is not None:
+            return _values(text, _named(form.kind, found))
+    # Until 2.7 a new leader said so in server.log, with the partition in front.
+    return _starts(text) or UNKNOWN
+
+
+def _named(kind: Kind, found: re.Match[str]) -> Change:
+    fields: dict[str, object] = {k: v for k, v in found.groupdict().items() if v is not None}
+    if "count" in fields:
+        fields["partition_count"] = fields.pop("count")
+    for name in _NUMBERS:
+        if name in fields:
+            fields[name] = int(str(fields[name]))
+    for name in _LISTS:
+        if name in fields:
+            fields[name] = _ids(str(fields[name]))
+    return Change(kind, **fields)  # type: ignore[arg-type]  # groups are named as the fields are
+
+
+# -- values in brackets: LeaderAndIsr(…), PartitionState(…), PartitionRegistration(…) --------------
+
+_VALUE = re.compile(
+    r"\b(topicName|partitionIndex|leader|leaderEpoch|isr|isrWithBrokerEpoch|zkVersion"
+    r"|partitionEpoch|replicas)="
+    r"('[^']*'|\[[^\]]*\]|(?:List|Vector)?\((?:[^()]|\([^)]*\))*\)|-?\d+(?:,\d+)*)"
+)
+_BRACKETED = ("LeaderAndIsr(", "PartitionState(", "PartitionRegistration(")
+_MEMBER = re.compile(r"brokerId=(\d+)")
+
+
+def _values(text: str, change: Change) -> Change:
+    """Return a change with what the brackets in its message say, where it is not said yet."""
+    if not any(name in text for name in _BRACKETED):
+        return change
+    said: dict[str, str] = dict(reversed(_VALUE.findall(text)))
+
+    def number(name: str) -> int | None:
+        value = said.get(name, "")
+        return int(value) if value.removeprefix("-").isdigit() else None
+
+    partition_epoch = number("partitionEpoch")
+    members = said.get("isrWithBrokerEpoch")
+    isr = _ids(",".join(_MEMBER.findall(members))) if members else _inside(said.get("isr"))
+    named = said.get("topicName", "").strip("'")
+    return change._replace(
+        topic=change.topic or named or None,
+        partition=number("partitionIndex") if change.partition is None else change.partition,
+        leader=number("leader"),
+        leader_epoch=number("leaderEpoch"),
+        partition_epoch=number("zkVersion") if partition_epoch is None else partition_epoch,
+        isr=isr,
+        replicas=change.replicas or _inside(said.get("replicas")),
+    )
+
+
+def _inside(text: str | None) -> tuple[int, ...] | None:
+    return None if text is None else _ids(text.removeprefix("List").strip("[]()"))
+
+
+@lru_cache(maxsize=4096)
+def _ids(text: str) -> tuple[int, ...]:
+    """Return broker ids as written, `1,2,3` or `1, 2, 3`; the same few come again and again."""
+    return tuple(int(id) for id in text.split(",") if id.strip())

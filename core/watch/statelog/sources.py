@@ -1,0 +1,290 @@
+"""The files of a merge: found in folders, plain or gz, and read as records in constant memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from pathlib import Path
+from typing import IO, NamedTuple, cast
+
+from core.errors import UsageError
+from core.watch.statelog.zones import WallClock, Zones, parse_offset
+
+GZIP = b"\x1f\x8b"
+CHUNK_BYTES = 1 << 16
+LONGEST = 1 << 16
+"""Bytes of one line, and characters that may follow a record: what is longer is cut in pieces."""
+PEEKED_BYTES = 1 << 20
+"""How far into a file its first time is looked for."""
+
+_STAMP = re.compile(
+    r"\[?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[.,](\d{3})\d*(Z|[+-]\d\d:?\d\d)?\]?\s+"
+    r"(?:\[[^\]]*\]\s+)?(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\s+(.*)"
+)
+_WRITER = re.compile(r"\[(?:Broker|Controller) id=(\d+)|\[Partition \S+ broker=(\d+)")
+
+
+class Record(NamedTuple):
+    """One record as it stands in a file; its message is not yet read."""
+
+    at_ms: int
+    source: int
+    line: int
+    level: str
+    body: str
+    more: list[str]
+
+
+@dataclass(slots=True)
+class Source:
+    """One file: what is known of it before it is read, and what became of it."""
+
+    path: Path
+    number: int
+    size_bytes: int
+    zone: tzinfo
+    broker: int | None
+    """Who wrote its first record that says so."""
+    first_ms: int
+    lines: int = 0
+    headless: int = 0
+    """Lines before the first time: the end of a record that stands in an older file."""
+    trouble: str | None = None
+    """Why it was not read to its end, or that its end is cut short."""
+    whole: bool = True
+    """False when something of it could not be read."""
+    read_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The files of a merge, and those that cannot be part of it with the reason."""
+
+    sources: tuple[Source, ...]
+    left_out: tuple[tuple[Path, str], ...]
+    twice: tuple[Path, ...] = ()
+    """Named more than once; read once."""
+
+
+@dataclass(slots=True)
+class _Named:
+    paths: list[Path] = field(default_factory=list)
+    left_out: list[tuple[Path, str]] = field(default_factory=list)
+    twice: list[Path] = field(default_factory=list)
+
+
+def find(named: Iterable[Path], zones: Zones) -> Found:
+    """Return the logs that are named, and those in the folders that are named.
+
+    Raises UsageError for a name that is not there, and for a folder without any such log.
+    """
+    found = _paths(named)
+    sources: list[Source] = []
+    left_out = found.left_out
+    for path in sorted(found.paths):
+        try:
+            sources.append(_peek(path, len(sources), zones))
+        except OSError as error:
+            left_out.append((path, error.strerror or "it is no gzip file"))
+        except (EOFError, zlib.error):
+            left_out.append((path, "it is no whole gzip file"))
+        except ValueError as error:
+            left_out.append((path, str(error)))
+    return Found(tuple(sources), tuple(left_out), tuple(found.twice))
+
+
+def _paths(named: Iterable[Path]) -> _Named:
+    found, seen = _Named(), set[tuple[int, int]]()
+
+    def take(path: Path) -> None:
+        try:
+            status = path.stat()
+        except OSError as error:
+            found.left_out.append((path, error.strerror or "it cannot be read"))
+            return
+        key = (status.st_dev, status.st_ino)
+        (found.twice if key in seen else found.paths).append(path)
+        seen.add(key)
+
+    for path in named:
+        if not path.exists():
+            raise UsageError(f"There is no {path}.", next="Name logs, or folders with logs.")
+        if not path.is_dir():
+            take(path)
+            continue
+        inside = list(_inside(path, found))
+        if not inside and not found.left_out:
+            raise UsageError(
+                f"There is no state-change.log in {path}.",
+                next="Name the folder that brokers log to, or the files themselves.",
+            )
+        for log in inside:
+            take(log)
+    return found
+
+
+def _inside(folder: Path, found: _Named) -> Iterator[Path]:
+    def refused(error: OSError) -> None:
+        found.left_out.append((Path(str(error.filename)), error.strerror or "it cannot be read"))
+
+    for place, _, names in os.walk(folder, onerror=refused):
+        for name in sorted(names):
+            if name.startswith("state-change") and ".log" in name:
+                yield Path(place) / name
+
+
+def _peek(path: Path, number: int, zones: Zones) -> Source:
+    """Return a file's source; raises ValueError when no line in its beginning has a time."""
+    first_ms: int | None = None
+    broker: int | None = None
+    size = path.stat().st_size
+    with _opened(path) as (stream, _):
+        beginning = stream.read1(CHUNK_BYTES)
+        while True:
+            for line in _decoded(beginning).split("\n"):
+                if (stamp := _STAMP.match(line)) is None:
+                    continue
+                writer = _WRITER.match(stamp[5])
+                broker = int(writer[1] or writer[2]) if writer else None
+                if first_ms is None or broker is not None:
+                    first_ms = _ms(stamp, zones.of(broker))
+                if broker is not None:
+                    break
+            if first_ms is not None or len(beginning) >= PEEKED_BYTES:
+                break
+            if not (more := stream.read1(CHUNK_BYTES)):
+                break
+            beginning += more
+    if not beginning:
+        return Source(path, number, size, zones.of(None), None, 0)
+    if first_ms is None:
+        raise ValueError("no line in its beginning has a time that is known here")
+    return Source(path, number, size, zones.of(broker), broker, first_ms)
+
+
+def _ms(stamp: re.Match[str], zone: tzinfo) -> int | None:
+    try:
+        return _Times(zone).ms(stamp)
+    except ValueError:
+        return None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[io.BufferedReader, IO[bytes]]]:
+    """Give a file's unpacked bytes, and the file itself."""
+    with path.open("rb") as raw:
+        yield _unpacked(raw), raw
+
+
+def _unpacked(raw: IO[bytes]) -> io.BufferedReader:
+    beginning = raw.read(len(GZIP))
+    raw.seek(0)
+    stream = gzip.GzipFile(fileobj=raw) if beginning == GZIP else raw
+    return cast(io.BufferedReader, stream)  # both have read1, which is all that is used
+
+
+def _decoded(data: bytes) -> str:
+    text = data.decode("utf-8", "replace")
+    return text.replace("\r\n", "\n") if "\r" in text else text
+
+
+class _Times:
+    """Stamps of one file become milliseconds; a second is reckoned once."""
+
+    def __init__(self, zone: tzinfo) -> None:
+        self._clock = WallClock(zone)
+        self._second, self._base = "", 0
+
+    def second_ms(self, second: str) -> int:
+        """Return `2026-01-31 02:30:00` in milliseconds; raises ValueError for what is no time."""
+        if second != self._second:
+            self._base = self._clock.minute_ms(second[:16]) + int(second[17:]) * 1000
+            self._second = second
+        return self._base
+
+    def ms(self, stamp: re.Match[str]) -> int:
+        """Return when a record was written; raises ValueError for the 31st of February."""
+        if stamp[3] is None:
+            return self.second_ms(stamp[1]) + int(stamp[2])
+        zone = parse_offset(stamp[3])
+        return _Times(zone or self._clock.zone).second_ms(stamp[1]) + int(stamp[2])
+
+
+def _texts(source: Source) -> Iterator[list[str]]:
+    """Yield whole lines, many at a time; sets the source's trouble when it breaks off."""
+    rest = b""
+    try:
+        with _opened(source.path) as (stream, raw):
+            while data := stream.read1(CHUNK_BYTES):
+                source.read_bytes = raw.tell()
+                data = rest + data
+                end = data.rfind(b"\n") + 1
+                if end:
+                    yield _decoded(data[:end])[:-1].split("\n")
+                elif len(data) >= LONGEST:
+                    end = len(data)
+                    yield [_decoded(data)]
+                rest = data[end:]
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        source.trouble, source.whole = "the gzip file is cut short or damaged", False
+    except OSError as error:
+        source.trouble, source.whole = f"reading it failed: {error.strerror}", False
+    if rest:
+        if source.trouble is None:
+            source.trouble = "its last line is cut short, or still being written"
+        yield [_decoded(rest)]
+
+
+def records(source: Source) -> Iterator[Record]:
+    """Yield a file's records as they stand in it, each with the lines that follow it.
+
+    Holds one record and one chunk. A record that is followed by more than LONGEST characters goes
+    on in another one of the same time.
+    """
+    times = _Times(source.zone)
+    match, number = _STAMP.match, source.number
+    held: Record | None = None
+    line, length = 0, 0
+    at_ms: int | None
+    for texts in _texts(source):
+        for text in texts:
+            line += 1
+            try:
+                # Kafka's own layout, `[2026-01-31 02:30:00,123] INFO `, without the expression.
+                if text[24:26] == "] " and text[20:21] == ",":
+                    at_ms = times.second_ms(text[1:20]) + int(text[21:24])
+                    level, _, body = text[26:].partition(" ")
+                elif stamp := match(text):
+                    at_ms, level, body = times.ms(stamp), stamp[4], stamp[5]
+                else:
+                    at_ms = None
+            except ValueError:
+                at_ms = None
+            if at_ms is not None:
+                if held is not None:
+                    yield held
+                held, length = Record(at_ms, number, line, level, body, []), 0
+            elif held is None:
+                source.headless += 1
+                yield Record(source.first_ms, number, line, "", text, [])
+            elif length > LONGEST:
+                yield held
+                held, length = Record(held.at_ms, number, line, "", text, []), 0
+            else:
+                length += len(text) + 1
+                held.more.append(text)
+        source.lines = line
+    source.read_bytes = source.size_bytes
+    if held is not None:
+        yield held
+
+
+def total_bytes(sources: Sequence[Source]) -> int:
+    return sum(source.size_bytes for source in sources)

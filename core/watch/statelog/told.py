@@ -1,0 +1,250 @@
+"""Events and the summary of a merge, in words and as JSON documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from core.units import format_duration, format_time
+from core.watch.statelog.clocks import SURE_MOMENTS, Offset
+from core.watch.statelog.event import Event, Kind, moment
+from core.watch.statelog.merge import Summary
+from core.watch.statelog.sources import Found, Source
+from core.watch.statelog.strangers import Suspicion
+from core.watch.statelog.zones import Zones
+
+WIDEST_NAME = 40
+"""Columns that partitions get at most; longer names push what follows to the right."""
+_QUARTER_MS = 15 * 60 * 1000
+_NEAR_QUARTER_MS = 60 * 1000
+FILES_TOLD = 20
+
+
+class Lines:
+    """Events as aligned lines: the column of partitions grows with the names that come by."""
+
+    def __init__(self) -> None:
+        self._width = 16
+        self._second, self._stamp = -1, ""
+
+    def text(self, event: Event) -> str:
+        """Return one line for an event and one for each line that follows it, with their ends."""
+        change = event.change
+        second, ms = divmod(event.at_ms, 1000)
+        if second != self._second:
+            self._second, self._stamp = second, format_time(moment(second * 1000))[:-4]
+        who = "?" if event.broker is None else str(event.broker)
+        who = f"{'controller' if event.by_controller else 'broker'} {who}"
+        name = ""
+        if change.topic is not None:
+            name = f"{change.topic}-{change.partition}"
+            if self._width < len(name) <= WIDEST_NAME:
+                self._width = len(name)
+        what = _what(event)
+        if not what.isprintable():
+            what = printable(what)
+        line = (
+            f"{self._stamp}{ms:03d}Z  {who:<13}  {change.kind:<8}  {name:<{self._width}}  {what}\n"
+        )
+        if event.more:
+            line += "".join(f"    {printable(text)}\n" for text in event.more)
+        return line
+
+
+def printable(text: str) -> str:
+    """Return a text that does nothing to a terminal."""
+    return "".join(c if c.isprintable() else " " if c == "\t" else "\ufffd" for c in text)
+
+
+def _what(event: Event) -> str:
+    change = event.change
+    match change.kind:
+        case Kind.LEADER:
+            words = f"leads from epoch {change.leader_epoch}"
+        case Kind.FOLLOWER:
+            leader = "a leader" if change.leader is None else change.leader
+            words = f"follows {leader} from epoch {change.leader_epoch}"
+        case Kind.ISR | Kind.ELECTED if change.leader is not None:
+            leader = "no leader" if change.leader < 0 else f"leader {change.leader}"
+            words = f"{leader}, epoch {change.leader_epoch}"
+        case _:
+            return event.text
+    if change.partition_epoch is not None:
+        words += f".{change.partition_epoch}"
+    if change.offset is not None:
+        words += f", offset {change.offset}"
+    if change.isr is not None:
+        words += f", ISR {','.join(map(str, change.isr)) or 'empty'}"
+    if change.replica is not None:
+        words += f", without {change.replica}"
+    if change.previous_leader is not None:
+        words += f"; before {change.previous_leader}, epoch {change.previous_epoch}"
+    elif change.previous_epoch == -1:
+        words += "; not held before, since its start"
+    elif change.previous_epoch is not None:
+        words += f"; before epoch {change.previous_epoch}"
+    return words
+
+
+def document(event: Event) -> dict[str, Any]:
+    """Return an event's document; what its record does not say is left out."""
+    change = event.change
+    found: dict[str, Any] = {
+        "at": format_time(event.at),
+        "broker": event.broker,
+        "by": "controller" if event.by_controller else "broker",
+        "kind": change.kind.value,
+    }
+    for name, value in zip(change._fields[1:], change[1:], strict=True):
+        if value is not None:
+            found[name] = value
+    if event.controller_epoch is not None:
+        found["controller_epoch"] = event.controller_epoch
+    found |= {"level": event.level, "text": event.text}
+    if event.more:
+        found["more"] = event.more
+    return found | {"file": event.file, "line": event.line}
+
+
+# -- the summary -----------------------------------------------------------------------------------
+
+
+def summary_document(
+    summary: Summary, found: Found, zones: Zones, aligned: dict[int, int]
+) -> dict[str, Any]:
+    """Return the last document of a merge."""
+    return {
+        "summary": {
+            "files": [_file_document(source) for source in found.sources],
+            "left_out": [{"file": str(path), "why": why} for path, why in found.left_out],
+            "named_twice": [str(path) for path in found.twice],
+            "lines": summary.lines,
+            "events": summary.events,
+            "unknown": summary.unknown,
+            "topics": summary.topics,
+            "from": _time(summary.first_ms),
+            "to": _time(summary.last_ms),
+            "zone": zones.words,
+            "offsets": [
+                {
+                    "broker": offset.broker,
+                    "ahead_seconds": None if offset.ahead_ms is None else offset.ahead_ms / 1000,
+                    "within_seconds": offset.within_ms / 1000,
+                    "moments": offset.moments,
+                    "sure": offset.sure,
+                }
+                for offset in summary.offsets
+            ],
+            "aligned": [
+                {"broker": broker, "shifted_seconds": ms / 1000}
+                for broker, ms in sorted(aligned.items())
+            ],
+            "out_of_order": summary.disorder.records,
+            "out_of_order_by_seconds": summary.disorder.longest_ms / 1000,
+            "suspicions": [
+                {
+                    "broker": suspicion.broker,
+                    "topic": suspicion.topic,
+                    "files": [str(path) for path in suspicion.files],
+                    "from": _time(suspicion.from_ms),
+                    "to": _time(suspicion.to_ms),
+                }
+                for suspicion in summary.suspicions
+            ],
+        }
+    }
+
+
+def _file_document(source: Source) -> dict[str, Any]:
+    return {
+        "file": str(source.path),
+        "broker": source.broker,
+        "zone": str(source.zone),
+        "lines": source.lines,
+        "lines_before_first_time": source.headless,
+        "whole": source.whole,
+        "trouble": source.trouble,
+    }
+
+
+def _time(at_ms: int | None) -> str | None:
+    return None if at_ms is None else format_time(moment(at_ms))
+
+
+def summary_lines(
+    summary: Summary, found: Found, zones: Zones, aligned: dict[int, int], unknown_shown: bool
+) -> Iterator[str]:
+    """Yield the summary in words, a line each."""
+    files = len(found.sources)
+    yield (
+        f"{files:,} file{'s' * (files != 1)}, {summary.lines:,} lines: "
+        f"{summary.events:,} event{'s' * (summary.events != 1)}"
+    )
+    if summary.unknown:
+        hint = "" if unknown_shown else "; --all shows them"
+        yield f"{summary.unknown:,} of unknown form{hint}"
+    if summary.first_ms is not None and summary.last_ms is not None:
+        span = format_duration((summary.last_ms - summary.first_ms) / 1000)
+        yield f"from {_time(summary.first_ms)} to {_time(summary.last_ms)}, {span}"
+    yield f"times without a zone are taken as {zones.words}; --zone says another"
+    yield from _clock_lines(summary.offsets, aligned)
+    if summary.disorder.records:
+        longest = format_duration(summary.disorder.longest_ms / 1000)
+        yield (
+            f"{summary.disorder.records:,} records lie back in their own file, by up to {longest}: "
+            "a clock was set back"
+        )
+    yield from _file_lines(found)
+    yield from map(_suspicion, summary.suspicions)
+
+
+def _clock_lines(offsets: tuple[Offset, ...], aligned: dict[int, int]) -> Iterator[str]:
+    if len(offsets) > 1:
+        yield "clocks, told by changes that several brokers applied (each also takes its time):"
+    for offset in offsets if len(offsets) > 1 else ():
+        if offset.ahead_ms is None:
+            yield f"  broker {offset.broker}: unknown, no change in common with the others"
+            continue
+        ahead = f"{offset.ahead_ms / 1000:+.3f} s"
+        if offset.moments >= SURE_MOMENTS:
+            ahead += f" ± {offset.within_ms / 1000:.3f} s"
+        moments = f"{offset.moments} common moment{'s' * (offset.moments != 1)}"
+        unsure = "" if offset.sure else ", unsure"
+        if offset.broker in aligned:
+            unsure += f"; shifted by {aligned[offset.broker] / 1000:+.3f} s"
+        yield f"  broker {offset.broker}: {ahead}, {moments}{unsure}"
+        if another_zone(offset):
+            yield f"  broker {offset.broker} seems to log in another zone: --zone {offset.broker}=…"
+
+
+def another_zone(offset: Offset) -> bool:
+    """Return whether a clock is off by nearly a whole number of quarters, as zones are."""
+    ahead = abs(offset.ahead_ms or 0)
+    off = ahead % _QUARTER_MS
+    return ahead > _QUARTER_MS - _NEAR_QUARTER_MS and (
+        min(off, _QUARTER_MS - off) <= _NEAR_QUARTER_MS
+    )
+
+
+def _file_lines(found: Found) -> Iterator[str]:
+    troubled = [
+        *(f"{path}: left out, {why}" for path, why in found.left_out),
+        *(f"{s.path}: {s.trouble}, after {s.lines:,} lines" for s in found.sources if s.trouble),
+        *(
+            f"{s.path}: begins with {s.headless:,} lines of a record that it does not hold"
+            for s in found.sources
+            if s.headless
+        ),
+        *(f"{path}: named twice, read once" for path in found.twice),
+    ]
+    yield from troubled[:FILES_TOLD]
+    if len(troubled) > FILES_TOLD:
+        yield f"… and {len(troubled) - FILES_TOLD:,} more of this kind; --json has them all"
+
+
+def _suspicion(sign: Suspicion) -> str:
+    when = f"{_time(sign.from_ms)} to {_time(sign.to_ms)}"
+    if sign.topic is not None:
+        return f"topic {sign.topic} has two ids by turns, {when}: logs of two clusters?"
+    both = " and ".join(map(str, sign.files))
+    return f"broker {sign.broker} wrote {both} at once, {when}: two clusters, or one log twice?"

@@ -1,0 +1,103 @@
+"""The time zone of a log: log4j writes the local time of the broker's host, without its zone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+from core.errors import UsageError
+from core.watch.statelog.event import milliseconds
+
+_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
+_DISORDER_MS = 5 * 60 * 1000
+"""What is later in a log may be so much earlier, without an hour that comes twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Zones:
+    """Which zone logs are in: one for all, and others for some brokers."""
+
+    common: tzinfo = UTC
+    of_broker: Mapping[int, tzinfo] = field(default_factory=dict)
+
+    def of(self, broker: int | None) -> tzinfo:
+        return self.common if broker is None else self.of_broker.get(broker, self.common)
+
+    @property
+    def words(self) -> str:
+        """Return what is assumed, for people."""
+        others = (f"broker {id} in {zone}" for id, zone in sorted(self.of_broker.items()))
+        return ", ".join([str(self.common), *others])
+
+
+def parse_zones(texts: Sequence[str]) -> Zones:
+    """Return the zones of `Europe/Berlin`, `+02:00`, and `3=America/New_York` for broker 3 only.
+
+    Raises UsageError for one that is not known.
+    """
+    common: tzinfo = UTC
+    of_broker: dict[int, tzinfo] = {}
+    for text in texts:
+        broker, equals, name = text.partition("=")
+        if not equals:
+            common = _zone(text)
+        elif broker.strip().isdecimal():
+            of_broker[int(broker)] = _zone(name)
+        else:
+            raise UsageError(
+                f"--zone {text}: {broker!r} is no broker's id.",
+                next="Write it like 3=Europe/Berlin.",
+            )
+    return Zones(common, of_broker)
+
+
+def parse_offset(text: str) -> tzinfo | None:
+    """Return the zone of `Z`, `+0200`, `-05:30`; None for anything else."""
+    if text == "Z":
+        return UTC
+    found = _OFFSET.fullmatch(text)
+    if found is None:
+        return None
+    ahead = timedelta(hours=int(found[2]), minutes=int(found[3]))
+    if ahead >= timedelta(days=1):
+        return None
+    return timezone(-ahead if found[1] == "-" else ahead)
+
+
+def _zone(text: str) -> tzinfo:
+    name = text.strip()
+    if name.upper() in ("UTC", "Z"):
+        return UTC
+    if (offset := parse_offset(name)) is not None:
+        return offset
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise UsageError(
+            f"--zone {text}: no time zone of that name is known here.",
+            next="Write it like UTC, +02:00 or Europe/Berlin.",
+        ) from error
+
+
+class WallClock:
+    """One log's wall clock: its minutes become milliseconds since 1970, in the order written.
+
+    When clocks are set back an hour comes twice: the second time is known by going backwards.
+    """
+
+    def __init__(self, zone: tzinfo) -> None:
+        self.zone = zone
+        self._last_ms: int | None = None
+
+    def minute_ms(self, text: str) -> int:
+        """Return the start of `2026-01-31 02:30`; raises ValueError for what is no time."""
+        written = datetime.fromisoformat(text)
+        ms = milliseconds(written.replace(tzinfo=self.zone))
+        if self._last_ms is not None and ms < self._last_ms - _DISORDER_MS:
+            # Only where the zone has this time twice do the two differ.
+            ms = max(ms, milliseconds(written.replace(tzinfo=self.zone, fold=1)))
+        self._last_ms = ms if self._last_ms is None else max(self._last_ms, ms)
+        return ms

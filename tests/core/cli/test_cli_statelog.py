@@ -1,0 +1,218 @@
+"""`trimtab statelog merge`: what it prints, writes, refuses, and how it ends."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from core.cli.main import run
+from core.cli.statelog import parse_numbers
+from core.errors import ExitCode, UsageError
+
+SCHEMA = Path(__file__).parents[3] / "docs" / "schemas" / "statelog-merge.json"
+LEADER = (
+    "Leader t-0 with topic id Some(zZBg-1TQR2aAmKgVpr87eg) starts at leader epoch 1 from offset 12 "
+    "with partition epoch 3, high watermark 0, ISR [2,3], adding replicas [] and removing replicas "
+    "[] . Previous leader Some(1) and previous leader epoch was 0."
+)
+FOLLOWER = (
+    "Follower t-0 starts at leader epoch 1 from offset 0 with partition epoch 3 and high watermark "
+    "0. Current leader is 2. Previous leader Some(1) and previous leader epoch was 0."
+)
+SUFFIX = "(state.change.logger)"
+
+Merge = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Two brokers' logs: one plain, one gz; an unknown line, a stack trace."""
+    folder = tmp_path / "logs"
+    (folder / "broker-2").mkdir(parents=True)
+    (folder / "broker-3").mkdir()
+    (folder / "broker-2" / "state-change.log").write_text(
+        f"[2026-01-31 02:00:00,000] INFO [Broker id=2] {LEADER} {SUFFIX}\n"
+        f"[2026-01-31 02:00:09,000] ERROR [Broker id=2] Error while processing LeaderAndIsr request"
+        f" correlationId 3 received from controller 1 epoch 1 for partition t-0 {SUFFIX}\n"
+        "java.io.IOException: no \x1b[31mroom\n\tat kafka.log.Log.append\n"
+    )
+    (folder / "broker-3" / "state-change.log.2026-01-31-02.gz").write_bytes(
+        gzip.compress(
+            f"[2026-01-31 02:00:00,020] INFO [Broker id=3] {FOLLOWER} {SUFFIX}\n"
+            f"[2026-01-31 02:00:01,000] INFO [Broker id=3] Hello {SUFFIX}\n".encode()
+        )
+    )
+    return folder
+
+
+@pytest.fixture
+def merge(capsys: pytest.CaptureFixture[str]) -> Merge:
+    def call(*words: str | Path) -> tuple[int, str, str]:
+        code = run(lambda context: None, ["statelog", "merge", *map(str, words)])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def test_it_tells_one_line_an_event_and_what_to_think_of_it(logs: Path, merge: Merge) -> None:
+    code, out, err = merge(logs)
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "2026-01-31T02:00:00.000Z  broker 2       leader    t-0               "
+        "leads from epoch 1.3, offset 12, ISR 2,3; before 1, epoch 0",
+        "2026-01-31T02:00:00.020Z  broker 3       follower  t-0               "
+        "follows 2 from epoch 1.3, offset 0; before 1, epoch 0",
+        "2026-01-31T02:00:09.000Z  broker 2       failed    t-0               "
+        "Error while processing LeaderAndIsr request correlationId 3 received from controller 1 "
+        "epoch 1 for partition t-0",
+        "    java.io.IOException: no \ufffd[31mroom",
+        "     at kafka.log.Log.append",
+        "",
+        "# 2 files, 6 lines: 3 events",
+        "# 1 of unknown form; --all shows them",
+        "# from 2026-01-31T02:00:00.000Z to 2026-01-31T02:00:09.000Z, 9.0 s",
+        "# times without a zone are taken as UTC; --zone says another",
+        "# clocks, told by changes that several brokers applied (each also takes its time):",
+        "#   broker 2: +0.000 s, 1 common moment, unsure",
+        "#   broker 3: +0.020 s, 1 common moment, unsure",
+    ]
+
+
+def test_all_shows_what_is_not_known(logs: Path, merge: Merge) -> None:
+    _, out, _ = merge(logs, "--all")
+    assert "broker 3       unknown                     Hello\n" in out
+    assert "# 1 of unknown form\n" in out
+
+
+def documents(out: str) -> list[dict[str, Any]]:
+    validator = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
+    found = [json.loads(line) for line in out.splitlines()]
+    for document in found:
+        validator.validate(document)
+    return found
+
+
+def test_documents_are_as_promised(logs: Path, merge: Merge) -> None:
+    *events, last = documents(merge(logs, "--json", "--all")[1])
+    assert [event["kind"] for event in events] == ["leader", "follower", "unknown", "failed"]
+    assert {key: events[0][key] for key in ("topic", "partition", "isr", "leader_epoch")} == {
+        "topic": "t",
+        "partition": 0,
+        "isr": [2, 3],
+        "leader_epoch": 1,
+    }
+    assert events[3]["more"] == [
+        "java.io.IOException: no \x1b[31mroom",
+        "\tat kafka.log.Log.append",
+    ]
+    summary = last["summary"]
+    assert (summary["lines"], summary["events"], summary["unknown"]) == (6, 4, 1)
+    assert [row["broker"] for row in summary["offsets"]] == [2, 3]
+
+
+def test_a_file_is_written_whole_and_nothing_printed(
+    logs: Path, merge: Merge, tmp_path: Path
+) -> None:
+    printed = merge(logs)[1]
+    answer = tmp_path / "story.txt"
+    assert merge(logs, "-o", answer) == (0, "", "")
+    assert answer.read_text() == printed
+    assert not list(tmp_path.glob(".tmp-*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "times"),
+    [
+        (["--from", "2026-01-31 02:00:00,020"], [".020", ".000"]),
+        (["--to", "2026-01-31T03:00:00.020+01:00"], [".000"]),
+        (["--topic", "t", "--partitions", "0"], [".000", ".020", ".000"]),
+    ],
+)
+def test_filters(words: list[str], times: list[str], logs: Path, merge: Merge) -> None:
+    lines = merge(logs, *words)[1].splitlines()
+    assert [line[19:23] for line in lines if line.startswith("2026")] == times
+
+
+def test_nothing_matched_is_said(logs: Path, merge: Merge) -> None:
+    log = logs / "broker-2" / "state-change.log"
+    log.write_text(log.read_text().replace(" t-0 ", " orders-0 "))
+    code, out, _ = merge(logs, "--topic", "ordres")
+    assert code == 0
+    assert out.startswith(
+        "# Nothing matched, of 2 topics in the wanted time. Did you mean orders?\n"
+    )
+
+
+def test_a_log_that_ends_too_soon_is_told_and_the_rest_goes_on(logs: Path, merge: Merge) -> None:
+    packed = logs / "broker-3" / "state-change.log.2026-01-31-02.gz"
+    packed.write_bytes(packed.read_bytes()[:-12])
+    code, out, _ = merge(logs)
+    assert code == ExitCode.INCOMPLETE
+    assert f"# {packed}: the gzip file is cut short or damaged, after " in out
+    assert "broker 2       leader " in out
+
+
+def test_align_shifts_by_what_is_sure(tmp_path: Path, merge: Merge) -> None:
+    for broker, second in ((1, 0), (2, 30)):
+        log = tmp_path / f"{broker}" / "state-change.log"
+        log.parent.mkdir()
+        text = FOLLOWER.replace("epoch 1", "epoch {0}").replace("was 0", "was {0}")
+        log.write_text(
+            "".join(
+                f"[2026-01-31 02:{n:02}:{second:02},000] INFO [Broker id={broker}] "
+                f"{text.format(n)} {SUFFIX}\n"
+                for n in range(1, 6)
+            )
+        )
+    events = documents(merge(tmp_path, "--align", "--json")[1])[:-1]
+    assert len({event["at"] for event in events}) == 5
+    told = merge(tmp_path, "--align")[1]
+    assert "; shifted by " in told
+    assert "+30.000 s" in told or "-30.000 s" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere"], "There is no nowhere."),
+        (["."], "There is no state-change.log in ."),
+        (["logs", "--topic", "("], "--topic ( is no regular expression"),
+        (["logs", "--partitions", "a"], "Not partitions: 'a'."),
+        (["logs", "--partitions", "5-3"], "Not a range of partitions: 5-3."),
+        (["logs", "--from", "yesterday"], "Not a time: 'yesterday'."),
+        (["logs", "--from", "2026-02-01", "--to", "2026-01-01"], "is not before --to"),
+        (["logs", "--zone", "Nowhere"], "--zone Nowhere: no time zone"),
+        (["logs", "-o", "no/such/folder.txt"], "Cannot write no/such/folder.txt"),
+    ],
+)
+def test_bad_input(
+    words: list[str],
+    said: str,
+    logs: Path,
+    merge: Merge,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+    if words[0] == "logs":
+        (empty / "logs").symlink_to(logs)
+    code, out, err = merge(*words)
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert said in err
+    assert 2 <= len(err.splitlines()) <= 3
+
+
+def test_numbers() -> None:
+    assert parse_numbers("0, 3-5") == {0, 3, 4, 5}
+    for text in ("", "1-", "-1", "1,,2", "0-99999999"):
+        with pytest.raises(UsageError):
+            parse_numbers(text)

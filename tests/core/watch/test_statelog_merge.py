@@ -1,0 +1,458 @@
+"""Logs become one story: in order, whole, in little memory, and told what is doubtful."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import tempfile
+import tracemalloc
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.errors import UsageError
+from core.watch.statelog.clocks import Offset
+from core.watch.statelog.event import Event, Kind
+from core.watch.statelog.merge import Merge, Summary, Wanted
+from core.watch.statelog.order import HELD, Disorder, in_order
+from core.watch.statelog.sources import Found, Source, find
+from core.watch.statelog.told import another_zone
+from core.watch.statelog.zones import parse_zones
+
+START = datetime(2026, 1, 31, 2, tzinfo=UTC)
+UTC_ONLY = parse_zones(())
+
+
+def stamp(ms: int) -> str:
+    moment = START + timedelta(milliseconds=ms)
+    return f"{moment:%Y-%m-%d %H:%M:%S},{moment.microsecond // 1000:03}"
+
+
+def line(ms: int, broker: int, text: str) -> str:
+    return f"[{stamp(ms)}] INFO [Broker id={broker}] {text} (state.change.logger)\n"
+
+
+def follower(partition: int, epoch: int, *, before: int | None = None, topic: str = "t") -> str:
+    return (
+        f"Follower {topic}-{partition} starts at leader epoch {epoch} from offset 0 with partition "
+        f"epoch {epoch} and high watermark 0. Current leader is 1. Previous leader Some(2) and "
+        f"previous leader epoch was {epoch - 1 if before is None else before}."
+    )
+
+
+def merged(
+    *named: Path, wanted: Wanted | None = None, zones: Sequence[str] = ()
+) -> tuple[list[Event], Summary, Found]:
+    found = find(named, parse_zones(zones))
+    merge = Merge(found.sources, wanted or Wanted(unknown=True))
+    events = list(merge)
+    return events, merge.summary(), found
+
+
+def at(event: Event) -> int:
+    return round((event.at - START) / timedelta(milliseconds=1))
+
+
+# -- order, and nothing lost or doubled ------------------------------------------------------------
+
+WAITS = st.lists(st.integers(0, 5_000), max_size=30)
+TAILS = st.lists(st.sampled_from(["\tat kafka.Kafka.main", "java.lang.Error: no", ""]), max_size=3)
+
+
+@settings(max_examples=60)
+@given(
+    brokers=st.lists(st.lists(st.tuples(st.integers(0, 5_000), TAILS), max_size=30), max_size=4),
+    packed=st.booleans(),
+    parts=st.integers(1, 3),
+)
+def test_a_merge_is_ordered_and_holds_every_line_once(
+    brokers: list[list[tuple[int, list[str]]]], packed: bool, parts: int
+) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        written: list[str] = []
+        for broker, waits in enumerate(brokers):
+            now, lines = 0, list[str]()
+            for number, (wait, tail) in enumerate(waits):
+                now += wait
+                lines.append(line(now, broker, f"Deleting {number} partition(s)."))
+                lines[-1] += "".join(f"{text}\n" for text in tail)
+            written += lines
+            cut = -(-len(lines) // parts) or 1
+            for part in range(0, max(len(lines), 1), cut):
+                name = folder / str(broker) / f"state-change.log.{part:03}"
+                name.parent.mkdir(exist_ok=True)
+                data = "".join(lines[part : part + cut]).encode()
+                name.write_bytes(gzip.compress(data) if packed else data)
+        if not brokers:
+            return
+        events, summary, _ = merged(folder)
+        times = [event.at_ms for event in events]
+        assert times == sorted(times)
+        told = [
+            line(at(e), e.broker or 0, e.text) + "".join(f"{text}\n" for text in e.more)
+            for e in events
+        ]
+        assert sorted(told) == sorted(written)
+        assert summary.lines == sum(text.count("\n") for text in written)
+        assert (summary.events, summary.disorder) == (len(written), Disorder())
+
+
+@given(st.permutations(range(HELD)))
+def test_small_disorder_is_mended(places: list[int]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "state-change.log"
+        log.write_text("".join(line(ms, 1, "Deleting 1 partition(s).") for ms in places))
+        events, summary, _ = merged(log)
+        assert [at(event) for event in events] == list(range(HELD))
+        assert summary.disorder.records == 0
+
+
+def test_a_clock_that_was_set_back_is_told_and_loses_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "state-change.log"
+    times = [*range(60_000, 60_200), *range(200)]
+    log.write_text("".join(line(ms, 1, "Deleting 1 partition(s).") for ms in times))
+    events, summary, _ = merged(log)
+    assert sorted(at(event) for event in events) == sorted(times)
+    assert 0 < summary.disorder.records <= 200
+    assert summary.disorder.longest_ms > 59_000
+
+
+def test_of_one_moment_files_keep_their_lines_together(tmp_path: Path) -> None:
+    for broker in (2, 1):
+        log = tmp_path / str(broker) / "state-change.log"
+        log.parent.mkdir()
+        log.write_text("".join(line(0, broker, follower(p, 1)) for p in range(3)))
+    events, _, _ = merged(tmp_path)
+    assert [(e.broker, e.change.partition) for e in events] == [
+        (broker, partition) for broker in (1, 2) for partition in range(3)
+    ]
+
+
+def test_only_files_of_the_time_that_is_told_are_open(tmp_path: Path) -> None:
+    for hour in range(40):
+        log = tmp_path / f"state-change.log.2026-01-31-{hour:02}"
+        log.write_text(line(hour * 3_600_000, 1, "Deleting 1 partition(s)."))
+    sources = find([tmp_path], UTC_ONLY).sources
+    most = 0
+    for record in in_order(sources, Disorder()):
+        begun = sum(source.lines > 0 for source in sources)
+        ended = record.source  # one line each: the files before it are done with
+        most = max(most, begun - ended)
+    assert most <= 2
+
+
+def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
+    def peak(lines: int) -> int:
+        log = tmp_path / str(lines) / "state-change.log"
+        log.parent.mkdir()
+        with log.open("w") as file:
+            for number in range(lines):
+                file.write(line(number, 1, follower(number % 50, 1 + number)))
+        found = find([log], UTC_ONLY)
+        merge = Merge(found.sources)
+        merge._clocks._most = 100
+        tracemalloc.start()
+        for _ in merge:
+            pass
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    assert peak(20_000) < 1.2 * peak(4_000)
+
+
+def test_a_line_without_end_and_a_trace_without_end_stay_bounded(tmp_path: Path) -> None:
+    log = tmp_path / "state-change.log"
+    trace = [f"\tat frame {n}" for n in range(20_000)]
+    log.write_text(line(0, 1, "x") + "\n".join(trace) + "\n" + "y" * 300_000)
+    events, summary, _ = merged(log)
+    lines = [text for event in events[1:] for text in (event.text, *event.more)]
+    assert [*events[0].more, *lines][:20_000] == trace
+    assert "".join([*events[0].more, *lines][20_000:]) == "y" * 300_000
+    assert max(sum(map(len, event.more)) for event in events) < 300_000
+    assert summary.lines >= 20_002
+
+
+# -- layouts, zones --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[2026-01-31 02:00:01,234] INFO [Broker id=3] Deleting 1 partition(s). "
+        "(state.change.logger)",
+        "2026-01-31 02:00:01,234 INFO [Broker id=3] Deleting 1 partition(s). "
+        "(state.change.logger) [kafka-3-metadata-loader-event-handler]",
+        "2026-01-31T02:00:01.234Z INFO [Broker id=3] Deleting 1 partition(s).",
+        "[2026-01-31T04:00:01.234+0200] INFO [Broker id=3] Deleting 1 partition(s).",
+        "2026-01-31 02:00:01,234 [main] INFO [Broker id=3] Deleting 1 partition(s).\r",
+    ],
+)
+def test_layouts(text: str, tmp_path: Path) -> None:
+    log = tmp_path / "state-change.log"
+    log.write_bytes((text + "\n").encode())
+    (event,), _, _ = merged(log)
+    assert (at(event), event.broker, event.text) == (1_234, 3, "Deleting 1 partition(s).")
+
+
+def test_who_wrote_it(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(
+        f"[{stamp(0)}] TRACE [Controller id=1 epoch=7] Changed partition t-0 state from "
+        "OnlinePartition to OfflinePartition (state.change.logger)\n"
+        f"[{stamp(1)}] INFO [Partition t-4 broker=2] ISR updated to [1,2] and zkVersion updated to "
+        "[5] (kafka.cluster.Partition)\n"
+        f"[{stamp(2)}] INFO nobody in particular (kafka.server.KafkaServer)\n"
+    )
+    first, second, third = merged(log)[0]
+    assert (first.broker, first.by_controller, first.controller_epoch) == (1, True, 7)
+    assert (second.broker, second.by_controller) == (2, False)
+    assert (second.change.topic, second.change.partition, second.change.isr) == ("t", 4, (1, 2))
+    assert (third.broker, third.change.kind) == (1, Kind.UNKNOWN)
+
+
+def test_a_zone_for_all_and_another_for_one_broker(tmp_path: Path) -> None:
+    for broker in (1, 2):
+        (tmp_path / f"state-change-{broker}.log").write_text(line(0, broker, "x"))
+    events, _, _ = merged(tmp_path, zones=("Europe/Berlin", "2=-05:30"))
+    hours = {event.broker: at(event) / 3_600_000 for event in events}
+    assert hours == {1: -1.0, 2: 5.5}
+
+
+def test_an_hour_that_comes_twice_is_told_twice(tmp_path: Path) -> None:
+    log = tmp_path / "state-change.log"
+    times = ["02:10", "02:50", "02:10", "02:50", "03:00"]
+    log.write_text("".join(f"[2025-10-26 {t}:00,000] INFO [Broker id=1] x\n" for t in times))
+    events, summary, _ = merged(log, zones=("Europe/Berlin",))
+    assert [f"{event.at:%H:%M}" for event in events] == [
+        "00:10",
+        "00:50",
+        "01:10",
+        "01:50",
+        "02:00",
+    ]
+    assert summary.disorder.records == 0
+
+
+@pytest.mark.parametrize("zone", ["Europe/Nowhere", "x=UTC", "=UTC", "+99:00", "../etc/passwd", ""])
+def test_zones_that_are_not_known_are_refused(zone: str) -> None:
+    with pytest.raises(UsageError, match="--zone"):
+        parse_zones((zone,))
+
+
+# -- what is asked for -----------------------------------------------------------------------------
+
+
+def test_filters(tmp_path: Path) -> None:
+    log = tmp_path / "state-change.log"
+    log.write_text(
+        line(0, 1, follower(0, 1))
+        + line(1, 1, follower(1, 1))
+        + line(2, 1, follower(0, 1, topic="tt"))
+        + line(3, 1, "Transitioning 3 partition(s) to local followers.")
+        + line(4, 1, "Mark replicas u-7,t-1 on broker 2 as offline")
+        + line(5, 1, "nobody knows")
+    )
+    origin = round(START.timestamp() * 1000)
+
+    def kept(**asked: object) -> list[int]:
+        return [at(event) for event in merged(log, wanted=Wanted(**asked))[0]]  # type: ignore[arg-type]
+
+    assert kept() == [0, 1, 2, 3, 4]
+    assert kept(unknown=True) == [0, 1, 2, 3, 4, 5]
+    assert kept(topic=re.compile("t")) == [0, 1, 4]
+    assert kept(topic=re.compile("t+"), partitions=frozenset({0})) == [0, 2]
+    assert kept(partitions=frozenset({1})) == [1, 4]
+    assert kept(from_ms=origin + 1, to_ms=origin + 3) == [1, 2]
+    assert merged(log, wanted=Wanted())[1].unknown == 1
+
+
+# -- what may be wrong with files ------------------------------------------------------------------
+
+
+def test_cut_short_packed_and_plain(tmp_path: Path) -> None:
+    whole = "".join(line(n, 1, follower(n, 1)) for n in range(3_000))
+    packed = tmp_path / "a" / "state-change.log.gz"
+    packed.parent.mkdir()
+    packed.write_bytes(gzip.compress(whole.encode())[:-2_000])
+    plain = tmp_path / "b" / "state-change.log"
+    plain.parent.mkdir()
+    plain.write_text("ter 12 of a record\n\tat kafka\n" + line(0, 2, "x") + line(1, 2, "y")[:60])
+    events, summary, found = merged(tmp_path)
+    first, second = found.sources
+    assert not first.whole
+    assert "gzip" in (first.trouble or "")
+    assert 0 < first.lines < 3_000
+    assert second.whole
+    assert "last line" in (second.trouble or "")
+    assert second.headless == 2
+    assert summary.lines == first.lines + 4
+    assert sum(e.broker == 1 for e in events) >= first.lines - 1
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"\x1f\x8bnot gzip at all", "gzip"),
+        (b"\x00\xff" * 5_000, "no line in its beginning has a time"),
+        (b"a shopping list\nmilk\n", "no line in its beginning has a time"),
+        (b"[2026-02-31 02:00:00,000] INFO [Broker id=1] x\n", "no line in its beginning"),
+    ],
+)
+def test_what_is_no_log_is_left_out_and_the_rest_goes_on(
+    data: bytes, why: str, tmp_path: Path
+) -> None:
+    (tmp_path / "state-change.log.1").write_bytes(data)
+    (tmp_path / "state-change.log").write_text(line(0, 1, "x"))
+    events, _, found = merged(tmp_path)
+    ((path, reason),) = found.left_out
+    assert path.name == "state-change.log.1"
+    assert why in reason
+    assert len(events) == 1
+
+
+def test_bytes_that_are_no_text_and_an_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "state-change.log").write_bytes(line(0, 1, "x").encode() + b"\xff\xfe\n")
+    (tmp_path / "state-change.log.1").write_bytes(b"")
+    events, summary, found = merged(tmp_path)
+    assert [e.more for e in events] == [("\ufffd\ufffd",)]
+    assert (summary.lines, found.left_out) == (2, ())
+
+
+def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    log = tmp_path / "state-change.log"
+    log.write_text(line(0, 1, "x"))
+    (tmp_path / "state-change.log.link").symlink_to(log)
+    events, _, found = merged(log, tmp_path)
+    assert len(events) == 1
+    assert len(found.twice) == 2
+
+
+def test_a_folder_is_searched_for_state_change_logs_only(tmp_path: Path) -> None:
+    names = ("state-change.log", "state-change.log.2026-01-31-02", "state-change-1.log.gz")
+    for name in (*names, "server.log", "state-change.txt"):
+        (tmp_path / "deep" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "deep" / name).write_text(line(0, 1, "x"))
+    found = find([tmp_path], UTC_ONLY)
+    assert sorted(source.path.name for source in found.sources) == sorted(names)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "empty"])
+def test_nothing_there_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="There is no"):
+        find([tmp_path / name], UTC_ONLY)
+
+
+# -- clocks ----------------------------------------------------------------------------------------
+
+
+def three_clocks(folder: Path, ahead: dict[int, int], moments: int = 8) -> Path:
+    for broker, ms in ahead.items():
+        log = folder / f"broker-{broker}" / "state-change.log"
+        log.parent.mkdir(parents=True)
+        with log.open("w") as file:
+            for n in range(1, moments + 1):
+                for partition in range(5):
+                    delay = (broker * 7 + n * 13) % 20
+                    file.write(
+                        line(n * 60_000 + ms + delay + partition, broker, follower(partition, n))
+                    )
+    return folder
+
+
+def offsets(*named: Path) -> dict[int, Offset]:
+    return {offset.broker: offset for offset in merged(*named)[1].offsets}
+
+
+def test_clocks_are_compared_by_changes_in_common(tmp_path: Path) -> None:
+    found = offsets(three_clocks(tmp_path, {1: 0, 2: 900, 3: -400}))
+    apart = {broker: offset.ahead_ms for broker, offset in found.items()}
+    assert {b: round((ms or 0) / 100) for b, ms in apart.items()} == {1: 0, 2: 9, 3: -4}
+    assert all(offset.sure and offset.within_ms <= 20 for offset in found.values())
+
+
+def test_one_moment_is_not_sure_however_many_partitions_it_has(tmp_path: Path) -> None:
+    found = offsets(three_clocks(tmp_path, {1: 0, 2: 900}, moments=2))
+    assert [(offset.moments, offset.sure) for offset in found.values()] == [(2, False)] * 2
+
+
+def test_what_a_broker_reads_at_its_start_tells_nothing_of_its_clock(tmp_path: Path) -> None:
+    for broker, ms in ((1, 0), (2, 3_600_000)):
+        log = tmp_path / f"{broker}" / "state-change.log"
+        log.parent.mkdir()
+        lines = (line(ms + n, broker, follower(n, 3, before=-1)) for n in range(50))
+        log.write_text("".join(lines))
+    assert [offset.ahead_ms for offset in offsets(tmp_path).values()] == [None, None]
+
+
+def test_a_zone_that_was_forgotten_is_noticed(tmp_path: Path) -> None:
+    found = offsets(three_clocks(tmp_path, {1: 0, 2: 50, 3: 7_200_000}))
+    assert {broker: another_zone(offset) for broker, offset in found.items()} == {
+        1: False,
+        2: False,
+        3: True,
+    }
+
+
+def test_a_sample_is_enough_and_stays_small(tmp_path: Path) -> None:
+    folder = three_clocks(tmp_path, {1: 0, 2: 900, 3: -400}, moments=200)
+    merge = Merge(find([folder], UTC_ONLY).sources)
+    merge._clocks._most = 50
+    for _ in merge:
+        pass
+    assert len(merge._clocks._seen) <= 50
+    found = {offset.broker: offset for offset in merge.offsets()}
+    assert abs((found[2].ahead_ms or 0) - (found[1].ahead_ms or 0) - 900) <= 20
+    assert found[2].sure
+
+
+def test_shifted_by_their_clocks_all_tell_one_story(tmp_path: Path) -> None:
+    sources = find([three_clocks(tmp_path, {1: 0, 2: 90_000})], UTC_ONLY).sources
+
+    def shift(source: Source) -> int:
+        return {2: -90_000}.get(source.broker or 0, 0)
+
+    epochs = [event.change.leader_epoch for event in Merge(sources, shift_ms=shift)]
+    assert epochs == sorted(epochs, key=lambda epoch: epoch or 0)
+
+
+# -- strangers -------------------------------------------------------------------------------------
+
+
+def test_one_broker_in_two_places_at_once_is_suspected(tmp_path: Path) -> None:
+    for place in ("prod", "test"):
+        log = tmp_path / place / "state-change.log"
+        log.parent.mkdir()
+        log.write_text("".join(line(n * 60_000, 1, follower(0, n)) for n in range(1, 5)))
+    (sign,) = merged(tmp_path)[1].suspicions
+    assert sign.broker == 1
+    assert [path.parent.name for path in sign.files] == ["prod", "test"]
+
+
+def test_rotated_logs_are_not_suspected(tmp_path: Path) -> None:
+    for hour in range(3):
+        log = tmp_path / f"state-change.log.{hour}"
+        log.write_text(line(hour * 3_600_000, 1, "x") + line(hour * 3_600_000 + 3_599_000, 1, "y"))
+    assert merged(tmp_path)[1].suspicions == ()
+
+
+def test_a_topic_with_two_ids_by_turns_is_suspected_a_recreated_one_is_not(tmp_path: Path) -> None:
+    def ids(name: str, *ids: str) -> Path:
+        log = tmp_path / name
+        log.write_text(
+            "".join(
+                line(n * 90_000, 1, f"Creating new partition t-0 with topic id {id}.")
+                for n, id in enumerate(ids)
+            )
+        )
+        return log
+
+    assert merged(ids("again.log", "A", "A", "B", "B"))[1].suspicions == ()
+    (sign,) = merged(ids("turns.log", "A", "B", "A", "B"))[1].suspicions
+    assert sign.topic == "t"

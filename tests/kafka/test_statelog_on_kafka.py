@@ -1,0 +1,64 @@
+"""The state-change logs of real brokers, merged, tell the story of a leader that was killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from waiting import eventually
+
+from core.cluster.kafka.client import KafkaClient
+from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topics import create_topics, delete_topics
+from core.cluster.sandbox.sandbox import Sandbox
+from core.watch.statelog.event import Event, Kind
+from core.watch.statelog.merge import Merge, Wanted
+from core.watch.statelog.sources import find
+from core.watch.statelog.zones import Zones
+
+TOPIC = "told-by-logs"
+KILLED = 4
+
+
+@pytest.fixture
+def topic(sandbox: Sandbox) -> Iterator[KafkaClient]:
+    settings = ConnectionSettings(sandbox.bootstrap)
+    create_topics(settings, {TOPIC: [(KILLED, 1, 2), (1, KILLED, 2)]})
+    client = KafkaClient(settings)
+    yield client
+    client.close()
+    sandbox.start(KILLED)
+    delete_topics(settings, [TOPIC])
+
+
+def told(sandbox: Sandbox) -> list[Event]:
+    merge = Merge(find([sandbox.folder], Zones()).sources, Wanted())
+    events = [event for event in merge if event.change.topic == TOPIC]
+    assert merge.summary().unknown == 0
+    return events
+
+
+def leads(event: Event, partition: int, epoch: int) -> bool:
+    change = event.change
+    return (change.kind, change.partition, change.leader_epoch) == (Kind.LEADER, partition, epoch)
+
+
+def test_the_story_of_a_killed_leader(sandbox: Sandbox, topic: KafkaClient) -> None:
+    eventually(lambda: any(leads(event, 0, 0) for event in told(sandbox)))
+    sandbox.kill(KILLED)
+    eventually(lambda: any(leads(event, 0, 1) for event in told(sandbox)))
+    story = told(sandbox)
+    (first,) = (event for event in story if leads(event, 0, 0))
+    (second,) = (event for event in story if leads(event, 0, 1))
+    assert (first.broker, first.change.isr) == (KILLED, (KILLED, 1, 2))
+    assert second.broker in (1, 2)
+    assert set(second.change.isr or ()) == {1, 2}
+    assert first.at_ms < second.at_ms
+    assert [event.at_ms for event in story] == sorted(event.at_ms for event in story)
+    followed = [
+        event.change.leader
+        for event in story
+        if event.change.kind is Kind.FOLLOWER
+        and (event.change.partition, event.change.leader_epoch) == (0, 1)
+    ]
+    assert set(followed) <= {second.broker}

@@ -504,7 +504,9 @@ class ClientContract:
 
         until(cluster, committed)
         group = next(group for group in cluster.client.groups() if group.id == GROUP)
-        assert group.state == "stable"
+        assert (group.state, group.protocol) == ("stable", "classic")
+        assert [g.id for g in cluster.client.groups("contract-.*s")] == [GROUP]
+        assert cluster.client.groups("contract") == ()
         assert {tp for member in group.members for tp in member.assignment} == tps
         assert group.coordinator in BROKERS
         latest = cluster.client.offsets(tps, OffsetAt.LATEST)

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("core.cli.doctor:doctor", "What is missing here, each with its remedy."),
     "elect": ("core.cli.elect:elect", "Elect preferred leaders; how far off they are."),
     "estimate": ("core.cli.estimate:estimate", "How long a plan takes, or how fast it must be."),
+    "groups": ("core.cli.groups:groups", "Consumer groups: members, assignments, lag."),
     "pipeline": ("core.cli.pipeline:pipeline", "Turn load samples into snapshots, on Spark."),
     "plan": ("core.cli.plan:plan", "Suggest, check, show, compare, invert and rebase plans."),
     "runs": ("core.cli.runs:runs", "Runs: list, show, bring back, pause, cancel, …"),

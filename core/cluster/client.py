@@ -135,6 +135,8 @@ class Member:
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
+    instance_id: str | None = None
+    """Of a static member (KIP-345): its assignment waits for it while it restarts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,13 @@ class Group:
     coordinator: int | None
     members: tuple[Member, ...]
     committed: Mapping[TopicPartition, int]
+    protocol: str = "classic"
+    """How members are assigned: `classic`, by one of themselves, or `consumer`, by the
+    coordinator (KIP-848)."""
+    fault: Fault | None = None
+    """Why nothing but its id is known, members least of all."""
+    committed_fault: Fault | None = None
+    """Why nothing is known of what it has committed."""
 
 
 class ClusterClient(Protocol):
@@ -246,8 +255,12 @@ class ClusterClient(Protocol):
         """Return log offsets; partitions without a leader are left out."""
         ...
 
-    def groups(self) -> tuple[Group, ...]:
-        """Return all consumer groups with members and committed offsets."""
+    def groups(self, matching: str | None = None) -> tuple[Group, ...]:
+        """Return consumer groups with members and committed offsets, by id.
+
+        All, or those whose whole id an expression matches. One that vanishes meanwhile is left
+        out; one that may not be looked at has a fault of its own.
+        """
         ...
 
     def close(self) -> None:

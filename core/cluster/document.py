@@ -59,7 +59,7 @@ class DocumentGroup:
 
 def read_groups(client: ClusterClient) -> tuple[DocumentGroup, ...]:
     """Return the groups that `client` lists, with their lags. Raises what its calls raise."""
-    groups = client.groups()
+    groups = [group for group in client.groups() if group.fault is None]
     read: set[TopicPartition] = {tp for group in groups for tp in group.committed}
     ends = client.offsets(read, OffsetAt.LATEST) if read else {}
     return tuple(DocumentGroup.of(group, ends) for group in groups)

@@ -123,7 +123,7 @@ class Collector:
     def _groups(self, state: ClusterState) -> tuple[Mapping[str, Int64] | None, frozenset[str]]:
         """Return what groups have committed, and which of them have no members."""
         try:
-            groups = self._client.groups()
+            groups = [group for group in self._client.groups() if group.fault is None]
         except TrimtabError:
             # Without the right to list groups, what consumers read stays unknown.
             return None, frozenset()

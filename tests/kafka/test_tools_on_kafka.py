@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import eventually
 
 from core.cli.main import run
 from core.cluster.kafka.client import KafkaClient
@@ -90,3 +91,55 @@ def test_kafkas_tool_sees_the_topics_that_were_made_altered_and_deleted(
     ]
     assert ours(sandbox, capfd, "topics", "delete", name, "--yes")[0] == 0
     assert name not in theirs(sandbox, "TopicCommand", "--list").split()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_kafkas_tool_sees_the_groups_that_we_tell_of(
+    sandbox: Sandbox,
+    topic: tuple[KafkaClient, str],
+    capfd: pytest.CaptureFixture[str],
+    protocol: str,
+) -> None:
+    from confluent_kafka import Consumer, Producer
+
+    _, name = topic
+    id = f"tools.{protocol}"
+    producer = Producer({"bootstrap.servers": sandbox.bootstrap})
+    for number in range(20):
+        producer.produce(name, b"x", partition=number % 2)
+    producer.flush()
+    consumer = Consumer(
+        {
+            "bootstrap.servers": sandbox.bootstrap,
+            "group.id": id,
+            "group.protocol": protocol,
+            "client.id": "reader",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    try:
+        consumer.subscribe([name])
+        read: list[object] = []
+
+        def all_read() -> bool:
+            if (message := consumer.poll(0.2)) is not None:
+                read.append(message)
+            return len(read) == 20
+
+        eventually(all_read)
+        consumer.commit(asynchronous=False)
+        producer.produce(name, b"late", partition=1)
+        producer.flush()
+        code, out = ours(sandbox, capfd, "groups", id, "--json")
+        told = theirs(sandbox, "consumer.group.ConsumerGroupCommand", "--describe", "--group", id)
+    finally:
+        consumer.close()
+    (found,) = json.loads(out)
+    assert (code, found["state"], found["protocol"], found["lag"]) == (0, "stable", protocol, 1)
+    lines = [line.split() for line in told.splitlines() if line.startswith(id)]
+    host = found["members"][0]["host"]
+    keys = ("partition", "committed", "end", "lag", "member")
+    assert sorted(line[:8] for line in lines) == [
+        [id, name, *(str(p[key]) for key in keys), host] for p in found["partitions"]
+    ]

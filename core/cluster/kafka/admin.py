@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -179,7 +180,7 @@ class Admin:
         self._raise_if_nothing(answers.values())
         return {tp: a.offset for tp, a in answers.items() if not isinstance(a, Fault)}
 
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self, matching: str | None = None) -> tuple[Group, ...]:
         from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 
         admin = self._client()
@@ -187,10 +188,11 @@ class Admin:
             listed = admin.list_consumer_groups(request_timeout=_SECONDS).result()
         except KafkaException as error:
             raise self._explained(error) from error
-        ids = [group.group_id for group in listed.valid]
+        if listed.errors and not listed.valid:
+            raise self._explained(listed.errors[0])
+        whole = re.compile(".*" if matching is None else matching)
+        ids = [group.group_id for group in listed.valid if whole.fullmatch(group.group_id)]
         if not ids:
-            if listed.errors:
-                raise self._explained(listed.errors[0])
             return ()
         described = admin.describe_consumer_groups(ids, request_timeout=_SECONDS)
         committed: dict[str, Any] = {}
@@ -200,9 +202,9 @@ class Admin:
             )
         groups = []
         for id in sorted(ids):
-            description, offsets = self._settle(described[id]), self._settle(committed[id])
-            if not isinstance(description, Fault):
-                groups.append(_group(description, offsets))
+            group = _group(id, self._settle(described[id]), self._settle(committed[id]))
+            if group is not None:
+                groups.append(group)
         return tuple(groups)
 
     # -- inside ----------------------------------------------------------------------------------
@@ -318,7 +320,14 @@ def source(number: int) -> ConfigSource:
     return sources.get(int(number), ConfigSource.UNKNOWN)
 
 
-def _group(description: Any, offsets: Any) -> Group:
+def _group(id: str, description: Any, offsets: Any) -> Group | None:
+    """Return a group from both answers about it; None when it has vanished since it was listed."""
+    if isinstance(description, Fault):
+        if description.name == "GROUP_ID_NOT_FOUND":
+            return None
+        return Group(id, "unknown", "", None, (), {}, fault=description)
+    if description.state.name == "DEAD":
+        return None
     coordinator = description.coordinator.id if description.coordinator is not None else None
     committed: Mapping[TopicPartition, int] = {}
     if not isinstance(offsets, Fault):
@@ -328,12 +337,14 @@ def _group(description: Any, offsets: Any) -> Group:
             if tp.offset >= 0
         }
     return Group(
-        id=description.group_id,
+        id=id,
         state=description.state.name.lower(),
         assignor=description.partition_assignor or "",
         coordinator=coordinator,
         members=tuple(_member(member) for member in description.members),
         committed=committed,
+        protocol="consumer" if description.type.name == "CONSUMER" else "classic",
+        committed_fault=offsets if isinstance(offsets, Fault) else None,
     )
 
 
@@ -344,4 +355,5 @@ def _member(member: Any) -> Member:
         member.client_id,
         member.host,
         tuple(TopicPartition(tp.topic, tp.partition) for tp in assigned),
+        member.group_instance_id or None,
     )

@@ -105,8 +105,8 @@ class KafkaClient:
     ) -> dict[TopicPartition, int]:
         return self._admin.offsets(partitions, at)
 
-    def groups(self) -> tuple[Group, ...]:
-        return self._admin.groups()
+    def groups(self, matching: str | None = None) -> tuple[Group, ...]:
+        return self._admin.groups(matching)
 
     def close(self) -> None:
         self._wire.close()

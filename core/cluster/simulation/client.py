@@ -191,8 +191,8 @@ class SimulatorClient:
         asked = wire.encode_partitions(partitions)
         return wire.decode_by_partition(self._ask("offsets", asked, at.value), int)
 
-    def groups(self) -> tuple[Group, ...]:
-        return tuple(wire.decode_group(group) for group in self._ask("groups"))
+    def groups(self, matching: str | None = None) -> tuple[Group, ...]:
+        return tuple(wire.decode_group(group) for group in self._ask("groups", matching))
 
     def close(self) -> None:
         with self._lock:

@@ -5,6 +5,7 @@ It speaks ClusterClient; the same spec and seed, advanced by the same steps, giv
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -187,9 +188,11 @@ class SimulatedCluster:
                     found[tp] = int(position[row] // logs.message_bytes[row])
             return found
 
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self, matching: str | None = None) -> tuple[Group, ...]:
+        whole = re.compile(".*" if matching is None else matching)
         with self._lock:
-            return self._engine.readers.groups(self._engine)
+            found = self._engine.readers.groups(self._engine)
+        return tuple(group for group in found if whole.fullmatch(group.id))
 
     def close(self) -> None:
         """Nothing to give back."""

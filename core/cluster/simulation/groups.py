@@ -62,8 +62,9 @@ class Readers:
                 )
 
     def groups(self, cluster: HasMembers) -> tuple[Group, ...]:
-        """Return every group; the partitions of deleted topics are gone from it."""
-        return tuple(self._group(spec, cluster) for spec in self._specs)
+        """Return every group, by id; the partitions of deleted topics are gone from it."""
+        specs = sorted(self._specs, key=lambda spec: spec.id)
+        return tuple(self._group(spec, cluster) for spec in specs)
 
     def _group(self, spec: GroupSpec, cluster: HasMembers) -> Group:
         live = cluster.live_rows()

@@ -141,7 +141,7 @@ def _calls(server: SimulatorServer) -> Mapping[str, Callable[..., Json]]:
         "offsets": lambda tps, at: wire.encode_by_partition(
             cluster.offsets(wire.decode_partitions(tps), OffsetAt(at)), int
         ),
-        "groups": lambda: [wire.encode_group(group) for group in cluster.groups()],
+        "groups": lambda matching: [wire.encode_group(g) for g in cluster.groups(matching)],
         "stop_broker": cluster.stop_broker,
         "start_broker": cluster.start_broker,
         "fill_disk": cluster.fill_disk,

@@ -214,9 +214,11 @@ def encode_group(group: Group) -> Json:
         "assignor": group.assignor,
         "coordinator": group.coordinator,
         "members": [
-            [m.id, m.client_id, m.host, encode_partitions(m.assignment)] for m in group.members
+            [m.id, m.client_id, m.host, encode_partitions(m.assignment), m.instance_id]
+            for m in group.members
         ],
         "committed": encode_by_partition(group.committed, int),
+        "protocol": group.protocol,
     }
 
 
@@ -227,8 +229,9 @@ def decode_group(document: Json) -> Group:
         assignor=document["assignor"],
         coordinator=document["coordinator"],
         members=tuple(
-            Member(member, client, host, tuple(decode_partitions(assignment)))
-            for member, client, host, assignment in document["members"]
+            Member(member, client, host, tuple(decode_partitions(assignment)), instance)
+            for member, client, host, assignment, instance in document["members"]
         ),
         committed=decode_by_partition(document["committed"], int),
+        protocol=document["protocol"],
     )

@@ -136,7 +136,7 @@ def test_groups_follow_and_an_empty_one_falls_behind() -> None:
         groups=(GroupSpec("reads", ("t",), 2, 1.0), GroupSpec("gone", ("t",), 0, 1.0)),
     )
     cluster.advance(60)
-    reads, gone = cluster.groups()
+    gone, reads = cluster.groups()
     end = cluster.offsets([T0], OffsetAt.LATEST)[T0]
     assert end - reads.committed[T0] == pytest.approx(1_000, abs=2)
     assert end - gone.committed[T0] == pytest.approx(61_000, abs=2)

@@ -1,0 +1,220 @@
+"""`trimtab groups`: consumer groups with members, assignments and lag; two looks tell a rate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from core.cli.context import Context, emit, json_option, output_option, say, write_text
+
+if TYPE_CHECKING:
+    from core.cluster.client import ClusterClient
+    from core.watch.groups import GroupView, Rates
+
+
+@click.command()
+@click.argument("regex", required=False)
+@click.option("--over", metavar="TIME", help="Look again after so long, like 10s, for rates.")
+@json_option
+@output_option
+@click.pass_obj
+def groups(
+    context: Context, regex: str | None, over: str | None, as_json: bool, output: Path | None
+) -> None:
+    """Show consumer groups: a line each, or in full those whose whole id REGEX matches.
+
+    With --over it looks twice, and tells how long each takes to catch up at the rates between.
+    --json has everything always.
+    """
+    from core.patterns import pattern
+    from core.units import parse_duration
+    from core.watch.groups import look, views
+
+    if regex is not None:
+        pattern(regex, "The id")
+    seconds = None if over is None else parse_duration(over)
+    with context.connected() as connection:
+        before = None
+        if seconds is not None:
+            before = look(connection.client, connection.clock, regex)
+            connection.clock.sleep(seconds)
+        now = look(connection.client, connection.clock, regex)
+        if regex is not None and not now.groups and (before is None or not before.groups):
+            _nothing_matches(connection.client, regex)
+    if now.ends_fault:
+        say(f"The ends of logs are not known, and no lag: {now.ends_fault}")
+    for id in _gone(before.groups if before else (), now.groups):
+        say(f"Group {id} is gone meanwhile.")
+    found = views(now, before)
+    if as_json:
+        emit([_json(view) for view in found], output)
+    elif not found:
+        say("There is no consumer group.")
+    elif regex is None:
+        write_text(_lines(found), output)
+    else:
+        write_text("\n".join(_text(view) for view in found), output)
+
+
+def _nothing_matches(client: ClusterClient, regex: str) -> None:
+    from core.patterns import matching
+
+    matching(regex, "The id", [group.id for group in client.groups()], "group")
+
+
+def _gone(before: Sequence[Any], now: Sequence[Any]) -> list[str]:
+    left = {group.id for group in now}
+    return [group.id for group in before if group.id not in left]
+
+
+def _json(view: GroupView) -> dict[str, Any]:
+    from core.watch.groups import reason
+
+    group = view.group
+    return {
+        "id": group.id,
+        "state": group.state,
+        "protocol": group.protocol,
+        "assignor": group.assignor or None,
+        "coordinator": group.coordinator,
+        "lag": view.lag,
+        **_rates_json(view.rates, view.lag),
+        "members": [
+            {
+                "id": member.id,
+                "client_id": member.client_id,
+                "instance_id": member.instance_id,
+                "host": member.host,
+                "idle": not member.assignment,
+                "assignment": [{"topic": t, "partition": p} for t, p in member.assignment],
+            }
+            for member in group.members
+        ],
+        "partitions": [
+            {
+                "topic": p.tp.topic,
+                "partition": p.tp.partition,
+                "member": p.member,
+                "committed": p.committed,
+                "end": p.end,
+                "lag": p.lag,
+                **_rates_json(p.rates, p.lag),
+            }
+            for p in view.partitions
+        ],
+        "unknown": reason(group.fault),
+        "committed_unknown": reason(group.committed_fault),
+    }
+
+
+def _rates_json(rates: Rates | None, lag: int | None) -> dict[str, Any]:
+    """Return rates with what they come to; without two looks all of it is null."""
+    seconds = None if rates is None or lag is None else rates.catch_up_seconds(lag)
+    never = None if rates is None or lag is None else seconds is None
+    return {
+        "read_per_s": None if rates is None else round(rates.read_per_s, 3),
+        "produced_per_s": None if rates is None else round(rates.produced_per_s, 3),
+        "catch_up_seconds": None if seconds is None else round(seconds, 3),
+        "never": never,
+    }
+
+
+# -- as text ---------------------------------------------------------------------------------------
+
+
+def _lines(found: Sequence[GroupView]) -> str:
+    from core.cli.table import table
+
+    rows = [
+        (
+            view.group.id,
+            view.group.state,
+            view.group.protocol,
+            view.group.assignor or "-",
+            _members(view),
+            _number(view.lag),
+            _catch_up(view.rates, view.lag),
+            _unknown(view),
+        )
+        for view in found
+    ]
+    header = ("GROUP", "STATE", "PROTOCOL", "ASSIGNOR", "MEMBERS", "LAG", "CAUGHT UP IN", "")
+    return table(header, rows, right="    >>> ")
+
+
+def _text(view: GroupView) -> str:
+    from core.cli.table import table
+
+    group = view.group
+    at = "-" if group.coordinator is None else str(group.coordinator)
+    assignor = f", {group.assignor}" if group.assignor else ""
+    ending = _catch_up(view.rates, view.lag)
+    parts = [
+        f"{group.id}  {group.state}  {group.protocol} protocol{assignor}  coordinator {at}  "
+        f"members {_members(view)}  lag {_number(view.lag)}"
+        + (f"  caught up in {ending}" if ending not in ("-", "now") else "")
+        + "\n"
+    ]
+    if unknown := _unknown(view):
+        parts.append(unknown + "\n")
+    names = {member.id: member.client_id or member.id for member in group.members}
+    rows = [
+        (
+            str(p.tp),
+            "-" if p.member is None else names[p.member],
+            *(_number(p.committed), _number(p.end), _number(p.lag)),
+            "-" if p.rates is None else f"{p.rates.read_per_s:,.1f}",
+            "-" if p.rates is None else f"{p.rates.produced_per_s:,.1f}",
+            _catch_up(p.rates, p.lag),
+        )
+        for p in view.partitions
+    ]
+    header = ("PARTITION", "MEMBER", "COMMITTED", "END", "LAG", "READ/s", "MADE/s", "CAUGHT UP IN")
+    if rows:
+        parts.append(table(header, rows, right="  >>>>>>"))
+    members = [
+        (
+            member.client_id,
+            member.host,
+            str(len(member.assignment)) if member.assignment else "idle",
+            member.instance_id or "-",
+            member.id,
+        )
+        for member in group.members
+    ]
+    if members:
+        parts.append(table(("MEMBER", "HOST", "PARTITIONS", "STATIC ID", "ID"), members, "  >"))
+    return "".join(parts)
+
+
+def _members(view: GroupView) -> str:
+    count, idle = len(view.group.members), len(view.idle)
+    if view.group.fault is not None:
+        return "-"
+    return f"{count} ({idle} idle)" if idle else str(count)
+
+
+def _unknown(view: GroupView) -> str:
+    if view.group.fault is not None:
+        return f"may not be looked at: {view.group.fault}"
+    if view.group.committed_fault is not None:
+        return f"its offsets are not known: {view.group.committed_fault}"
+    return ""
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _catch_up(rates: Rates | None, lag: int | None) -> str:
+    from core.units import format_duration
+
+    if rates is None or lag is None:
+        return "-"
+    seconds = rates.catch_up_seconds(lag)
+    if seconds is None:
+        return "never, at this rate"
+    return format_duration(seconds) if lag else "now"

@@ -1,0 +1,153 @@
+"""Consumer groups as one looks at them: who reads what, how far behind, and whether it shrinks.
+
+Pure but for `look`. Two looks tell a rate; one alone tells lags and no time to catch up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from core.clock import Clock
+from core.cluster.client import ClusterClient, Fault, Group, OffsetAt
+from core.cluster.state import TopicPartition
+from core.errors import AccessDeniedError
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Groups and the ends of what they read, at one moment of a monotonic clock, in seconds."""
+
+    at: float
+    groups: tuple[Group, ...]
+    ends: Mapping[TopicPartition, int]
+    ends_fault: str = ""
+    """Why no end is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What a group reads and what is produced to it, in messages a second between two looks."""
+
+    read_per_s: float
+    produced_per_s: float
+
+    def catch_up_seconds(self, lag: int) -> float | None:
+        """Return how long `lag` takes to be gone at these rates; None is never."""
+        if lag == 0:
+            return 0.0
+        gained = self.read_per_s - self.produced_per_s
+        return lag / gained if gained > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """One partition that a group reads; `member` is the id of who was given it."""
+
+    tp: TopicPartition
+    member: str | None
+    committed: int | None
+    end: int | None
+    rates: Rates | None = None
+
+    @property
+    def lag(self) -> int | None:
+        if self.committed is None or self.end is None:
+            return None
+        return max(0, self.end - self.committed)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """One group with everything that it reads; None is unknown."""
+
+    group: Group
+    partitions: tuple[PartitionView, ...]
+
+    @property
+    def lag(self) -> int | None:
+        """Return the messages that are known to be unread; None when nothing is known."""
+        known = [p.lag for p in self.partitions if p.lag is not None]
+        return sum(known) if known else None
+
+    @property
+    def rates(self) -> Rates | None:
+        known = [p.rates for p in self.partitions if p.rates is not None]
+        if not known:
+            return None
+        return Rates(sum(r.read_per_s for r in known), sum(r.produced_per_s for r in known))
+
+    @property
+    def catch_up_seconds(self) -> float | None:
+        """Return how long all of its lag takes at its rates; None is never, or not known."""
+        lag, rates = self.lag, self.rates
+        return None if lag is None or rates is None else rates.catch_up_seconds(lag)
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """Return the ids of members that were given nothing to read."""
+        return tuple(member.id for member in self.group.members if not member.assignment)
+
+    @property
+    def unattended(self) -> tuple[PartitionView, ...]:
+        """Return partitions with a committed offset that no member reads."""
+        return tuple(p for p in self.partitions if p.member is None)
+
+
+def look(client: ClusterClient, clock: Clock, matching: str | None = None) -> Look:
+    """Look at groups once: what they have committed first, then the ends, so that no lag is < 0.
+
+    Raises what listing groups raises; ends that may not be asked for are unknown.
+    """
+    groups = client.groups(matching)
+    at = clock.monotonic()
+    read = {tp for group in groups for tp in _read(group)}
+    try:
+        return Look(at, groups, client.offsets(read, OffsetAt.LATEST) if read else {})
+    except AccessDeniedError as error:
+        return Look(at, groups, {}, error.title)
+
+
+def views(now: Look, before: Look | None = None) -> tuple[GroupView, ...]:
+    """Return each group of a look, with rates where an earlier one knew the same partition.
+
+    Groups that have vanished since are gone from it; new ones have no rates.
+    """
+    earlier = {} if before is None else {group.id: group for group in before.groups}
+    found = []
+    for group in now.groups:
+        reader = {tp: member.id for member in group.members for tp in member.assignment}
+        partitions = []
+        for tp in sorted(_read(group)):
+            rates = None
+            if before is not None and group.id in earlier:
+                rates = _rates(tp, (earlier[group.id], before), (group, now))
+            partitions.append(
+                PartitionView(tp, reader.get(tp), group.committed.get(tp), now.ends.get(tp), rates)
+            )
+        found.append(GroupView(group, tuple(partitions)))
+    return tuple(found)
+
+
+def reason(fault: Fault | None) -> str | None:
+    """Return why something of a group is not known, as text."""
+    return None if fault is None else str(fault)
+
+
+def _read(group: Group) -> set[TopicPartition]:
+    return {*group.committed, *(tp for member in group.members for tp in member.assignment)}
+
+
+def _rates(tp: TopicPartition, before: tuple[Group, Look], now: tuple[Group, Look]) -> Rates | None:
+    """Return the rates between two looks; None where either did not know, or an offset fell.
+
+    An offset that falls was reset, or its topic made anew: that is no rate of reading.
+    """
+    seconds = now[1].at - before[1].at
+    positions = [(group.committed.get(tp), look.ends.get(tp)) for group, look in (before, now)]
+    (was, had), (committed, end) = positions
+    if was is None or had is None or committed is None or end is None or seconds <= 0:
+        return None
+    if committed < was or end < had:
+        return None
+    return Rates((committed - was) / seconds, (end - had) / seconds)

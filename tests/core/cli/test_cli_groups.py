@@ -1,0 +1,106 @@
+"""`trimtab groups`: a line each, one in full, and what may not be looked at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from cli_help import validate
+from in_process import Hand
+from run_help import MB, Faulty, cluster
+
+from core.cluster.client import Fault, Group
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.simulation.spec import GroupSpec
+
+
+@pytest.fixture
+def living() -> SimulatedCluster:
+    """Two groups read orders; nobody reads payments any more, and its group falls behind."""
+    return cluster(
+        {"orders": [(1, 2), (2, 3)], "payments": [(1, 3)]},
+        in_bytes_per_s=1.0 * MB,
+        groups=(
+            GroupSpec("readers", ("orders",), members=3),
+            GroupSpec("left", ("payments",), members=0),
+        ),
+    )
+
+
+def test_a_line_for_each_group(hand: Hand, living: SimulatedCluster) -> None:
+    living.advance(10)
+    code, out, _ = hand.on(living)("groups")
+    assert code == 0
+    left, readers = out.splitlines()[1:]
+    assert left.split()[:5] == ["left", "empty", "classic", "-", "0"]
+    assert "3 (1 idle)" in readers
+
+
+def test_two_looks_tell_what_never_catches_up(hand: Hand, living: SimulatedCluster) -> None:
+    found = hand.on(living).json("groups", "--over", "10s")
+    validate("groups", found)
+    left, readers = found
+    assert (left["produced_per_s"], left["read_per_s"], left["never"]) == (1000, 0, True)
+    assert (readers["read_per_s"], readers["never"]) == (2000, True), "it keeps up, and no more"
+    (idle,) = (m["client_id"] for m in readers["members"] if m["idle"])
+    assert idle == "readers-2"
+    assert "never, at this rate" in hand("groups", "left", "--over", "10s")[1]
+
+
+def test_a_group_in_full(hand: Hand, living: SimulatedCluster) -> None:
+    code, out, _ = hand.on(living)("groups", "read.*")
+    assert code == 0
+    assert "readers  stable  classic protocol, roundrobin" in out
+    assert "left" not in out
+    assert "orders-1   readers-1" in out
+    assert out.count("idle") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("(",), "is no regular expression"),
+        (("reader",), "No group matches reader.\nDid you mean readers?"),
+        (("readers", "--over", "soon"), "soon"),
+    ],
+)
+def test_bad_words(hand: Hand, living: SimulatedCluster, words: tuple[str, ...], said: str) -> None:
+    code, _, err = hand.on(living)("groups", *words)
+    assert (code, said in err) == (2, True), err
+
+
+def test_a_group_that_vanishes_while_it_is_shown_is_said(
+    hand: Hand, living: SimulatedCluster
+) -> None:
+    through = Faulty(living)
+    looks: list[int] = []
+
+    def vanishing(real: Any, *words: Any) -> tuple[Group, ...]:
+        looks.append(1)
+        return tuple(g for g in real(*words) if len(looks) == 1 or g.id != "left")
+
+    through.replaced["groups"] = vanishing
+    code, out, err = hand.on(living, through)("groups", "--over", "1s")
+    assert (code, err) == (0, "Group left is gone meanwhile.\n")
+    assert "readers" in out
+    assert hand("groups", "left", "--over", "1s")[0] == 2
+
+
+def test_one_that_may_not_be_looked_at_hides_no_other(hand: Hand, living: SimulatedCluster) -> None:
+    through = Faulty(living)
+    no = Fault("GROUP_AUTHORIZATION_FAILED")
+
+    def partly(real: Any, *words: Any) -> tuple[Group, ...]:
+        left, readers = real(*words)
+        hidden = Group("hidden", "unknown", "", None, (), {}, fault=no)
+        return hidden, replace(left, committed={}, committed_fault=no), readers
+
+    through.replaced["groups"] = partly
+    found = hand.on(living, through).json("groups")
+    validate("groups", found)
+    assert [g["unknown"] for g in found] == ["GROUP_AUTHORIZATION_FAILED", None, None]
+    assert found[1]["committed_unknown"] == "GROUP_AUTHORIZATION_FAILED"
+    _, out, _ = hand("groups")
+    assert "may not be looked at: GROUP_AUTHORIZATION_FAILED" in out
+    assert "its offsets are not known" in out

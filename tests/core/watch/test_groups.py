@@ -1,0 +1,91 @@
+"""Groups as one looks at them: lags, and rates between two looks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from clusters import tp
+from run_help import Faulty, cluster
+
+from core.cluster.client import Group, Member
+from core.cluster.simulation.spec import GroupSpec
+from core.errors import AccessDeniedError
+from core.watch.groups import Look, Rates, look, views
+
+
+def member(id: str, *read: str) -> Member:
+    return Member(id, id, "/h", tuple(tp(name) for name in read))
+
+
+def group(committed: dict[str, int], *members: Member, id: str = "g") -> Group:
+    offsets = {tp(name): offset for name, offset in committed.items()}
+    return Group(id, "stable", "range", 1, members, offsets)
+
+
+def looked(at: float, ends: dict[str, int], *groups: Group) -> Look:
+    return Look(at, groups, {tp(name): end for name, end in ends.items()})
+
+
+def test_lag_is_what_is_known_of_it() -> None:
+    readers = (member("a", "t-0", "t-1"), member("b"))
+    now = looked(0, {"t-0": 100, "t-1": 50, "t-2": 5}, group({"t-0": 90, "t-2": 7}, *readers))
+    (view,) = views(now)
+    lags = {str(p.tp): (p.member, p.lag) for p in view.partitions}
+    assert lags == {"t-0": ("a", 10), "t-1": ("a", None), "t-2": (None, 0)}
+    assert (view.lag, view.idle, view.rates, view.catch_up_seconds) == (10, ("b",), None, None)
+    assert [str(p.tp) for p in view.unattended] == ["t-2"]
+
+
+def test_two_looks_tell_when_a_group_has_caught_up() -> None:
+    before = looked(0, {"t-0": 1000, "t-1": 500}, group({"t-0": 400, "t-1": 500}))
+    now = looked(10, {"t-0": 1100, "t-1": 500}, group({"t-0": 700, "t-1": 500}))
+    (view,) = views(now, before)
+    one, two = view.partitions
+    assert one.rates == Rates(30.0, 10.0)
+    assert (one.lag, view.catch_up_seconds) == (400, 20.0)
+    assert two.rates == Rates(0.0, 0.0)
+    assert two.rates.catch_up_seconds(0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("committed", "end", "seconds"),
+    [
+        (400, 1100, None),  # nothing is read
+        (500, 1100, None),  # as much is produced
+        (300, 1100, "no rate"),  # reset
+        (700, 900, "no rate"),  # the topic was made anew
+    ],
+)
+def test_a_lag_that_does_not_shrink_is_never_gone(
+    committed: int, end: int, seconds: object
+) -> None:
+    before = looked(0, {"t-0": 1000}, group({"t-0": 400}))
+    now = looked(10, {"t-0": end}, group({"t-0": committed}))
+    (view,) = views(now, before)
+    if seconds == "no rate":
+        assert view.rates is None
+    else:
+        assert view.rates is not None
+        assert view.catch_up_seconds is None
+
+
+def test_groups_come_and_go_between_looks() -> None:
+    before = looked(0, {"t-0": 10}, group({"t-0": 5}, id="gone"))
+    now = looked(1, {"t-0": 10}, group({"t-0": 5}, id="new"))
+    (view,) = views(now, before)
+    assert (view.group.id, view.lag, view.rates) == ("new", 5, None)
+
+
+def test_ends_that_may_not_be_asked_for_are_unknown() -> None:
+    client = cluster({"t": [(1, 2)]}, groups=(GroupSpec("g", ("t",)),))
+    through: Any = Faulty(client)
+
+    def denied(*_: Any) -> Any:
+        raise AccessDeniedError("The cluster says no.")
+
+    through.replaced["offsets"] = denied
+    seen = look(through, client.clock)
+    assert seen.ends_fault == "The cluster says no."
+    (view,) = views(seen)
+    assert (view.lag, len(view.group.members)) == (None, 1)

@@ -117,7 +117,17 @@ def _forced(given: Problem, wanted: Wanted, names: Names) -> tuple[Placement, li
         stuck += forced.empty(on, [row[broker] for broker in wanted.drain], limits)
         found += stay(on, stuck, names)
         on.recount()
+        _lead_drained(on, [row[broker] for broker in wanted.drain], limits)
     return on, found
+
+
+def _lead_drained(on: Placement, drained: Sequence[int], limits: Limits) -> None:
+    """Choose who leads what brokers led that are drained: it changes anyway, and costs nothing."""
+    given = on.problem
+    led = np.isin(given.replicas[:, 0], drained) & (on.at[:, 0] != given.replicas[:, 0])
+    on.problem = replace(given, movable=given.movable & led)
+    even_leaders(on, limits)
+    on.problem = given
 
 
 def _filled(on: Placement, wanted: Wanted) -> None:

@@ -112,6 +112,15 @@ def test_what_is_drained_is_spread_over_the_emptiest() -> None:
     assert held == {2: 4, 3: 4, 4: 4}
 
 
+def test_leaders_that_have_to_change_anyway_are_spread_and_no_others_change() -> None:
+    held = {f"t-{n}": [4, 1] for n in range(12)} | {f"u-{n}": [2, 3] for n in range(3)}
+    state = cluster(held, brokers=range(1, 5), size_bytes=GB)
+    found = suggest(state, load_of(state, MB), Wanted(drain=(4,)))
+    leaders = Counter(move.after[0] for move in found.plan)
+    assert leaders == {1: 5, 2: 2, 3: 5}
+    assert {move.tp.topic for move in found.plan} == {"t"}
+
+
 def test_draining_some_topics_leaves_the_others_where_they_are() -> None:
     state = cluster({"a-0": [1, 2], "b-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=GB)
     for wanted in (Wanted(drain=(2,), topics="a"), Wanted(replace=((2, 3),), topics="a")):

@@ -138,7 +138,7 @@ def test_what_leaves_a_broker_without_a_rack_joins_no_rack_that_holds_one() -> N
         {"t-0": [1, 2], "u-0": [4], "u-1": [4]}, brokers=[1, 2, 3, 4], racks=racks, size_bytes=GB
     )
     found = suggest(state, load_of(state, MB), Wanted(drain=(1,)))
-    assert after(state, found.plan)["t-0"] == (4, 2)
+    assert set(after(state, found.plan)["t-0"]) == {2, 4}
 
 
 def test_racks_repaired_only_on_excluded_brokers_are_said_and_left() -> None:

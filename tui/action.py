@@ -11,7 +11,8 @@ CARRY = "carry"
 PLAN = "plan"
 MOVES = "moves"
 LOAD = "load"
-SCREENS = {MAP: "Map", PLAN: "Plan", MOVES: "Moves", LOAD: "Load"}
+TIMELINE = "timeline"
+SCREENS = {MAP: "Map", PLAN: "Plan", MOVES: "Moves", LOAD: "Load", TIMELINE: "Timeline"}
 PLACES = {GLOBAL: "Everywhere", MAP: "Map", CARRY: "While carrying a replica"} | {
     name: title for name, title in SCREENS.items() if name != MAP
 }

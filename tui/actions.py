@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping
 
 from textual.binding import Binding, BindingType
 
-from tui.action import CARRY, GLOBAL, LOAD, MAP, MOVES, PLACES, PLAN, SCREENS, Action
+from tui.action import CARRY, GLOBAL, LOAD, MAP, MOVES, PLACES, PLAN, SCREENS, TIMELINE, Action
 from tui.run_actions import RUN_ACTIONS
+from tui.timeline_actions import TIMELINE_ACTIONS
 
 __all__ = ["ACTIONS", "CARRY", "GLOBAL", "LOAD", "MAP", "MOVES", "PLACES", "PLAN", "SCREENS"]
-__all__ += ["Action", "actions_of", "bindings_of", "footer_of", "keys_of", "written"]
+__all__ += ["TIMELINE", "Action", "actions_of", "bindings_of", "footer_of", "keys_of", "written"]
 
 ACTIONS: tuple[Action, ...] = (
     # -- everywhere
@@ -21,6 +22,9 @@ ACTIONS: tuple[Action, ...] = (
     Action("go_plan", "plan", ("2",), "Open the plan.", call="show_screen('plan')"),
     Action("go_moves", "moves", ("3",), "Open the moves.", call="show_screen('moves')"),
     Action("go_load", "load", ("4",), "Open load over time.", call="show_screen('load')"),
+    Action(
+        "go_timeline", "timeline", ("5",), "Open what happened.", call="show_screen('timeline')"
+    ),
     Action("help", "keys", ("question_mark",), "Show all keys.", footer=90),
     Action("commands", "commands", ("colon", "ctrl+p"), "Find a command by its name."),
     Action("pause", "pause", ("p",), "Stop following the cluster; again to go on."),
@@ -191,6 +195,7 @@ ACTIONS: tuple[Action, ...] = (
         "enter", "partitions", ("enter",), "Its hottest partitions, or back.", (LOAD,), footer=20
     ),
     Action("back", "back", ("escape",), "Back to the brokers.", (LOAD,)),
+    *TIMELINE_ACTIONS,
 )
 
 _WRITTEN = {
@@ -203,6 +208,8 @@ _WRITTEN = {
     "escape": "esc",
     "left_square_bracket": "[",
     "right_square_bracket": "]",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
     "pagedown": "pgdn",
     "pageup": "pgup",
 }

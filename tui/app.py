@@ -47,6 +47,7 @@ SCREEN_CLASSES = {
     "plan": ("tui.screens.plan", "PlanScreen"),
     "moves": ("tui.screens.moves", "MovesScreen"),
     "load": ("tui.screens.load", "LoadScreen"),
+    "timeline": ("tui.screens.timeline", "TimelineScreen"),
 }
 
 

@@ -17,6 +17,7 @@ from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tui.screenshot_night import record_death
 from tui.screenshot_runs import Stage, run_at
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Shot:
     """How far a run is, when there is one."""
     history: bool = False
     """Whether windows of the hours before were published."""
+    recorded: bool = False
+    """Whether a broker died and came back while the timeline was recorded."""
 
 
 SHOTS = (
@@ -59,6 +62,8 @@ SHOTS = (
     Shot("paused-120x40", (120, 40), ("3",), writable=True, run=Stage.PAUSED),
     Shot("report-120x40", (120, 40), ("3",), run=Stage.DONE),
     Shot("load-120x40", (120, 40), ("4", "s", *"llllll"), history=True),
+    Shot("timeline-120x40", (120, 40), ("5", *"[[["), recorded=True),
+    Shot("timeline-80x24", (80, 24), ("5", "[", "enter"), recorded=True),
     Shot("help-120x40", (120, 40), ("question_mark",)),
 )
 
@@ -86,6 +91,9 @@ async def _render(shot: Shot, root: Path) -> str:
 
     cluster = SimulatedCluster(demo_spec(SEED), SEED)
     look = run_at(cluster, shot.run) if shot.run else None
+    if shot.recorded:
+        os.environ["TRIMTAB_HOME"] = str(root)
+        record_death(cluster)
     state = cluster.describe()
     state = with_logs(state, cluster.log_dirs([broker.id for broker in state.brokers]))
     import numpy as np

@@ -1,4 +1,4 @@
-"""What all four screens share: header, footer, `show(session)`, and painting by cells.
+"""What all screens share: header, footer, `show(session)`, and painting by cells.
 
 A screen gives its body in `compose_body` and draws it in `show_body`; it never asks the cluster.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class DashboardScreen(Screen[None]):
-    """One of the four screens; `PLACE` is its name in the table of actions."""
+    """One of the screens; `PLACE` is its name in the table of actions."""
 
     PLACE: ClassVar[str]
     ALLOW_SELECT = False
@@ -64,8 +64,8 @@ class DashboardScreen(Screen[None]):
 
     def show(self, session: Session) -> None:
         """Draw the session; called when it changed, when the size did, and on coming here."""
-        if not self.is_mounted or self.size.width == 0:
-            return
+        if not self.is_mounted or not self.display or self.size.width == 0:
+            return  # not there yet, or leaving: its widgets have gone before it
         self.query_one(HeaderLine).show(session, self.PLACE, self.size.width)
         self.show_body(session)
         self.show_footer()

@@ -39,6 +39,11 @@ def export_report(screen: DashboardScreen, run: RunView) -> None:
     _export(screen, "Export the report as Markdown to", proposal, text, "it fits a ticket")
 
 
+def export_timeline(screen: DashboardScreen, text: str) -> None:
+    """Ask for a path and write what is listed there as Markdown."""
+    _export(screen, "Export what happened as Markdown to", "timeline.md", text, "it fits a ticket")
+
+
 def _export(
     screen: DashboardScreen, question: str, proposal: str, text: str, good_for: str
 ) -> None:

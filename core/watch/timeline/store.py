@@ -211,6 +211,17 @@ class Timeline:
         )
         return [_time(at) for (at,) in rows]
 
+    def since_newest(self, count: int) -> datetime | None:
+        """Return since when there are at most `count` changes, or one look; None for all."""
+        last, first = self._database.execute("SELECT max(seq), min(seq) FROM looks").fetchone()
+        least = self._next_seq() - count
+        if first is None or first >= least:
+            return None
+        found = self._database.execute(
+            "SELECT at FROM looks WHERE seq >= ? ORDER BY seq LIMIT 1", (min(least, last),)
+        ).fetchone()
+        return _time(found[0])
+
     def state_at(self, moment: datetime) -> ClusterState | None:
         """Return the cluster as it was; None before it was first seen.
 

@@ -136,7 +136,20 @@ def happenings(events: Iterable[Event], kinds: Kind = EVERY) -> list[Happening]:
                 found.append(last)
             last.ended = event.at
             last.events.append(event)
-    return found
+    return _each_once(found)
+
+
+def _each_once(found: list[Happening]) -> list[Happening]:
+    """Return them without those of one event that another of that event alone tells, too."""
+    told_alone: set[int] = set()
+    kept = []
+    for one in found:
+        if len(one.events) == 1:
+            if id(one.events[0]) in told_alone:
+                continue
+            told_alone.add(id(one.events[0]))
+        kept.append(one)
+    return kept
 
 
 def _subjects(event: Event) -> Iterator[tuple[Kind, str]]:

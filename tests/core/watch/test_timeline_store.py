@@ -83,6 +83,20 @@ def test_what_was_seen_is_given_back_and_filtered(timeline: Timeline) -> None:
     assert timeline.span == (at(0), seen[-1].at)
 
 
+def test_since_when_there_are_only_so_many_changes(timeline: Timeline) -> None:
+    seen = recorded(timeline, restless(40))
+    looks = sorted({event.at for event in seen})
+    for count in (1, 40, 200):
+        since = timeline.since_newest(count)
+        assert since is not None
+        newest = list(timeline.events(since))
+        assert newest == seen[-len(newest) :]
+        assert len(newest) <= count or since == looks[-1]
+        before = looks[looks.index(since) - 1]
+        assert sum(event.at >= before for event in seen) > count
+    assert timeline.since_newest(len(seen)) is None
+
+
 def test_the_next_recorder_goes_on_where_the_last_one_was(tmp_path: Path) -> None:
     path = tmp_path / "a.timeline"
     pictures = restless(30)

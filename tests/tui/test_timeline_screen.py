@@ -1,0 +1,258 @@
+"""The Timeline: what was recorded, folded and filtered, with a lane for each broker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pictures import SIZES, a_session, body, dashboard, footer, pressed, spot
+from watch_help import RECORDED, at, cluster, record_night, row
+
+from core import paths
+from core.cluster.connect import Address
+from core.load.snapshot import Load
+from core.watch.timeline.changes import changes
+from core.watch.timeline.store import Timeline
+from core.watch.timeline.words import told
+from tui.hands import rested
+from tui.lanes import Lane
+from tui.past import Asked, Past, rows_of
+from tui.past_reading import read_past
+from tui.session import Session
+from tui.widgets.page import Page
+
+ORDERS = [row("orders", p, (2, 1)) for p in range(4)]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def session(home: Path) -> Session:
+    """A session on a cluster whose broker 2 died and came back, two minutes after it began."""
+    record_night()
+    session = a_session()
+    state = cluster([*ORDERS, row("new", 0, (1, 2))], seconds=121)
+    session.state = replace(state, cluster_id=RECORDED)
+    session.load = Load.unknown(session.state)
+    return session
+
+
+def past(words: str = "", kind: str = "", known: Past | None = None) -> Past:
+    found = read_past(RECORDED, Asked(words, kind), known)
+    assert found is not None
+    return found
+
+
+# -- what was read -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "count"),
+    [
+        ("", "", 7),
+        ("leader", "", 1),
+        ("", "isr", 2),
+        ("b2", "broker", 2),
+        ("b2 !broker", "", 4),
+        ("b4", "", 0),
+        ("ORDERS", "", 3),
+        ("new-0", "", 1),
+        ("!orders !broker", "", 2),
+        ("leader isr", "", 3),
+    ],
+)
+def test_words_are_brokers_kinds_or_stand_in_what_is_told(
+    session: Session, words: str, kind: str, count: int
+) -> None:
+    assert len(past(words, kind).found) == count, [h.text for h in past(words, kind).found]
+
+
+def test_lanes_tell_when_a_broker_was_down_and_behind(session: Session) -> None:
+    lanes = past().lanes
+    since, until = at(0).timestamp(), at(120).timestamp()
+    assert lanes.cells(2, since, until, 12) == [
+        *[Lane.UP] * 1,
+        *[Lane.DOWN] * 6,
+        *[Lane.BACK] * 1,
+        *[Lane.UP] * 4,
+    ]
+    assert lanes.cells(1, since, until, 4) == [Lane.LEADS, Lane.UP, Lane.UP, Lane.UP]
+    assert lanes.worst(since, until)[0] == 2
+    assert lanes.cells(1, since - 60, since - 1, 2) == [Lane.ABSENT, Lane.ABSENT]
+
+
+def test_a_slow_follower_is_behind_for_as_long_as_it_is(home: Path) -> None:
+    timeline = Timeline.write(paths.timeline_file(RECORDED))
+    slow = [row("orders", 0, (2, 1), isr=(2,)), *ORDERS[1:]]
+    first, then = cluster(ORDERS), cluster(slow, seconds=30)
+    timeline.begin(first)
+    timeline.append(changes(first, then), then)
+    timeline.append(changes(then, last := cluster(ORDERS, seconds=90)), last)
+    timeline.close()
+    cells = past().lanes.cells(1, at(0).timestamp(), at(120).timestamp(), 4)
+    assert cells == [Lane.UP, Lane.BEHIND, Lane.BEHIND, Lane.UP]
+
+
+def test_nothing_is_read_again_when_nothing_changed(session: Session) -> None:
+    first = past()
+    assert past(known=first) is first
+    timeline = Timeline.write(paths.timeline_file(RECORDED))
+    timeline.note_seen(at(130))
+    timeline.close()
+    again = past(known=first)
+    assert again.span[1] == at(130)
+    assert again.events == first.events
+
+
+def test_the_newest_are_held_and_that_older_ones_are_left_is_known(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.past_reading.MOST_EVENTS", 3)
+    found = past()
+    assert found.cut
+    assert [told(event) for event in found.events] == [
+        "topic new was created",
+        "new-0 came, on 1,2",
+    ]
+    assert found.lanes.brokers == (1, 2, 3, 4)
+
+
+def test_rows_are_happenings_and_the_events_of_those_unfolded(session: Session) -> None:
+    found = past().found
+    rows = rows_of(found, frozenset())
+    assert len(rows) == len(found)
+    many = next(row for row in rows if len(row.happening.events) > 1)
+    unfolded = rows_of(found, frozenset({many.key}))
+    assert len(unfolded) == len(rows) + 4
+    assert [row.event for row in unfolded].count(None) == len(rows)
+
+
+# -- the screen ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_night_is_told_by_lanes_and_by_what_happened(
+    size: tuple[int, int], session: Session
+) -> None:
+    async with dashboard(session, "timeline", size) as pilot:
+        text = body(pilot)
+        assert "✗ broker 2 went down" in text
+        assert "4 partitions have another leader than 2: 4 on 1" in text
+        assert "✗✗✗" in text
+        assert text.index("broker 2 went down") < text.index("broker 2 is back")
+        assert "what happened" in text
+        assert "7 of 12 changes" in text
+
+
+async def test_ascii_tells_it_with_ascii_only(session: Session) -> None:
+    async with dashboard(session, "timeline", ascii_only=True) as pilot:
+        assert "xxx" in body(pilot)
+        assert body(pilot).isascii()
+
+
+async def test_steps_unfolding_and_following(session: Session) -> None:
+    async with dashboard(session, "timeline") as pilot:
+        assert " now " in body(pilot)
+        assert "▸ 03:01:40.0" in body(pilot)
+        await pressed(pilot, "{")
+        assert "▸ 03:00:10.0   ✗ broker 2 went down" in body(pilot)
+        assert "111 s ago" in body(pilot)
+        await pressed(pilot, "]")
+        assert "▸ 03:00:10.0 + ● 4 partitions" in body(pilot)
+        assert "enter unfold" in footer(pilot)
+        await pressed(pilot, "enter")
+        assert "orders-3 leader 2 → 1, ISR without 2 (1 of 2)" in body(pilot)
+        await pressed(pilot, "j", "j")
+        assert "▸ 03:00:10.0         orders-1" in body(pilot)
+        await pressed(pilot, "[")
+        assert "▸ 03:00:10.0 + ● 4 partitions" in body(pilot)
+        await pressed(pilot, "enter", "}")
+        assert "orders-3 leader" not in body(pilot)
+        assert " now " in body(pilot)
+
+
+async def test_the_mouse_goes_to_rows_marks_and_brokers(session: Session) -> None:
+    async with dashboard(session, "timeline") as pilot:
+        x, y = spot(pilot, "✗ broker 2 went")
+        await pilot.click(Page, offset=(x, y))
+        await rested(pilot)
+        assert "▸ 03:00:10.0   ✗" in body(pilot)
+        await pilot.click(Page, offset=spot(pilot, "broker 2 "))
+        await rested(pilot)
+        assert " / b2" in body(pilot)
+        assert "topic new was created" not in body(pilot)
+        await pressed(pilot, "escape")
+        lane = next(line for line in body(pilot).split("\n") if line.startswith(" broker 2"))
+        await pilot.click(Page, offset=(lane.index("√"), spot(pilot, "broker 2 ")[1]))
+        await rested(pilot)
+        assert "▸ 03:01:10.0" in body(pilot)
+
+
+async def test_it_is_filtered_by_words_and_by_kind(session: Session) -> None:
+    async with dashboard(session, "timeline", (80, 24)) as pilot:
+        await pressed(pilot, "/", "n", "e", "w", "enter")
+        assert "topic new was created" in body(pilot)
+        assert "broker 2 went down" not in body(pilot)
+        await pressed(pilot, "escape", "f")
+        assert "only broker" in body(pilot)
+        assert "topic new" not in body(pilot)
+        await pressed(pilot, "/", "n", "o", "enter")
+        assert "esc drops the filter" in body(pilot)
+
+
+async def test_what_happens_now_comes_by_itself(session: Session) -> None:
+    async with dashboard(session, "timeline") as pilot:
+        timeline = Timeline.write(paths.timeline_file(RECORDED))
+        before = timeline.state_at(at(120))
+        assert before is not None
+        after = cluster(
+            [*before.rows()], seconds=130, down=(3,), topics={t.name: t for t in before.topics}
+        )
+        timeline.append(changes(before, after), after)
+        timeline.close()
+        pilot.app.screen._follow()  # type: ignore[attr-defined]
+        await rested(pilot)
+        assert "broker 3 went down" in body(pilot)
+
+
+async def test_the_list_is_copied_and_exported_as_markdown(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with dashboard(session, "timeline") as pilot:
+        await pressed(pilot, "f", "y")
+        assert "Copied 7 lines." in footer(pilot), footer(pilot)
+        await pressed(pilot, "e", "enter")
+    text = (tmp_path / "timeline.md").read_text()
+    assert "| 2026-03-01 03:00:10.0 | broker 2 went down |" in text
+    assert text.startswith("## Timeline of prod-eu, 03:00:00.0 to 03:02:00.0 UTC")
+
+
+@pytest.mark.parametrize(
+    ("address", "load", "said"),
+    [
+        (Address("sim:/x"), True, "Simulated clusters are not recorded."),
+        (None, True, "A saved document has no past."),
+        (Address("kafka:9092"), False, "With --no-load no recorder runs"),
+        (Address("kafka:9092"), True, "The recorder has just been started"),
+    ],
+)
+async def test_why_nothing_is_there_is_said(
+    home: Path, address: Address | None, load: bool, said: str
+) -> None:
+    session = a_session()
+    session.address, session.load_wanted = address, load
+    async with dashboard(session, "timeline", (80, 24)) as pilot:
+        assert said in body(pilot)
+        await pressed(pilot, "[", "enter", "f", "s", "y", "e", "/")
+
+
+async def test_a_file_that_is_no_timeline_is_told(session: Session) -> None:
+    paths.timeline_file(RECORDED).write_bytes(b"x" * 5000)
+    async with dashboard(session, "timeline") as pilot:
+        assert "cannot be read" in body(pilot) + footer(pilot)

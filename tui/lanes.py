@@ -1,0 +1,135 @@
+"""A lane for each broker: how it was over time, folded into the columns of a terminal. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from core.cluster.state import Broker, ClusterState
+from core.watch.timeline.events import Event, Kind, Replicas
+
+
+class Lane(IntEnum):
+    """How a broker was; of what falls into one column the highest is shown."""
+
+    ABSENT = 0
+    UP = 1
+    LEADS = 2
+    """It came to lead a partition, or leads one no more."""
+    UNSEEN = 3
+    """Nobody looked."""
+    BEHIND = 4
+    """It is in less ISRs than it should be."""
+    BACK = 5
+    DOWN = 6
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Lanes:
+    """For each broker when it changed, in seconds since 1970, and to what."""
+
+    times: dict[int, list[float]]
+    became: dict[int, list[Lane]]
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        return tuple(sorted(self.times))
+
+    def cells(self, broker: int, since: float, until: float, width: int) -> list[Lane]:
+        """Return the worst of each of `width` equal parts of a time."""
+        times, became = self.times[broker], self.became[broker]
+        step = (until - since) / max(width, 1)
+        edges = [since + step * n for n in range(width + 1)]
+        found = []
+        for n in range(width):
+            # What happened at the very edge belongs to what follows, at the last edge to the end.
+            first = bisect_left(times, edges[n])
+            if first == len(times) or times[first] > edges[n]:
+                first = max(first - 1, 0)
+            last = (bisect_right if n == width - 1 else bisect_left)(times, edges[n + 1])
+            found.append(max(became[first:last], default=Lane.ABSENT))
+        return found
+
+    def worst(self, since: float, until: float) -> list[int]:
+        """Return the brokers, those to whom most happened in a time first."""
+        rank = {b: max(self.cells(b, since, until, 1)) for b in self.times}
+        return sorted(rank, key=lambda b: (-rank[b], b))
+
+
+def lanes_of(start: ClusterState, events: Iterable[Event]) -> Lanes:
+    """Return the lanes of a cluster from a picture on, by what happened after it."""
+    drawing = _Drawing(start)
+    for event in events:
+        drawing.take(event)
+    return Lanes(drawing.times, drawing.became)
+
+
+class _Drawing:
+    def __init__(self, start: ClusterState) -> None:
+        began = start.fetched_at.timestamp()
+        self.alive: dict[int, bool] = {b.id: b.alive for b in start.brokers}
+        self.behind = _behind(start)
+        self.times: dict[int, list[float]] = {}
+        self.became: dict[int, list[Lane]] = {}
+        for broker in start.broker_by_id:
+            self._put(broker, began, self._now(broker))
+
+    def take(self, event: Event) -> None:
+        at = event.at.timestamp()
+        match event.before, event.after:
+            case (_, Broker(id, _, _, _, alive)):
+                self.alive[id] = alive
+                if event.kind & Kind.BROKER_UP:
+                    self._put(id, at, Lane.BACK)
+                self._put(id, at, self._now(id))
+            case (Broker(id, _, _, _, _), None):
+                self.alive.pop(id, None)
+                self._put(id, at, Lane.ABSENT)
+            case (Replicas() | None as before, Replicas() | None as after):
+                self._replicas(at, before, after)
+            case (_, int(seconds)) if event.kind & Kind.UNSEEN:
+                for id in list(self.times):
+                    self._put(id, max(at - seconds, self.times[id][-1]), Lane.UNSEEN)
+                    self._put(id, at, self._now(id))
+
+    def _replicas(self, at: float, before: Replicas | None, after: Replicas | None) -> None:
+        touched = set()
+        for of, sign in ((before, -1), (after, 1)):
+            for broker in _out_of_step(of):
+                self.behind[broker] = self.behind.get(broker, 0) + sign
+                touched.add(broker)
+        for broker in touched:
+            self._put(broker, at, self._now(broker))
+        if before is not None and after is not None and before.leader != after.leader:
+            for broker in {before.leader, after.leader} & self.alive.keys():
+                self._put(broker, at, Lane.LEADS)
+                self._put(broker, at, self._now(broker))
+
+    def _now(self, broker: int) -> Lane:
+        if broker not in self.alive:
+            return Lane.ABSENT
+        if not self.alive[broker]:
+            return Lane.DOWN
+        return Lane.BEHIND if self.behind.get(broker, 0) > 0 else Lane.UP
+
+    def _put(self, broker: int, at: float, lane: Lane) -> None:
+        times, became = self.times.setdefault(broker, []), self.became.setdefault(broker, [])
+        if not became or became[-1] is not lane:
+            times.append(at)
+            became.append(lane)
+
+
+def _out_of_step(of: Replicas | None) -> Sequence[int]:
+    if of is None:
+        return ()
+    return [b for b in of.replicas if b not in of.isr and b not in of.adding]
+
+
+def _behind(state: ClusterState) -> dict[int, int]:
+    out = state.replica_broker[~state.in_sync & ~state.adding]
+    ids, counts = np.unique(out, return_counts=True)
+    return dict(zip(ids.tolist(), counts.tolist(), strict=True))

@@ -1,0 +1,70 @@
+"""Reads a cluster's timeline for the dashboard; for worker threads, which open it for each look."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from core import paths
+from core.cluster.state import ClusterState
+from core.errors import TrimtabError
+from core.watch.timeline.store import Timeline
+from core.watch.timeline.words import happenings
+from tui.lanes import lanes_of
+from tui.past import Asked, Past
+
+MOST_EVENTS = 20_000
+"""So many changes are held, the newest; the command line has them all."""
+_NEXT = timedelta(milliseconds=1)
+"""The timeline's times are kept to the millisecond."""
+
+
+@contextmanager
+def _opened(cluster_id: str) -> Iterator[Timeline]:
+    timeline = Timeline.read(paths.timeline_file(cluster_id))
+    try:
+        yield timeline
+    except sqlite3.Error as error:
+        raise TrimtabError(
+            f"The timeline cannot be read: {error}.", detail=str(timeline.path)
+        ) from error
+    finally:
+        timeline.close()
+
+
+def read_past(cluster_id: str, asked: Asked, known: Past | None) -> Past | None:
+    """Return what the timeline holds now; `known` itself when that is what is known.
+
+    None when nothing was recorded. Raises TrimtabError.
+    """
+    if not paths.timeline_file(cluster_id).exists():
+        return None
+    with _opened(cluster_id) as timeline:
+        span = timeline.span
+        if span is None:
+            return None
+        if known is not None and (known.cluster_id != cluster_id or known.span[0] < span[0]):
+            known = None  # another cluster, or the oldest went: read anew
+        if known is not None and (known.span, known.asked) == (span, asked):
+            return known
+        if known is not None and len(known.events) < 2 * MOST_EVENTS:
+            since = known.events[-1].at + _NEXT if known.events else None
+            events = (*known.events, *timeline.events(since))
+            cut = known.cut
+        else:
+            newest = timeline.since_newest(MOST_EVENTS)
+            events, cut = tuple(timeline.events(newest)), newest is not None
+        first = events[0].at - _NEXT if cut else span[0]
+        start = timeline.state_at(first)
+    assert start is not None
+    found = happenings((event for event in events if asked.has(event)), asked.kinds)
+    lanes = lanes_of(start, events)
+    return Past(cluster_id, span, events, cut, asked, tuple(found), lanes)
+
+
+def read_state(cluster_id: str, moment: datetime) -> ClusterState | None:
+    """Return the cluster as it was; None before it was first seen. Raises TrimtabError."""
+    with _opened(cluster_id) as timeline:
+        return timeline.state_at(moment)

@@ -1,0 +1,340 @@
+"""The Timeline: what happened in the cluster and since when, from the file that is recorded.
+
+It looks at the file every second while it is open, in a worker; it never asks the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from textual import events
+from textual.message import Message
+from textual.timer import Timer
+from textual.widget import Widget
+
+from core.errors import TrimtabError
+from core.units import format_duration
+from core.watch.timeline.markdown import markdown
+from tui.actions import TIMELINE, actions_of, bindings_of, keys_of
+from tui.map_moves import type_filter
+from tui.past import Asked, Past, PastRow, RowKey, row_at, rows_of
+from tui.past_reading import read_past
+from tui.screens.base import DashboardScreen
+from tui.screens.cursor import EDGE, CursorKeys
+from tui.screens.export import export_timeline
+from tui.session import Session
+from tui.widgets.page import Page
+from tui.widgets.timeline_page import (
+    HORIZONS,
+    BrokerHit,
+    LaneHit,
+    RowHit,
+    TimelineView,
+    clock,
+    timeline_lines,
+    usual_horizon,
+)
+
+LOOK_SECONDS = 1.0
+
+
+class TimelineScreen(CursorKeys, DashboardScreen):
+    """What happened, folded, the newest at the bottom; a lane for each broker above it."""
+
+    PLACE = TIMELINE
+    BINDINGS = bindings_of(TIMELINE)
+
+    class Read(Message):
+        """A worker has looked at the file; None when nothing was recorded."""
+
+        def __init__(self, past: Past | None, error: TrimtabError | None = None) -> None:
+            super().__init__()
+            self.past, self.error = past, error
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._past: Past | None = None
+        self._looked = False
+        self._reading = False
+        self._error: TrimtabError | None = None
+        self._asked = Asked()
+        self._typing = False
+        self._rows: tuple[PastRow, ...] = ()
+        self._unfolded: frozenset[RowKey] = frozenset()
+        self._key: RowKey | None = None
+        """The row under the cursor; None follows the newest."""
+        self._horizon: float | None = None
+        self._horizon_chosen = False
+        self._timer: Timer | None = None
+
+    def compose_body(self) -> Iterable[Widget]:
+        yield Page(id="timeline-page")
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        self._timer = self.set_interval(LOOK_SECONDS, self._follow)
+
+    def on_screen_suspend(self) -> None:
+        if self._timer is not None:
+            self._timer.pause()
+
+    def on_screen_resume(self) -> None:
+        super().on_screen_resume()
+        if self._timer is not None:
+            self._timer.resume()
+        self._look()
+
+    def _follow(self) -> None:
+        if not self.session.paused:
+            self._look()
+
+    def _look(self) -> None:
+        """Look at the file, unless somebody does already; the answer comes as `Read`."""
+        state = self.session.state
+        if state is None or self._reading:
+            return
+        self._reading = True
+        cluster_id, asked, known = state.cluster_id, self._asked, self._past
+
+        def work() -> None:
+            try:
+                self.post_message(self.Read(read_past(cluster_id, asked, known)))
+            except TrimtabError as error:
+                self.post_message(self.Read(known, error))
+
+        self.run_worker(work, thread=True, group="timeline")
+
+    def on_timeline_screen_read(self, message: Read) -> None:
+        self._reading = False
+        if message.error is not None and str(message.error) != str(self._error):
+            self.say_trouble(message.error)
+        same = self._looked and message.past is self._past
+        self._error, self._past, self._looked = message.error, message.past, True
+        if self._past is not None and self._past.asked != self._asked:
+            self._look()  # more was typed meanwhile
+        if not same:
+            self._fold()
+
+    def _fold(self) -> None:
+        """Make the rows anew, and draw them."""
+        self._rows = rows_of(self._past.found, self._unfolded) if self._past else ()
+        self.show(self.session)
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    @property
+    def cursor(self) -> int:
+        return row_at(self._rows, self._key)
+
+    @property
+    def horizon(self) -> float | None:
+        if self._past is not None and not self._horizon_chosen:
+            return usual_horizon(self._past)
+        return self._horizon
+
+    def show_body(self, session: Session) -> None:
+        if not self._looked:
+            self._look()
+        past = self._past
+        if past is not None and past.asked != self._asked:
+            past = replace(past, asked=self._asked)  # what is typed shows before it is found
+        view = TimelineView(
+            past=past,
+            why=self._why(session),
+            rows=self._rows,
+            cursor=self.cursor,
+            following=self._key is None,
+            horizon=self.horizon,
+            now=self._now(session),
+            typing=self._typing,
+        )
+        page = self.query_one("#timeline-page", Page)
+        lines = timeline_lines(view, page.size.width, page.size.height)
+        page.show(lines, self.palette, self.glyphs)
+
+    def _now(self, session: Session) -> datetime:
+        seen = session.state.fetched_at if session.state else datetime.now(UTC)
+        return max(seen, self._past.span[1]) if self._past else seen
+
+    def _why(self, session: Session) -> tuple[str, ...]:
+        """Return why nothing is shown, and what to do about it."""
+        if self._error is not None:
+            return (self._error.title, self._error.next or "")
+        if session.state is None:
+            return (f"asking {session.cluster_name} …",)
+        if not self._looked:
+            return ("reading …",)
+        if session.address is None:
+            return (
+                "A saved document has no past.",
+                "Open the cluster itself: what happens there is recorded while this is open.",
+            )
+        if session.address.simulated:
+            return (
+                "Simulated clusters are not recorded.",
+                "They are gone with their demo. On real brokers a recorder runs beside this "
+                "dashboard: trimtab sandbox demo starts some on this machine.",
+            )
+        here = f"trimtab -b {session.address.bootstrap} timeline --record"
+        if not session.load_wanted:
+            return (
+                "Nothing has been recorded of this cluster on this machine.",
+                "With --no-load no recorder runs beside the dashboard.",
+                f"Open it without that, or record by hand: {here}",
+            )
+        return (
+            "Nothing has been recorded yet.",
+            "The recorder has just been started: its first look takes some seconds.",
+            f"If it does not come: {here}",
+        )
+
+    def footer_words(self) -> Mapping[str, str]:
+        if self._past is None:
+            there = (action.id for action in actions_of(TIMELINE) if action.footer)
+            return dict.fromkeys(there, "")
+        row = self._rows[self.cursor] if self._rows else None
+        many = row is not None and len(row.happening.events) > 1
+        folded = row is not None and self._head(row) not in self._unfolded
+        seconds = self.horizon
+        return {
+            "enter": ("unfold" if folded else "fold") if many else "",
+            "kind": f"kind: {self._asked.kind or 'all'}",
+            "horizon": f"over: {'all' if seconds is None else format_duration(seconds)}",
+        }
+
+    # -- moving about ----------------------------------------------------------------------------
+
+    def _to(self, index: int) -> None:
+        """Put the cursor on a row; on the last one it follows."""
+        if not self._rows:
+            return
+        index = min(max(index, 0), len(self._rows) - 1)
+        self._key = None if index == len(self._rows) - 1 else self._rows[index].key
+        self.show(self.session)
+
+    def step(self, rows: int) -> None:
+        self._to(self.cursor + rows)
+
+    def _step_happenings(self, steps: int) -> None:
+        """Go to what happened so many happenings before or after, whatever is unfolded."""
+        heads = [n for n, row in enumerate(self._rows) if row.event is None]
+        if not heads:
+            return
+        at = self.cursor
+        inside = self._rows[at].event is not None
+        here = max(i for i, n in enumerate(heads) if n <= at)
+        if inside and steps < 0:
+            steps += 1
+        self._to(heads[min(max(here + steps, 0), len(heads) - 1)])
+
+    def action_earlier(self) -> None:
+        self._step_happenings(-1)
+
+    def action_later(self) -> None:
+        self._step_happenings(1)
+
+    def action_ten_earlier(self) -> None:
+        self._step_happenings(-10)
+
+    def action_ten_later(self) -> None:
+        self._step_happenings(10)
+
+    @staticmethod
+    def _head(row: PastRow) -> RowKey:
+        return replace(row.key, event=None)
+
+    def action_enter(self) -> None:
+        row = self._rows[self.cursor] if self._rows else None
+        if row is None or len(row.happening.events) < 2:
+            return
+        head = self._head(row)
+        self._key = head
+        self._unfolded ^= {head}
+        self._fold()
+
+    def action_horizon(self) -> None:
+        at = HORIZONS.index(self.horizon)
+        self._horizon, self._horizon_chosen = HORIZONS[(at + 1) % len(HORIZONS)], True
+        self.show(self.session)
+
+    def action_back(self) -> None:
+        if self._asked != Asked():
+            self._ask(Asked())
+        elif self._unfolded:
+            self._unfolded = frozenset()
+            self._key = self._key and replace(self._key, event=None)
+            self._fold()
+        else:
+            self._to(EDGE)
+
+    def on_page_hit(self, message: Page.Hit) -> None:
+        match message.hit:
+            case RowHit(index):
+                self._to(index)
+                if message.twice:
+                    self.action_enter()
+            case LaneHit(at) if self._rows:
+                before = [n for n, row in enumerate(self._rows) if row.at <= at]
+                self._to(before[-1] if before else 0)
+            case BrokerHit(broker):
+                words = "" if self._asked.words == f"b{broker}" else f"b{broker}"
+                self._ask(replace(self._asked, words=words))
+
+    def on_page_turned(self, message: Page.Turned) -> None:
+        self.step(message.steps * 3)
+
+    # -- filtering -------------------------------------------------------------------------------
+
+    def _ask(self, asked: Asked) -> None:
+        self._asked = asked
+        self._look()
+        self.show(self.session)
+
+    def action_kind(self) -> None:
+        self._ask(replace(self._asked, kind=self._asked.next_kind()))
+
+    def action_filter(self) -> None:
+        if self._past is not None:
+            self._typing = True
+            self.show(self.session)
+
+    def on_key(self, event: events.Key) -> None:
+        """Keys go to the filter while it is being typed; it opens here, as on the map."""
+        super().on_key(event)
+        if not self._typing:
+            if event.key in keys_of(_FILTER, self.trimtab.user_keys):
+                event.stop()
+                event.prevent_default()
+                self.action_filter()
+            return
+        typed = type_filter(self._asked.words, event.key, event.character)
+        if typed is None:
+            return
+        words, self._typing = typed
+        event.stop()
+        event.prevent_default()
+        self._ask(replace(self._asked, words=words))
+
+    # -- out of here -----------------------------------------------------------------------------
+
+    def copy_text(self) -> str | None:
+        """Return what is listed as a Markdown table, unfolded as it is here."""
+        if not self._rows or self._past is None:
+            return None
+        since, until = self._past.span
+        title = f"{self.session.cluster_name}, {clock(since)} to {clock(until)} UTC"
+        indent = ((row.at, ("· " if row.event else "") + row.text) for row in self._rows)
+        return markdown(f"Timeline of {title}", indent)
+
+    def action_export(self) -> None:
+        text = self.copy_text()
+        if text is None:
+            self.say("Nothing is listed: nothing to export.")
+        else:
+            export_timeline(self, text)
+
+
+_FILTER = next(action for action in actions_of(TIMELINE) if action.id == "filter")

@@ -1,0 +1,299 @@
+"""The Timeline as lines: a lane for each broker, and below it what happened, the newest last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from core.units import format_duration
+from core.watch.timeline.events import Kind
+from tui.lanes import Lane
+from tui.past import Past, PastRow
+from tui.widgets.lines import (
+    BLANK,
+    Ground,
+    Line,
+    Lines,
+    Span,
+    Tone,
+    bright,
+    dim,
+    fit,
+    highlighted,
+    hitting,
+    plain,
+    rule,
+    window,
+    wrapped,
+)
+
+HORIZONS: tuple[float | None, ...] = (300.0, 900.0, 3600.0, 21600.0, 86400.0, None)
+"""Seconds that the lanes may show; None is all that was read."""
+USUAL = 3600.0
+SILENT = timedelta(seconds=30)
+"""Longer than this without a look and nobody records now."""
+
+_CELLS = {
+    Lane.ABSENT: (" ", Tone.FAINT),
+    Lane.UP: ("─", Tone.FAINT),
+    Lane.LEADS: ("●", Tone.YOURS),
+    Lane.BACK: ("√", Tone.FINE),
+    Lane.UNSEEN: ("╌", Tone.DIM),
+    Lane.BEHIND: ("!", Tone.LOOK),
+    Lane.DOWN: ("✗", Tone.ACT),
+}
+_LEGEND = (
+    (Lane.DOWN, "down"),
+    (Lane.BEHIND, "out of sync"),
+    (Lane.BACK, "back"),
+    (Lane.LEADS, "leaders changed"),
+    (Lane.UNSEEN, "nobody looked"),
+)
+_MARKS = (
+    (Kind.BROKER_DOWN | Kind.OFFLINE, "✗", Tone.ACT),
+    (Kind.ISR_SHRINK, "!", Tone.LOOK),
+    (Kind.UNSEEN | Kind.TOPIC_DELETED, "▲", Tone.LOOK),
+    (Kind.BROKER_UP | Kind.ISR_EXPAND, "√", Tone.FINE),
+    (Kind.LEADER | Kind.CONTROLLER, "●", Tone.YOURS),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RowHit:
+    """A click on a row of the list."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaneHit:
+    """A click on a mark in a lane: when that was."""
+
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerHit:
+    """A click on a broker's name."""
+
+    broker: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TimelineView:
+    """What the Timeline shows; without `past` it says why there is none."""
+
+    past: Past | None
+    why: tuple[str, ...]
+    """A title, and sentences, for when nothing was recorded."""
+    rows: tuple[PastRow, ...]
+    cursor: int
+    following: bool
+    horizon: float | None
+    """Seconds that the lanes show, None for all."""
+    now: datetime
+    """When the cluster was last looked at, by its clock."""
+    typing: bool
+
+
+def timeline_lines(view: TimelineView, width: int, height: int) -> Lines:
+    """Return the whole screen in at most `height` lines."""
+    past = view.past
+    if past is None:
+        return _nothing(view.why, width)[:height]
+    head: list[Line] = [_title(view, past, width)]
+    if view.typing or past.asked.words or past.asked.kind:
+        head.append(_filter(view, past, width))
+    if height >= 30:
+        head.append(BLANK)
+    brokers = min(len(past.lanes.brokers), max((height - len(head)) // 3, 2))
+    head += _lanes(view, past, width, brokers)
+    if height >= 30:
+        head.append(BLANK)
+    note = f"{len(past.found)} of {_count(len(past.events))}"
+    head.append(rule("what happened", width, note=note))
+    return (*head, *_list(view, past, width, height - len(head)))[:height]
+
+
+def _nothing(why: Sequence[str], width: int) -> Lines:
+    title, *sentences = why
+    lines: list[Line] = [BLANK, fit((bright(f"  {title}"),), width)]
+    for sentence in sentences:
+        lines += [fit((dim(f"  {text}"),), width) for text in wrapped(sentence, min(width - 4, 90))]
+    return tuple(lines)
+
+
+def _count(events: int) -> str:
+    return f"{events:,} change{'' if events == 1 else 's'}"
+
+
+def _title(view: TimelineView, past: Past, width: int) -> Line:
+    since, until = past.span
+    days = "" if since.date() == until.date() else f"{since:%Y-%m-%d} "
+    row = view.rows[view.cursor] if view.rows else None
+    at: Line = (bright("now"),)
+    if row is not None and not view.following:
+        ago = (view.now - row.until).total_seconds()
+        at = (bright(f"{clock(row.until)}"), dim(f"  {format_duration(max(ago, 0))} ago"))
+    silent = view.now - until > SILENT
+    recorded = f"recorded {days}{since:%H:%M} to {until:%H:%M:%S} UTC, {until:%-d %b}"
+    if past.cut:
+        recorded += ", the newest shown"
+    words = Span(f"▲ {recorded}", Tone.LOOK) if silent else dim(recorded)
+    return fit((plain(" "), *at, plain("   "), words), width)
+
+
+def _filter(view: TimelineView, past: Past, width: int) -> Line:
+    words = (Span(" / ", Tone.YOURS, bold=True), plain(past.asked.words))
+    typing = (Span(" ", Tone.YOURS, bold=True), dim("   enter keeps it, esc drops it"))
+    kind = (dim("   only "), bright(past.asked.kind)) if past.asked.kind else ()
+    return fit((*words, *(typing if view.typing else ()), *kind), width)
+
+
+# -- the lanes ------------------------------------------------------------------------------------
+
+
+def usual_horizon(past: Past) -> float:
+    """Return the least that shows all that was recorded, an hour at most."""
+    recorded = (past.span[1] - past.span[0]).total_seconds()
+    return next(h for h in HORIZONS if h is not None and (h >= min(recorded, USUAL)))
+
+
+def shown_time(past: Past, horizon: float | None, at: datetime | None) -> tuple[float, float]:
+    """Return from when to when the lanes go: to the end, or around the cursor before that."""
+    first, last = (moment.timestamp() for moment in past.span)
+    if past.cut:
+        first = past.events[0].at.timestamp()
+    length = max(last - first, 60.0)
+    if horizon is not None:
+        length = min(horizon, length)
+    until = last
+    if at is not None and at.timestamp() < last - length:
+        until = min(at.timestamp() + length / 2, last)
+    return until - length, until
+
+
+def _lanes(view: TimelineView, past: Past, width: int, most: int) -> Lines:
+    row = view.rows[view.cursor] if view.rows and not view.following else None
+    since, until = shown_time(past, view.horizon, row.until if row else None)
+    label = max(len(str(b)) for b in past.lanes.brokers) + (9 if width >= 110 else 3)
+    room = max(width - label - 2, 1)
+    mark = None
+    if row is not None and since <= row.until.timestamp() <= until:
+        mark = min(int((row.until.timestamp() - since) / (until - since) * room), room - 1)
+    chosen = sorted(past.lanes.worst(since, until)[:most])
+    hidden = len(past.lanes.brokers) - len(chosen)
+    note = format_duration(until - since)
+    title = "brokers" if not hidden else f"brokers, {hidden} quieter ones not shown"
+    lines: list[Line] = [rule(title, width, note=note)]
+    worst = Lane.UP
+    for broker in chosen:
+        cells = past.lanes.cells(broker, since, until, room)
+        worst = max(worst, *cells)
+        name = f" {'broker ' if width >= 110 else 'b'}{broker}"
+        tone = Tone.ACT if cells[-1] is Lane.DOWN else Tone.PLAIN
+        head = Span(name.ljust(label), tone, bold=tone is Tone.ACT, hit=BrokerHit(broker))
+        lines.append(fit((head, *_cells(cells, since, until, mark)), width))
+    lines.append(_axis(since, until, mark, label, room, row))
+    if width >= 110:
+        lines.append(_legend(label, width))
+    return tuple(fit(line, width) for line in lines)
+
+
+def _cells(cells: Sequence[Lane], since: float, until: float, mark: int | None) -> Line:
+    """Return a lane as spans: what is quiet in one, each mark as a click to its time."""
+    spans: list[Span] = []
+    step = (until - since) / len(cells)
+    for n, cell in enumerate(cells):
+        char, tone = _CELLS[cell]
+        quiet = cell in (Lane.ABSENT, Lane.UP)
+        ground = Ground.CURSOR if n == mark else Ground.NONE
+        last = spans[-1] if spans else None
+        if quiet and last and last.hit is None and (last.tone, last.ground) == (tone, ground):
+            spans[-1] = replace(last, text=last.text + char)
+            continue
+        at = None if quiet else LaneHit(datetime.fromtimestamp(since + step * (n + 1), UTC))
+        spans.append(Span(char, tone, cell is Lane.DOWN, ground, at))
+    return tuple(spans)
+
+
+def _axis(
+    since: float, until: float, mark: int | None, label: int, room: int, row: PastRow | None
+) -> Line:
+    first, last = (f"{datetime.fromtimestamp(t, UTC):%H:%M:%S}" for t in (since, until))
+    chars = list(" " * room)
+    chars[: len(first)] = first
+    chars[room - len(last) :] = last
+    if mark is None or row is None:
+        return (plain(" " * label), dim("".join(chars[:room])))
+    words = f" {row.until.astimezone(UTC):%H:%M:%S} "
+    at = min(max(mark - len(words) // 2, 0), max(room - len(words), 0))
+    if at <= len(first):
+        chars[: len(first)] = " " * len(first)
+    if at + len(words) >= room - len(last):
+        chars[room - len(last) :] = " " * len(last)
+    text = "".join(chars)
+    return (
+        plain(" " * label),
+        dim(text[:at]),
+        Span(words[:room], Tone.YOURS, bold=True),
+        dim(text[at + len(words) : room]),
+    )
+
+
+def _legend(label: int, width: int) -> Line:
+    spans = [plain(" " * label)]
+    for lane, word in _LEGEND:
+        char, tone = _CELLS[lane]
+        spans += [Span(char, tone), dim(f" {word}   ")]
+    return fit(tuple(spans), width)
+
+
+# -- what happened --------------------------------------------------------------------------------
+
+
+def clock(at: datetime) -> str:
+    here = at.astimezone(UTC)
+    return f"{here:%H:%M:%S}.{here.microsecond // 100_000}"
+
+
+def _list(view: TimelineView, past: Past, width: int, height: int) -> Lines:
+    if not view.rows:
+        none = (
+            "nothing here is what is asked for: esc drops the filter"
+            if past.events
+            else f"Nothing has changed since {past.span[0]:%H:%M:%S}."
+        )
+        return (fit((dim(f"  {none}"),), width),)
+    days = past.span[0].date() != past.span[1].date()
+    lines = []
+    for n in window(len(view.rows), height, view.cursor):
+        line = _row(view.rows[n], width, chosen=n == view.cursor, days=days)
+        hit = RowHit(n)
+        lines.append(highlighted(line, width, hit) if n == view.cursor else hitting(line, hit))
+    return tuple(lines)
+
+
+def _row(row: PastRow, width: int, *, chosen: bool, days: bool) -> Line:
+    at = row.at.astimezone(UTC)
+    day = f"{at:%m-%d} " if days else ""
+    cursor = Span("▸ " if chosen else "  ", Tone.YOURS, bold=True)
+    if row.event is not None:
+        indent = " " * 8
+        return fit((cursor, dim(f"{day}{clock(at)} {indent}"), plain(row.text)), width)
+    mark, tone = next(
+        ((mark, tone) for kinds, mark, tone in _MARKS if kinds & row.key.kind), (" ", Tone.PLAIN)
+    )
+    many = len(row.happening.events) > 1
+    weight = tone in (Tone.ACT, Tone.LOOK)
+    return fit(
+        (
+            cursor,
+            dim(f"{day}{clock(at)} "),
+            dim("+ " if many else "  "),
+            Span(f"{mark} ", tone, bold=weight),
+            Span(row.text, tone if weight else Tone.PLAIN, bold=tone is Tone.ACT),
+        ),
+        width,
+    )

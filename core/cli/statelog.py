@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
-from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -18,7 +19,7 @@ from core.patterns import nearly, pattern
 from core.units import format_bytes
 
 if TYPE_CHECKING:
-    from core.watch.statelog.merge import Merge, Wanted
+    from core.watch.statelog.merge import Wanted
     from core.watch.statelog.sources import Found, Source
     from core.watch.statelog.zones import Zones
 
@@ -68,7 +69,6 @@ def merge(
     Plain, rotated and gz; folders are searched. With --json one document a line, the last one is
     the summary. Exit code 5 when a log could not be read to its end.
     """
-    from core.watch.statelog.merge import Merge
     from core.watch.statelog.sources import find
     from core.watch.statelog.zones import parse_zones
 
@@ -76,8 +76,8 @@ def merge(
     wanted = _wanted(since, until, topic, partitions, everything)
     found = find(files, zones)
     shifts = _shifts(found, output) if align else {}
-    merged = Merge(found.sources, wanted, shift_ms=lambda s: shifts.get(s.broker or 0, 0))
-    write_stream(lambda out: _tell(merged, found, zones, shifts, as_json, out, output), output)
+    asked = _Asked(found, zones, wanted, shifts, as_json)
+    write_stream(lambda out: _tell(asked, out, output), output)
     return _exit_code(found)
 
 
@@ -140,51 +140,46 @@ def _shifts(found: Found, output: Path | None) -> dict[int, int]:
         source.lines = source.headless = source.read_bytes = 0
     return {
         offset.broker: -offset.ahead_ms
-        for offset in first.offsets()
+        for offset in first.tally.clocks.offsets()
         if offset.sure and offset.ahead_ms
     }
 
 
-def _tell(
-    merged: Merge,
-    found: Found,
-    zones: Zones,
-    shifts: dict[int, int],
-    as_json: bool,
-    out: IO[str],
-    output: Path | None,
-) -> None:
-    from core.watch.statelog.told import (
-        Lines,
-        document,
-        summary_document,
-        summary_lines,
-    )
+class _Asked(NamedTuple):
+    found: Found
+    zones: Zones
+    wanted: Wanted
+    shifts: dict[int, int]
+    as_json: bool
 
-    progress = Progress(found.sources, output, "merging")
-    lines = Lines()
-    text: Callable[..., str] = _json_line if as_json else lines.text
-    for number, event in enumerate(merged):
-        out.write(text(document(event) if as_json else event))
-        progress.at(number)
+
+def _tell(asked: _Asked, out: IO[str], output: Path | None) -> None:
+    from core.watch.statelog.merge import Tally
+    from core.watch.statelog.side_by_side import lines
+    from core.watch.statelog.told import summary_document, summary_lines
+
+    found, zones, wanted, shifts, as_json = asked
+    progress, tally = Progress(found.sources, output, "merging"), Tally()
+    told = lines(
+        found.sources, wanted, shifts, tally, as_json=as_json, processes=os.cpu_count() or 1
+    )
+    with closing(told):
+        for number, line in enumerate(told):
+            out.write(line)
+            progress.at(number)
     progress.end()
-    summary = merged.summary()
     if as_json:
-        out.write(_json_line(summary_document(summary, found, zones, shifts)))
+        summary = summary_document(tally, found, zones, shifts)
+        out.write(json.dumps(summary, ensure_ascii=False) + "\n")
         return
-    if summary.events:
+    if tally.events:
         out.write("\n")
     else:
-        topic = merged.wanted.topic
-        near = nearly(topic.pattern, merged.topics) if topic else ""
-        said = f"Nothing matched, of {len(merged.topics):,} topics in the wanted time. {near}"
+        near = nearly(wanted.topic.pattern, tally.topics) if wanted.topic else ""
+        said = f"Nothing matched, of {len(tally.topics):,} topics in the wanted time. {near}"
         out.write(f"# {said.rstrip()}\n")
-    for line in summary_lines(summary, found, zones, shifts, merged.wanted.unknown):
+    for line in summary_lines(tally, found, zones, shifts, wanted.unknown):
         out.write(f"# {line}\n")
-
-
-def _json_line(document: object) -> str:
-    return json.dumps(document, ensure_ascii=False) + "\n"
 
 
 def _exit_code(found: Found) -> int:

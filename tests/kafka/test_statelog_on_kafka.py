@@ -34,7 +34,7 @@ def topic(sandbox: Sandbox) -> Iterator[KafkaClient]:
 def told(sandbox: Sandbox) -> list[Event]:
     merge = Merge(find([sandbox.folder], Zones()).sources, Wanted())
     events = [event for event in merge if event.change.topic == TOPIC]
-    assert merge.summary().unknown == 0
+    assert merge.tally.unknown == 0
     return events
 
 

@@ -73,6 +73,22 @@ class Clocks:
             return
         self._seen.setdefault(key, {}).setdefault(broker, event.at_ms)
         if len(self._seen) > self._most:
+            self._thin()
+
+    def join(self, other: Clocks) -> None:
+        """Take in what another one noted of other files."""
+        self._brokers |= other._brokers
+        self._mask = max(self._mask, other._mask)
+        for key, times in other._seen.items():
+            mine = self._seen.setdefault(key, {})
+            for broker, at_ms in times.items():
+                mine[broker] = min(mine.get(broker, at_ms), at_ms)
+        self._thin()
+
+    def _thin(self) -> None:
+        """Keep those of the sample only, which becomes smaller until it fits."""
+        self._seen = {k: v for k, v in self._seen.items() if not _mark(k) & self._mask}
+        while len(self._seen) > self._most:
             self._mask = self._mask * 2 + 1
             self._seen = {k: v for k, v in self._seen.items() if not _mark(k) & self._mask}
 

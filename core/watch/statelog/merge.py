@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
 from core.watch.statelog import messages
-from core.watch.statelog.clocks import Clocks, Offset
+from core.watch.statelog.clocks import Clocks
 from core.watch.statelog.event import Change, Event, Kind
 from core.watch.statelog.order import Disorder, in_order
 from core.watch.statelog.sources import Record, Source
-from core.watch.statelog.strangers import Strangers, Suspicion
+from core.watch.statelog.strangers import Strangers
 
 _LOGGER = " (state.change.logger)"
 _TAIL = re.compile(r" \((?:state\.change\.logger|(?:org\.apache\.)?kafka\.[\w.$]+)\)(?: \[.*\])?$")
@@ -52,88 +52,79 @@ class Wanted:
         return self.partitions is None or partition in self.partitions
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What became of the lines, and what to think of the logs."""
-
-    lines: int
-    events: int
-    """Given out."""
-    unknown: int
-    """Records of unknown form in the wanted time; lines before a file's first record too."""
-    first_ms: int | None
-    last_ms: int | None
-    """The span of what was given out."""
-    topics: int
-    """Seen in the wanted time; TOPICS_MOST are counted at most."""
-    offsets: tuple[Offset, ...]
-    disorder: Disorder
-    suspicions: tuple[Suspicion, ...]
-
-
 TOPICS_MOST = 100_000
 
 
 @dataclass(slots=True)
+class Tally:
+    """What is noted of events as they pass, whether they are given out or not."""
+
+    events: int = 0
+    """Given out."""
+    unknown: int = 0
+    """Records of unknown form in the wanted time; lines before a file's first record too."""
+    first_ms: int | None = None
+    last_ms: int | None = None
+    """The span of what was given out."""
+    topics: set[str] = field(default_factory=set)
+    """Topics seen in the wanted time, whether wanted or not; TOPICS_MOST of them at most."""
+    clocks: Clocks = field(default_factory=Clocks)
+    strangers: Strangers = field(default_factory=Strangers)
+    disorder: Disorder = field(default_factory=Disorder)
+
+    def join(self, other: Tally) -> None:
+        """Take in what was noted of other files."""
+        self.events += other.events
+        self.unknown += other.unknown
+        self.first_ms = min(_known(self.first_ms, other.first_ms), default=None)
+        self.last_ms = max(_known(self.last_ms, other.last_ms), default=None)
+        self.topics |= other.topics
+        self.clocks.join(other.clocks)
+        self.strangers.join(other.strangers)
+        self.disorder.records += other.disorder.records
+        self.disorder.longest_ms = max(self.disorder.longest_ms, other.disorder.longest_ms)
+
+
+def _known(*times: int | None) -> list[int]:
+    return [at_ms for at_ms in times if at_ms is not None]
+
+
+@dataclass(frozen=True, slots=True)
 class Merge:
-    """Yields events by iterating, once; then the summary is whole."""
+    """Yields events by iterating, once; then the tally is whole."""
 
     sources: Sequence[Source]
     wanted: Wanted = field(default_factory=Wanted)
-    shift_ms: Callable[[Source], int] = lambda source: 0
-    _clocks: Clocks = field(default_factory=Clocks)
-    _strangers: Strangers = field(default_factory=Strangers)
-    _disorder: Disorder = field(default_factory=Disorder)
-    topics: set[str] = field(default_factory=set)
-    """Topics seen in the wanted time, whether wanted or not; TOPICS_MOST of them at most."""
-    _events: int = 0
-    _unknown: int = 0
-    _first_ms: int | None = None
-    _last_ms: int | None = None
+    shifts_ms: Mapping[int, int] = field(default_factory=dict)
+    """What is added to the times of a broker."""
+    tally: Tally = field(default_factory=Tally)
 
     def __iter__(self) -> Iterator[Event]:
-        wanted = self.wanted
+        wanted, tally = self.wanted, self.tally
         from_ms = -(2**62) if wanted.from_ms is None else wanted.from_ms
         to_ms = 2**62 if wanted.to_ms is None else wanted.to_ms
-        names = [str(source.path) for source in self.sources]
-        writers = [source.broker for source in self.sources]
-        note, watch, topics = self._clocks.note, self._strangers.note, self.topics
-        for record in in_order(self.sources, self._disorder, self.shift_ms):
+        files = {source.number: (str(source.path), source.broker) for source in self.sources}
+        note, watch, topics = tally.clocks.note, tally.strangers.note, tally.topics
+        for record in in_order(self.sources, tally.disorder, self.shifts_ms):
             if not from_ms <= record.at_ms < to_ms:
                 continue
-            event = event_of(record, names[record.source], writers[record.source])
+            event = event_of(record, *files[record.source])
             note(event)
             watch(event, record.source)
             change = event.change
             if change.kind is Kind.UNKNOWN:
-                self._unknown += 1
+                tally.unknown += 1
                 if not wanted.unknown:
                     continue
             elif change.topic is not None and len(topics) < TOPICS_MOST:
                 topics.add(change.topic)
             if not wanted.keeps(event):
                 continue
-            self._events += 1
-            if self._first_ms is None:
-                self._first_ms = event.at_ms
-            self._last_ms = event.at_ms
+            tally.events += 1
+            if tally.first_ms is None:
+                tally.first_ms = event.at_ms
+            tally.last_ms = event.at_ms
             yield event
-
-    def offsets(self) -> tuple[Offset, ...]:
-        return self._clocks.offsets()
-
-    def summary(self) -> Summary:
-        return Summary(
-            lines=sum(source.lines for source in self.sources),
-            events=self._events,
-            unknown=self._unknown,
-            first_ms=self._first_ms,
-            last_ms=self._last_ms,
-            topics=len(self.topics),
-            offsets=self.offsets(),
-            disorder=self._disorder,
-            suspicions=self._strangers.suspicions(self.sources),
-        )
 
 
 class Writer(NamedTuple):

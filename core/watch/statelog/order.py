@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush, heapreplace
+from types import MappingProxyType
 
 from core.watch.statelog.sources import Record, Source, records
 
@@ -33,14 +34,14 @@ class Disorder:
 def in_order(
     sources: Sequence[Source],
     disorder: Disorder,
-    shift_ms: Callable[[Source], int] = lambda source: 0,
+    shifts_ms: Mapping[int, int] = MappingProxyType({}),
 ) -> Iterator[Record]:
     """Yield the records of all sources by time; at one time, by file and then by line.
 
-    `shift_ms` is added to a source's times. What is out of order by more than HELD records keeps
-    its place in its file, and is counted.
+    `shifts_ms` is added to the times of what these brokers wrote. What is out of order by more
+    than HELD records keeps its place in its file, and is counted.
     """
-    shifts = {source.number: shift_ms(source) for source in sources}
+    shifts = {source.number: shifts_ms.get(_broker(source), 0) for source in sources}
     # Latest first: the next to be opened stands at the end.
     closed = sorted(sources, key=lambda s: (s.first_ms + shifts[s.number], s.number), reverse=True)
     heap: list[tuple[int, int, int, Record, Iterator[tuple[int, int, int, Record]]]] = []
@@ -67,6 +68,10 @@ def in_order(
             heapreplace(heap, (*following, keyed))
         shift = shifts[record.source]
         yield record._replace(at_ms=record.at_ms + shift) if shift else record
+
+
+def _broker(source: Source) -> int:
+    return -1 if source.broker is None else source.broker
 
 
 def _keyed(

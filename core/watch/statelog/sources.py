@@ -62,6 +62,11 @@ class Source:
     """False when something of it could not be read."""
     read_bytes: int = 0
 
+    def become(self, read: Source) -> None:
+        """Take over what became of this file where another process read it."""
+        self.lines, self.headless, self.read_bytes = read.lines, read.headless, read.read_bytes
+        self.trouble, self.whole = read.trouble, read.whole
+
 
 @dataclass(frozen=True, slots=True)
 class Found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from core.watch.statelog.event import Event
@@ -12,8 +13,8 @@ from core.watch.statelog.sources import Source
 
 SAME_TIME_MS = 60_000
 """Two files that one broker wrote at once for longer than this are of two brokers, or copies."""
-BACK_MS = 60_000
-"""A topic whose older id is written again so long after its newer one is two topics."""
+BOTH_MS = 60_000
+"""A topic that is told with two ids by turns for longer than this is two topics."""
 TOPICS_MOST = 100_000
 
 
@@ -29,46 +30,39 @@ class Suspicion:
 
 
 @dataclass(slots=True)
-class _Ids:
-    """A topic's id now, since when, and the one before."""
-
-    now: str
-    since_ms: int
-    before: str | None = None
-
-
-@dataclass(slots=True)
 class Strangers:
-    """Notes events as they pass: spans of brokers in files, ids of topics."""
+    """Notes events as they pass: when brokers wrote in which files, and topics' ids were told."""
 
     _spans: dict[tuple[int, int], list[int]] = field(default_factory=dict)
-    _ids: dict[str, _Ids] = field(default_factory=dict)
-    _twofold: dict[str, list[int]] = field(default_factory=dict)
+    _ids: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
     def note(self, event: Event, source: int) -> None:
-        at_ms = event.at_ms
+        """Stretch the spans of its broker in this file, and of its topic's id, to its time."""
+        at_ms, change = event.at_ms, event.change
         if event.broker is not None:
             span = self._spans.get((event.broker, source))
             if span is None:
                 self._spans[event.broker, source] = [at_ms, at_ms]
             else:
                 span[1] = at_ms
-        topic, topic_id = event.change.topic, event.change.topic_id
-        if topic is None or topic_id is None:
-            return
-        ids = self._ids.get(topic)
-        if ids is None:
-            if len(self._ids) < TOPICS_MOST:
-                self._ids[topic] = _Ids(topic_id, at_ms)
-        elif ids.now != topic_id:
-            if ids.before != topic_id:
-                self._ids[topic] = _Ids(topic_id, at_ms, ids.now)
-            elif at_ms - ids.since_ms > BACK_MS:
-                self._twofold.setdefault(topic, [ids.since_ms, at_ms])[1] = at_ms
+        if change.topic_id is not None and change.topic is not None:
+            span = self._ids.get((change.topic, change.topic_id))
+            if span is not None:
+                span[1] = at_ms
+            elif len(self._ids) < TOPICS_MOST:
+                self._ids[change.topic, change.topic_id] = [at_ms, at_ms]
+
+    def join(self, other: Strangers) -> None:
+        """Take in what another one noted of other files."""
+        self._spans |= other._spans
+        for key, span in other._ids.items():
+            mine = self._ids.setdefault(key, span)
+            mine[:] = min(mine[0], span[0]), max(mine[1], span[1])
 
     def suspicions(self, sources: Sequence[Source]) -> tuple[Suspicion, ...]:
         """Return one for each broker, and each topic, that is in two places at once."""
         found: list[Suspicion] = []
+        paths = {source.number: source.path for source in sources}
         of_broker: dict[int, list[tuple[int, int, int]]] = {}
         for (broker, source), (first, last) in self._spans.items():
             of_broker.setdefault(broker, []).append((first, last, source))
@@ -77,13 +71,18 @@ class Strangers:
             until, held = spans[0][1], spans[0][2]
             for first, last, source in spans[1:]:
                 if min(until, last) - first > SAME_TIME_MS:
-                    files = (sources[held].path, sources[source].path)
+                    files = (paths[held], paths[source])
                     found.append(Suspicion(broker, None, files, first, min(until, last)))
                     break
                 if last > until:
                     until, held = last, source
-        found += [
-            Suspicion(None, topic, (), since, last)
-            for topic, (since, last) in sorted(self._twofold.items())
-        ]
+        of_topic: dict[str, list[list[int]]] = {}
+        for (topic, _), span in self._ids.items():
+            of_topic.setdefault(topic, []).append(span)
+        for topic, ids in sorted(of_topic.items()):
+            ids.sort()
+            for (_, until), (first, last) in pairwise(ids):
+                if min(until, last) - first > BOTH_MS:
+                    found.append(Suspicion(None, topic, (), first, min(until, last)))
+                    break
         return tuple(found)

@@ -8,23 +8,20 @@ from typing import Any
 from core.units import format_duration, format_time
 from core.watch.statelog.clocks import SURE_MOMENTS, Offset
 from core.watch.statelog.event import Event, Kind, moment
-from core.watch.statelog.merge import Summary
+from core.watch.statelog.merge import Tally
 from core.watch.statelog.sources import Found, Source
 from core.watch.statelog.strangers import Suspicion
 from core.watch.statelog.zones import Zones
 
-WIDEST_NAME = 40
-"""Columns that partitions get at most; longer names push what follows to the right."""
 _QUARTER_MS = 15 * 60 * 1000
 _NEAR_QUARTER_MS = 60 * 1000
 FILES_TOLD = 20
 
 
 class Lines:
-    """Events as aligned lines: the column of partitions grows with the names that come by."""
+    """Events as aligned lines; a name that is wider than its column pushes the rest."""
 
     def __init__(self) -> None:
-        self._width = 16
         self._second, self._stamp = -1, ""
 
     def text(self, event: Event) -> str:
@@ -38,14 +35,10 @@ class Lines:
         name = ""
         if change.topic is not None:
             name = f"{change.topic}-{change.partition}"
-            if self._width < len(name) <= WIDEST_NAME:
-                self._width = len(name)
         what = _what(event)
         if not what.isprintable():
             what = printable(what)
-        line = (
-            f"{self._stamp}{ms:03d}Z  {who:<13}  {change.kind:<8}  {name:<{self._width}}  {what}\n"
-        )
+        line = f"{self._stamp}{ms:03d}Z  {who:<13}  {change.kind:<8}  {name:<24}  {what}\n"
         if event.more:
             line += "".join(f"    {printable(text)}\n" for text in event.more)
         return line
@@ -110,7 +103,7 @@ def document(event: Event) -> dict[str, Any]:
 
 
 def summary_document(
-    summary: Summary, found: Found, zones: Zones, aligned: dict[int, int]
+    tally: Tally, found: Found, zones: Zones, aligned: dict[int, int]
 ) -> dict[str, Any]:
     """Return the last document of a merge."""
     return {
@@ -118,12 +111,12 @@ def summary_document(
             "files": [_file_document(source) for source in found.sources],
             "left_out": [{"file": str(path), "why": why} for path, why in found.left_out],
             "named_twice": [str(path) for path in found.twice],
-            "lines": summary.lines,
-            "events": summary.events,
-            "unknown": summary.unknown,
-            "topics": summary.topics,
-            "from": _time(summary.first_ms),
-            "to": _time(summary.last_ms),
+            "lines": _lines(found),
+            "events": tally.events,
+            "unknown": tally.unknown,
+            "topics": len(tally.topics),
+            "from": _time(tally.first_ms),
+            "to": _time(tally.last_ms),
             "zone": zones.words,
             "offsets": [
                 {
@@ -133,14 +126,14 @@ def summary_document(
                     "moments": offset.moments,
                     "sure": offset.sure,
                 }
-                for offset in summary.offsets
+                for offset in tally.clocks.offsets()
             ],
             "aligned": [
                 {"broker": broker, "shifted_seconds": ms / 1000}
                 for broker, ms in sorted(aligned.items())
             ],
-            "out_of_order": summary.disorder.records,
-            "out_of_order_by_seconds": summary.disorder.longest_ms / 1000,
+            "out_of_order": tally.disorder.records,
+            "out_of_order_by_seconds": tally.disorder.longest_ms / 1000,
             "suspicions": [
                 {
                     "broker": suspicion.broker,
@@ -149,10 +142,14 @@ def summary_document(
                     "from": _time(suspicion.from_ms),
                     "to": _time(suspicion.to_ms),
                 }
-                for suspicion in summary.suspicions
+                for suspicion in tally.strangers.suspicions(found.sources)
             ],
         }
     }
+
+
+def _lines(found: Found) -> int:
+    return sum(source.lines for source in found.sources)
 
 
 def _file_document(source: Source) -> dict[str, Any]:
@@ -172,30 +169,30 @@ def _time(at_ms: int | None) -> str | None:
 
 
 def summary_lines(
-    summary: Summary, found: Found, zones: Zones, aligned: dict[int, int], unknown_shown: bool
+    tally: Tally, found: Found, zones: Zones, aligned: dict[int, int], unknown_shown: bool
 ) -> Iterator[str]:
     """Yield the summary in words, a line each."""
     files = len(found.sources)
     yield (
-        f"{files:,} file{'s' * (files != 1)}, {summary.lines:,} lines: "
-        f"{summary.events:,} event{'s' * (summary.events != 1)}"
+        f"{files:,} file{'s' * (files != 1)}, {_lines(found):,} lines: "
+        f"{tally.events:,} event{'s' * (tally.events != 1)}"
     )
-    if summary.unknown:
+    if tally.unknown:
         hint = "" if unknown_shown else "; --all shows them"
-        yield f"{summary.unknown:,} of unknown form{hint}"
-    if summary.first_ms is not None and summary.last_ms is not None:
-        span = format_duration((summary.last_ms - summary.first_ms) / 1000)
-        yield f"from {_time(summary.first_ms)} to {_time(summary.last_ms)}, {span}"
+        yield f"{tally.unknown:,} of unknown form{hint}"
+    if tally.first_ms is not None and tally.last_ms is not None:
+        span = format_duration((tally.last_ms - tally.first_ms) / 1000)
+        yield f"from {_time(tally.first_ms)} to {_time(tally.last_ms)}, {span}"
     yield f"times without a zone are taken as {zones.words}; --zone says another"
-    yield from _clock_lines(summary.offsets, aligned)
-    if summary.disorder.records:
-        longest = format_duration(summary.disorder.longest_ms / 1000)
+    yield from _clock_lines(tally.clocks.offsets(), aligned)
+    if tally.disorder.records:
+        longest = format_duration(tally.disorder.longest_ms / 1000)
         yield (
-            f"{summary.disorder.records:,} records lie back in their own file, by up to {longest}: "
+            f"{tally.disorder.records:,} records lie back in their own file, by up to {longest}: "
             "a clock was set back"
         )
     yield from _file_lines(found)
-    yield from map(_suspicion, summary.suspicions)
+    yield from map(_suspicion, tally.strangers.suspicions(found.sources))
 
 
 def _clock_lines(offsets: tuple[Offset, ...], aligned: dict[int, int]) -> Iterator[str]:

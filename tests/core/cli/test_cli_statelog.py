@@ -65,11 +65,11 @@ def test_it_tells_one_line_an_event_and_what_to_think_of_it(logs: Path, merge: M
     code, out, err = merge(logs)
     assert (code, err) == (0, "")
     assert out.splitlines() == [
-        "2026-01-31T02:00:00.000Z  broker 2       leader    t-0               "
+        "2026-01-31T02:00:00.000Z  broker 2       leader    t-0                       "
         "leads from epoch 1.3, offset 12, ISR 2,3; before 1, epoch 0",
-        "2026-01-31T02:00:00.020Z  broker 3       follower  t-0               "
+        "2026-01-31T02:00:00.020Z  broker 3       follower  t-0                       "
         "follows 2 from epoch 1.3, offset 0; before 1, epoch 0",
-        "2026-01-31T02:00:09.000Z  broker 2       failed    t-0               "
+        "2026-01-31T02:00:09.000Z  broker 2       failed    t-0                       "
         "Error while processing LeaderAndIsr request correlationId 3 received from controller 1 "
         "epoch 1 for partition t-0",
         "    java.io.IOException: no \ufffd[31mroom",
@@ -87,7 +87,7 @@ def test_it_tells_one_line_an_event_and_what_to_think_of_it(logs: Path, merge: M
 
 def test_all_shows_what_is_not_known(logs: Path, merge: Merge) -> None:
     _, out, _ = merge(logs, "--all")
-    assert "broker 3       unknown                     Hello\n" in out
+    assert "broker 3       unknown                             Hello\n" in out
     assert "# 1 of unknown form\n" in out
 
 

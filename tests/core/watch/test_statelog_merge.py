@@ -8,6 +8,7 @@ import tempfile
 import tracemalloc
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import UsageError
+from core.watch.statelog import side_by_side
 from core.watch.statelog.clocks import Offset
 from core.watch.statelog.event import Event, Kind
-from core.watch.statelog.merge import Merge, Summary, Wanted
+from core.watch.statelog.merge import Merge, Tally, Wanted
 from core.watch.statelog.order import HELD, Disorder, in_order
-from core.watch.statelog.sources import Found, Source, find
-from core.watch.statelog.told import another_zone
+from core.watch.statelog.sources import Found, find
+from core.watch.statelog.strangers import Suspicion
+from core.watch.statelog.told import another_zone, summary_lines
 from core.watch.statelog.zones import parse_zones
 
 START = datetime(2026, 1, 31, 2, tzinfo=UTC)
@@ -46,11 +49,20 @@ def follower(partition: int, epoch: int, *, before: int | None = None, topic: st
 
 def merged(
     *named: Path, wanted: Wanted | None = None, zones: Sequence[str] = ()
-) -> tuple[list[Event], Summary, Found]:
+) -> tuple[list[Event], Tally, Found]:
     found = find(named, parse_zones(zones))
     merge = Merge(found.sources, wanted or Wanted(unknown=True))
     events = list(merge)
-    return events, merge.summary(), found
+    return events, merge.tally, found
+
+
+def lines_of(found: Found) -> int:
+    return sum(source.lines for source in found.sources)
+
+
+def suspicions(*named: Path) -> tuple[Suspicion, ...]:
+    _, tally, found = merged(*named)
+    return tally.strangers.suspicions(found.sources)
 
 
 def at(event: Event) -> int:
@@ -90,7 +102,7 @@ def test_a_merge_is_ordered_and_holds_every_line_once(
                 name.write_bytes(gzip.compress(data) if packed else data)
         if not brokers:
             return
-        events, summary, _ = merged(folder)
+        events, summary, found = merged(folder)
         times = [event.at_ms for event in events]
         assert times == sorted(times)
         told = [
@@ -98,7 +110,7 @@ def test_a_merge_is_ordered_and_holds_every_line_once(
             for e in events
         ]
         assert sorted(told) == sorted(written)
-        assert summary.lines == sum(text.count("\n") for text in written)
+        assert lines_of(found) == sum(text.count("\n") for text in written)
         assert (summary.events, summary.disorder) == (len(written), Disorder())
 
 
@@ -155,7 +167,7 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
                 file.write(line(number, 1, follower(number % 50, 1 + number)))
         found = find([log], UTC_ONLY)
         merge = Merge(found.sources)
-        merge._clocks._most = 100
+        merge.tally.clocks._most = 100
         tracemalloc.start()
         for _ in merge:
             pass
@@ -170,12 +182,12 @@ def test_a_line_without_end_and_a_trace_without_end_stay_bounded(tmp_path: Path)
     log = tmp_path / "state-change.log"
     trace = [f"\tat frame {n}" for n in range(20_000)]
     log.write_text(line(0, 1, "x") + "\n".join(trace) + "\n" + "y" * 300_000)
-    events, summary, _ = merged(log)
+    events, _, found = merged(log)
     lines = [text for event in events[1:] for text in (event.text, *event.more)]
     assert [*events[0].more, *lines][:20_000] == trace
     assert "".join([*events[0].more, *lines][20_000:]) == "y" * 300_000
     assert max(sum(map(len, event.more)) for event in events) < 300_000
-    assert summary.lines >= 20_002
+    assert lines_of(found) >= 20_002
 
 
 # -- layouts, zones --------------------------------------------------------------------------------
@@ -283,7 +295,7 @@ def test_cut_short_packed_and_plain(tmp_path: Path) -> None:
     plain = tmp_path / "b" / "state-change.log"
     plain.parent.mkdir()
     plain.write_text("ter 12 of a record\n\tat kafka\n" + line(0, 2, "x") + line(1, 2, "y")[:60])
-    events, summary, found = merged(tmp_path)
+    events, _, found = merged(tmp_path)
     first, second = found.sources
     assert not first.whole
     assert "gzip" in (first.trouble or "")
@@ -291,7 +303,7 @@ def test_cut_short_packed_and_plain(tmp_path: Path) -> None:
     assert second.whole
     assert "last line" in (second.trouble or "")
     assert second.headless == 2
-    assert summary.lines == first.lines + 4
+    assert lines_of(found) == first.lines + 4
     assert sum(e.broker == 1 for e in events) >= first.lines - 1
 
 
@@ -319,9 +331,9 @@ def test_what_is_no_log_is_left_out_and_the_rest_goes_on(
 def test_bytes_that_are_no_text_and_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / "state-change.log").write_bytes(line(0, 1, "x").encode() + b"\xff\xfe\n")
     (tmp_path / "state-change.log.1").write_bytes(b"")
-    events, summary, found = merged(tmp_path)
+    events, _, found = merged(tmp_path)
     assert [e.more for e in events] == [("\ufffd\ufffd",)]
-    assert (summary.lines, found.left_out) == (2, ())
+    assert (lines_of(found), found.left_out) == (2, ())
 
 
 def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
@@ -367,7 +379,7 @@ def three_clocks(folder: Path, ahead: dict[int, int], moments: int = 8) -> Path:
 
 
 def offsets(*named: Path) -> dict[int, Offset]:
-    return {offset.broker: offset for offset in merged(*named)[1].offsets}
+    return {offset.broker: offset for offset in merged(*named)[1].clocks.offsets()}
 
 
 def test_clocks_are_compared_by_changes_in_common(tmp_path: Path) -> None:
@@ -403,11 +415,11 @@ def test_a_zone_that_was_forgotten_is_noticed(tmp_path: Path) -> None:
 def test_a_sample_is_enough_and_stays_small(tmp_path: Path) -> None:
     folder = three_clocks(tmp_path, {1: 0, 2: 900, 3: -400}, moments=200)
     merge = Merge(find([folder], UTC_ONLY).sources)
-    merge._clocks._most = 50
+    merge.tally.clocks._most = 50
     for _ in merge:
         pass
-    assert len(merge._clocks._seen) <= 50
-    found = {offset.broker: offset for offset in merge.offsets()}
+    assert len(merge.tally.clocks._seen) <= 50
+    found = {offset.broker: offset for offset in merge.tally.clocks.offsets()}
     assert abs((found[2].ahead_ms or 0) - (found[1].ahead_ms or 0) - 900) <= 20
     assert found[2].sure
 
@@ -415,10 +427,7 @@ def test_a_sample_is_enough_and_stays_small(tmp_path: Path) -> None:
 def test_shifted_by_their_clocks_all_tell_one_story(tmp_path: Path) -> None:
     sources = find([three_clocks(tmp_path, {1: 0, 2: 90_000})], UTC_ONLY).sources
 
-    def shift(source: Source) -> int:
-        return {2: -90_000}.get(source.broker or 0, 0)
-
-    epochs = [event.change.leader_epoch for event in Merge(sources, shift_ms=shift)]
+    epochs = [event.change.leader_epoch for event in Merge(sources, shifts_ms={2: -90_000})]
     assert epochs == sorted(epochs, key=lambda epoch: epoch or 0)
 
 
@@ -430,7 +439,7 @@ def test_one_broker_in_two_places_at_once_is_suspected(tmp_path: Path) -> None:
         log = tmp_path / place / "state-change.log"
         log.parent.mkdir()
         log.write_text("".join(line(n * 60_000, 1, follower(0, n)) for n in range(1, 5)))
-    (sign,) = merged(tmp_path)[1].suspicions
+    (sign,) = suspicions(tmp_path)
     assert sign.broker == 1
     assert [path.parent.name for path in sign.files] == ["prod", "test"]
 
@@ -439,7 +448,7 @@ def test_rotated_logs_are_not_suspected(tmp_path: Path) -> None:
     for hour in range(3):
         log = tmp_path / f"state-change.log.{hour}"
         log.write_text(line(hour * 3_600_000, 1, "x") + line(hour * 3_600_000 + 3_599_000, 1, "y"))
-    assert merged(tmp_path)[1].suspicions == ()
+    assert suspicions(tmp_path) == ()
 
 
 def test_a_topic_with_two_ids_by_turns_is_suspected_a_recreated_one_is_not(tmp_path: Path) -> None:
@@ -453,6 +462,42 @@ def test_a_topic_with_two_ids_by_turns_is_suspected_a_recreated_one_is_not(tmp_p
         )
         return log
 
-    assert merged(ids("again.log", "A", "A", "B", "B"))[1].suspicions == ()
-    (sign,) = merged(ids("turns.log", "A", "B", "A", "B"))[1].suspicions
+    assert suspicions(ids("again.log", "A", "A", "B", "B")) == ()
+    (sign,) = suspicions(ids("turns.log", "A", "B", "A", "B"))
     assert sign.topic == "t"
+
+
+# -- side by side ----------------------------------------------------------------------------------
+
+
+def test_in_several_processes_it_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "WORTH_BYTES", 0)
+    three_clocks(tmp_path, {1: 0, 2: 900, 3: -400}, moments=150)
+    with (tmp_path / "broker-3" / "state-change.log").open("a") as file:
+        file.write("\tat a last line without its end")
+
+    def told(processes: int) -> tuple[list[str], list[str]]:
+        found, tally = find([tmp_path], UTC_ONLY), Tally()
+        lines = side_by_side.lines(
+            found.sources, Wanted(), {1: 70}, tally, as_json=False, processes=processes
+        )
+        return list(lines), list(summary_lines(tally, found, UTC_ONLY, {}, False))
+
+    alone = told(1)
+    assert len(alone[0]) == 3 * 150 * 5
+    assert any("its last line is cut short" in line for line in alone[1])
+    assert told(2) == alone
+
+
+def test_who_stops_listening_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "WORTH_BYTES", 0)
+    sources = find([three_clocks(tmp_path, {1: 0, 2: 900}, moments=2_000)], UTC_ONLY).sources
+    lines = side_by_side.lines(sources, Wanted(), {}, Tally(), as_json=True, processes=2)
+    next(lines)
+    assert len(active_children()) == 2
+    lines.close()
+    assert active_children() == []

@@ -132,7 +132,7 @@ def rebalance_settings(
 
     alive = [broker.id for broker in state.brokers if broker.alive]
     try:
-        answers = client.configs([Resource.broker(b) for b in alive], REBALANCE_CONFIGS)
+        answers = client.configs([Resource.broker(b) for b in alive])
     except (AccessDeniedError, UnreachableError) as error:
         return dict.fromkeys(alive, Fault("NOT_KNOWN", error.title))
     found: dict[int, Mapping[str, str | None] | Fault] = {}
@@ -141,7 +141,7 @@ def rebalance_settings(
         found[broker] = (
             answer
             if isinstance(answer, Fault)
-            else {name: value.value for name, value in answer.items()}
+            else {name: answer[name].value for name in REBALANCE_CONFIGS if name in answer}
         )
     return found
 

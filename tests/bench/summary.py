@@ -96,6 +96,27 @@ def run_beside_tool(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def tools(found: list[dict[str, Any]]) -> list[str]:
+    return [
+        "## Kafka's tools, without a JVM",
+        "",
+        "From the shell, process start to end, on four real brokers with 240 partitions, by turns",
+        f"with Kafka's own tool (`make bench-tools`); medians of {found[0]['rounds']}. Processor",
+        "time is user and system together. The tool starts with a class archive of its JVM, which",
+        "Kafka's own scripts do not have.",
+        "",
+        "| | s | tool, s | ratio | target | processor, s | tool, s | ratio |",
+        "|---|---|---|---|---|---|---|---|",
+        *(
+            f"| `{row['what']}`, `{row['tool']}` | {row['wall_seconds']:.2f} "
+            f"| {row['tool_wall_seconds']:.2f} | {row['wall_ratio']:.2f} "
+            f"| {row['target_ratio']} | {row['cpu_seconds']:.2f} "
+            f"| {row['tool_cpu_seconds']:.2f} | {row['cpu_ratio']:.2f} |"
+            for row in found
+        ),
+    ]
+
+
 def many_moves(found: dict[str, Any]) -> list[str]:
     step = found["step_ms"]
     return [
@@ -282,6 +303,7 @@ PARTS = (
     ("run-beside-tool.json", run_beside_tool),
     ("produce-latency.json", produce_latency),
     ("many-moves.json", many_moves),
+    ("tools.json", tools),
     ("pipeline.json", pipeline),
     ("plans.json", plans),
     ("documents.json", documents),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from bench.measured import run_measured
-from bench.summary import documents, plans
+from bench.summary import documents, plans, tools
 
 
 def test_memory_is_that_of_the_process_itself_at_its_peak() -> None:
@@ -28,7 +28,14 @@ def test_tables_have_a_value_in_each_column() -> None:
     plan |= {"bytes": 1e12, "ratio": 1.01, "off": {"disk": 0.1}, "generate": generate}
     saved = {"partitions": 1_000_000, "form": "Arrow", "bytes": 1e8, "seconds": [0.5]}
     saved |= {"most_seconds": None, "memory_bytes": 1e8}
-    tables = {"| 2.0 | 30 | 500 |": plans([plan]), "| 0.5 | – | 100 |": documents([saved])}
+    tool = {"what": "elect", "tool": "LeaderElectionCommand", "rounds": 7, "target_ratio": 0.7}
+    tool |= {"wall_seconds": 0.4, "tool_wall_seconds": 0.8, "wall_ratio": 0.5}
+    tool |= {"cpu_seconds": 0.3, "tool_cpu_seconds": 0.9, "cpu_ratio": 0.33}
+    tables = {
+        "| 2.0 | 30 | 500 |": plans([plan]),
+        "| 0.5 | – | 100 |": documents([saved]),
+        "| 0.50 | 0.7 | 0.30 | 0.90 | 0.33 |": tools([tool]),
+    }
     for cells, lines in tables.items():
         head, _, row = (line for line in lines if line.startswith("|"))
         assert head.count("|") == row.count("|")

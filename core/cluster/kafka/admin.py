@@ -1,4 +1,4 @@
-"""The calls on confluent-kafka: configs, elections, offsets and consumer groups."""
+"""The calls on confluent-kafka: configs, offsets and consumer groups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from core.cluster.state import TopicPartition
 _SECONDS = 10.0
 # A broker that is down is waited for, so this is also what a dead one costs.
 _BROKER_SECONDS = 4.0
-_ELECTION_SECONDS = 15.0
 
 
 def quiet_admin(settings: ConnectionSettings) -> Any:
@@ -130,34 +129,6 @@ class Admin:
         return {
             resource: answer if isinstance(answer := self._settle(future), Fault) else None
             for resource, future in pending.items()
-        }
-
-    def elect_leaders(
-        self, partitions: Collection[TopicPartition], *, unclean: bool = False
-    ) -> dict[TopicPartition, Fault | None]:
-        from confluent_kafka import ElectionType, KafkaException
-        from confluent_kafka import TopicPartition as TheirPartition
-
-        if not partitions:
-            return {}
-        # A client of its own: librdkafka asks the broker that it once heard named as controller,
-        # and waits for it even when it is dead.
-        client = quiet_admin(self._settings)
-        # Both of this call's timeouts are broken in confluent-kafka 2.16 (a SystemError), so the
-        # future's own is used.
-        future = client.elect_leaders(
-            ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED,
-            [TheirPartition(tp.topic, tp.partition) for tp in partitions],
-        )
-        try:
-            answers = future.result(_ELECTION_SECONDS)
-        except KafkaException as error:
-            raise self._explained(error) from error
-        except TimeoutError as error:
-            raise unreachable(self._settings, "No answer to the election of leaders.") from error
-        return {
-            TopicPartition(tp.topic, tp.partition): None if error is None else _fault(error)
-            for tp, error in answers.items()
         }
 
     def offsets(

@@ -1,8 +1,9 @@
 """KafkaClient: real brokers behind ClusterClient.
 
-confluent-kafka does configs, elections, offsets and groups; kafka-python what librdkafka lacks.
-That includes `describe`: librdkafka's metadata has neither topic ids nor leader epochs nor fenced
+confluent-kafka does configs, offsets and groups; kafka-python what librdkafka lacks. That
+includes `describe`: librdkafka's metadata has neither topic ids nor leader epochs nor fenced
 brokers, and asking it for topic ids takes four times as long as reading the whole answer here.
+Elections are kafka-python's, too: librdkafka waits for the controller that it once heard of.
 Each library is loaded at its first call.
 """
 
@@ -20,17 +21,17 @@ from core.cluster.client import (
     NewTopic,
     OffsetAt,
     Resource,
-    ResourceKind,
 )
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.cluster_wide import CLUSTER_WIDE, alter_cluster_wide, cluster_wide
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.description import describe
+from core.cluster.kafka.electing import elect_leaders
+from core.cluster.kafka.full_configs import in_full
 from core.cluster.kafka.held_lists import list_entries
 from core.cluster.kafka.log_dirs import alter_log_dirs, log_dirs
 from core.cluster.kafka.reassigning import alter_reassignments, reassignments
 from core.cluster.kafka.topic_changes import add_partitions, create_topics, delete_topics
-from core.cluster.kafka.topic_configs import topics_in_full
 from core.cluster.kafka.wire import Wire
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 
@@ -67,8 +68,8 @@ class KafkaClient:
     def configs(
         self, resources: Collection[Resource], names: Collection[str] | None = None
     ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
-        if names is None and all(r.kind is ResourceKind.TOPIC for r in resources):
-            return topics_in_full(self._wire, resources)
+        if names is None and CLUSTER_WIDE not in resources:
+            return in_full(self._wire, resources)
         answers = self._admin.configs([r for r in resources if r != CLUSTER_WIDE], names)
         if CLUSTER_WIDE in resources:
             answers[CLUSTER_WIDE] = cluster_wide(self._wire, names)
@@ -89,7 +90,7 @@ class KafkaClient:
     def elect_leaders(
         self, partitions: Collection[TopicPartition], *, unclean: bool = False
     ) -> dict[TopicPartition, Fault | None]:
-        return self._admin.elect_leaders(partitions, unclean=unclean)
+        return elect_leaders(self._wire, partitions, unclean=unclean)
 
     def create_topics(self, topics: Collection[NewTopic]) -> dict[str, Fault | None]:
         return create_topics(self._wire, topics)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,29 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.run import audit
 
 
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 class Hand:
     """Types commands; `through` is what they get for a client, the cluster itself by default."""
 
-    def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
-        self._capture = capture
+    def __init__(
+        self, capture: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self._capture, self._patch = capture, monkeypatch
         self.through: Any = None
         self.cluster: Any = None
 
     def on(self, cluster: SimulatedCluster, through: Any = None) -> Hand:
         self.cluster, self.through = cluster, through or cluster
         return self
+
+    def types(self, name: str) -> None:
+        """Sit at a terminal, and type this whenever a name is asked for."""
+        self._patch.setattr("sys.stdin", _Terminal())
+        self._patch.setattr("click.prompt", lambda *_, **__: name)
 
     def connect(self, address: Address) -> Connection:
         return Connection(self.through, self.cluster.clock, address)
@@ -52,6 +65,6 @@ def hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Hand:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    hand = Hand(capsys)
+    hand = Hand(capsys, monkeypatch)
     monkeypatch.setattr("core.cli.context.connect", hand.connect)
     return hand

@@ -6,7 +6,7 @@ slow to come for the first time.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from core.cluster.client import (
@@ -24,6 +24,8 @@ from core.cluster.kafka.wire import Wire, fault
 Configs = dict[str, ConfigValue]
 
 _TOPIC, _BROKER = 2, 4
+_AT_ONCE = 500
+"""Topics in one request: each has some forty configs with their synonyms, and time is bounded."""
 
 
 def in_full(wire: Wire, resources: Collection[Resource]) -> dict[Resource, Configs | Fault]:
@@ -40,15 +42,17 @@ def in_full(wire: Wire, resources: Collection[Resource]) -> dict[Resource, Confi
     return answers
 
 
-def _topics(wire: Wire, names: Collection[str]) -> dict[Resource, Configs | Fault]:
-    if not names:
-        return {}
-    request = _request(_TOPIC, names, synonyms=True)
+def _topics(wire: Wire, names: Sequence[str]) -> dict[Resource, Configs | Fault]:
+    found: dict[Resource, Configs | Fault] = {}
+    for first in range(0, len(names), _AT_ONCE):
+        request = _request(_TOPIC, names[first : first + _AT_ONCE], synonyms=True)
 
-    async def ask(manager: Any, node: int) -> Any:
-        return await manager.send(request, node_id=node)
+        async def ask(manager: Any, node: int, request: Any = request) -> Any:
+            return await manager.send(request, node_id=node)
 
-    return {Resource.topic(r.resource_name): _answer(r) for r in wire.read(ask).results}
+        for result in wire.read(ask).results:
+            found[Resource.topic(result.resource_name)] = _answer(result)
+    return found
 
 
 def _brokers(wire: Wire, ids: Collection[int]) -> dict[Resource, Configs | Fault]:

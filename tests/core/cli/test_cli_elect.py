@@ -90,6 +90,16 @@ def test_without_a_terminal_it_wants_yes(hand: Hand) -> None:
     assert leaders(client)["orders-0"] == 2
 
 
+def test_at_a_terminal_the_clusters_name_is_typed(hand: Hand) -> None:
+    client = away()
+    hand.on(client).types("another")
+    assert hand("elect")[0] == 2
+    assert leaders(client)["orders-0"] == 2
+    hand.types(client.describe().cluster_id[:8])
+    assert hand("elect")[0] == 0
+    assert leaders(client)["orders-0"] == 1
+
+
 def test_an_unclean_election_says_what_is_lost(hand: Hand) -> None:
     client = cluster({"t": [(1, 2)]}, sick={tp("t-0"): (2,)})
     client.stop_broker(1)

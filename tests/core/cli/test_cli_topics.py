@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -176,6 +177,33 @@ def test_a_topic_is_deleted_by_its_name(hand: Hand, living: SimulatedCluster) ->
     validate("topics-delete", done)
     assert done == {"deleted": ["orders", "payments"], "failed": {}}
     assert replicas(living, "orders") == replicas(living, "payments") == []
+
+
+def test_at_a_terminal_the_topics_name_is_typed(hand: Hand, living: SimulatedCluster) -> None:
+    hand.on(living).types(living.describe().cluster_id[:8])
+    assert hand("topics", "delete", "orders")[0] == 2
+    hand.types("orders")
+    assert hand("topics", "delete", "orders")[0] == 0
+    assert replicas(living, "orders") == []
+
+
+def test_a_cluster_that_is_read_only_is_not_changed(
+    hand: Hand, living: SimulatedCluster, tmp_path: Path
+) -> None:
+    config = tmp_path / "config" / "config.toml"
+    config.parent.mkdir()
+    config.write_text('[clusters.it]\nbootstrap = "somewhere:9092"\nread_only = true\n')
+    hand.on(living)
+    for words in (
+        ("elect", "--yes"),
+        ("topics", "delete", "orders", "--yes"),
+        ("topics", "alter", "orders", "--partitions", "9", "--yes"),
+        ("topics", "create", "new", "--partitions", "1", "--yes"),
+    ):
+        code, _, err = hand(*words)
+        assert (code, "read_only" in err) == (3, True)
+    assert hand("topics", "create", "new", "--partitions", "1", "--dry-run")[0] == 0
+    assert audited() == []
 
 
 def test_kafkas_own_topics_are_kept(hand: Hand, living: SimulatedCluster) -> None:

@@ -105,6 +105,7 @@ class Merge:
         to_ms = 2**62 if wanted.to_ms is None else wanted.to_ms
         files = {source.number: (str(source.path), source.broker) for source in self.sources}
         note, watch, topics = tally.clocks.note, tally.strangers.note, tally.topics
+        everything = wanted.topic is None and wanted.partitions is None
         for record in in_order(self.sources, tally.disorder, self.shifts_ms):
             if not from_ms <= record.at_ms < to_ms:
                 continue
@@ -118,7 +119,7 @@ class Merge:
                     continue
             elif change.topic is not None and len(topics) < TOPICS_MOST:
                 topics.add(change.topic)
-            if not wanted.keeps(event):
+            if not everything and not wanted.keeps(event):
                 continue
             tally.events += 1
             if tally.first_ms is None:
@@ -139,7 +140,7 @@ class Writer(NamedTuple):
 
 def event_of(record: Record, file: str, written_by: int | None) -> Event:
     """Return what a record tells; `written_by` is the file's broker, for one that names none."""
-    body = record.body
+    at_ms, _, line, level, body, following = record
     if body.endswith(_LOGGER):
         body = body[: -len(_LOGGER)]
     elif ") [" in body or body.endswith(")"):
@@ -151,12 +152,13 @@ def event_of(record: Record, file: str, written_by: int | None) -> Event:
         if writer is not None:
             body = body[end + 2 :]
     change = messages.read(body)
+    more = tuple(following) if following else ()
     if writer is None:
-        writer = Writer(written_by)
-    elif writer.topic is not None and change.kind is not Kind.UNKNOWN:
+        return Event(at_ms, written_by, False, None, level, change, body, more, file, line)
+    broker, by_controller, epoch, topic, _ = writer
+    if topic is not None and change.kind is not Kind.UNKNOWN:
         change = _about(change, writer)
-    more = tuple(record.more) if record.more else ()
-    return Event(record.at_ms, *writer[:3], record.level, change, body, more, file, record.line)
+    return Event(at_ms, broker, by_controller, epoch, level, change, body, more, file, line)
 
 
 @lru_cache(maxsize=4096)

@@ -57,10 +57,10 @@ def in_order(
         if not heap:
             open_next()
             continue
-        at_ms = heap[0][0]
+        at_ms, _, _, record, keyed = heap[0]
         while closed and closed[-1].first_ms + shifts[closed[-1].number] - EARLY_MS <= at_ms:
             open_next()
-        _, _, _, record, keyed = heap[0]
+            at_ms, _, _, record, keyed = heap[0]
         following = next(keyed, None)
         if following is None:
             heappop(heap)

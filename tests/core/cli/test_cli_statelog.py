@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from collections.abc import Callable
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from core.cli import statelog
 from core.cli.main import run
 from core.cli.statelog import parse_numbers
 from core.errors import ExitCode, UsageError
+from core.watch.statelog.sources import Source
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "schemas" / "statelog-merge.json"
 LEADER = (
@@ -209,6 +213,36 @@ def test_bad_input(
     assert (code, out) == (ExitCode.USAGE, "")
     assert said in err
     assert 2 <= len(err.splitlines()) <= 3
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stdout", "output", "shown"),
+    [
+        (io.StringIO, None, "merging: 40% of 500 B"),
+        (Terminal, None, ""),  # the events are progress enough
+        (Terminal, Path("story.txt"), "merging: 40% of 500 B"),
+    ],
+)
+def test_progress_is_shown_where_nothing_else_is(
+    stdout: type[io.StringIO], output: Path | None, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr("sys.stdout", stdout())
+    monkeypatch.setattr(statelog, "PROGRESS_SECONDS", 0.0)
+    source = Source(Path("a"), 0, 500, UTC, 1, 0, read_bytes=200)
+    progress = statelog.Progress((source,), output, "merging")
+    progress.at(1)  # not looked at: too few events since the last look
+    assert terminal.getvalue() == ""
+    progress.at(4096)
+    assert terminal.getvalue().removeprefix("\r\033[2K") == shown
+    progress.end()
+    assert terminal.getvalue().endswith("\r\033[2K" if shown else "")
 
 
 def test_numbers() -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
+from stat import S_ISREG
 from typing import IO, NamedTuple, cast
 
 from core.errors import UsageError
@@ -113,6 +114,9 @@ def _paths(named: Iterable[Path]) -> _Named:
             status = path.stat()
         except OSError as error:
             found.left_out.append((path, error.strerror or "it cannot be read"))
+            return
+        if not S_ISREG(status.st_mode):
+            found.left_out.append((path, "it is no plain file, which can be read again; copy it"))
             return
         key = (status.st_dev, status.st_ino)
         (found.twice if key in seen else found.paths).append(path)

@@ -63,10 +63,12 @@ class Strangers:
         """Return one for each broker, and each topic, that is in two places at once."""
         found: list[Suspicion] = []
         paths = {source.number: source.path for source in sources}
-        of_broker: dict[int, list[tuple[int, int, int]]] = {}
+        # A broker writes its server.log at the same time.
+        of_broker: dict[tuple[int, bool], list[tuple[int, int, int]]] = {}
         for (broker, source), (first, last) in self._spans.items():
-            of_broker.setdefault(broker, []).append((first, last, source))
-        for broker, spans in sorted(of_broker.items()):
+            log = (broker, paths[source].name.startswith("server"))
+            of_broker.setdefault(log, []).append((first, last, source))
+        for (broker, _), spans in sorted(of_broker.items()):
             spans.sort()
             until, held = spans[0][1], spans[0][2]
             for first, last, source in spans[1:]:

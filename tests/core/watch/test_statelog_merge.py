@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import tempfile
 import tracemalloc
@@ -328,6 +329,14 @@ def test_what_is_no_log_is_left_out_and_the_rest_goes_on(
     assert len(events) == 1
 
 
+def test_a_pipe_cannot_be_read_again_and_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "state-change.log").write_text(line(0, 1, "x"))
+    os.mkfifo(tmp_path / "pipe")
+    events, _, found = merged(tmp_path / "state-change.log", tmp_path / "pipe")
+    assert len(events) == 1
+    assert [path.name for path, _ in found.left_out] == ["pipe"]
+
+
 def test_bytes_that_are_no_text_and_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / "state-change.log").write_bytes(line(0, 1, "x").encode() + b"\xff\xfe\n")
     (tmp_path / "state-change.log.1").write_bytes(b"")
@@ -442,6 +451,13 @@ def test_one_broker_in_two_places_at_once_is_suspected(tmp_path: Path) -> None:
     (sign,) = suspicions(tmp_path)
     assert sign.broker == 1
     assert [path.parent.name for path in sign.files] == ["prod", "test"]
+
+
+def test_the_two_kinds_of_log_of_one_broker_are_not_suspected(tmp_path: Path) -> None:
+    for name in ("state-change.log", "server.log"):
+        lines = (line(n * 60_000, 1, follower(0, n)) for n in range(1, 5))
+        (tmp_path / name).write_text("".join(lines))
+    assert suspicions(tmp_path / "state-change.log", tmp_path / "server.log") == ()
 
 
 def test_rotated_logs_are_not_suspected(tmp_path: Path) -> None:

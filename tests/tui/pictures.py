@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -80,8 +81,16 @@ async def dashboard(
     app = TrimtabApp(session, monotonic=lambda: 0.0, ascii_only=ascii_only)
     async with operated(app, size) as pilot:
         app.action_show_screen(screen)
-        await (rested(pilot) if wait else pilot.pause())
+        await (rested(pilot) if wait else _composed(pilot))
         yield pilot
+
+
+async def _composed(pilot: Pilot[int], seconds: float = 30.0) -> None:
+    """Wait until the screen in front has its page; its workers may be at work yet."""
+    deadline = time.monotonic() + seconds
+    while not pilot.app.screen.query(Page):
+        assert time.monotonic() < deadline, "the screen has no page"
+        await pilot.pause()
 
 
 async def pressed(pilot: Pilot[int], *keys: str) -> None:

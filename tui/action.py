@@ -8,14 +8,19 @@ GLOBAL = "all"
 MAP = "map"
 CARRY = "carry"
 """Not a screen of its own: the map while a replica is being carried."""
+THEN = "then"
+"""The map, too: while it shows the cluster as it was."""
 PLAN = "plan"
 MOVES = "moves"
 LOAD = "load"
 TIMELINE = "timeline"
 SCREENS = {MAP: "Map", PLAN: "Plan", MOVES: "Moves", LOAD: "Load", TIMELINE: "Timeline"}
-PLACES = {GLOBAL: "Everywhere", MAP: "Map", CARRY: "While carrying a replica"} | {
-    name: title for name, title in SCREENS.items() if name != MAP
-}
+PLACES = {
+    GLOBAL: "Everywhere",
+    MAP: "Map",
+    CARRY: "While carrying a replica",
+    THEN: "While the map shows the past",
+} | {name: title for name, title in SCREENS.items() if name != MAP}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,33 @@ from collections.abc import Iterable, Mapping
 
 from textual.binding import Binding, BindingType
 
-from tui.action import CARRY, GLOBAL, LOAD, MAP, MOVES, PLACES, PLAN, SCREENS, TIMELINE, Action
+from tui.action import (
+    CARRY,
+    GLOBAL,
+    LOAD,
+    MAP,
+    MOVES,
+    PLACES,
+    PLAN,
+    SCREENS,
+    THEN,
+    TIMELINE,
+    Action,
+)
 from tui.run_actions import RUN_ACTIONS
 from tui.timeline_actions import TIMELINE_ACTIONS
 
 __all__ = ["ACTIONS", "CARRY", "GLOBAL", "LOAD", "MAP", "MOVES", "PLACES", "PLAN", "SCREENS"]
-__all__ += ["TIMELINE", "Action", "actions_of", "bindings_of", "footer_of", "keys_of", "written"]
+__all__ += [
+    "THEN",
+    "TIMELINE",
+    "Action",
+    "actions_of",
+    "bindings_of",
+    "footer_of",
+    "keys_of",
+    "written",
+]
 
 ACTIONS: tuple[Action, ...] = (
     # -- everywhere
@@ -41,7 +62,7 @@ ACTIONS: tuple[Action, ...] = (
         "partitions",
         ("enter",),
         "Zoom in: the partitions of a topic, then one partition.",
-        (MAP,),
+        (MAP, THEN),
         footer=10,
     ),
     Action("back", "back", ("escape",), "Zoom out, or drop the filter.", (MAP,)),
@@ -62,8 +83,12 @@ ACTIONS: tuple[Action, ...] = (
         (MAP,),
         footer=30,
     ),
-    Action("filter", "filter", ("slash",), "Show rows by name; !x leaves out.", (MAP,), footer=40),
-    Action("sort", "sort", ("s",), "Next order: excess, name, total, skew.", (MAP,), footer=50),
+    Action(
+        "filter", "filter", ("slash",), "Show rows by name; !x leaves out.", (MAP, THEN), footer=40
+    ),
+    Action(
+        "sort", "sort", ("s",), "Next order: excess, name, total, skew.", (MAP, THEN), footer=50
+    ),
     Action("metric", "metric", ("m",), "Next metric: in, out, size, leaders…", (MAP,), footer=60),
     Action("colors", "colour", ("c",), "Colour by deviation, or by amount.", (MAP,)),
     Action("next_trouble", "next", ("n",), "Go to the next trouble in the strip.", (MAP,)),
@@ -243,6 +268,7 @@ def bindings_of(place: str) -> list[BindingType]:
             tooltip=action.help,
         )
         for action in actions_of(place)
+        if place != THEN or action.screens[0] == THEN  # the others are the map's own
         for key in (action.keys if "{key}" in action.call else (",".join(action.keys),))
     ]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from datetime import datetime
 
+from core.cluster.state import ClusterState
 from core.watch.timeline.events import WORDS, Event, Kind
 from core.watch.timeline.words import Happening, told
 from tui.lanes import Lanes
@@ -81,6 +83,32 @@ class Past:
     found: tuple[Happening, ...]
     """What is asked for, folded, in the order in which it began."""
     lanes: Lanes
+
+    def moment_after(self, at: datetime, steps: int) -> datetime:
+        """Return when so many happenings later, or earlier, than `at` all of it had happened."""
+        moments = sorted({happening.ended for happening in self.found})
+        if not moments:
+            return at
+        if steps < 0:
+            index = bisect_left(moments, at) + steps
+        else:
+            index = bisect_right(moments, at) + steps - 1
+        return moments[min(max(index, 0), len(moments) - 1)]
+
+    def told_at(self, at: datetime) -> str:
+        """Return what had just happened at a moment; "" for nothing."""
+        texts = [happening.text for happening in self.found if happening.ended == at]
+        return (
+            texts[0] + (f", and {len(texts) - 1} more" if len(texts) > 1 else "") if texts else ""
+        )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Then:
+    """The cluster as it was: neither sizes nor load were kept."""
+
+    at: datetime
+    state: ClusterState
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from core.run.others.foreign import ForeignMove
     from core.run.tell.view import RunView
     from tui.made import Made
+    from tui.past import Past, Then
     from tui.study import Study
     from tui.wish import Wish
 
@@ -127,6 +128,10 @@ class Session:
     """The plan that was suggested last; the one being edited may have gone on from it."""
     pointed_at: tuple[int, str | None] | None = None
     """The broker and topic that the map's cursor is on."""
+    past: Past | None = None
+    """What was read of the timeline last."""
+    then: Then | None = None
+    """The cluster as it was at the moment that the map shows; None while it shows what is."""
     groups: tuple[DocumentGroup, ...] = ()
     """Consumer groups with their lag, as far as they may be read."""
     calibration: Calibration | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.action import TIMELINE, Action
+from tui.action import THEN, TIMELINE, Action
 
 TIMELINE_ACTIONS: tuple[Action, ...] = (
     Action(
@@ -25,6 +25,14 @@ TIMELINE_ACTIONS: tuple[Action, ...] = (
         footer_key="{ }",
     ),
     Action("ten_later", "ten later", ("right_curly_bracket",), "Ten happenings on.", (TIMELINE,)),
+    Action(
+        "map_then",
+        "map then",
+        ("m",),
+        "The map of the cluster as it was after this.",
+        (TIMELINE,),
+        footer=15,
+    ),
     Action("up", "up", ("k", "up"), "One row up.", (TIMELINE,)),
     Action("down", "down", ("j", "down"), "One row down.", (TIMELINE,)),
     Action("top", "top", ("g", "home"), "The oldest.", (TIMELINE,)),
@@ -65,4 +73,28 @@ TIMELINE_ACTIONS: tuple[Action, ...] = (
     ),
     Action("export", "export…", ("e",), "Write what is listed as Markdown.", (TIMELINE,)),
     Action("back", "back", ("escape",), "Drop the filter; at last follow again.", (TIMELINE,)),
+    # -- the map of the past
+    Action(
+        "earlier",
+        "step",
+        ("left_square_bracket",),
+        "To before what happened last.",
+        (THEN,),
+        footer=2,
+        footer_key="[ ]",
+    ),
+    Action("later", "later", ("right_square_bracket",), "To after what happened next.", (THEN,)),
+    Action(
+        "ten_earlier",
+        "ten",
+        ("left_curly_bracket",),
+        "Ten happenings back.",
+        (THEN,),
+        footer=60,
+        footer_key="{ }",
+    ),
+    Action("ten_later", "ten later", ("right_curly_bracket",), "Ten happenings on.", (THEN,)),
+    Action(
+        "now", "back to now", ("0",), "The cluster as it is, to be worked on.", (THEN,), footer=1
+    ),
 )

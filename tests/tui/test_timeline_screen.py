@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from maps import column_of, lines, row_of, text, the_map
 from pictures import SIZES, a_session, body, dashboard, footer, pressed, spot
 from watch_help import RECORDED, at, cluster, record_night, row
 
@@ -19,6 +20,7 @@ from tui.hands import rested
 from tui.lanes import Lane
 from tui.past import Asked, Past, rows_of
 from tui.past_reading import read_past
+from tui.screens.map_hands import MapCanvas
 from tui.session import Session
 from tui.widgets.page import Page
 
@@ -256,3 +258,50 @@ async def test_a_file_that_is_no_timeline_is_told(session: Session) -> None:
     paths.timeline_file(RECORDED).write_bytes(b"x" * 5000)
     async with dashboard(session, "timeline") as pilot:
         assert "cannot be read" in body(pilot) + footer(pilot)
+
+
+# -- the map of the past -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_map_shows_the_cluster_as_it_was(size: tuple[int, int], session: Session) -> None:
+    async with dashboard(session, "timeline", size) as pilot:
+        await pressed(pilot, "{", "m")
+        assert the_map(pilot)
+        assert " AS IT WAS 03:00:10Z " in lines(pilot)[1]
+        assert "edits off" in lines(pilot)[1]
+        assert "4 out of sync" in lines(pilot)[2]
+        assert "0 back to now" in lines(pilot)[-1]
+        await pressed(pilot, "]")
+        assert " AS IT WAS 03:01:10Z " in lines(pilot)[1]
+        assert "out of sync" not in lines(pilot)[2]
+        await pressed(pilot, "5")
+        assert "▸ 03:01:10.0" in body(pilot)
+        await pressed(pilot, "1", "0")
+        assert "AS IT WAS" not in text(pilot)
+        assert the_map(pilot).session is session
+
+
+async def test_the_past_cannot_be_edited(session: Session) -> None:
+    session.writable = True
+    async with dashboard(session, "timeline") as pilot:
+        await pressed(pilot, "{", "m", "enter")
+        for key in ("space", "a", "L", "A", "v", "e", "u", "U"):
+            await pressed(pilot, key)
+            assert "The past cannot be edited" in lines(pilot)[-1], key
+        screen = the_map(pilot)
+        x, y = column_of(pilot, 2), row_of(pilot, "p0")
+        await pilot.mouse_down(MapCanvas, offset=(x, y - 1))
+        await pilot.pause()
+        assert screen.carry is None
+        assert len(session.plan) == len(a_session().plan)
+        await pilot.mouse_up(MapCanvas, offset=(x, y - 1))
+        await pressed(pilot, "escape", "escape")
+        assert session.then is None
+        assert "AS IT WAS" not in text(pilot)
+
+
+async def test_the_map_of_the_past_is_ascii_too(session: Session) -> None:
+    async with dashboard(session, "timeline", (80, 24), ascii_only=True) as pilot:
+        await pressed(pilot, "{", "m")
+        assert text(pilot).isascii()

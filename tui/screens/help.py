@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import ModalScreen
 
-from tui.actions import CARRY, GLOBAL, MAP, PLACES, Action, actions_of, keys_of, written
+from tui.actions import CARRY, GLOBAL, MAP, PLACES, THEN, Action, actions_of, keys_of, written
 from tui.theming import Glyphs, Palette
 from tui.widgets.canvas import Canvas, Row
 
@@ -29,7 +29,7 @@ def help_rows(
     glyphs: Glyphs,
 ) -> list[Row]:
     """Return all keys of a place as rows: key, name, what it does."""
-    places = [place, *([CARRY] if place == MAP else []), GLOBAL]
+    places = [place, *([CARRY, THEN] if place == MAP else []), GLOBAL]
     rows: list[Row] = []
 
     def line() -> Row:

@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from core.load.heat import Metric
 from core.load.verdicts import Verdict
-from tui.actions import CARRY, MAP, actions_of, bindings_of, keys_of
+from tui.actions import CARRY, MAP, THEN, actions_of, bindings_of, keys_of
 from tui.carry import Carry
 from tui.map_moves import (
     at_column,
@@ -28,20 +28,22 @@ from tui.map_view import MapView, Model, Zoom, build_model
 from tui.screens.cursor import CursorKeys
 from tui.screens.map_ahead import Ahead, WorkedOut
 from tui.screens.map_hands import Hands, MapCanvas
+from tui.screens.map_past import EDITS, OF_THEN, PastMap
 from tui.screens.map_troubles import Troubles
 from tui.screens.plan_keys import PlanKeys
 from tui.session import Session
 from tui.widgets.inspector import cell_lines, cell_title
 from tui.widgets.map_page import Places, draw_map
 from tui.widgets.map_scene import ORDER_WORDS, Scene, columns_of, layout_of
+from tui.widgets.then_banner import ThenBanner
 from tui.widgets.topic_rows import Brush, rack_names
 
 
-class MapScreen(CursorKeys, PlanKeys):
+class MapScreen(CursorKeys, PastMap, PlanKeys):
     """Triage at a glance, and manual edits of the plan."""
 
     PLACE = MAP
-    BINDINGS = [*bindings_of(MAP), *bindings_of(CARRY)]
+    BINDINGS = [*bindings_of(MAP), *bindings_of(CARRY), *bindings_of(THEN)]
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,6 +58,7 @@ class MapScreen(CursorKeys, PlanKeys):
         self._filter: str | None = None
 
     def compose_body(self) -> Iterable[Widget]:
+        yield ThenBanner()
         yield MapCanvas(self.hands)
 
     @property
@@ -64,12 +67,18 @@ class MapScreen(CursorKeys, PlanKeys):
 
     @property
     def place(self) -> str:
+        if self.then is not None:
+            return THEN
         return MAP if self.carry is None else CARRY
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """While something is carried, only what carries it works; digits only then."""
         if action == "digit":
             return self.carry is not None
+        if action in OF_THEN:
+            return self.then is not None
+        if action in EDITS and self.then is not None:
+            return False
         return self.carry is None or action not in _NOT_WHILE_CARRYING
 
     # -- drawing ---------------------------------------------------------------------------------
@@ -80,7 +89,8 @@ class MapScreen(CursorKeys, PlanKeys):
 
     def show_body(self, session: Session) -> None:
         canvas = self.query_one(MapCanvas)
-        width, height = self.size.width, max(0, self.size.height - 2)
+        past = self.then is not None
+        width, height = self.size.width, max(0, self.size.height - 2 - past)
         if session.state is None or session.load is None:
             row = self.brush.row(width)
             row.put(1, f"asking {session.cluster_name} …", self.brush.style("dim"))
@@ -98,7 +108,7 @@ class MapScreen(CursorKeys, PlanKeys):
             top=self.top,
             verdicts=self.troubles.of(session, model),
             selected_verdict=self.troubles.selected,
-            suggestion=self.ahead.suggestion,
+            suggestion=None if past else self.ahead.suggestion,
             suggestion_estimate=self.ahead.suggestion_estimate,
             preview=self.ahead.preview,
             carry=self.carry,
@@ -109,7 +119,8 @@ class MapScreen(CursorKeys, PlanKeys):
         )
         rows, self.places = draw_map(self.scene, self.brush)
         canvas.put_rows(rows)
-        self.ahead.work_out_soon()
+        if not past:
+            self.ahead.work_out_soon()
 
     def footer_words(self) -> Mapping[str, str]:
         shown = self.model.view.metric if self.model else Metric.IN
@@ -185,6 +196,8 @@ class MapScreen(CursorKeys, PlanKeys):
     def action_back(self) -> None:
         if self.carry is not None:
             self.action_let_go()
+        elif self.then is not None and outward(self.view) == self.view:
+            self.action_now()
         else:
             self._look(outward(self.view))
 
@@ -293,6 +306,8 @@ class MapScreen(CursorKeys, PlanKeys):
         or of a fast hand on a slow line, would be taken for commands before that.
         """
         super().on_key(event)
+        if self._filter is None and self.refuses(event):
+            return
         if self._filter is None:
             keys = keys_of(_FILTER, self.trimtab.user_keys)
             if event.key in keys and self.carry is None:

@@ -50,6 +50,9 @@ class Hands:
     ) -> bool:
         """Pick up the replicas of these partitions on a broker; return whether there are any."""
         screen, session = self._screen, self._screen.session
+        if session.then is not None:
+            screen.say("The past cannot be edited: 0 goes back to now.", "look")
+            return False
         assert session.state is not None
         assert session.load is not None
         others = sorted(set(partitions) - {first})

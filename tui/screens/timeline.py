@@ -21,9 +21,9 @@ from tui.actions import TIMELINE, actions_of, bindings_of, keys_of
 from tui.map_moves import type_filter
 from tui.past import Asked, Past, PastRow, RowKey, row_at, rows_of
 from tui.past_reading import read_past
-from tui.screens.base import DashboardScreen
 from tui.screens.cursor import EDGE, CursorKeys
 from tui.screens.export import export_timeline
+from tui.screens.travel import TimeTravel
 from tui.session import Session
 from tui.widgets.page import Page
 from tui.widgets.timeline_page import (
@@ -40,7 +40,7 @@ from tui.widgets.timeline_page import (
 LOOK_SECONDS = 1.0
 
 
-class TimelineScreen(CursorKeys, DashboardScreen):
+class TimelineScreen(CursorKeys, TimeTravel):
     """What happened, folded, the newest at the bottom; a lane for each broker above it."""
 
     PLACE = TIMELINE
@@ -83,6 +83,7 @@ class TimelineScreen(CursorKeys, DashboardScreen):
 
     def on_screen_resume(self) -> None:
         super().on_screen_resume()
+        self._meet()
         if self._timer is not None:
             self._timer.resume()
         self._look()
@@ -121,6 +122,7 @@ class TimelineScreen(CursorKeys, DashboardScreen):
     def _fold(self) -> None:
         """Make the rows anew, and draw them."""
         self._rows = rows_of(self._past.found, self._unfolded) if self._past else ()
+        self.session.past = self._past
         self.show(self.session)
 
     # -- drawing ---------------------------------------------------------------------------------
@@ -254,6 +256,23 @@ class TimelineScreen(CursorKeys, DashboardScreen):
         self._key = head
         self._unfolded ^= {head}
         self._fold()
+
+    def action_map_then(self) -> None:
+        if self._rows:
+            self.travel(self._rows[self.cursor].until)
+
+    def arrived(self) -> None:
+        self.trimtab.action_show_screen("map")
+
+    def _meet(self) -> None:
+        """Put the cursor where the map of the past has gone meanwhile."""
+        then = self.session.then
+        if then is None or (self._rows and self._rows[self.cursor].until == then.at):
+            return
+        for row in self._rows:
+            if row.until == then.at:
+                self._key = row.key
+                return
 
     def action_horizon(self) -> None:
         at = HORIZONS.index(self.horizon)

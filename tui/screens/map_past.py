@@ -1,0 +1,105 @@
+"""The map of the past: the cluster as it was, under a banner, with nothing that edits it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from textual import events
+
+from core.load.snapshot import Load
+from tui.actions import MAP, actions_of, keys_of
+from tui.past import Then
+from tui.screens.travel import TimeTravel
+from tui.session import PlanHistory, Session
+from tui.widgets.then_banner import ThenBanner
+
+EDITS = frozenset(("grab", "take_suggestion", "mark", "prefer", "undo", "redo", "export", "apply"))
+OF_THEN = frozenset(("earlier", "later", "ten_earlier", "ten_later", "now"))
+
+
+class PastMap(TimeTravel):
+    """The part of the map that knows of other times; its session is of the moment shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._session_then: tuple[Then, Session] | None = None
+
+    @property
+    def then(self) -> Then | None:
+        return self.trimtab.session.then
+
+    @property
+    def session(self) -> Session:
+        """Return the session; in the past one of that moment, with nothing planned or known."""
+        now, then = self.trimtab.session, self.then
+        if then is None:
+            self._session_then = None
+            return now
+        if self._session_then is None or self._session_then[0] is not then:
+            self._session_then = (then, _as_it_was(now, then))
+        session = self._session_then[1]
+        session.now, session.unread = now.now, now.unread
+        return session
+
+    def show(self, session: Session) -> None:
+        banner = self.query(ThenBanner)
+        if banner:
+            banner.first().display = self.then is not None
+            banner.first().show(self.trimtab.session, self.palette, self.glyphs, self.size.width)
+        super().show(self.session)
+
+    def action_now(self) -> None:
+        self.trimtab.session.then = None
+        self.trimtab.draw()
+
+    def _step_past(self, steps: int) -> None:
+        then, past = self.then, self.trimtab.session.past
+        if then is not None and past is not None:
+            self.travel(past.moment_after(then.at, steps))
+
+    def action_earlier(self) -> None:
+        self._step_past(-1)
+
+    def action_later(self) -> None:
+        self._step_past(1)
+
+    def action_ten_earlier(self) -> None:
+        self._step_past(-10)
+
+    def action_ten_later(self) -> None:
+        self._step_past(10)
+
+    def refuses(self, event: events.Key) -> bool:
+        """Return whether a key would edit the past; it is said, and taken."""
+        if self.then is None:
+            return False
+        keys = {
+            key
+            for action in actions_of(MAP)
+            if action.id in EDITS
+            for key in keys_of(action, self.trimtab.user_keys)
+        }
+        if event.key not in keys:
+            return False
+        event.stop()
+        event.prevent_default()
+        self.say("The past cannot be edited: 0 goes back to now.", "look")
+        return True
+
+
+def _as_it_was(now: Session, then: Then) -> Session:
+    return replace(
+        now,
+        state=then.state,
+        load=Load.unknown(then.state),
+        snapshot=None,
+        metadata_age=None,
+        load_age=None,
+        load_wanted=False,
+        history=PlanHistory(),
+        groups=(),
+        run=None,
+        others=(),
+        problem=None,
+        writable=False,
+    )

@@ -175,11 +175,16 @@ def _tell(asked: _Asked, out: IO[str], output: Path | None) -> None:
     if tally.events:
         out.write("\n")
     else:
-        near = nearly(wanted.topic.pattern, tally.topics) if wanted.topic else ""
-        said = f"Nothing matched, of {len(tally.topics):,} topics in the wanted time. {near}"
-        out.write(f"# {said.rstrip()}\n")
+        out.write(f"# {_nothing(wanted, tally.topics)}\n")
     for line in summary_lines(tally, found, zones, shifts, wanted.unknown):
         out.write(f"# {line}\n")
+
+
+def _nothing(wanted: Wanted, topics: set[str]) -> str:
+    said = f"Nothing matched, of {len(topics):,} topics in the wanted time."
+    if wanted.topic is None or any(wanted.topic.fullmatch(topic) for topic in topics):
+        return said
+    return f"{said} {nearly(wanted.topic.pattern, topics)}".rstrip()
 
 
 def _exit_code(found: Found) -> int:

@@ -104,6 +104,19 @@ class Past:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Compared:
+    """What is different between two moments: what came and went between them is not in it."""
+
+    since: datetime
+    until: datetime
+    now: bool
+    """Whether the later one is the newest there is."""
+    found: tuple[Happening, ...]
+    changes: int
+    """How many changes there are, also those that are not asked for."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Then:
     """The cluster as it was: neither sizes nor load were kept."""
 

@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 from core import paths
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
+from core.watch.timeline.changes import changes
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.words import happenings
 from tui.lanes import lanes_of
-from tui.past import Asked, Past
+from tui.past import Asked, Compared, Past
 
 MOST_EVENTS = 20_000
 """So many changes are held, the newest; the command line has them all."""
@@ -68,3 +69,23 @@ def read_state(cluster_id: str, moment: datetime) -> ClusterState | None:
     """Return the cluster as it was; None before it was first seen. Raises TrimtabError."""
     with _opened(cluster_id) as timeline:
         return timeline.state_at(moment)
+
+
+def compare(
+    cluster_id: str, first: datetime, second: datetime | None, asked: Asked
+) -> Compared | None:
+    """Return what differs between two moments, whichever is earlier; None for `second` is now.
+
+    None when the cluster had not been seen at one of them. Raises TrimtabError.
+    """
+    with _opened(cluster_id) as timeline:
+        span = timeline.span
+        if span is None:
+            return None
+        since, until = sorted((first, second or span[1]))
+        before, after = timeline.state_at(since), timeline.state_at(until)
+    if before is None or after is None:
+        return None
+    differ = changes(before, after)
+    found = happenings((event for event in differ if asked.has(event)), asked.kinds)
+    return Compared(since, until, second is None, tuple(found), len(differ))

@@ -64,6 +64,7 @@ SHOTS = (
     Shot("load-120x40", (120, 40), ("4", "s", *"llllll"), history=True),
     Shot("timeline-120x40", (120, 40), ("5", *"[[["), recorded=True),
     Shot("then-120x40", (120, 40), ("5", *"[[[", "m"), recorded=True),
+    Shot("changed-120x40", (120, 40), ("5", *"[[[[[[[", "b"), recorded=True),
     Shot("timeline-80x24", (80, 24), ("5", "[", "enter"), recorded=True),
     Shot("help-120x40", (120, 40), ("question_mark",)),
 )

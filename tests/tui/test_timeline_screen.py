@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -232,7 +233,7 @@ async def test_the_list_is_copied_and_exported_as_markdown(
         await pressed(pilot, "e", "enter")
     text = (tmp_path / "timeline.md").read_text()
     assert "| 2026-03-01 03:00:10.0 | broker 2 went down |" in text
-    assert text.startswith("## Timeline of prod-eu, 03:00:00.0 to 03:02:00.0 UTC")
+    assert text.startswith("## Timeline of prod-eu, 2026-03-01 03:00:00.0 to ")
 
 
 @pytest.mark.parametrize(
@@ -304,4 +305,61 @@ async def test_the_past_cannot_be_edited(session: Session) -> None:
 async def test_the_map_of_the_past_is_ascii_too(session: Session) -> None:
     async with dashboard(session, "timeline", (80, 24), ascii_only=True) as pilot:
         await pressed(pilot, "{", "m")
+        assert text(pilot).isascii()
+
+
+# -- what changed since this was fine -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_two_moments_are_compared(size: tuple[int, int], session: Session) -> None:
+    async with dashboard(session, "timeline", size) as pilot:
+        await pressed(pilot, "b")
+        assert "Put the cursor where it was still fine" in footer(pilot)
+        await pressed(pilot, "{", "b")
+        text = body(pilot)
+        assert "what is different since 03:00:10.0" in text
+        assert "03:00:10.0 against now" in text
+        assert "broker 2 is back" in text
+        assert "topic new was created" in text
+        assert "another leader" not in text
+        await pressed(pilot, "b")
+        assert "what happened" in body(pilot)
+        assert "▸ 03:00:10.0   ✗" in body(pilot)
+
+
+async def test_a_marked_moment_is_compared_with_the_cursor(session: Session) -> None:
+    async with dashboard(session, "timeline") as pilot:
+        await pressed(pilot, "{", "v")
+        assert "√ fine at 03:00:10.0" in body(pilot)
+        await pressed(pilot, "]", "]", "]", "b")
+        assert "03:00:10.0 against 03:01:10.0" in body(pilot)
+        assert "4 partitions have 2 in their ISR again" in body(pilot)
+        assert "new" not in body(pilot).split("what is different")[1]
+        await pressed(pilot, "enter", "y")
+        assert "Copied" in footer(pilot)
+        await pressed(pilot, "m")
+        assert " AS IT WAS 03:00:10Z " in lines(pilot)[1]
+        await pressed(pilot, "5", "escape", "escape")
+        assert "what happened" in body(pilot)
+
+
+async def test_what_has_gone_back_is_no_difference(home: Path) -> None:
+    timeline = Timeline.write(paths.timeline_file(RECORDED))
+    pictures = [
+        cluster(ORDERS),
+        cluster(ORDERS, seconds=10, controller=3),
+        cluster(ORDERS, seconds=20, controller=3, down=(4,)),
+        cluster(ORDERS, seconds=30, controller=3),
+    ]
+    timeline.begin(pictures[0])
+    for before, after in pairwise(pictures):
+        timeline.append(changes(before, after), after)
+    timeline.close()
+    session = a_session()
+    session.state = replace(pictures[-1], cluster_id=RECORDED)
+    session.load = Load.unknown(session.state)
+    async with dashboard(session, "timeline", ascii_only=True) as pilot:
+        await pressed(pilot, "{", "b")
+        assert "Nothing is different: all that changed meanwhile has gone back." in body(pilot)
         assert text(pilot).isascii()

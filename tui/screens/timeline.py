@@ -19,11 +19,12 @@ from core.units import format_duration
 from core.watch.timeline.markdown import markdown
 from tui.actions import TIMELINE, actions_of, bindings_of, keys_of
 from tui.map_moves import type_filter
-from tui.past import Asked, Past, PastRow, RowKey, row_at, rows_of
+from tui.past import Asked, Past, PastRow, RowKey, key_of, row_at, rows_of
 from tui.past_reading import read_past
+from tui.screens.comparing import Comparing
 from tui.screens.cursor import EDGE, CursorKeys
 from tui.screens.export import export_timeline
-from tui.screens.travel import TimeTravel
+from tui.screens.timeline_why import why_nothing
 from tui.session import Session
 from tui.widgets.page import Page
 from tui.widgets.timeline_page import (
@@ -32,7 +33,7 @@ from tui.widgets.timeline_page import (
     LaneHit,
     RowHit,
     TimelineView,
-    clock,
+    dated,
     timeline_lines,
     usual_horizon,
 )
@@ -40,7 +41,7 @@ from tui.widgets.timeline_page import (
 LOOK_SECONDS = 1.0
 
 
-class TimelineScreen(CursorKeys, TimeTravel):
+class TimelineScreen(CursorKeys, Comparing):
     """What happened, folded, the newest at the bottom; a lane for each broker above it."""
 
     PLACE = TIMELINE
@@ -65,6 +66,8 @@ class TimelineScreen(CursorKeys, TimeTravel):
         self._unfolded: frozenset[RowKey] = frozenset()
         self._key: RowKey | None = None
         """The row under the cursor; None follows the newest."""
+        self._key_before: RowKey | None = None
+        self._comparing = False
         self._horizon: float | None = None
         self._horizon_chosen = False
         self._timer: Timer | None = None
@@ -117,11 +120,14 @@ class TimelineScreen(CursorKeys, TimeTravel):
         if self._past is not None and self._past.asked != self._asked:
             self._look()  # more was typed meanwhile
         if not same:
+            if self.compared is not None and self.compared.now:
+                self.compare_again()
             self._fold()
 
     def _fold(self) -> None:
         """Make the rows anew, and draw them."""
-        self._rows = rows_of(self._past.found, self._unfolded) if self._past else ()
+        shown = self.compared or self._past
+        self._rows = rows_of(shown.found, self._unfolded) if shown else ()
         self.session.past = self._past
         self.show(self.session)
 
@@ -145,9 +151,11 @@ class TimelineScreen(CursorKeys, TimeTravel):
             past = replace(past, asked=self._asked)  # what is typed shows before it is found
         view = TimelineView(
             past=past,
-            why=self._why(session),
+            why=why_nothing(session, self._error, looked=self._looked),
             rows=self._rows,
             cursor=self.cursor,
+            compared=self.compared,
+            fine_at=self.fine_at,
             following=self._key is None,
             horizon=self.horizon,
             now=self._now(session),
@@ -161,38 +169,6 @@ class TimelineScreen(CursorKeys, TimeTravel):
         seen = session.state.fetched_at if session.state else datetime.now(UTC)
         return max(seen, self._past.span[1]) if self._past else seen
 
-    def _why(self, session: Session) -> tuple[str, ...]:
-        """Return why nothing is shown, and what to do about it."""
-        if self._error is not None:
-            return (self._error.title, self._error.next or "")
-        if session.state is None:
-            return (f"asking {session.cluster_name} …",)
-        if not self._looked:
-            return ("reading …",)
-        if session.address is None:
-            return (
-                "A saved document has no past.",
-                "Open the cluster itself: what happens there is recorded while this is open.",
-            )
-        if session.address.simulated:
-            return (
-                "Simulated clusters are not recorded.",
-                "They are gone with their demo. On real brokers a recorder runs beside this "
-                "dashboard: trimtab sandbox demo starts some on this machine.",
-            )
-        here = f"trimtab -b {session.address.bootstrap} timeline --record"
-        if not session.load_wanted:
-            return (
-                "Nothing has been recorded of this cluster on this machine.",
-                "With --no-load no recorder runs beside the dashboard.",
-                f"Open it without that, or record by hand: {here}",
-            )
-        return (
-            "Nothing has been recorded yet.",
-            "The recorder has just been started: its first look takes some seconds.",
-            f"If it does not come: {here}",
-        )
-
     def footer_words(self) -> Mapping[str, str]:
         if self._past is None:
             there = (action.id for action in actions_of(TIMELINE) if action.footer)
@@ -202,6 +178,7 @@ class TimelineScreen(CursorKeys, TimeTravel):
         folded = row is not None and self._head(row) not in self._unfolded
         seconds = self.horizon
         return {
+            "changed": "what happened" if self.compared else "what changed since",
             "enter": ("unfold" if folded else "fold") if many else "",
             "kind": f"kind: {self._asked.kind or 'all'}",
             "horizon": f"over: {'all' if seconds is None else format_duration(seconds)}",
@@ -257,8 +234,27 @@ class TimelineScreen(CursorKeys, TimeTravel):
         self._unfolded ^= {head}
         self._fold()
 
+    @property
+    def moment(self) -> datetime | None:
+        return self._rows[self.cursor].until if self._rows and self._key is not None else None
+
+    def asked_for(self) -> Asked:
+        return self._asked
+
+    def turned(self) -> None:
+        """Show the other list; the cursor of what happened is found again afterwards."""
+        if self._comparing and self.compared is None:
+            self._key = self._key_before
+        elif self.compared is not None and not self._comparing:
+            self._key_before, found = self._key, self.compared.found
+            self._key = key_of(found[0]) if found else None
+        self._comparing = self.compared is not None
+        self._fold()
+
     def action_map_then(self) -> None:
-        if self._rows:
+        if self.compared is not None:
+            self.travel(self.compared.since)
+        elif self._rows:
             self.travel(self._rows[self.cursor].until)
 
     def arrived(self) -> None:
@@ -282,6 +278,8 @@ class TimelineScreen(CursorKeys, TimeTravel):
     def action_back(self) -> None:
         if self._asked != Asked():
             self._ask(Asked())
+        elif self.compared is not None:
+            self.compare_no_more()
         elif self._unfolded:
             self._unfolded = frozenset()
             self._key = self._key and replace(self._key, event=None)
@@ -310,6 +308,7 @@ class TimelineScreen(CursorKeys, TimeTravel):
     def _ask(self, asked: Asked) -> None:
         self._asked = asked
         self._look()
+        self.compare_again()
         self.show(self.session)
 
     def action_kind(self) -> None:
@@ -343,10 +342,13 @@ class TimelineScreen(CursorKeys, TimeTravel):
         """Return what is listed as a Markdown table, unfolded as it is here."""
         if not self._rows or self._past is None:
             return None
+        name = self.session.cluster_name
+        rows = ((row.at, ("· " if row.event else "") + row.text) for row in self._rows)
+        if self.compared is not None:
+            since, until = self.compared.since, self.compared.until
+            return markdown(f"What differs in {name} since {dated(since)} UTC", rows)
         since, until = self._past.span
-        title = f"{self.session.cluster_name}, {clock(since)} to {clock(until)} UTC"
-        indent = ((row.at, ("· " if row.event else "") + row.text) for row in self._rows)
-        return markdown(f"Timeline of {title}", indent)
+        return markdown(f"Timeline of {name}, {dated(since)} to {dated(until)} UTC", rows)
 
     def action_export(self) -> None:
         text = self.copy_text()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 
 from core.units import format_duration
 from core.watch.timeline.events import Kind
 from tui.lanes import Lane
-from tui.past import Past, PastRow
+from tui.past import Compared, Past, PastRow
 from tui.widgets.lines import (
     BLANK,
     Ground,
@@ -89,6 +90,9 @@ class TimelineView:
     """A title, and sentences, for when nothing was recorded."""
     rows: tuple[PastRow, ...]
     cursor: int
+    compared: Compared | None
+    """What differs between two moments, when that is listed instead of what happened."""
+    fine_at: datetime | None
     following: bool
     horizon: float | None
     """Seconds that the lanes show, None for all."""
@@ -111,8 +115,12 @@ def timeline_lines(view: TimelineView, width: int, height: int) -> Lines:
     head += _lanes(view, past, width, brokers)
     if height >= 30:
         head.append(BLANK)
-    note = f"{len(past.found)} of {_count(len(past.events))}"
-    head.append(rule("what happened", width, note=note))
+    if view.compared is None:
+        note = f"{len(past.found)} of {_count(len(past.events))}"
+        head.append(rule("what happened", width, note=note))
+    else:
+        note = f"{len(view.compared.found)} of {_count(view.compared.changes)}"
+        head.append(rule(f"what is different since {clock(view.compared.since)}", width, note=note))
     return (*head, *_list(view, past, width, height - len(head)))[:height]
 
 
@@ -133,15 +141,23 @@ def _title(view: TimelineView, past: Past, width: int) -> Line:
     days = "" if since.date() == until.date() else f"{since:%Y-%m-%d} "
     row = view.rows[view.cursor] if view.rows else None
     at: Line = (bright("now"),)
-    if row is not None and not view.following:
+    if view.compared is not None:
+        second = "now" if view.compared.now else clock(view.compared.until)
+        lasted = (view.compared.until - view.compared.since).total_seconds()
+        at = (
+            bright(f"{clock(view.compared.since)} against {second}"),
+            dim(f"  {format_duration(lasted)}"),
+        )
+    elif row is not None and not view.following:
         ago = (view.now - row.until).total_seconds()
         at = (bright(f"{clock(row.until)}"), dim(f"  {format_duration(max(ago, 0))} ago"))
+    fine = () if view.fine_at is None else (Span(f"   √ fine at {clock(view.fine_at)}", Tone.FINE),)
     silent = view.now - until > SILENT
     recorded = f"recorded {days}{since:%H:%M} to {until:%H:%M:%S} UTC, {until:%-d %b}"
     if past.cut:
         recorded += ", the newest shown"
     words = Span(f"▲ {recorded}", Tone.LOOK) if silent else dim(recorded)
-    return fit((plain(" "), *at, plain("   "), words), width)
+    return fit((plain(" "), *at, *fine, plain("   "), words), width)
 
 
 def _filter(view: TimelineView, past: Past, width: int) -> Line:
@@ -175,13 +191,15 @@ def shown_time(past: Past, horizon: float | None, at: datetime | None) -> tuple[
 
 
 def _lanes(view: TimelineView, past: Past, width: int, most: int) -> Lines:
-    row = view.rows[view.cursor] if view.rows and not view.following else None
-    since, until = shown_time(past, view.horizon, row.until if row else None)
+    moments = _moments(view)
+    since, until = shown_time(past, view.horizon, moments[0] if moments else None)
     label = max(len(str(b)) for b in past.lanes.brokers) + (9 if width >= 110 else 3)
     room = max(width - label - 2, 1)
-    mark = None
-    if row is not None and since <= row.until.timestamp() <= until:
-        mark = min(int((row.until.timestamp() - since) / (until - since) * room), room - 1)
+    marks = {
+        min(int((at.timestamp() - since) / (until - since) * room), room - 1): at
+        for at in moments
+        if since <= at.timestamp() <= until
+    }
     chosen = sorted(past.lanes.worst(since, until)[:most])
     hidden = len(past.lanes.brokers) - len(chosen)
     note = format_duration(until - since)
@@ -194,21 +212,31 @@ def _lanes(view: TimelineView, past: Past, width: int, most: int) -> Lines:
         name = f" {'broker ' if width >= 110 else 'b'}{broker}"
         tone = Tone.ACT if cells[-1] is Lane.DOWN else Tone.PLAIN
         head = Span(name.ljust(label), tone, bold=tone is Tone.ACT, hit=BrokerHit(broker))
-        lines.append(fit((head, *_cells(cells, since, until, mark)), width))
-    lines.append(_axis(since, until, mark, label, room, row))
+        lines.append(fit((head, *_cells(cells, since, until, marks)), width))
+    lines.append(_axis(since, until, marks, label, room))
     if width >= 110:
         lines.append(_legend(label, width))
     return tuple(fit(line, width) for line in lines)
 
 
-def _cells(cells: Sequence[Lane], since: float, until: float, mark: int | None) -> Line:
+def _moments(view: TimelineView) -> tuple[datetime, ...]:
+    """Return the moments that are marked in the lanes, the one that must be in sight first."""
+    if view.compared is not None:
+        return (view.compared.since, view.compared.until)
+    fine = () if view.fine_at is None else (view.fine_at,)
+    if view.rows and not view.following:
+        return (view.rows[view.cursor].until, *fine)
+    return fine
+
+
+def _cells(cells: Sequence[Lane], since: float, until: float, marks: Container[int]) -> Line:
     """Return a lane as spans: what is quiet in one, each mark as a click to its time."""
     spans: list[Span] = []
     step = (until - since) / len(cells)
     for n, cell in enumerate(cells):
         char, tone = _CELLS[cell]
         quiet = cell in (Lane.ABSENT, Lane.UP)
-        ground = Ground.CURSOR if n == mark else Ground.NONE
+        ground = Ground.CURSOR if n in marks else Ground.NONE
         last = spans[-1] if spans else None
         if quiet and last and last.hit is None and (last.tone, last.ground) == (tone, ground):
             spans[-1] = replace(last, text=last.text + char)
@@ -218,28 +246,22 @@ def _cells(cells: Sequence[Lane], since: float, until: float, mark: int | None) 
     return tuple(spans)
 
 
-def _axis(
-    since: float, until: float, mark: int | None, label: int, room: int, row: PastRow | None
-) -> Line:
-    first, last = (f"{datetime.fromtimestamp(t, UTC):%H:%M:%S}" for t in (since, until))
-    chars = list(" " * room)
-    chars[: len(first)] = first
-    chars[room - len(last) :] = last
-    if mark is None or row is None:
-        return (plain(" " * label), dim("".join(chars[:room])))
-    words = f" {row.until.astimezone(UTC):%H:%M:%S} "
-    at = min(max(mark - len(words) // 2, 0), max(room - len(words), 0))
-    if at <= len(first):
-        chars[: len(first)] = " " * len(first)
-    if at + len(words) >= room - len(last):
-        chars[room - len(last) :] = " " * len(last)
-    text = "".join(chars)
-    return (
-        plain(" " * label),
-        dim(text[:at]),
-        Span(words[:room], Tone.YOURS, bold=True),
-        dim(text[at + len(words) : room]),
-    )
+def _axis(since: float, until: float, marks: Mapping[int, datetime], label: int, room: int) -> Line:
+    """Return the times that are marked, and those at both ends where there is room for them."""
+    ends = [(0, datetime.fromtimestamp(since, UTC)), (room, datetime.fromtimestamp(until, UTC))]
+    chars, marked = list(" " * room), [False] * room
+    for at, time in (*marks.items(), *ends):
+        text = f"{time.astimezone(UTC):%H:%M:%S}"
+        start = min(max(at - len(text) // 2, 0), max(room - len(text), 0))
+        if "".join(chars[max(start - 1, 0) : start + len(text) + 1]).strip():
+            continue
+        for n, char in enumerate(text[: room - start], start):
+            chars[n], marked[n] = char, (at, time) not in ends
+    spans = [
+        Span("".join(chars[n] for n in group), Tone.YOURS if yours else Tone.DIM, bold=yours)
+        for yours, group in groupby(range(room), key=marked.__getitem__)
+    ]
+    return (plain(" " * label), *spans)
 
 
 def _legend(label: int, width: int) -> Line:
@@ -258,6 +280,10 @@ def clock(at: datetime) -> str:
     return f"{here:%H:%M:%S}.{here.microsecond // 100_000}"
 
 
+def dated(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d} {clock(at)}"
+
+
 def _list(view: TimelineView, past: Past, width: int, height: int) -> Lines:
     if not view.rows:
         none = (
@@ -265,23 +291,26 @@ def _list(view: TimelineView, past: Past, width: int, height: int) -> Lines:
             if past.events
             else f"Nothing has changed since {past.span[0]:%H:%M:%S}."
         )
+        if view.compared is not None and not view.compared.changes:
+            none = "Nothing is different: all that changed meanwhile has gone back."
         return (fit((dim(f"  {none}"),), width),)
     days = past.span[0].date() != past.span[1].date()
     lines = []
     for n in window(len(view.rows), height, view.cursor):
-        line = _row(view.rows[n], width, chosen=n == view.cursor, days=days)
+        line = _row(view, n, width, days=days)
         hit = RowHit(n)
         lines.append(highlighted(line, width, hit) if n == view.cursor else hitting(line, hit))
     return tuple(lines)
 
 
-def _row(row: PastRow, width: int, *, chosen: bool, days: bool) -> Line:
-    at = row.at.astimezone(UTC)
+def _row(view: TimelineView, n: int, width: int, *, days: bool) -> Line:
+    row, at = view.rows[n], view.rows[n].at.astimezone(UTC)
     day = f"{at:%m-%d} " if days else ""
-    cursor = Span("▸ " if chosen else "  ", Tone.YOURS, bold=True)
+    when = "" if view.compared else f"{day}{clock(at)} "  # a difference has no time of its own
+    cursor = Span("▸ " if n == view.cursor else "  ", Tone.YOURS, bold=True)
     if row.event is not None:
-        indent = " " * 8
-        return fit((cursor, dim(f"{day}{clock(at)} {indent}"), plain(row.text)), width)
+        indent = " " * 8 if when else " " * 4
+        return fit((cursor, dim(f"{when}{indent}"), plain(row.text)), width)
     mark, tone = next(
         ((mark, tone) for kinds, mark, tone in _MARKS if kinds & row.key.kind), (" ", Tone.PLAIN)
     )
@@ -290,7 +319,7 @@ def _row(row: PastRow, width: int, *, chosen: bool, days: bool) -> Line:
     return fit(
         (
             cursor,
-            dim(f"{day}{clock(at)} "),
+            dim(when),
             dim("+ " if many else "  "),
             Span(f"{mark} ", tone, bold=weight),
             Span(row.text, tone if weight else Tone.PLAIN, bold=tone is Tone.ACT),

@@ -1,0 +1,95 @@
+"""What changed since this was fine: two moments of the timeline compared, in a worker."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from datetime import datetime
+
+from textual.message import Message
+
+from core.errors import TrimtabError
+from tui.past import Asked, Compared
+from tui.past_reading import compare
+from tui.screens.travel import TimeTravel
+
+
+class Comparing(TimeTravel):
+    """The part of the Timeline that compares; `compared` is None while it tells what happened."""
+
+    class Differ(Message):
+        """A worker has compared two moments."""
+
+        def __init__(self, compared: Compared | None, error: TrimtabError | None = None) -> None:
+            super().__init__()
+            self.compared, self.error = compared, error
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.compared: Compared | None = None
+        self.fine_at: datetime | None = None
+        """The moment that was marked as fine; None takes the cursor's."""
+
+    @property
+    @abstractmethod
+    def moment(self) -> datetime | None:
+        """Return the moment under the cursor; None at the newest."""
+
+    @abstractmethod
+    def asked_for(self) -> Asked:
+        """Return which differences are asked for."""
+
+    @abstractmethod
+    def turned(self) -> None:
+        """Show what happened instead of what differs, or the other way round."""
+
+    def action_mark(self) -> None:
+        """Mark the moment under the cursor as fine, or unmark it."""
+        moment = self.moment
+        if moment is None or self.compared is not None:
+            self.say("Put the cursor where it was still fine: [ goes back.")
+            return
+        self.fine_at = None if self.fine_at == moment else moment
+        self.turned()
+        self.say("Fine then: b compares it with the cursor." if self.fine_at else "Unmarked.")
+
+    def action_changed(self) -> None:
+        if self.compared is not None:
+            self.compare_no_more()
+            return
+        since, until = self.fine_at or self.moment, self.moment
+        if since is None:
+            self.say("Put the cursor where it was still fine: [ goes back.")
+            return
+        self._compare(since, None if until == since else until)
+
+    def compare_no_more(self) -> None:
+        self.compared = None
+        self.turned()
+
+    def compare_again(self) -> None:
+        """Compare anew: something else is asked for, or now is later."""
+        if self.compared is not None:
+            self._compare(self.compared.since, None if self.compared.now else self.compared.until)
+
+    def _compare(self, since: datetime, until: datetime | None) -> None:
+        state = self.session.state
+        if state is None:
+            return
+        cluster_id, asked = state.cluster_id, self.asked_for()
+
+        def work() -> None:
+            try:
+                self.post_message(self.Differ(compare(cluster_id, since, until, asked)))
+            except TrimtabError as error:
+                self.post_message(self.Differ(None, error))
+
+        self.run_worker(work, thread=True, exclusive=True, group="compare")
+
+    def on_comparing_differ(self, message: Differ) -> None:
+        if message.error is not None:
+            self.say_trouble(message.error)
+        elif message.compared is None:
+            self.say("The cluster had not been seen yet then.", "look")
+        else:
+            self.compared = message.compared
+            self.turned()

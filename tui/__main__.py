@@ -6,6 +6,7 @@ begins before Textual is imported.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -15,20 +16,20 @@ if TYPE_CHECKING:
     from core.cli.context import Context
 
 
+COLLECT_AFTER = 20_000
+"""New objects, less those that are gone, until garbage is collected; Python's own is 700."""
+
+
 def open_dashboard(context: Context) -> None:
     """Show the dashboard until the user leaves it.
 
     Raises UnreachableError when the cluster was never reached, UsageError without a terminal.
     """
-    import gc
-
     from tui import terminal
 
     terminal.prepare()
     # Imports make much and throw nothing away; `Feed.painted` collects again.
     gc.disable()
-    # Nothing here is linear algebra: its threads would only be in the way of the feed's fork.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from tui.feed import Feed
 
     feed = Feed(context.target, start_load=not context.no_load)
@@ -51,6 +52,11 @@ def main() -> None:
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if ours:
         signal.signal(signal.SIGINT, stop)
+    # Most commands are over in half a second, which are imports: they throw nothing away.
+    gc.set_threshold(COLLECT_AFTER)
+    # Nothing here is linear algebra: its threads take time to begin with, and would be in the way
+    # of the dashboard's fork.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from core.cli.main import run
 
     try:

@@ -363,3 +363,26 @@ async def test_what_has_gone_back_is_no_difference(home: Path) -> None:
         await pressed(pilot, "{", "b")
         assert "Nothing is different: all that changed meanwhile has gone back." in body(pilot)
         assert text(pilot).isascii()
+
+
+@pytest.mark.parametrize(
+    ("later", "said"),
+    [(5, "recorded since 03:00 UTC"), (600, "▲ recorded 03:00 to 03:02:00 UTC")],
+)
+async def test_that_nobody_records_any_more_is_said(
+    session: Session, later: int, said: str
+) -> None:
+    assert session.state is not None
+    session.state = replace(session.state, fetched_at=at(120 + later))
+    async with dashboard(session, "timeline", (80, 24)) as pilot:
+        assert said in body(pilot)
+        assert ("now " in body(pilot).split("what happened")[0].split("\n")[-2]) is (later == 5)
+
+
+async def test_a_quiet_cluster_draws_nothing_again(session: Session) -> None:
+    async with dashboard(session, "timeline") as pilot:
+        screen = pilot.app.screen
+        shown = screen.query_one(Page).lines
+        screen._follow()  # type: ignore[attr-defined]
+        await rested(pilot)
+        assert screen.query_one(Page).lines is shown

@@ -100,6 +100,11 @@ class TimelineView:
     """When the cluster was last looked at, by its clock."""
     typing: bool
 
+    @property
+    def silent(self) -> bool:
+        """Return whether nobody records any more."""
+        return self.past is not None and self.now - self.past.span[1] > SILENT
+
 
 def timeline_lines(view: TimelineView, width: int, height: int) -> Lines:
     """Return the whole screen in at most `height` lines."""
@@ -152,8 +157,10 @@ def _title(view: TimelineView, past: Past, width: int) -> Line:
         ago = (view.now - row.until).total_seconds()
         at = (bright(f"{clock(row.until)}"), dim(f"  {format_duration(max(ago, 0))} ago"))
     fine = () if view.fine_at is None else (Span(f"   √ fine at {clock(view.fine_at)}", Tone.FINE),)
-    silent = view.now - until > SILENT
-    recorded = f"recorded {days}{since:%H:%M} to {until:%H:%M:%S} UTC, {until:%-d %b}"
+    silent = view.silent
+    recorded = f"recorded since {days}{since:%H:%M} UTC, {until:%-d %b}"
+    if silent:
+        recorded = f"recorded {days}{since:%H:%M} to {until:%H:%M:%S} UTC, {until:%-d %b}"
     if past.cut:
         recorded += ", the newest shown"
     words = Span(f"▲ {recorded}", Tone.LOOK) if silent else dim(recorded)
@@ -195,6 +202,9 @@ def _lanes(view: TimelineView, past: Past, width: int, most: int) -> Lines:
     since, until = shown_time(past, view.horizon, moments[0] if moments else None)
     label = max(len(str(b)) for b in past.lanes.brokers) + (9 if width >= 110 else 3)
     room = max(width - label - 2, 1)
+    # A clock that ticks on a quiet screen would only take the eye, and the line's bytes.
+    live = until == past.span[1].timestamp() and not view.silent
+    last = "now" if live else f"{datetime.fromtimestamp(until, UTC):%H:%M:%S}"
     marks = {
         min(int((at.timestamp() - since) / (until - since) * room), room - 1): at
         for at in moments
@@ -213,7 +223,7 @@ def _lanes(view: TimelineView, past: Past, width: int, most: int) -> Lines:
         tone = Tone.ACT if cells[-1] is Lane.DOWN else Tone.PLAIN
         head = Span(name.ljust(label), tone, bold=tone is Tone.ACT, hit=BrokerHit(broker))
         lines.append(fit((head, *_cells(cells, since, until, marks)), width))
-    lines.append(_axis(since, until, marks, label, room))
+    lines.append(_axis(since, marks, label, room, last))
     if width >= 110:
         lines.append(_legend(label, width))
     return tuple(fit(line, width) for line in lines)
@@ -246,17 +256,17 @@ def _cells(cells: Sequence[Lane], since: float, until: float, marks: Container[i
     return tuple(spans)
 
 
-def _axis(since: float, until: float, marks: Mapping[int, datetime], label: int, room: int) -> Line:
+def _axis(since: float, marks: Mapping[int, datetime], label: int, room: int, last: str) -> Line:
     """Return the times that are marked, and those at both ends where there is room for them."""
-    ends = [(0, datetime.fromtimestamp(since, UTC)), (room, datetime.fromtimestamp(until, UTC))]
+    first = f"{datetime.fromtimestamp(since, UTC):%H:%M:%S}"
+    at_marks = [(at, f"{time.astimezone(UTC):%H:%M:%S}", True) for at, time in marks.items()]
     chars, marked = list(" " * room), [False] * room
-    for at, time in (*marks.items(), *ends):
-        text = f"{time.astimezone(UTC):%H:%M:%S}"
+    for at, text, yours in (*at_marks, (0, first, False), (room, last, False)):
         start = min(max(at - len(text) // 2, 0), max(room - len(text), 0))
         if "".join(chars[max(start - 1, 0) : start + len(text) + 1]).strip():
             continue
         for n, char in enumerate(text[: room - start], start):
-            chars[n], marked[n] = char, (at, time) not in ends
+            chars[n], marked[n] = char, yours
     spans = [
         Span("".join(chars[n] for n in group), Tone.YOURS if yours else Tone.DIM, bold=yours)
         for yours, group in groupby(range(room), key=marked.__getitem__)

@@ -17,15 +17,21 @@ from core.plan.planner.problem import NOBODY
 
 @dataclass(frozen=True, slots=True)
 class Because:
-    """Why a partition is in a plan: a broker's measure before and after all of it, in shares."""
+    """Why a partition is in a plan: a broker's measure before and after all of it, in shares.
+
+    One that should hold nothing has no share; then `leaves` is set.
+    """
 
     broker: int
     measure: Measure
     before: float
     after: float
+    leaves: bool = False
 
     @property
     def words(self) -> str:
+        if self.leaves:
+            return f"leaves b{self.broker}"
         return f"b{self.broker} {self.measure.words} {self.before:.0%} → {self.after:.0%}"
 
 
@@ -139,6 +145,7 @@ def _reasons(start: Placement, found: Placement, rows: Int64) -> list[Because]:
             [_MEASURES[at] for at in measure.tolist()],
             start.loads[broker, measure].tolist(),
             found.loads[broker, measure].tolist(),
+            (relieved & ~given.counts[broker]).tolist(),
             strict=True,
         )
     ]

@@ -121,6 +121,12 @@ def test_leaders_that_have_to_change_anyway_are_spread_and_no_others_change() ->
     assert {move.tp.topic for move in found.plan} == {"t"}
 
 
+def test_what_is_drained_says_so_and_no_share_that_the_broker_does_not_have() -> None:
+    state = cluster({f"t-{n}": [4, 1] for n in range(3)}, brokers=range(1, 5), size_bytes=GB)
+    found = suggest(state, load_of(state, MB), Wanted(drain=(4,)))
+    assert {why.words for why in found.because.values()} == {"leaves b4"}
+
+
 def test_draining_some_topics_leaves_the_others_where_they_are() -> None:
     state = cluster({"a-0": [1, 2], "b-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=GB)
     for wanted in (Wanted(drain=(2,), topics="a"), Wanted(replace=((2, 3),), topics="a")):

@@ -66,6 +66,8 @@ class TimelineScreen(CursorKeys, Comparing):
         self._unfolded: frozenset[RowKey] = frozenset()
         self._key: RowKey | None = None
         """The row under the cursor; None follows the newest."""
+        self._found_at: tuple[tuple[PastRow, ...], RowKey | None, int] = ((), None, 0)
+        """Where the row under the cursor was found last: there may be very many."""
         self._key_before: RowKey | None = None
         self._comparing = False
         self._horizon: float | None = None
@@ -135,7 +137,11 @@ class TimelineScreen(CursorKeys, Comparing):
 
     @property
     def cursor(self) -> int:
-        return row_at(self._rows, self._key)
+        rows, key, index = self._found_at
+        if rows is not self._rows or key != self._key:
+            index = row_at(self._rows, self._key)
+            self._found_at = (self._rows, self._key, index)
+        return index
 
     @property
     def horizon(self) -> float | None:

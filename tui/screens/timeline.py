@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from textual import events
 from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
@@ -17,13 +16,13 @@ from textual.widget import Widget
 from core.errors import TrimtabError
 from core.units import format_duration
 from core.watch.timeline.markdown import markdown
-from tui.actions import TIMELINE, actions_of, bindings_of, keys_of
-from tui.map_moves import type_filter
+from tui.actions import TIMELINE, actions_of, bindings_of
 from tui.past import Asked, Past, PastRow, RowKey, key_of, row_at, rows_of
 from tui.past_reading import read_past
 from tui.screens.comparing import Comparing
 from tui.screens.cursor import EDGE, CursorKeys
 from tui.screens.export import export_timeline
+from tui.screens.timeline_asking import Asking
 from tui.screens.timeline_why import why_nothing
 from tui.session import Session
 from tui.widgets.page import Page
@@ -41,7 +40,7 @@ from tui.widgets.timeline_page import (
 LOOK_SECONDS = 1.0
 
 
-class TimelineScreen(CursorKeys, Comparing):
+class TimelineScreen(CursorKeys, Asking, Comparing):
     """What happened, folded, the newest at the bottom; a lane for each broker above it."""
 
     PLACE = TIMELINE
@@ -60,8 +59,6 @@ class TimelineScreen(CursorKeys, Comparing):
         self._looked = False
         self._reading = False
         self._error: TrimtabError | None = None
-        self._asked = Asked()
-        self._typing = False
         self._rows: tuple[PastRow, ...] = ()
         self._unfolded: frozenset[RowKey] = frozenset()
         self._key: RowKey | None = None
@@ -87,7 +84,7 @@ class TimelineScreen(CursorKeys, Comparing):
             self._timer.pause()
 
     def on_screen_resume(self) -> None:
-        super().on_screen_resume()
+        """Catch up; Textual calls the handler that draws, too."""
         self._meet()
         if self._timer is not None:
             self._timer.resume()
@@ -103,7 +100,7 @@ class TimelineScreen(CursorKeys, Comparing):
         if state is None or self._reading:
             return
         self._reading = True
-        cluster_id, asked, known = state.cluster_id, self._asked, self._past
+        cluster_id, asked, known = state.cluster_id, self.asked, self._past
 
         def work() -> None:
             try:
@@ -119,7 +116,7 @@ class TimelineScreen(CursorKeys, Comparing):
             self.say_trouble(message.error)
         same = self._looked and message.past is self._past
         self._error, self._past, self._looked = message.error, message.past, True
-        if self._past is not None and self._past.asked != self._asked:
+        if self._past is not None and self._past.asked != self.asked:
             self._look()  # more was typed meanwhile
         if not same:
             if self.compared is not None and self.compared.now:
@@ -153,8 +150,8 @@ class TimelineScreen(CursorKeys, Comparing):
         if not self._looked:
             self._look()
         past = self._past
-        if past is not None and past.asked != self._asked:
-            past = replace(past, asked=self._asked)  # what is typed shows before it is found
+        if past is not None and past.asked != self.asked:
+            past = replace(past, asked=self.asked)  # what is typed shows before it is found
         view = TimelineView(
             past=past,
             why=why_nothing(session, self._error, looked=self._looked),
@@ -165,7 +162,7 @@ class TimelineScreen(CursorKeys, Comparing):
             following=self._key is None,
             horizon=self.horizon,
             now=self._now(session),
-            typing=self._typing,
+            typing=self.typing,
         )
         page = self.query_one("#timeline-page", Page)
         lines = timeline_lines(view, page.size.width, page.size.height)
@@ -186,7 +183,7 @@ class TimelineScreen(CursorKeys, Comparing):
         return {
             "changed": "what happened" if self.compared else "what changed since",
             "enter": ("unfold" if folded else "fold") if many else "",
-            "kind": f"kind: {self._asked.kind or 'all'}",
+            "kind": f"kind: {self.asked.kind or 'all'}",
             "horizon": f"over: {'all' if seconds is None else format_duration(seconds)}",
         }
 
@@ -245,7 +242,16 @@ class TimelineScreen(CursorKeys, Comparing):
         return self._rows[self.cursor].until if self._rows and self._key is not None else None
 
     def asked_for(self) -> Asked:
-        return self._asked
+        return self.asked
+
+    @property
+    def can_ask(self) -> bool:
+        return self._past is not None
+
+    def asked_anew(self) -> None:
+        self._look()
+        self.compare_again()
+        self.show(self.session)
 
     def turned(self) -> None:
         """Show the other list; the cursor of what happened is found again afterwards."""
@@ -282,8 +288,8 @@ class TimelineScreen(CursorKeys, Comparing):
         self.show(self.session)
 
     def action_back(self) -> None:
-        if self._asked != Asked():
-            self._ask(Asked())
+        if self.asked != Asked():
+            self.ask(Asked())
         elif self.compared is not None:
             self.compare_no_more()
         elif self._unfolded:
@@ -303,44 +309,11 @@ class TimelineScreen(CursorKeys, Comparing):
                 before = [n for n, row in enumerate(self._rows) if row.at <= at]
                 self._to(before[-1] if before else 0)
             case BrokerHit(broker):
-                words = "" if self._asked.words == f"b{broker}" else f"b{broker}"
-                self._ask(replace(self._asked, words=words))
+                words = "" if self.asked.words == f"b{broker}" else f"b{broker}"
+                self.ask(replace(self.asked, words=words))
 
     def on_page_turned(self, message: Page.Turned) -> None:
         self.step(message.steps * 3)
-
-    # -- filtering -------------------------------------------------------------------------------
-
-    def _ask(self, asked: Asked) -> None:
-        self._asked = asked
-        self._look()
-        self.compare_again()
-        self.show(self.session)
-
-    def action_kind(self) -> None:
-        self._ask(replace(self._asked, kind=self._asked.next_kind()))
-
-    def action_filter(self) -> None:
-        if self._past is not None:
-            self._typing = True
-            self.show(self.session)
-
-    def on_key(self, event: events.Key) -> None:
-        """Keys go to the filter while it is being typed; it opens here, as on the map."""
-        super().on_key(event)
-        if not self._typing:
-            if event.key in keys_of(_FILTER, self.trimtab.user_keys):
-                event.stop()
-                event.prevent_default()
-                self.action_filter()
-            return
-        typed = type_filter(self._asked.words, event.key, event.character)
-        if typed is None:
-            return
-        words, self._typing = typed
-        event.stop()
-        event.prevent_default()
-        self._ask(replace(self._asked, words=words))
 
     # -- out of here -----------------------------------------------------------------------------
 
@@ -362,6 +335,3 @@ class TimelineScreen(CursorKeys, Comparing):
             self.say("Nothing is listed: nothing to export.")
         else:
             export_timeline(self, text)
-
-
-_FILTER = next(action for action in actions_of(TIMELINE) if action.id == "filter")

@@ -33,6 +33,7 @@ from tui.map_moves import type_filter
 from tui.map_view import Zoom, matches
 from tui.screens.map_hands import MapCanvas
 from tui.session import Freshness
+from tui.widgets.header import HeaderLine
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -360,3 +361,14 @@ def test_what_a_key_does_to_the_filter(
     key: str, character: str | None, typed: tuple[str, bool] | None
 ) -> None:
     assert type_filter("cli", key, character) == typed
+
+
+async def test_an_answer_that_comes_as_the_dashboard_closes_is_not_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with map_of() as pilot:
+        screen = the_map(pilot)
+        await screen.query_one(HeaderLine).remove()
+        with monkeypatch.context() as closing:
+            closing.setattr(type(pilot.app), "is_running", property(lambda app: False))
+            screen.show(screen.session)

@@ -64,8 +64,8 @@ class DashboardScreen(Screen[None]):
 
     def show(self, session: Session) -> None:
         """Draw the session; called when it changed, when the size did, and on coming here."""
-        if not self.is_mounted or not self.display or self.size.width == 0:
-            return  # not there yet, or leaving: its widgets have gone before it
+        if not (self.is_mounted and self.display and self.app.is_running) or not self.size.width:
+            return  # not there yet, or leaving: its widgets go before it does
         self.query_one(HeaderLine).show(session, self.PLACE, self.size.width)
         self.show_body(session)
         self.show_footer()

@@ -323,7 +323,8 @@ def main() -> None:
     lines = [
         "# Measurements",
         "",
-        "Made by `make measurements` from one run of the benches on a machine with two cores.",
+        "Made by `make measurements` from the newest result of each bench, on a machine with two",
+        "cores; not all are of one sitting, ratios are of one run each.",
         "Trust the ratios more than the seconds.",
     ]
     missing: list[str] = []

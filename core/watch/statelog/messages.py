@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from core.watch.statelog.event import Change, Kind
 
@@ -260,16 +260,17 @@ def read(text: str) -> Change:
 
 
 def _named(kind: Kind, found: re.Match[str]) -> Change:
-    fields: dict[str, object] = {k: v for k, v in found.groupdict().items() if v is not None}
+    # Groups are named as the fields are.
+    fields: dict[str, Any] = {k: v for k, v in found.groupdict().items() if v is not None}
     if "count" in fields:
         fields["partition_count"] = fields.pop("count")
     for name in _NUMBERS:
         if name in fields:
-            fields[name] = int(str(fields[name]))
+            fields[name] = int(fields[name])
     for name in _LISTS:
         if name in fields:
-            fields[name] = _ids(str(fields[name]))
-    return Change(kind, **fields)  # type: ignore[arg-type]  # groups are named as the fields are
+            fields[name] = _ids(fields[name])
+    return Change(kind, **fields)
 
 
 # -- values in brackets: LeaderAndIsr(…), PartitionState(…), PartitionRegistration(…) --------------

@@ -158,7 +158,8 @@ def _aligned(before: ClusterState, after: ClusterState) -> tuple[Int64, Int64]:
         topics = of_topic[state.topic_of] if len(of_topic) else np.empty(0, np.int64)
         keys.append((topics << 32) | state.partition)
     every = np.union1d(*keys)
-    return tuple(_rows(every, of) for of in keys)  # type: ignore[return-value]
+    old, new = (_rows(every, of) for of in keys)
+    return old, new
 
 
 def _rows(every: Int64, keys: Int64) -> Int64:

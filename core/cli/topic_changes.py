@@ -1,4 +1,4 @@
-"""`trimtab topics create | alter | delete`: shown, asked for, audited, and looked at afterwards."""
+"""`trimtab topics create | alter`: shown, asked for, audited, and looked at afterwards."""
 
 from __future__ import annotations
 
@@ -10,20 +10,15 @@ import click
 
 from core.cli.confirm import confirm
 from core.cli.context import Context, emit, json_option, say
-from core.errors import ExitCode, IncompleteError, RefusedError, TrimtabError, UsageError
+from core.cli.topic_steps import settled, there, yes_option
+from core.errors import ExitCode, IncompleteError, TrimtabError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from core.cluster.client import ClusterClient, ConfigChange, Fault
-    from core.cluster.connect import Connection
     from core.cluster.state import ClusterState
     from core.plan.placing import Expected, Replicas
 
 ROWS = 50
-SETTLE_SECONDS = 10.0
-"""How long brokers are given to hear of a change; librdkafka and they refresh much sooner."""
-
 rule_option = click.option(
     "--rule",
     type=click.Choice(["load", "kafka"]),
@@ -38,7 +33,6 @@ size_option = click.option(
     "--size", metavar="SIZE", help="Expected a partition, like 50GB; else usual."
 )
 dry_option = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 @click.command()
@@ -101,7 +95,7 @@ def create(
             new = NewTopic(topic, tuple(layout), values)
             answers = audited(client, state.cluster_id, None).create_topics([new])
             _raise_for(answers.get(topic), f"Topic {topic} was not created")
-            _settled(connection, lambda now: _is_led(now, topic, len(layout)), topic)
+            settled(connection, lambda now: _is_led(now, topic, len(layout)), topic)
     if as_json:
         emit(
             {
@@ -159,7 +153,7 @@ def alter(
     with context.connected() as connection:
         client = connection.client
         state = client.describe()
-        _there(state, topic)
+        there(state, topic)
         now = len(state.partitions_of(topic))
         layout: list[Replicas] = []
         if partitions is not None:
@@ -188,7 +182,7 @@ def alter(
                         f"Its configs were changed, but {topic} was given no partitions: {refused}."
                     )
                 _raise_for(refused, f"{topic} was given no partitions")
-                _settled(connection, lambda now: _is_led(now, topic, more.total), topic)
+                settled(connection, lambda now: _is_led(now, topic, more.total), topic)
     if as_json:
         emit(
             {
@@ -204,72 +198,10 @@ def alter(
     return ExitCode.DONE
 
 
-@click.command()
-@click.argument("names", nargs=-1, required=True, metavar="TOPIC …")
-@click.option("--allow", type=click.Choice(["internal"]), help="Also one of Kafka's own.")
-@yes_option
-@json_option
-@click.pass_obj
-def delete(
-    context: Context, names: tuple[str, ...], allow: str | None, yes: bool, as_json: bool
-) -> int:
-    """Delete topics with everything in them; asks for the name of each.
-
-    Refused while one is under a move, and for Kafka's own topics.
-    """
-    from core.cluster.topics import INTERNAL
-    from core.run.audited import audited
-    from core.run.in_use import refuse_if_moving
-
-    context.require_writable()
-    names = tuple(dict.fromkeys(names))
-    with context.connected() as connection:
-        client = connection.client
-        state = client.describe()
-        for name in names:
-            _there(state, name)
-            if name in INTERNAL and allow != "internal":
-                raise RefusedError(
-                    f"{name} is Kafka's own: what groups and transactions know is lost with it.",
-                    next="--allow internal deletes it all the same.",
-                    checks=("internal",),
-                )
-        refuse_if_moving(state, names, "deleted")
-        for name in names if not yes else ():
-            say(_lost(client, state, name))
-            confirm(
-                name, "delete it for good", "Deleting a topic", "nothing was deleted", of="topic"
-            )
-        if not yes:
-            # Asking may have taken long.
-            refuse_if_moving(client.describe(), names, "deleted")
-        answers = audited(client, state.cluster_id, None).delete_topics(names)
-        gone = [name for name in names if answers.get(name) is None]
-        _settled(connection, lambda now: not any(now.topic(name) for name in gone), "the topics")
-    failed = {name: str(fault) for name, fault in answers.items() if fault is not None}
-    if as_json:
-        emit({"deleted": gone, "failed": failed})
-    else:
-        for name in gone:
-            say(f"Deleted {name}.")
-    for name, why in failed.items():
-        say(f"{name} was not deleted: {why}.")
-    if not failed:
-        return ExitCode.DONE
-    return ExitCode.INCOMPLETE if gone else ExitCode.FAILED
-
-
-COMMANDS = (create, alter, delete)
+COMMANDS = (create, alter)
 
 
 # -- what is asked for -----------------------------------------------------------------------------
-
-
-def _there(state: ClusterState, topic: str) -> None:
-    """Raise UsageError for a topic that is not there, with a near name."""
-    from core.patterns import named
-
-    named(topic, [known.name for known in state.topics], "topic")
 
 
 def _settings(words: Sequence[str]) -> dict[str, str]:
@@ -378,28 +310,6 @@ def _more(
     return _placed(context, client, state, added, rf, rule, expected, at + len(rows))
 
 
-def _lost(client: ClusterClient, state: ClusterState, topic: str) -> str:
-    """Return in words what goes with a topic: bytes, and who has read it."""
-    from core.cluster.broker_logs import with_logs
-    from core.units import format_bytes
-
-    rows = state.partitions_of(topic)
-    held: list[str] = [f"{len(rows)} partitions"]
-    try:
-        sizes = with_logs(
-            state, client.log_dirs([b.id for b in state.brokers if b.alive])
-        ).partition_size_bytes[rows.start : rows.stop]
-        if (sizes >= 0).any():
-            held.append(f"{format_bytes(float(sizes[sizes >= 0].sum()))} before replication")
-        readers = [g.id for g in client.groups() if any(tp.topic == topic for tp in g.committed)]
-        if readers:
-            more = f" and {len(readers) - 3} more" if len(readers) > 3 else ""
-            held.append(f"read by {', '.join(readers[:3])}{more}")
-    except TrimtabError as error:
-        held.append(f"more is not known: {error.title}")
-    return f"{topic}: {', '.join(held)}."
-
-
 # -- doing it --------------------------------------------------------------------------------------
 
 
@@ -414,19 +324,6 @@ def _raise_for(fault: Fault | None, what: str) -> None:
     if fault is None:
         return
     raise TrimtabError(f"{what}: {fault}.")
-
-
-def _settled(connection: Connection, holds: Callable[[ClusterState], bool], what: str) -> None:
-    """Return once brokers tell of a change, which the controller has taken; says it if they don't.
-
-    Whoever looks next then sees it.
-    """
-    deadline = connection.clock.monotonic() + SETTLE_SECONDS
-    while not holds(connection.client.describe()):
-        if connection.clock.monotonic() > deadline:
-            say(f"The controller has taken it; brokers have not all heard of {what} yet.")
-            return
-        connection.clock.sleep(0.05)
 
 
 def _is_led(state: ClusterState, topic: str, partitions: int) -> bool:

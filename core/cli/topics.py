@@ -1,5 +1,5 @@
 """`trimtab topics`: which there are, how well they are, what is set for them; `topic_changes`
-creates, alters and deletes them."""
+creates and alters them, `topic_delete` deletes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli import topic_changes
+from core.cli import topic_changes, topic_delete
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
 from core.errors import AccessDeniedError, UnreachableError
 
@@ -28,7 +28,7 @@ def topics() -> None:
     """Topics: list, describe, create, alter and delete them."""
 
 
-for command in topic_changes.COMMANDS:
+for command in (*topic_changes.COMMANDS, topic_delete.delete):
     topics.add_command(command)
 
 

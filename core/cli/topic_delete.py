@@ -1,0 +1,93 @@
+"""`trimtab topics delete`: what is lost is said, and each name asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from core.cli.confirm import confirm
+from core.cli.context import Context, emit, json_option, say
+from core.cli.topic_steps import settled, there, yes_option
+from core.errors import ExitCode, RefusedError, TrimtabError
+
+if TYPE_CHECKING:
+    from core.cluster.client import ClusterClient
+    from core.cluster.state import ClusterState
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC …")
+@click.option("--allow", type=click.Choice(["internal"]), help="Also one of Kafka's own.")
+@yes_option
+@json_option
+@click.pass_obj
+def delete(
+    context: Context, names: tuple[str, ...], allow: str | None, yes: bool, as_json: bool
+) -> int:
+    """Delete topics with everything in them; asks for the name of each.
+
+    Refused while one is under a move, and for Kafka's own topics.
+    """
+    from core.cluster.topics import INTERNAL
+    from core.run.audited import audited
+    from core.run.in_use import refuse_if_moving
+
+    context.require_writable()
+    names = tuple(dict.fromkeys(names))
+    with context.connected() as connection:
+        client = connection.client
+        state = client.describe()
+        for name in names:
+            there(state, name)
+            if name in INTERNAL and allow != "internal":
+                raise RefusedError(
+                    f"{name} is Kafka's own: what groups and transactions know is lost with it.",
+                    next="--allow internal deletes it all the same.",
+                    checks=("internal",),
+                )
+        refuse_if_moving(state, names, "deleted")
+        for name in names if not yes else ():
+            say(_lost(client, state, name))
+            confirm(
+                name, "delete it for good", "Deleting a topic", "nothing was deleted", of="topic"
+            )
+        if not yes:
+            # Asking may have taken long.
+            refuse_if_moving(client.describe(), names, "deleted")
+        answers = audited(client, state.cluster_id, None).delete_topics(names)
+        gone = [name for name in names if answers.get(name) is None]
+        settled(connection, lambda now: not any(now.topic(name) for name in gone), "the topics")
+    failed = {name: str(fault) for name, fault in answers.items() if fault is not None}
+    if as_json:
+        emit({"deleted": gone, "failed": failed})
+    else:
+        for name in gone:
+            say(f"Deleted {name}.")
+    for name, why in failed.items():
+        say(f"{name} was not deleted: {why}.")
+    if not failed:
+        return ExitCode.DONE
+    return ExitCode.INCOMPLETE if gone else ExitCode.FAILED
+
+
+def _lost(client: ClusterClient, state: ClusterState, topic: str) -> str:
+    """Return in words what goes with a topic: bytes, and who has read it."""
+    from core.cluster.broker_logs import with_logs
+    from core.units import format_bytes
+
+    rows = state.partitions_of(topic)
+    held: list[str] = [f"{len(rows)} partitions"]
+    try:
+        sizes = with_logs(
+            state, client.log_dirs([b.id for b in state.brokers if b.alive])
+        ).partition_size_bytes[rows.start : rows.stop]
+        if (sizes >= 0).any():
+            held.append(f"{format_bytes(float(sizes[sizes >= 0].sum()))} before replication")
+        readers = [g.id for g in client.groups() if any(tp.topic == topic for tp in g.committed)]
+        if readers:
+            more = f" and {len(readers) - 3} more" if len(readers) > 3 else ""
+            held.append(f"read by {', '.join(readers[:3])}{more}")
+    except TrimtabError as error:
+        held.append(f"more is not known: {error.title}")
+    return f"{topic}: {', '.join(held)}."

@@ -121,8 +121,9 @@ def status_document(root: Path, cluster_id: str) -> dict[str, Any]:
     from dataclasses import asdict
     from datetime import UTC, datetime
 
-    from core.load.background import holder, pipeline_trouble
+    from core.load.background import pipeline_trouble
     from core.load.manifest import read_manifest
+    from core.load.serving import holder
     from core.pipeline.ledger import waiting_segments
 
     manifest = read_manifest(root, cluster_id)

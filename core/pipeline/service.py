@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
-import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core import files
@@ -14,7 +11,8 @@ from core.bugs import log_bug
 from core.clock import SystemClock
 from core.errors import TrimtabError
 from core.load import layout
-from core.load.readers import Readers, held_while_read, stop_signals
+from core.load.background import PIPELINE
+from core.load.serving import Service, arguments, serve
 
 if TYPE_CHECKING:
     from core.pipeline.job import Published
@@ -24,38 +22,31 @@ log = logging.getLogger("trimtab.pipeline")
 
 def main(argv: list[str] | None = None) -> int:
     """Turn one cluster's samples into snapshots until told to stop or until nobody reads."""
-    parser = argparse.ArgumentParser(prog="trimtab-pipeline")
-    parser.add_argument("--cluster-id", required=True)
-    parser.add_argument("--root", type=Path, required=True)
+    parser = arguments(PIPELINE, asks_cluster=False)
     parser.add_argument("--trigger", type=float, required=True)
     parser.add_argument("--first-trigger", type=float, required=True)
     given = parser.parse_args(argv)
-    logging.basicConfig(
-        level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s"
+    trouble = layout.trouble(given.root, given.cluster_id)
+    return serve(
+        PIPELINE,
+        given,
+        _publish,
+        log=log,
+        broken_off=lambda error: files.write_text(trouble, f"{error}\n"),
     )
-    log.setLevel(logging.INFO)
-    told = stop_signals(detached=True)
+
+
+def _publish(service: Service) -> None:
     try:
-        ours = held_while_read(
-            given.root, given.cluster_id, "pipeline", told, lambda: _run(given, told)
-        )
-    except TrimtabError as error:
-        return _broken_off(given, error)
-    except Exception as error:  # noqa: BLE001 - whoever reads must learn why no snapshots come
+        _run(service)
+    except TrimtabError:
+        raise
+    except Exception as error:  # whoever reads must learn why no snapshots come
         words = str(error).splitlines() or [type(error).__name__]
-        return _broken_off(given, TrimtabError(f"Spark broke off: {words[0]}", next=log_bug()))
-    log.info("stopped" if ours else "another pipeline has this cluster")
-    return 0
+        raise TrimtabError(f"Spark broke off: {words[0]}", next=log_bug()) from error
 
 
-def _broken_off(given: argparse.Namespace, error: TrimtabError) -> int:
-    log.error("%s", error)
-    files.write_text(layout.trouble(given.root, given.cluster_id), f"{error}\n")
-    return int(error.exit_code)
-
-
-def _run(given: argparse.Namespace, told: threading.Event) -> None:
-    readers = Readers(given.root, given.cluster_id)
+def _run(service: Service) -> None:
     from core.pipeline.session import open_session
 
     # This process serves a dashboard: first rates soon, and cores left to the rest of the machine.
@@ -63,12 +54,9 @@ def _run(given: argparse.Namespace, told: threading.Event) -> None:
     try:
         from core.pipeline.job import Job
 
+        given = service.given
         job = Job(session.spark, given.root, given.cluster_id, SystemClock(), _note)
-        job.run(
-            given.trigger,
-            lambda: not told.is_set() and not readers.gone(),
-            first_seconds=given.first_trigger,
-        )
+        job.run(given.trigger, service.keep_on, first_seconds=given.first_trigger)
     finally:
         session.stop()
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from core import files, paths
+from core import paths
 from core.cluster.connect import Address
-from core.load import layout
-from core.load.background import holder
+from core.load import layout, serving
 from core.load.readers import Heartbeat
-from core.process import Process, spawn
+from core.process import Process
 
 ROLE = "recorder"
 STOP_SECONDS = 10.0
@@ -33,13 +31,8 @@ class Recording:
     def stop(self) -> None:
         """End the recorder now, whoever else looks; returns when it has ended."""
         self.close()
-        found = {self.started, holder(self.root, self.cluster_id, ROLE)} - {None}
-        for process in found:
-            assert process is not None
-            process.signal(15)
-        for process in found:
-            assert process is not None
-            process.stop(STOP_SECONDS)
+        started = () if self.started is None else (self.started,)
+        serving.stop(self.root, self.cluster_id, (ROLE,), started=started, seconds=STOP_SECONDS)
 
 
 def start_recording(
@@ -54,14 +47,6 @@ def start_recording(
     root = root or paths.load_root()
     layout.mark(root)
     heartbeat = Heartbeat(root, cluster_id)
-    started = None
-    if not files.is_leased(layout.lock(root, cluster_id, ROLE)):
-        log = paths.log_dir() / f"{ROLE}-{paths.safe_name(cluster_id)}.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        words = ["--bootstrap", address.bootstrap, "--cluster-id", cluster_id, "--root", str(root)]
-        if address.command_config is not None:
-            words += ["--command-config", str(address.command_config)]
-        # -P: a folder `core` where the user happens to be must not be taken for ours.
-        command = [sys.executable, "-P", "-m", "core.watch.timeline.service", *words]
-        started = spawn(command, output=log)
+    module = "core.watch.timeline.service"
+    started = serving.start(ROLE, module, cluster_id, root=root, address=address)
     return Recording(cluster_id, root, heartbeat, started)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import fcntl
+import importlib
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -18,11 +21,13 @@ from snapshots import make_snapshot
 from core import files
 from core.cli.main import run
 from core.cluster.connect import Address
-from core.load import background, layout, published
+from core.errors import ExitCode, RefusedError, TrimtabError
+from core.load import background, layout, published, serving
 from core.load.readers import SILENT_SECONDS, Heartbeat, Readers, held_while_read, stop_signals
 from core.pipeline import service
 from core.pipeline.ledger import Batch, Ledger
 from core.process import Process
+from core.watch.timeline.background import start_recording
 
 HOLD = """
 import sys
@@ -37,7 +42,7 @@ with files.lease(Path(sys.argv[1])) as ours:
 
 def test_of_two_processes_one_gets_the_lease_and_is_known_by_pid(tmp_path: Path) -> None:
     path = layout.lock(tmp_path, "c", "collector")
-    assert background.holder(tmp_path, "c", "collector") is None
+    assert serving.holder(tmp_path, "c", "collector") is None
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(path)],
         stdin=subprocess.PIPE,
@@ -49,10 +54,10 @@ def test_of_two_processes_one_gets_the_lease_and_is_known_by_pid(tmp_path: Path)
         assert first.stdout.readline().strip() == "True"
         with files.lease(path) as ours:
             assert not ours
-        assert background.holder(tmp_path, "c", "collector") == Process.of(first.pid)
+        assert serving.holder(tmp_path, "c", "collector") == Process.of(first.pid)
         first.stdin.close()
         first.wait(30)
-    assert background.holder(tmp_path, "c", "collector") is None
+    assert serving.holder(tmp_path, "c", "collector") is None
     with files.lease(path) as ours:
         assert ours
 
@@ -122,16 +127,90 @@ def test_a_pipeline_that_breaks_off_says_so_to_its_readers(
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
 
-    def breaks(_: object, __: object) -> None:
+    def breaks(_: object) -> None:
         raise RuntimeError("Job aborted: no space left on device\nat org.apache…")
 
     monkeypatch.setattr(service, "_run", breaks)
-    monkeypatch.setattr(service, "stop_signals", lambda detached: threading.Event())
+    monkeypatch.setattr(serving, "stop_signals", lambda detached: threading.Event())
     words = ("--cluster-id", "c", "--root", str(tmp_path), "--trigger", "15")
     assert service.main([*words, "--first-trigger", "2"]) == 1
     trouble = background.pipeline_trouble(tmp_path, "c")
     assert trouble is not None
     assert trouble.splitlines()[0].endswith("Job aborted: no space left on device")
+
+
+@pytest.mark.parametrize(
+    "module", ["core.load.service", "core.pipeline.service", "core.watch.timeline.service"]
+)
+def test_what_serves_reads_the_words_that_it_is_started_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    spawned: list[list[str]] = []
+
+    def spawn(command: list[str], output: Path) -> Process:
+        spawned.append(command)
+        return Process.this()
+
+    monkeypatch.setattr(serving, "spawn", spawn)
+    address = Address("127.0.0.1:1", tmp_path / "client.properties")
+    for reader in (
+        background.start_load(address, "c", root=tmp_path),
+        start_recording(address, "c", root=tmp_path),
+    ):
+        assert reader is not None
+        reader.close()
+    (words,) = (command[4:] for command in spawned if command[3] == module)
+    given: list[argparse.Namespace] = []
+
+    def serve(role: str, read: argparse.Namespace, *_: object, **__: object) -> int:
+        given.append(read)
+        return 0
+
+    ours = importlib.import_module(module)
+    monkeypatch.setattr(ours, "serve", serve)
+    assert ours.main(words) == 0
+    assert (given[0].cluster_id, given[0].root) == ("c", tmp_path)
+    if module != "core.pipeline.service":
+        assert (given[0].bootstrap, given[0].command_config) == (
+            address.bootstrap,
+            address.command_config,
+        )
+
+
+def test_an_error_of_the_work_is_the_exit_code_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(serving, "stop_signals", lambda detached: threading.Event())
+    given = serving.arguments("keeper", asks_cluster=False).parse_args(
+        ["--cluster-id", "c", "--root", str(tmp_path)]
+    )
+    told: list[TrimtabError] = []
+
+    def refused(_: serving.Service) -> None:
+        raise RefusedError("It may not.")
+
+    log = logging.getLogger("trimtab.test-keeper")
+    code = serving.serve("keeper", given, refused, log=log, broken_off=told.append)
+    assert code == ExitCode.REFUSED
+    assert [str(error) for error in told] == ["It may not."]
+    assert "It may not." in caplog.text
+
+
+def test_the_second_in_a_role_ends_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(serving, "stop_signals", lambda detached: threading.Event())
+    given = serving.arguments("keeper", asks_cluster=False).parse_args(
+        ["--cluster-id", "c", "--root", str(tmp_path)]
+    )
+    worked: list[serving.Service] = []
+    with files.lease(layout.lock(tmp_path, "c", "keeper")) as ours:
+        assert ours
+        log = logging.getLogger("trimtab.test-keeper")
+        assert serving.serve("keeper", given, worked.append, log=log) == 0
+    assert not worked
+    assert "another keeper has this cluster" in caplog.text
 
 
 @pytest.mark.parametrize("detached", [True, False])

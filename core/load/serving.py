@@ -1,0 +1,153 @@
+"""A process of its own that serves those who read a cluster: how it starts, works and is stopped.
+
+One in each role for a cluster on this host: each holds a lease, so of two that start the second
+ends. It ends 60 s after its last reader is gone, however that one went.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from core import files, paths
+from core.cluster.connect import Address, Connection, connect
+from core.errors import TrimtabError
+from core.load import layout
+from core.load.readers import Readers, held_while_read, stop_signals
+from core.process import Process, spawn
+
+# -- whoever starts one ----------------------------------------------------------------------------
+
+
+def start(
+    role: str,
+    module: str,
+    cluster_id: str,
+    *,
+    root: Path,
+    address: Address | None = None,
+    words: Sequence[str] = (),
+) -> Process | None:
+    """Start `module` in this role, its log in the logs' folder; None when one runs already.
+
+    Returns at once. It is given `words` after what `arguments` reads.
+    """
+    if files.is_leased(layout.lock(root, cluster_id, role)):
+        return None
+    where = ["--cluster-id", cluster_id, "--root", str(root)]
+    if address is not None:
+        where += ["--bootstrap", address.bootstrap]
+        if address.command_config is not None:
+            where += ["--command-config", str(address.command_config)]
+    log = paths.log_dir() / f"{role}-{paths.safe_name(cluster_id)}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    # -P: a folder `core` where the user happens to be must not be taken for ours.
+    return spawn([sys.executable, "-P", "-m", module, *where, *words], output=log)
+
+
+def holder(root: Path, cluster_id: str, role: str) -> Process | None:
+    """Return the process that has this role for the cluster on this host."""
+    path = layout.lock(root, cluster_id, role)
+    if not files.is_leased(path):
+        return None
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+        process = Process(held["pid"], held["started"])
+    except (ValueError, KeyError, FileNotFoundError):
+        # It has just begun or is just ending.
+        return None
+    return process if process.alive else None
+
+
+def stop(
+    root: Path,
+    cluster_id: str,
+    roles: Iterable[str],
+    *,
+    started: Iterable[Process] = (),
+    seconds: float,
+) -> None:
+    """End whoever has these roles now, whoever else reads; returns when they have ended.
+
+    `started` are too young, perhaps, to hold their lease yet. Each is given so many seconds.
+    """
+    holders = (holder(root, cluster_id, role) for role in roles)
+    processes = {*started, *(process for process in holders if process is not None)}
+    for process in processes:
+        process.signal(15)
+    for process in processes:
+        process.stop(seconds)
+
+
+# -- the process itself ----------------------------------------------------------------------------
+
+
+def arguments(role: str, *, asks_cluster: bool = True) -> argparse.ArgumentParser:
+    """Return a parser of what `start` says; the process adds its own words."""
+    parser = argparse.ArgumentParser(prog=f"trimtab-{role}")
+    parser.add_argument("--cluster-id", required=True)
+    parser.add_argument("--root", type=Path, required=True)
+    if asks_cluster:
+        parser.add_argument("--bootstrap", required=True)
+        parser.add_argument("--command-config", type=Path)
+    return parser
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What the process was started with, and until when it works."""
+
+    given: argparse.Namespace
+    told: threading.Event
+    """Set when it is asked to end."""
+    readers: Readers
+
+    def keep_on(self) -> bool:
+        return not self.told.is_set() and not self.readers.gone()
+
+    @contextmanager
+    def connected(self) -> Iterator[Connection]:
+        """Speak to the cluster; raises UnreachableError."""
+        connection = connect(Address(self.given.bootstrap, self.given.command_config))
+        try:
+            yield connection
+        finally:
+            connection.client.close()
+
+
+def serve(
+    role: str,
+    given: argparse.Namespace,
+    work: Callable[[Service], None],
+    *,
+    log: logging.Logger,
+    broken_off: Callable[[TrimtabError], None] = lambda error: None,
+) -> int:
+    """Do `work` in this role until told to stop or until nobody reads; returns the exit code.
+
+    An error of `work` is logged, and told to `broken_off`.
+    """
+    form = "%(asctime)s %(name)s %(levelname)s %(message)s"
+    logging.basicConfig(level=logging.WARNING, format=form)
+    log.setLevel(logging.INFO)
+    told = stop_signals(detached=True)
+    root, cluster_id = given.root, given.cluster_id
+
+    def whole() -> None:
+        work(Service(given, told, Readers(root, cluster_id)))
+
+    try:
+        ours = held_while_read(root, cluster_id, role, told, whole)
+    except TrimtabError as error:
+        log.error("%s", error)
+        broken_off(error)
+        return int(error.exit_code)
+    log.info("stopped" if ours else f"another {role} has this cluster")
+    return 0

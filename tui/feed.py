@@ -16,7 +16,15 @@ from core.cluster.connect import connect
 from core.errors import TrimtabError
 from core.load.relaid import relaid
 from core.load.snapshot import Load, Source
-from tui.feed_events import ClusterLost, Connected, Deliver, Event, PictureSeen, Trouble
+from tui.feed_events import (
+    ClusterLost,
+    Connected,
+    Deliver,
+    Event,
+    GroupsSeen,
+    PictureSeen,
+    Trouble,
+)
 from tui.feed_watches import watch_groups, watch_runs
 from tui.first_look import FirstLook
 from tui.session import Freshness
@@ -166,11 +174,15 @@ class Feed:
         self._send(event)
 
     def _read_document(self) -> None:
-        from core.load.locate import picture_of_document
+        from core.cluster.document_reader import read_document
+        from core.load.locate import load_of_document
 
         assert self._target.from_file is not None
-        self._state, self._load = picture_of_document(self._target.from_file)
+        document = read_document(self._target.from_file)
+        self._state, self._load = document.state, load_of_document(document)
         self._send_picture()
+        if document.groups is not None:
+            self._send(GroupsSeen(document.groups))
 
     def _read_cluster(self) -> None:
         """Poll the cluster by the observer's cadence; after a failure try again more slowly."""

@@ -132,8 +132,8 @@ class Session:
     """What was read of the timeline last."""
     then: Then | None = None
     """The cluster as it was at the moment that the map shows; None while it shows what is."""
-    groups: tuple[DocumentGroup, ...] = ()
-    """Consumer groups with their lag, as far as they may be read."""
+    groups: tuple[DocumentGroup, ...] | None = None
+    """Consumer groups with their lag; None until they are read, and where they may not be."""
     calibration: Calibration | None = None
     """What earlier runs on this cluster have taught about times."""
     problem: TrimtabError | None = None

@@ -74,7 +74,7 @@ def _picture(
     context.require_target()
     if context.target.from_file is not None:
         document = read_document(context.target.from_file)
-        return document.state, load_of_document(document), document.groups or None
+        return document.state, load_of_document(document), document.groups
     state, load = context.picture()
     try:
         with context.connected() as connection:

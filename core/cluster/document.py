@@ -29,12 +29,15 @@ Float64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ClusterDocument:
-    """A state, its rates (bytes/s for each partition row, NaN unknown) and its groups."""
+    """A state, its rates (bytes/s for each partition row, NaN unknown) and its groups.
+
+    `groups` is None where they are not known, and empty where there are none.
+    """
 
     state: ClusterState
     in_bytes_per_s: Float64
     out_bytes_per_s: Float64
-    groups: tuple[DocumentGroup, ...] = ()
+    groups: tuple[DocumentGroup, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ def read_groups(client: ClusterClient) -> tuple[DocumentGroup, ...]:
 
 def to_json(document: ClusterDocument) -> dict[str, Any]:
     """Return the document as plain JSON values."""
-    state = document.state
+    state, groups = document.state, document.groups
     return {
         "format": FORMAT,
         "cluster_id": state.cluster_id,
@@ -85,7 +88,7 @@ def to_json(document: ClusterDocument) -> dict[str, Any]:
             for topic in state.topics
         ],
         "partitions": [_partition_json(document, row) for row in range(state.partition_count)],
-        "groups": [_group_json(group) for group in document.groups],
+        "groups": None if groups is None else [_group_json(group) for group in groups],
     }
 
 

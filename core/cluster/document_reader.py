@@ -116,7 +116,9 @@ def from_json(document: object, written_at: datetime) -> ClusterDocument:
         assert index is not None
         for name, column in rates.items():
             column[index] = reader.rate(name)
-    groups = tuple(_group(g) for g in root.each("groups"))
+    # An empty list says that there are none; without one nobody knows.
+    listed = root.get("groups", list, None) is not None
+    groups = tuple(_group(g) for g in root.each("groups")) if listed else None
     return ClusterDocument(state, rates["in_bytes_per_s"], rates["out_bytes_per_s"], groups)
 
 

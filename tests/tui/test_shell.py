@@ -24,7 +24,7 @@ from tests.bench.terminal_bytes import BUDGETS, measure
 from tui import terminal
 from tui.app import TrimtabApp
 from tui.feed import Feed
-from tui.feed_events import ClusterLost, Event, PictureSeen, Trouble
+from tui.feed_events import ClusterLost, Event, GroupsSeen, PictureSeen, Trouble
 from tui.hands import operated
 from tui.seen import Seen
 from tui.session import Freshness, PlanHistory, Session, age_words, seconds_to_next_age
@@ -192,6 +192,18 @@ def test_a_document_that_cannot_be_read_ends_the_dashboard_with_its_sentence(
     (event,) = got
     assert isinstance(event, ClusterLost)
     assert isinstance(event.error, UsageError)
+
+
+def test_a_documents_groups_are_shown_and_an_absent_list_is_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.json"
+    least = '"brokers": [{"id": 1}], "partitions": []'
+    for groups, told in ((', "groups": [{"id": "etl", "lag": []}]', ["etl"]), ("", None)):
+        path.write_text(f"{{{least}{groups}}}", encoding="utf-8")
+        feed, got = Feed(Target(from_file=path)), list[Event]()
+        feed.attach(got.append)
+        feed._read_document()
+        seen = [[g.id for g in event.groups] for event in got if isinstance(event, GroupsSeen)]
+        assert seen == ([told] if told is not None else [])
 
 
 async def test_an_unreachable_cluster_at_start_ends_the_dashboard_later_it_does_not() -> None:

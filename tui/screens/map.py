@@ -114,7 +114,7 @@ class MapScreen(CursorKeys, PastMap, PlanKeys):
             carry=self.carry,
             stale=session.problem is not None and session.metadata_age is not None,
             editing_filter=self._filter,
-            groups=session.groups,
+            groups=session.groups or (),
             run=session.run,
         )
         rows, self.places = draw_map(self.scene, self.brush)

@@ -123,7 +123,7 @@ class PlanScreen(CursorKeys, PlanKeys):
             if asked_plan.moves == plan.moves and young and (known or asked_rate == rate):
                 return
         self._asked = (plan, rate, session.now)
-        made, groups, learned = session.made, session.groups or None, session.calibration
+        made, groups, learned = session.made, session.groups, session.calibration
 
         def work() -> None:
             found = study(state, load, plan, rate, groups, learned)

@@ -90,7 +90,7 @@ def test_a_retention_that_takes_nothing_from_anybody_is_advised_with_its_option(
 
 
 def test_a_document_without_groups_does_not_say_that_nobody_reads(saved: Here) -> None:
-    change(saved, groups=[])
+    change(saved, groups=None)
     plan = saved.plan(t0=[3, 1])
     _, out, _ = saved.run("plan", "impact", plan)
     assert "Which consumer groups read them is not known." in out
@@ -98,6 +98,16 @@ def test_a_document_without_groups_does_not_say_that_nobody_reads(saved: Here) -
     _, document = saved.json("plan", "impact", plan)
     validate("plan-impact", document)
     assert document["groups"] is None
+
+
+def test_a_document_that_knows_of_no_group_says_that_nobody_reads(saved: Here) -> None:
+    change(saved, groups=[])
+    plan = saved.plan(t0=[3, 1])
+    _, out, _ = saved.run("plan", "impact", plan)
+    assert "No consumer group reads them." in out
+    _, document = saved.json("plan", "impact", plan)
+    validate("plan-impact", document)
+    assert document["groups"] == []
 
 
 @pytest.mark.parametrize("retention", ["0s", "soon"])

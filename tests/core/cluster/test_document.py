@@ -103,6 +103,17 @@ def test_the_least_document_leaves_everything_else_unknown(tmp_path: Path) -> No
     assert state.topic("t") == Topic("t")
 
 
+@pytest.mark.parametrize(
+    ("written", "known"), [({}, None), ({"groups": None}, None), ({"groups": []}, ())]
+)
+def test_groups_that_are_absent_are_unknown_and_an_empty_list_is_none(
+    tmp_path: Path, written: dict[str, Any], known: tuple[()] | None
+) -> None:
+    document = read_document(write(tmp_path, LEAST | written))
+    assert document.groups == known
+    assert to_json(document)["groups"] == (None if known is None else [])
+
+
 def test_unknown_keys_are_ignored(tmp_path: Path) -> None:
     extended = LEAST | {"colour": "red", "brokers": [{"id": 1, "mood": "good"}, {"id": 2}]}
     assert read_document(write(tmp_path, extended)).state.partition_count == 1

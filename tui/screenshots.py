@@ -5,6 +5,7 @@ Deterministic: a seeded cluster, a clock that stands still, keys instead of hand
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import re
@@ -182,19 +183,21 @@ def placed(svg: str) -> str:
 
 def main(argv: Sequence[str]) -> int:
     """Write all pictures into a folder, or with `--check` compare; 1 when one differs."""
-    check = "--check" in argv
-    folders = [word for word in argv if not word.startswith("-")]
-    folder = Path(folders[0] if folders else "screenshots")
+    parser = argparse.ArgumentParser(prog="python -P -m tui.screenshots", description=__doc__)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("screenshots"))
+    parser.add_argument("--check", action="store_true", help="only compare; 1 when one differs")
+    given = parser.parse_args(argv)
     os.environ.pop("NO_COLOR", None)
     os.environ["TEXTUAL_ANIMATIONS"] = "none"
-    folder.mkdir(parents=True, exist_ok=True)
+    if not given.check:
+        given.folder.mkdir(parents=True, exist_ok=True)
     stale = []
     for shot in SHOTS:
         svg = asyncio.run(render(shot))
-        path = folder / f"{shot.name}.svg"
-        if check and (not path.exists() or path.read_text(encoding="utf-8") != svg):
+        path = given.folder / f"{shot.name}.svg"
+        if given.check and (not path.exists() or path.read_text(encoding="utf-8") != svg):
             stale.append(path)
-        elif not check:
+        elif not given.check:
             path.write_text(svg, encoding="utf-8")
     for path in stale:
         print(f"{path} is not what the dashboard draws: make screenshots", file=sys.stderr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from bench.measured import run_measured
-from bench.summary import documents, plans, tools
+from bench.summary import documents, pipeline, plans, tools
 
 
 def test_memory_is_that_of_the_process_itself_at_its_peak() -> None:
@@ -40,3 +40,14 @@ def test_tables_have_a_value_in_each_column() -> None:
         head, _, row = (line for line in lines if line.startswith("|"))
         assert head.count("|") == row.count("|")
         assert cells in row
+
+
+def test_a_pipeline_bench_of_some_parts_only_is_told_as_far_as_it_went() -> None:
+    part = {"what": "exactness", "value": "0 lost", "target": "0 lost", "met": True}
+    error = {"median": 0.01, "p95": 0.02, "worst": 0.03}
+    topic = {"what": "even", "trimtab": error, "even split": error}
+    hot = {"true": 9.0, "trimtab": 8.9, "even split": 3.0}
+    beside = part | {"topics": {"orders": topic}, "hot_partition_mb_per_s": hot}
+    told = pipeline({"P1": part})
+    assert told[-1] == "| P1 | exactness | 0 lost | 0 lost | yes |"
+    assert pipeline({"P1": part, "P9": beside})[-1] == "an even split 3.0."

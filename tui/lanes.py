@@ -10,7 +10,7 @@ from enum import IntEnum
 import numpy as np
 
 from core.cluster.state import Broker, ClusterState
-from core.watch.timeline.events import Event, Kind, Replicas
+from core.watch.timeline.events import Event, Kind, Replicas, Told
 
 
 class Lane(IntEnum):
@@ -20,12 +20,14 @@ class Lane(IntEnum):
     UP = 1
     LEADS = 2
     """It came to lead a partition, or leads one no more."""
-    UNSEEN = 3
+    TOLD = 3
+    """Somebody told of it: a client, a run, who broke it on purpose."""
+    UNSEEN = 4
     """Nobody looked."""
-    BEHIND = 4
+    BEHIND = 5
     """It is in less ISRs than it should be."""
-    BACK = 5
-    DOWN = 6
+    BACK = 6
+    DOWN = 7
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -91,6 +93,11 @@ class _Drawing:
                 self._put(id, at, Lane.ABSENT)
             case (Replicas() | None as before, Replicas() | None as after):
                 self._replicas(at, before, after)
+            case (_, Told(_, _, brokers)):
+                for id in brokers:
+                    if id in self.times:
+                        self._put(id, at, Lane.TOLD)
+                        self._put(id, at, self._now(id))
             case (_, int(seconds)) if event.kind & Kind.UNSEEN:
                 for id in list(self.times):
                     self._put(id, max(at - seconds, self.times[id][-1]), Lane.UNSEEN)

@@ -77,6 +77,8 @@ class Past:
     span: tuple[datetime, datetime]
     events: tuple[Event, ...]
     """All that were read, also those that are not asked for."""
+    told_upto: int
+    """The number of what was told last."""
     cut: bool
     """Whether older ones were left in the file."""
     asked: Asked

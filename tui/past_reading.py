@@ -6,11 +6,13 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from heapq import merge
 
 from core import paths
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from core.watch.timeline.changes import changes
+from core.watch.timeline.events import Told
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.words import happenings
 from tui.lanes import lanes_of
@@ -48,21 +50,29 @@ def read_past(cluster_id: str, asked: Asked, known: Past | None) -> Past | None:
             return None
         if known is not None and (known.cluster_id != cluster_id or known.span[0] < span[0]):
             known = None  # another cluster, or the oldest went: read anew
-        if known is not None and (known.span, known.asked) == (span, asked):
+        told_upto = timeline.last_told
+        now_known = (span, told_upto, asked)
+        if known is not None and (known.span, known.told_upto, known.asked) == now_known:
             return known
         if known is not None and len(known.events) < 2 * MOST_EVENTS:
-            since = known.events[-1].at + _NEXT if known.events else None
-            events = (*known.events, *timeline.events(since))
-            cut = known.cut
+            seen, cut = (
+                [event for event in known.events if not isinstance(event.after, Told)],
+                known.cut,
+            )
+            seen += timeline.seen(seen[-1].at + _NEXT if seen else None)
         else:
             newest = timeline.since_newest(MOST_EVENTS)
-            events, cut = tuple(timeline.events(newest)), newest is not None
+            seen, cut = list(timeline.seen(newest)), newest is not None
+        # Somebody may tell of what was a while ago: this is read anew, the newest of it.
+        bounds = (seen[0].at if cut else None, timeline.since_newest_told(MOST_EVENTS))
+        since = max((bound for bound in bounds if bound is not None), default=None)
+        events = tuple(merge(seen, timeline.told(since), key=lambda event: event.at))
         first = events[0].at - _NEXT if cut else span[0]
         start = timeline.state_at(first)
     assert start is not None
     found = happenings((event for event in events if asked.has(event)), asked.kinds)
     lanes = lanes_of(start, events)
-    return Past(cluster_id, span, events, cut, asked, tuple(found), lanes)
+    return Past(cluster_id, span, events, told_upto, cut, asked, tuple(found), lanes)
 
 
 def read_state(cluster_id: str, moment: datetime) -> ClusterState | None:

@@ -39,6 +39,7 @@ _CELLS = {
     Lane.ABSENT: (" ", Tone.FAINT),
     Lane.UP: ("─", Tone.FAINT),
     Lane.LEADS: ("●", Tone.YOURS),
+    Lane.TOLD: ("◆", Tone.LOOK),
     Lane.BACK: ("√", Tone.FINE),
     Lane.UNSEEN: ("╌", Tone.DIM),
     Lane.BEHIND: ("!", Tone.LOOK),
@@ -49,6 +50,7 @@ _LEGEND = (
     (Lane.BEHIND, "out of sync"),
     (Lane.BACK, "back"),
     (Lane.LEADS, "leaders changed"),
+    (Lane.TOLD, "told of"),
     (Lane.UNSEEN, "nobody looked"),
 )
 _MARKS = (
@@ -57,6 +59,8 @@ _MARKS = (
     (Kind.UNSEEN | Kind.TOPIC_DELETED, "▲", Tone.LOOK),
     (Kind.BROKER_UP | Kind.ISR_EXPAND, "√", Tone.FINE),
     (Kind.LEADER | Kind.CONTROLLER, "●", Tone.YOURS),
+    (Kind.CLIENT | Kind.LOAD | Kind.FAULT, "◆", Tone.LOOK),
+    (Kind.RUN | Kind.GROUP | Kind.AUTOPILOT, "◆", Tone.YOURS),
 )
 
 

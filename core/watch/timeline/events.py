@@ -33,6 +33,19 @@ class Kind(IntFlag):
     """min.insync.replicas, retention or cleanup policy of a topic."""
     UNSEEN = 8192
     """For a while nobody looked: what changed meanwhile is seen as one change, afterwards."""
+    # From here on what is told, not seen: `Told` says by whom.
+    RUN = 16384
+    """A run began, ended, or did something that an operator wants to know of."""
+    GROUP = 32768
+    """A consumer group rebalanced, or its members came and went."""
+    CLIENT = 65536
+    """A client had an error, or recovered from it."""
+    LOAD = 131072
+    """A broker's load left the band, or came back into it."""
+    FAULT = 262144
+    """Somebody broke something on purpose, or mended it."""
+    AUTOPILOT = 524288
+    """What the autopilot decided."""
 
 
 EVERY: Final = Kind(0)
@@ -46,6 +59,12 @@ WORDS: dict[str, Kind] = {
     "topic": Kind.TOPIC_CREATED | Kind.TOPIC_DELETED | Kind.PARTITION,
     "config": Kind.CONFIG,
     "gap": Kind.UNSEEN,
+    "run": Kind.RUN,
+    "group": Kind.GROUP,
+    "client": Kind.CLIENT,
+    "load": Kind.LOAD,
+    "fault": Kind.FAULT,
+    "autopilot": Kind.AUTOPILOT,
 }
 """What a user filters by."""
 
@@ -64,8 +83,20 @@ class Replicas:
     removing: tuple[int, ...] = ()
 
 
-Thing = Replicas | Broker | Topic | int
-"""What an event is about, before or after: a partition, a broker, a topic, the controller's id."""
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What somebody told of: `by` whom ("group payments"), `text` one clause in the past tense."""
+
+    by: str
+    text: str
+    brokers: tuple[int, ...] = ()
+
+
+Thing = Replicas | Broker | Topic | int | Told
+"""What an event is about, before or after: a partition, a broker, a topic, the controller's id.
+
+What was told stands as `after`, and there is nothing before it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +129,8 @@ class Event:
                 return _touched(before, after)
             case (Replicas() as only, None) | (None, Replicas() as only):
                 return frozenset(only.replicas)
+            case (_, Told(_, _, brokers)):
+                return frozenset(brokers)
             case _:
                 return frozenset(b for b in (self.before, self.after) if isinstance(b, int))
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from core.cluster.state import UNKNOWN, Broker, ClusterState, Topic, frozen
-from core.watch.timeline.events import Replicas, Thing
+from core.watch.timeline.events import Replicas, Thing, Told
 
 _HEAD = struct.Struct("<iB")
 _REPLICA = struct.Struct("<iB")
@@ -38,6 +38,8 @@ def packed(thing: Thing | None) -> bytes | None:
             )
         case int():
             return _json(thing)
+        case Told():
+            raise TypeError("what is told has a table of its own")
 
 
 def replicas(data: bytes) -> Replicas:

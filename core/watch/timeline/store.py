@@ -1,7 +1,8 @@
 """The timeline on disk: one SQLite file a cluster, of changes and, now and then, whole pictures.
 
-One process writes, any number read at the same time. The cluster at a moment is the last picture
-before it and the changes since; how many those may be bounds the time of a jump.
+One process records, others may tell of what they do, any number read at the same time. The cluster
+at a moment is the last picture before it and the changes since; how many those may be bounds the
+time of a jump.
 """
 
 from __future__ import annotations
@@ -9,40 +10,21 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from heapq import merge
 from pathlib import Path
 from typing import Any, Final
 
 from core.cluster.state import ClusterState
-from core.errors import TrimtabError, UsageError
-from core.watch.timeline import packing
+from core.errors import UsageError
+from core.watch.timeline import packing, told_table
+from core.watch.timeline.database import Whole, open_to_read, open_to_write
 from core.watch.timeline.events import EVERY, Event, Kind
 from core.watch.timeline.replay import replayed
 
-FORMAT: Final = 1
 PICTURE_CHANGES: Final = 5_000
 """After so many changes a whole picture is kept: a jump applies no more than these."""
 KEPT: Final = timedelta(days=30)
 KEPT_BYTES: Final = 200_000_000
-_APPLICATION_ID: Final = 0x7472746C  # "trtl"
-_SCHEMA: Final = f"""
-PRAGMA application_id = {_APPLICATION_ID};
-PRAGMA user_version = {FORMAT};
-PRAGMA auto_vacuum = INCREMENTAL;
-CREATE TABLE looks (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL);
-CREATE INDEX looks_at ON looks (at);
-CREATE TABLE changes (
-    seq INTEGER PRIMARY KEY, kind INTEGER NOT NULL, topic INTEGER, partition INTEGER,
-    before BLOB, after BLOB
-);
-CREATE TABLE pictures (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, data BLOB NOT NULL);
-CREATE TABLE seen (only INTEGER PRIMARY KEY CHECK (only = 1), at INTEGER NOT NULL);
-CREATE TABLE topics (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-"""
-# A look's `seq` is that of its first change; a picture's, that of the first change after it.
-
-
-class TimelineError(TrimtabError):
-    """A timeline cannot be read or written."""
 
 
 class Timeline:
@@ -56,18 +38,8 @@ class Timeline:
 
     @classmethod
     def write(cls, path: Path) -> Timeline:
-        """Open for the one that records, made when it is not there. Raises TimelineError."""
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            database = sqlite3.connect(path, isolation_level=None)
-            if not database.execute("PRAGMA user_version").fetchone()[0]:
-                database.executescript(_SCHEMA)
-                database.execute("PRAGMA journal_mode = WAL")
-            # What the last second brought may be lost with the machine's power: it is seen again.
-            database.execute("PRAGMA synchronous = NORMAL")
-            timeline = cls(path, _checked(path, database))
-        except (OSError, sqlite3.Error) as error:
-            raise _unusable(path, error) from error
+        """Open for who records or tells, made when it is not there. Raises TimelineError."""
+        timeline = cls(path, open_to_write(path))
         timeline._topics = timeline._numbers()
         timeline._since_picture = timeline._changes_since_picture()
         return timeline
@@ -75,17 +47,12 @@ class Timeline:
     @classmethod
     def read(cls, path: Path) -> Timeline:
         """Open for reading. Raises TimelineError, UsageError for one that is not there."""
-        if not path.exists():
+        if not path.exists() or not path.stat().st_size:
             raise UsageError(
                 "Nothing has been recorded of this cluster on this machine.",
                 next="Record it: trimtab -b HOST:PORT timeline --record, or open the dashboard.",
             )
-        try:
-            address = f"file:{path}?mode=ro"
-            database = sqlite3.connect(address, uri=True, isolation_level=None)
-            return cls(path, _checked(path, database))
-        except sqlite3.Error as error:
-            raise _unusable(path, error) from error
+        return cls(path, open_to_read(path))
 
     def close(self) -> None:
         self._database.close()
@@ -94,14 +61,14 @@ class Timeline:
 
     def begin(self, state: ClusterState) -> None:
         """Keep a whole picture; what is written next came after it. Raises TimelineError."""
-        with _Whole(self):
+        with Whole(self.path, self._database):
             self._keep(state, self._next_seq())
 
     def append(self, events: Sequence[Event], after: ClusterState) -> None:
         """Keep what was seen at one look, and the picture when it is time for one."""
         if not events:
             return
-        with _Whole(self):
+        with Whole(self.path, self._database):
             seq = self._next_seq()
             self._database.execute(
                 "INSERT INTO looks VALUES (?, ?)", (seq, _milliseconds(events[0].at))
@@ -122,22 +89,29 @@ class Timeline:
 
     def note_seen(self, at: datetime) -> None:
         """Note that the cluster was looked at, and was as it was. Raises TimelineError."""
-        with _Whole(self):
+        with Whole(self.path, self._database):
             self._database.execute(
                 "INSERT OR REPLACE INTO seen VALUES (1, ?)", (_milliseconds(at),)
             )
+
+    def tell(self, events: Sequence[Event]) -> None:
+        """Keep what somebody tells of; `after` of each is Told. Raises TimelineError."""
+        with Whole(self.path, self._database):
+            told_table.add(self._database, events)
 
     def forget(self, before: datetime, most_bytes: int = KEPT_BYTES) -> None:
         """Let go of what is older, and of the oldest while the file is larger than `most_bytes`.
 
         The picture that the rest begins with stays.
         """
+        with Whole(self.path, self._database):
+            told_table.forget(self._database, before)
         pictures = self._database.execute("SELECT seq, at FROM pictures ORDER BY seq").fetchall()
         for place, (seq, _) in enumerate(pictures[1:], 1):
             old = place + 1 < len(pictures) and pictures[place][1] <= _milliseconds(before)
             if not old and self.bytes <= most_bytes:
                 return
-            with _Whole(self):
+            with Whole(self.path, self._database):
                 for table in ("looks", "changes", "pictures"):
                     self._database.execute(f"DELETE FROM {table} WHERE seq < ?", (seq,))
             self._database.execute("PRAGMA incremental_vacuum")
@@ -199,9 +173,32 @@ class Timeline:
         until: datetime | None = None,
         kinds: Kind = EVERY,
     ) -> Iterator[Event]:
-        """Yield what was seen from `since` to `until`, both included, of `kinds` or of all."""
-        first, last = self._from(since), self._to(until)
-        yield from self._events(first, last, kinds)
+        """Yield what was seen or told from `since` to `until`, both included, of `kinds` or all."""
+        seen = self._events(self._from(since), self._to(until), kinds)
+        told = self.told(since, until, kinds)
+        return merge(seen, told, key=lambda event: event.at)
+
+    def seen(self, since: datetime | None = None) -> Iterator[Event]:
+        """Yield what was seen since then, without what was told."""
+        return self._events(self._from(since), self._to(None), EVERY)
+
+    def told(
+        self,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        kinds: Kind = EVERY,
+    ) -> Iterator[Event]:
+        """Yield what was told of in that time, without what was seen."""
+        return told_table.read(self._database, since, until, kinds)
+
+    @property
+    def last_told(self) -> int:
+        """Return a number that rises with each thing that is told."""
+        return told_table.last(self._database)
+
+    def since_newest_told(self, count: int) -> datetime | None:
+        """Return since when no more than `count` were told of; None for all."""
+        return told_table.newest(self._database, count)
 
     def moments(self, since: datetime | None, until: datetime | None) -> list[datetime]:
         """Return when something changed, in order."""
@@ -290,51 +287,6 @@ def _reader(kind: int, partition: int | None) -> Any:
     if kind & (Kind.BROKER | Kind.BROKER_DOWN | Kind.BROKER_UP):
         return packing.broker
     return packing.controller if kind & (Kind.CONTROLLER | Kind.UNSEEN) else packing.topic
-
-
-class _Whole:
-    """All of it or nothing; what SQLite has against it is told as TimelineError."""
-
-    def __init__(self, timeline: Timeline) -> None:
-        self._path, self._database = timeline.path, timeline._database
-
-    def __enter__(self) -> None:
-        try:
-            self._database.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            raise _unusable(self._path, error) from error
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: Any
-    ) -> None:
-        if error is None:
-            self._database.execute("COMMIT")
-            return
-        if self._database.in_transaction:
-            self._database.execute("ROLLBACK")
-        if isinstance(error, sqlite3.Error):
-            raise _unusable(self._path, error) from error
-
-
-def _checked(path: Path, database: sqlite3.Connection) -> sqlite3.Connection:
-    application = database.execute("PRAGMA application_id").fetchone()[0]
-    version = database.execute("PRAGMA user_version").fetchone()[0]
-    if application != _APPLICATION_ID or version > FORMAT:
-        database.close()
-        if application != _APPLICATION_ID:
-            raise TimelineError(f"{path} is not a timeline.", next="Move it out of that folder.")
-        raise TimelineError(
-            f"{path} was written by a newer trimtab.", next="Install that version, or a newer one."
-        )
-    return database
-
-
-def _unusable(path: Path, error: Exception) -> TimelineError:
-    return TimelineError(
-        f"The timeline cannot be read or written: {error}.",
-        detail=str(path),
-        next="Make room there, or move the file away: another one is begun.",
-    )
 
 
 def _milliseconds(at: datetime) -> int:

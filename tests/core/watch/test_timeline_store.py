@@ -17,8 +17,9 @@ from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.watch.timeline import store
 from core.watch.timeline.changes import changes
+from core.watch.timeline.database import TimelineError
 from core.watch.timeline.events import Event, Kind
-from core.watch.timeline.store import Timeline, TimelineError
+from core.watch.timeline.store import Timeline
 
 
 @pytest.fixture

@@ -1,0 +1,112 @@
+"""A timeline's SQLite file: its tables, whether a file is one, and what goes wrong with it."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any, Final
+
+from core.errors import TrimtabError
+from core.watch.timeline import told_table
+
+FORMAT: Final = 2
+"""The first had no table of what is told."""
+_APPLICATION_ID: Final = 0x7472746C  # "trtl"
+_SCHEMA: Final = f"""
+BEGIN IMMEDIATE;
+PRAGMA application_id = {_APPLICATION_ID};
+CREATE TABLE IF NOT EXISTS looks (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS looks_at ON looks (at);
+CREATE TABLE IF NOT EXISTS changes (
+    seq INTEGER PRIMARY KEY, kind INTEGER NOT NULL, topic INTEGER, partition INTEGER,
+    before BLOB, after BLOB
+);
+CREATE TABLE IF NOT EXISTS pictures (
+    seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, data BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS seen (only INTEGER PRIMARY KEY CHECK (only = 1), at INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS topics (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+{told_table.SCHEMA}
+PRAGMA user_version = {FORMAT};
+COMMIT;
+"""
+# A look's `seq` is that of its first change; a picture's, that of the first change after it.
+
+
+class TimelineError(TrimtabError):
+    """A timeline cannot be read or written."""
+
+
+def open_to_write(path: Path) -> sqlite3.Connection:
+    """Return a timeline to write to, made or brought up to this format. Raises TimelineError."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        database = sqlite3.connect(path, isolation_level=None)
+        if database.execute("PRAGMA user_version").fetchone()[0] < FORMAT:
+            _checked(path, database, new=True)
+            database.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            # At once, and nothing made twice: several may begin at the same moment.
+            database.executescript(_SCHEMA)
+            database.execute("PRAGMA journal_mode = WAL")
+        # What the last second brought may be lost with the machine's power: it is seen again.
+        database.execute("PRAGMA synchronous = NORMAL")
+        return _checked(path, database)
+    except (OSError, sqlite3.Error) as error:
+        raise unusable(path, error) from error
+
+
+def open_to_read(path: Path) -> sqlite3.Connection:
+    """Return a timeline that is there. Raises TimelineError."""
+    try:
+        database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
+        return _checked(path, database)
+    except sqlite3.Error as error:
+        raise unusable(path, error) from error
+
+
+class Whole:
+    """All of it or nothing; what SQLite has against it is told as TimelineError."""
+
+    def __init__(self, path: Path, database: sqlite3.Connection) -> None:
+        self._path, self._database = path, database
+
+    def __enter__(self) -> None:
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            raise unusable(self._path, error) from error
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: Any
+    ) -> None:
+        if error is None:
+            self._database.execute("COMMIT")
+            return
+        if self._database.in_transaction:
+            self._database.execute("ROLLBACK")
+        if isinstance(error, sqlite3.Error):
+            raise unusable(self._path, error) from error
+
+
+def _checked(path: Path, database: sqlite3.Connection, *, new: bool = False) -> sqlite3.Connection:
+    """Return the database if it is a timeline, or with `new` an empty one that becomes one."""
+    application = database.execute("PRAGMA application_id").fetchone()[0]
+    version = database.execute("PRAGMA user_version").fetchone()[0]
+    if new and not application and not database.execute("SELECT 1 FROM sqlite_master").fetchone():
+        return database
+    if application != _APPLICATION_ID or version > FORMAT:
+        database.close()
+        if application != _APPLICATION_ID:
+            raise TimelineError(f"{path} is not a timeline.", next="Move it out of that folder.")
+        raise TimelineError(
+            f"{path} was written by a newer trimtab.", next="Install that version, or a newer one."
+        )
+    return database
+
+
+def unusable(path: Path, error: Exception) -> TimelineError:
+    return TimelineError(
+        f"The timeline cannot be read or written: {error}.",
+        detail=str(path),
+        next="Make room there, or move the file away: another one is begun.",
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from core.cluster.state import Bool, ClusterState
+from core.cluster.state import Bool, ClusterState, TopicPartition
 from core.errors import UsageError
 from core.patterns import pattern
 from core.plan.plan import Plan
@@ -34,6 +34,8 @@ class Wanted:
     exclude: tuple[int, ...] = ()
     topics: str | None = None
     keep: str | None = None
+    resting: frozenset[TopicPartition] = frozenset()
+    """Partitions that are left as they are, whatever their topics."""
     kept: Plan = field(default_factory=Plan)
     """Moves that are planned already, and stay as they are: the rest is planned beside them."""
     band: float = BAND
@@ -61,7 +63,7 @@ class Wanted:
 
 
 def untouched(state: ClusterState, wanted: Wanted) -> Bool:
-    """Return the partitions that must not be touched, by their topics' names."""
+    """Return the partitions that must not be touched, by their topics' names or by their own."""
     names = [topic.name for topic in state.topics]
     only = pattern(wanted.topics, "--topics") if wanted.topics else None
     keep = pattern(wanted.keep, "--keep") if wanted.keep else None
@@ -77,4 +79,6 @@ def untouched(state: ClusterState, wanted: Wanted) -> Bool:
         raise UsageError(
             "No topic is left to plan for.", next="Check the patterns of --topics and --keep."
         )
-    return ~touched[state.topic_of]
+    left = ~touched[state.topic_of]
+    left[[row for tp in wanted.resting if (row := state.find(tp)) is not None]] = True
+    return left

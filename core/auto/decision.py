@@ -1,0 +1,51 @@
+"""What an autopilot decides at one look: to act, to wait, or that it is off; each with why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.plan.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why, in one sentence; `id` stays the same while its numbers change."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Off:
+    """Nothing is looked for."""
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        return (Reason("off", "The autopilot is off."),)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing is done now; everything that speaks against it, what weighs most first."""
+
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """A plan that every rule lets pass; in mode `suggest` it is only written down."""
+
+    plan: Plan
+    why: Reason
+    copies: int
+    """Partitions that get a new replica."""
+    leaders: int
+    """Partitions that get another preferred leader."""
+    bytes: float
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        return (self.why,)
+
+
+Decision = Off | Wait | Act

@@ -1,0 +1,133 @@
+"""What an autopilot remembers: what it did, what lasts, and when the controller last changed.
+
+A value; each look makes the next one. What must outlive its process is in the decision log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from core.auto.observed import Observed, Place
+from core.auto.settings import Settings
+from core.cluster.state import TopicPartition
+
+RESTS = timedelta(days=1)
+"""How long a partition that was moved is left where it is."""
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """One run of the autopilot's; `ended_at` is None while it is in progress."""
+
+    at: datetime
+    run: str
+    moved: frozenset[TopicPartition]
+    bytes: float
+    ended_at: datetime | None = None
+
+    def reaches(self, since: datetime, now: datetime) -> bool:
+        """Return whether some of it can have been done after `since`."""
+        return (self.ended_at or now) > since
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """For how long one broker has been outside by one measure, in every snapshot."""
+
+    since: datetime
+    until: datetime
+    looks: int
+
+    @property
+    def seconds(self) -> float:
+        return (self.until - self.since).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What is remembered before a decision; `seeing` takes a look in."""
+
+    acts: tuple[Acted, ...] = ()
+    lasting: Mapping[Place, Lasting] = field(default_factory=dict)
+    last_sight: str | None = None
+    last_as_of: datetime | None = None
+    controller: int | None = None
+    controller_since: datetime | None = None
+    """When the controller was seen to change; None when it never was."""
+    failed_at: datetime | None = None
+    """When a run could not be started, last."""
+
+    def seeing(self, settings: Settings, observed: Observed) -> History:
+        """Return what is remembered after one look more."""
+        after = self._seeing_controller(observed)
+        since = observed.now - max(RESTS, HOUR)
+        kept = tuple(act for act in after.acts if act.reaches(since, observed.now))
+        return replace(after, acts=kept)._seeing_load(settings, observed)
+
+    def _seeing_controller(self, observed: Observed) -> History:
+        found = observed.state.controller
+        if found == self.controller:
+            return self
+        first = self.controller is None and self.controller_since is None
+        since = None if first else observed.now
+        return replace(self, controller=found, controller_since=since)
+
+    def _seeing_load(self, settings: Settings, observed: Observed) -> History:
+        sight, imbalance = observed.sight, observed.imbalance
+        if sight is None or imbalance is None or sight.load.as_of is None:
+            return replace(self, lasting={}, last_sight=None, last_as_of=None)
+        if sight.id == self.last_sight:
+            return self
+        as_of, last = sight.load.as_of, self.last_as_of
+        gap = last is not None and (as_of - last).total_seconds() > settings.stale_seconds
+        before = {} if gap or (last is not None and as_of <= last) else self.lasting
+        lasting = {
+            place: Lasting(old.since, as_of, old.looks + 1)
+            if (old := before.get(place))
+            else Lasting(as_of, as_of, 1)
+            for place in imbalance.outside
+        }
+        return replace(self, lasting=lasting, last_sight=sight.id, last_as_of=as_of)
+
+    def long_enough(self, settings: Settings) -> frozenset[Place]:
+        """Return who has been outside for as long as a run is worth, and by which measure."""
+        return frozenset(
+            place
+            for place, lasting in self.lasting.items()
+            if lasting.seconds >= settings.lasting_seconds
+            and lasting.looks >= settings.lasting_looks
+        )
+
+    # -- what was done -------------------------------------------------------------------------
+
+    def acting(self, act: Acted) -> History:
+        """Return what is remembered once a run has been started; what lasts is looked for anew."""
+        return replace(self, acts=(*self.acts, act), lasting={})
+
+    def ending(self, run: str, at: datetime, moved_bytes: float) -> History:
+        """Return what is remembered once a run has ended; it may have copied more than planned."""
+        return replace(
+            self,
+            acts=tuple(
+                replace(act, ended_at=at, bytes=max(act.bytes, moved_bytes))
+                if act.run == run
+                else act
+                for act in self.acts
+            ),
+        )
+
+    def spent(self, now: datetime) -> tuple[float, int]:
+        """Return the bytes and moves of every run of which a part can lie in the last hour.
+
+        All of such a run is counted: then no hour, wherever it begins, has more than the budget.
+        """
+        acts = [act for act in self.acts if act.reaches(now - HOUR, now)]
+        return sum(act.bytes for act in acts), sum(len(act.moved) for act in acts)
+
+    def resting(self, now: datetime) -> frozenset[TopicPartition]:
+        """Return the partitions that were moved within a day."""
+        acts = [act for act in self.acts if act.reaches(now - RESTS, now)]
+        return frozenset(tp for act in acts for tp in act.moved)

@@ -1,0 +1,101 @@
+"""What an autopilot sees at one look, and how uneven that is. Values, and one pure judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from core.auto.settings import Settings
+from core.cluster.state import ClusterState, Reassignment, TopicPartition
+from core.load.snapshot import Load
+from core.plan.plan import Plan
+from core.plan.planner.evenness import Evenness, evenness
+from core.plan.planner.measures import Measure
+
+Place = tuple[int, Measure]
+"""A broker by its id, and what it carries too much or too little of."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sight:
+    """The load as it is judged; `load` says from where and when it is."""
+
+    id: str
+    """Of its snapshot: two looks at the same one are one."""
+    load: Load
+    good: float
+    """The part of partitions whose load is known well enough, 0 … 1."""
+    looks: int = 1
+    """How many intervals of the collector's it is the mean of; 1 for a window of Spark's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imbalance:
+    """How far from their fair shares brokers are."""
+
+    outside: frozenset[Place]
+    """Those outside the band that a run is worth."""
+    worst: Place | None
+    share: float
+    """What the worst carries, 1 is even."""
+
+    @property
+    def words(self) -> str:
+        if self.worst is None:
+            return "nothing is known"
+        broker, measure = self.worst
+        return f"broker {broker} is at {self.share:.0%} of its fair share of {measure.words}"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Observed:
+    """One look: the cluster, its load, and who else works on it."""
+
+    now: datetime
+    state: ClusterState
+    reassignments: Mapping[TopicPartition, Reassignment]
+    sight: Sight | None = None
+    imbalance: Imbalance | None = None
+    """By the sight's load; None without one."""
+    running: tuple[str, ...] = ()
+    """Runs of this machine in progress."""
+    died: tuple[str, ...] = ()
+    """Runs of this machine whose process died in the middle of its work."""
+    run_ended_at: datetime | None = None
+    """When a run of this machine ended last."""
+
+
+def judged(settings: Settings, state: ClusterState, load: Load) -> Imbalance:
+    """Return how uneven brokers are that should carry their share."""
+    return imbalance_of(settings, evenness(state, load, Plan()))
+
+
+def imbalance_of(settings: Settings, even: Evenness, *, after: bool = False) -> Imbalance:
+    """Return how uneven brokers are now, or `after` the plan that `even` is of."""
+    loads = even.after if after else even.before
+    off = even.off(loads)
+    rows, columns = np.nonzero(off > settings.start_band + 1e-9)
+    outside = frozenset(
+        (even.brokers[row], even.measures[column])
+        for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
+    )
+    furthest = even.furthest(loads)
+    if furthest is None:
+        return Imbalance(outside, None, 1.0)
+    row, measure = furthest
+    return Imbalance(outside, (even.brokers[row], measure), float(loads[row, measure]))
+
+
+def excess(even: Evenness, band: float, *, after: bool = False) -> float:
+    """Return how many fair shares are outside a band, over all brokers and measures."""
+    loads = even.after if after else even.before
+    return float(np.maximum(even.off(loads) - band, 0.0).sum())
+
+
+def share_bytes(state: ClusterState) -> float:
+    """Return a broker's mean share of all data."""
+    alive = sum(broker.alive for broker in state.brokers)
+    return float(np.maximum(state.size_bytes, 0).sum()) / max(alive, 1)

@@ -1,0 +1,127 @@
+"""What an autopilot may do, how soon and how much: its mode and its limits, checked together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from core.auto.hours import Hours
+from core.errors import DocumentError, UsageError
+from core.patterns import pattern
+
+LIVE_LOOKS = 3
+"""So many intervals of the collector's, in succession, are as good as a window of Spark's."""
+
+
+class Mode(Enum):
+    """What becomes of a plan that the rules allow; the values are what a user types."""
+
+    OFF = "off"
+    SUGGEST = "suggest"
+    """It is written down, and nothing is done."""
+    ACT = "act"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Shares are parts of a broker's fair share: a band of 0.2 is 80 % to 120 % of it.
+
+    Raises UsageError for values that contradict each other.
+    """
+
+    mode: Mode = Mode.OFF
+    start_band: float = 0.20
+    """Only what is further from its share than this is worth a run …"""
+    aim_band: float = 0.10
+    """… which then goes on to here."""
+    lasting_seconds: float = 900.0
+    """How long a broker must be outside, by one measure, in every snapshot …"""
+    lasting_looks: int = 3
+    """… and in how many of them at least."""
+    cool_down_seconds: float = 1800.0
+    """How long nothing is begun after any run has ended."""
+    most_bytes_per_hour: float = 100e9
+    most_moves_per_hour: int = 200
+    """Partitions that get other replicas, or another preferred leader."""
+    least_benefit: float = 0.25
+    """Shares that must come into the band for each broker's share of data that is copied."""
+    avoid: Hours = field(default_factory=Hours)
+    """Busy hours: nothing is begun in them."""
+    only: Hours = field(default_factory=Hours)
+    """Maintenance windows: if there are any, all is begun in them."""
+    stale_seconds: float = 300.0
+    """Load that is older says nothing of now."""
+    topics: str | None = None
+    """Only topics of these names are touched, a regular expression."""
+    keep: str | None = None
+    """Topics of these names are left as they are."""
+
+    def __post_init__(self) -> None:
+        if self.aim_band >= self.start_band:
+            raise UsageError(
+                f"--band {self.aim_band:.0%} is not inside --start-band {self.start_band:.0%}: "
+                "the autopilot would never come to rest.",
+                next="Let it start further out than it aims, like --start-band 20 --band 10.",
+            )
+        if self.only and self.only.minutes <= self.avoid.minutes:
+            raise UsageError(
+                f"--only {self.only.text!r} lies within --avoid {self.avoid.text!r}: no time is "
+                "left to act in.",
+                next="Leave one of the two out, or part of it.",
+            )
+        for text, option in ((self.topics, "--topics"), (self.keep, "--keep")):
+            if text is not None:
+                pattern(text, option)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "mode": self.mode.value,
+            "start_band": self.start_band,
+            "band": self.aim_band,
+            "lasting_seconds": self.lasting_seconds,
+            "lasting_looks": self.lasting_looks,
+            "cool_down_seconds": self.cool_down_seconds,
+            "max_bytes_per_hour": _finite(self.most_bytes_per_hour),
+            "max_moves_per_hour": self.most_moves_per_hour,
+            "min_benefit": self.least_benefit,
+            "avoid": self.avoid.text or None,
+            "only": self.only.text or None,
+            "stale_seconds": self.stale_seconds,
+            "topics": self.topics,
+            "keep": self.keep,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Settings:
+        """Return what `to_json` wrote; raises DocumentError for anything else."""
+        try:
+            most = document["max_bytes_per_hour"]
+            return cls(
+                mode=Mode(document["mode"]),
+                start_band=float(document["start_band"]),
+                aim_band=float(document["band"]),
+                lasting_seconds=float(document["lasting_seconds"]),
+                lasting_looks=int(document["lasting_looks"]),
+                cool_down_seconds=float(document["cool_down_seconds"]),
+                most_bytes_per_hour=math.inf if most is None else float(most),
+                most_moves_per_hour=int(document["max_moves_per_hour"]),
+                least_benefit=float(document["min_benefit"]),
+                avoid=_hours(document["avoid"], "--avoid"),
+                only=_hours(document["only"], "--only"),
+                stale_seconds=float(document["stale_seconds"]),
+                topics=document["topics"],
+                keep=document["keep"],
+            )
+        except (KeyError, TypeError, ValueError, UsageError) as error:
+            raise DocumentError(f"Not an autopilot's settings: {error}.") from error
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _hours(text: str | None, option: str) -> Hours:
+    return Hours.parse(text, option) if text else Hours()

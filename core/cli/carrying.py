@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from core.plan.plan import Plan
     from core.run.limits.pace import Bounds
 
-NAMED = 3
-
 
 @dataclass(frozen=True, slots=True)
 class Picture:
@@ -78,6 +76,7 @@ def carry_out(
     Raises RefusedError for what a check refuses and nobody allowed, UsageError without a yes.
     """
     from core.cli.following import follow_run
+    from core.cli.shortening import deletes
     from core.load.locate import newest_load
     from core.plan.check import check_plan, never_finding, refuse
     from core.plan.estimate_document import to_json
@@ -106,7 +105,8 @@ def carry_out(
     for sentence in meanwhile(state, plan, elects=wishes.elect):
         say(sentence)
     if wishes.retention_ms is not None:
-        say(_deletes(plan, wishes.retention_ms))
+        for sentence in deletes(state, plan, wishes.retention_ms):
+            say(sentence)
     if hint := _saved(state, load, plan, estimate, wishes.retention_ms):
         say(hint)
     if wishes.start_at is not None:
@@ -168,15 +168,6 @@ def _saved(
     seconds = None if retention_ms is None else -(-retention_ms // 1000)
     found = shrinking(state, load, plan, None, seconds)
     return shrinking_hint(found, estimate.total_bytes, asked=retention_ms is not None)
-
-
-def _deletes(plan: Plan, retention_ms: int) -> str:
-    topics = sorted({move.tp.topic for move in plan if move.receiving})
-    named = ", ".join(topics[:NAMED]) + (f" and {len(topics) - NAMED} more" * (len(topics) > NAMED))
-    return (
-        f"Records of {named} older than {format_duration(retention_ms / 1000)} are deleted for "
-        "good; their retention is put back afterwards."
-    )
 
 
 def _estimate(

@@ -109,6 +109,16 @@ def shrinking(
     )
 
 
+def only_compacted(state: ClusterState, topics: Iterable[str]) -> tuple[str, ...]:
+    """Return those topics of which nothing is deleted by its age, whatever their retention."""
+    found = ((name, state.topic(name)) for name in sorted(topics))
+    return tuple(
+        name
+        for name, topic in found
+        if topic is not None and topic.cleanup_policy and "delete" not in topic.cleanup_policy
+    )
+
+
 def _copies(state: ClusterState, plan: Plan) -> dict[int, int]:
     """Return by row how many copies of a partition are made; those of known size only."""
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from core.clock import Clock
 from core.cluster.client import (
@@ -24,6 +24,7 @@ from core.run.record.records import Kind
 from core.run.record.retention import Retention, RetentionIntent
 
 RETENTION = "retention.ms"
+CLEANUP = "cleanup.policy"
 SHORTER_SECONDS = 330.0
 """How long logs are given to become shorter: brokers look every five minutes by default."""
 OFFSETS_SECONDS = 5.0
@@ -73,7 +74,7 @@ class Around:
         queued = [self._history.moves[i].move for i in self._history.queued]
         tps = [move.tp for move in queued if move.receiving]
         resources = [Resource.topic(topic) for topic in sorted({tp.topic for tp in tps})]
-        answers = self._client.configs(resources, [RETENTION]) if resources else {}
+        answers = self._client.configs(resources, [RETENTION, CLEANUP]) if resources else {}
         intents = (_intent(resource, answer, wanted_ms) for resource, answer in answers.items())
         found = [intent for intent in intents if intent is not None]
         lowered = {intent.topic for intent in found}
@@ -84,7 +85,7 @@ class Around:
     def _intend_changed(self, retention: Retention) -> None:
         """Journal anew what somebody has changed since it was intended: theirs is put back."""
         asked = [Resource.topic(topic) for topic in retention.topics]
-        answers = self._client.configs(asked, [RETENTION]) if asked else {}
+        answers = self._client.configs(asked, [RETENTION, CLEANUP]) if asked else {}
         intents = dict(retention.topics)
         for resource, answer in answers.items():
             known = intents[resource.name]
@@ -140,7 +141,34 @@ class Around:
         retention = self._history.retention
         assert retention is not None
         moved, of = len(self._moved()), len(retention.earliest)
-        self._chronicle.write(Kind.RETENTION_AWAITED, moved=moved, of=of)
+        sizes = self._leader_sizes(retention.earliest)
+        known = {i: m for i in sizes if (m := self._history.moves[i]).size_bytes is not None}
+        before = sum((m.size_bytes or 0) * len(m.move.receiving) for m in known.values())
+        after = sum(sizes[i] * len(m.move.receiving) for i, m in known.items())
+        self._chronicle.write(
+            Kind.RETENTION_AWAITED,
+            moved=moved,
+            of=of,
+            sizes=[[index, size] for index, size in sizes.items()],
+            before_bytes=before,
+            after_bytes=after,
+        )
+
+    def _leader_sizes(self, tps: Collection[TopicPartition]) -> dict[int, int]:
+        """Return by move how long the logs of leaders are now, as far as brokers tell."""
+        moves = {self._history.moves[i].move.tp: i for i in self._history.queued}
+        leaders = {moves[tp]: self._history.moves[moves[tp]].leader for tp in tps if tp in moves}
+        asked = sorted(
+            {leader for leader in leaders.values() if leader is not None and leader >= 0}
+        )
+        answers = self._client.log_dirs(asked) if asked else ()
+        found = {}
+        for answer in answers:
+            for log in answer.replicas:
+                index = moves.get(TopicPartition(log.topic, log.partition))
+                if index is not None and leaders.get(index) == answer.broker and not log.future:
+                    found[index] = log.size_bytes
+        return found
 
     def _moved(self) -> list[TopicPartition]:
         """Return the partitions whose log begins later than before."""
@@ -221,8 +249,14 @@ def _own(answer: Mapping[str, ConfigValue]) -> str | None:
 def _intent(
     resource: Resource, answer: Mapping[str, ConfigValue] | Fault, wanted_ms: int
 ) -> RetentionIntent | None:
-    """Return how a topic's retention is found where `wanted_ms` is less; None where it is not."""
+    """Return how a topic's retention is found where `wanted_ms` is less; None where it is not.
+
+    Nor where a topic is only compacted: then nothing is deleted by its age (UnifiedLog).
+    """
     if isinstance(answer, Fault):
+        return None
+    policy = answer.get(CLEANUP)
+    if policy is not None and policy.value is not None and "delete" not in policy.value:
         return None
     value = answer.get(RETENTION, ConfigValue(None, ConfigSource.UNKNOWN))
     now_ms = int(value.value or UNLIMITED_MS)

@@ -262,6 +262,8 @@ class History(Holdings):
                 | Kind.RETENTION_RESTORED
             ) if self.retention is not None:
                 self.retention = self.retention.after(record)
+                for index, size in p.get("sizes", ()):
+                    self.moves[index].size_bytes = size
             case _:
                 pass  # intentions whose outcome the cluster shows; kept for whoever reads the story
         self.last_at, self.last_seq = record.at, record.seq

@@ -11,7 +11,7 @@ from typing import Any
 from core.run.record.history import History
 from core.run.record.records import Kind, Record
 from core.run.tell.view import Level
-from core.units import format_duration
+from core.units import format_bytes, format_duration
 
 NAMED = 3
 
@@ -31,7 +31,11 @@ def happenings(record: Record, history: History) -> Iterator[tuple[str, Level]]:
             lowered = format_duration(history.retention.ms / 1000)
             yield f"retention of {_named(p['topics'])} lowered to {lowered}", Level.LOOK
         case Kind.RETENTION_AWAITED if p["of"]:
-            yield f"logs of {p['moved']} of {p['of']} partitions are shorter", Level.INFO
+            before, after = (p.get(f"{when}_bytes", 0) for when in ("before", "after"))
+            saved = f": {format_bytes(after)} to copy, not {format_bytes(before)}" * (
+                after < before
+            )
+            yield f"logs of {p['moved']} of {p['of']} partitions are shorter{saved}", Level.INFO
         case Kind.RETENTION_RESTORED:
             changed = [topic for topic, how in p["topics"].items() if how == "changed"]
             back = [topic for topic, how in p["topics"].items() if how in ("set", "unset", "found")]

@@ -68,6 +68,7 @@ def run_view(
     ]
     total = sum(m.total_bytes or 0 for m in counted)
     moved = sum(m.moved_bytes for m in counted)
+    copied = sum(m.moved_bytes for m in counted if m.state is MoveState.DONE)
     due = sum((m.total_bytes or 0) - m.moved_bytes for m in counted if m.state in _DUE)
     first = min((m.submitted_at for m in history.moves if m.submitted_at), default=None)
     last = samples[-1].at if samples and flying else (history.ended_at or seen_at)
@@ -101,7 +102,7 @@ def run_view(
         estimated_seconds=estimated,
         moves=moves,
         brokers=() if state.ended else brokers_now(history, tracked, down),
-        events=story(records, history),
+        events=story(records, history, copied),
         batches=history.batches,
         leftovers=_left_behind(history, state),
         who=f"{history.who} on {history.host}",

@@ -17,8 +17,11 @@ PAUSED = "paused, as asked"
 _ENDS_A_PAUSE = ("resume", "cancel", "rollback")
 
 
-def story(records: Iterable[Record], history: History) -> tuple[RunEvent, ...]:
-    """Return the events of `records`, oldest first; `history` is the fold of all of them."""
+def story(records: Iterable[Record], history: History, copied_bytes: int) -> tuple[RunEvent, ...]:
+    """Return the events of `records`, oldest first; `history` is the fold of all of them.
+
+    `copied_bytes` is what the moves that are done have copied.
+    """
     events: list[RunEvent] = []
     started, paced, waited, paused = False, "", "", False
     for record in records:
@@ -36,7 +39,7 @@ def story(records: Iterable[Record], history: History) -> tuple[RunEvent, ...]:
             text = f"brought back: process {record.payload['pid']} goes on"
             events.append(RunEvent(record.at, record.kind.value, text, Level.LOOK))
         started |= record.kind is Kind.STARTED
-        for text, level in _lines(record, history):
+        for text, level in _lines(record, history, copied_bytes):
             if record.kind is Kind.RATES_CHANGING:
                 if text == paced:
                     continue  # a ramp goes on for seconds
@@ -45,7 +48,7 @@ def story(records: Iterable[Record], history: History) -> tuple[RunEvent, ...]:
     return tuple(events)
 
 
-def _lines(record: Record, history: History) -> Iterator[tuple[str, Level]]:
+def _lines(record: Record, history: History, copied_bytes: int) -> Iterator[tuple[str, Level]]:
     p = record.payload
     match record.kind:
         case Kind.CREATED:
@@ -111,7 +114,7 @@ def _lines(record: Record, history: History) -> Iterator[tuple[str, Level]]:
         case Kind.CRASHED:
             yield p["why"], Level.ACT
         case Kind.ENDED:
-            yield _ended(record, history)
+            yield _ended(record, history, copied_bytes)
 
 
 def _moved(p: Mapping[str, Any], history: History) -> Iterator[tuple[str, Level]]:
@@ -176,12 +179,12 @@ def restored(rates: Iterable[Mapping[str, Any]]) -> str:
     return f"throttle rates: {', '.join(parts)}"
 
 
-def _ended(record: Record, history: History) -> tuple[str, Level]:
+def _ended(record: Record, history: History, copied_bytes: int) -> tuple[str, Level]:
     p = record.payload
     took = format_duration((record.at - history.created_at).total_seconds())
     done = [m for m in history.moves if m.phase is Phase.DONE]
-    size = format_bytes(sum((m.size_bytes or 0) * len(m.move.receiving) for m in done))
-    counted = f"{len(done)} of {_partitions(history.moves)}, {size} in {took}"
+    copied = format_bytes(copied_bytes)
+    counted = f"{len(done)} of {_partitions(history.moves)}, {copied} in {took}"
     match Outcome(p["outcome"]):
         case Outcome.DONE:
             return f"done: {counted}; throttles as found", Level.GOOD

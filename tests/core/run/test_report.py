@@ -119,7 +119,8 @@ def lines(run: Run, *more: tuple[Kind, dict[str, Any]]) -> list[str]:
     history = run.runner.history
     new = [Record(1000 + n, NOON, kind, payload) for n, (kind, payload) in enumerate(more)]
     return [
-        event.text for event in story([*records, *new], history)[len(story(records, history)) :]
+        event.text
+        for event in story([*records, *new], history, 0)[len(story(records, history, 0)) :]
     ]
 
 

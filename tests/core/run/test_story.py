@@ -28,7 +28,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def told(journal: Journal) -> list[str]:
     records = journal.records()
-    return [event.text for event in story(records, History.fold(records))][1:]
+    return [event.text for event in story(records, History.fold(records), 0)][1:]
 
 
 def waits(journal: Journal, *reasons: str) -> None:

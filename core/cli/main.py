@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "groups": ("core.cli.groups:groups", "Consumer groups: members, assignments, lag."),
     "pipeline": ("core.cli.pipeline:pipeline", "Turn load samples into snapshots, on Spark."),
     "plan": ("core.cli.plan:plan", "Suggest, check, show, compare, invert and rebase plans."),
+    "replicas": ("core.cli.replicas:replicas", "Do replicas hold the same records?"),
     "runs": ("core.cli.runs:runs", "Runs: list, show, bring back, pause, cancel, …"),
     "sandbox": ("core.cli.sandbox:sandbox", "Real Kafka brokers on this machine."),
     "show": ("core.cli.show:show", "The cluster document, or the heat map as text."),

@@ -158,6 +158,17 @@ class Group:
     """Why nothing is known of what it has committed."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicaRead:
+    """What one replica gave to read from an offset on, below its own high watermark.
+
+    `records` are batches as they lie in its log; the last one may be cut off.
+    """
+
+    high_watermark: int
+    records: bytes = field(repr=False)
+
+
 class ClusterClient(Protocol):
     """One cluster.
 
@@ -253,6 +264,27 @@ class ClusterClient(Protocol):
         self, partitions: Collection[TopicPartition], at: OffsetAt
     ) -> dict[TopicPartition, int]:
         """Return log offsets; partitions without a leader are left out."""
+        ...
+
+    def replica_offsets(
+        self, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
+    ) -> dict[tuple[TopicPartition, int], int | Fault]:
+        """Return where the logs of single replicas begin or end, on each of these brokers.
+
+        Followers answer too: their ends are what they have copied. UNSUPPORTED_VERSION from a
+        cluster that does not tell; BROKER_NOT_AVAILABLE of a broker that does not answer.
+        """
+        ...
+
+    def read_replicas(
+        self, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
+    ) -> dict[tuple[TopicPartition, int], ReplicaRead | Fault]:
+        """Read replicas from these offsets on, on each of these brokers, followers too (KIP-392).
+
+        At most `max_bytes` of each; the first one that is asked of a broker gives a whole batch
+        whatever its size, the others may give nothing. OFFSET_OUT_OF_RANGE outside of a
+        replica's log; otherwise as `replica_offsets`.
+        """
         ...
 
     def groups(self, matching: str | None = None) -> tuple[Group, ...]:

@@ -20,6 +20,7 @@ from core.cluster.client import (
     NewPartitions,
     NewTopic,
     OffsetAt,
+    ReplicaRead,
     Resource,
 )
 from core.cluster.kafka.admin import Admin
@@ -31,6 +32,7 @@ from core.cluster.kafka.full_configs import in_full
 from core.cluster.kafka.held_lists import list_entries
 from core.cluster.kafka.log_dirs import alter_log_dirs, log_dirs
 from core.cluster.kafka.reassigning import alter_reassignments, reassignments
+from core.cluster.kafka.replica_logs import read_replicas, replica_offsets
 from core.cluster.kafka.topic_changes import add_partitions, create_topics, delete_topics
 from core.cluster.kafka.wire import Wire
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
@@ -105,6 +107,16 @@ class KafkaClient:
         self, partitions: Collection[TopicPartition], at: OffsetAt
     ) -> dict[TopicPartition, int]:
         return self._admin.offsets(partitions, at)
+
+    def replica_offsets(
+        self, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
+    ) -> dict[tuple[TopicPartition, int], int | Fault]:
+        return replica_offsets(self._wire, asked, at)
+
+    def read_replicas(
+        self, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
+    ) -> dict[tuple[TopicPartition, int], ReplicaRead | Fault]:
+        return read_replicas(self._wire, asked, max_bytes)
 
     def groups(self, matching: str | None = None) -> tuple[Group, ...]:
         return self._admin.groups(matching)

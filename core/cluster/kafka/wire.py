@@ -124,12 +124,15 @@ class Wire:
             self.controller = None
             time.sleep(_RETRY_SECONDS)
 
-    def each(self, requests: Mapping[int, Any]) -> dict[int, Any]:
-        """Return each broker's answer, or the exception that came instead of it."""
+    def each(self, requests: Mapping[int, Any], seconds: float = _BROKER_SECONDS) -> dict[int, Any]:
+        """Return each broker's answer, or the exception that came instead of it.
+
+        All are asked side by side, and each has `seconds` to answer.
+        """
         from kafka.errors import KafkaError, UnknownBrokerIdError
 
         manager = self.manager()
-        milliseconds = _BROKER_SECONDS * 1000
+        milliseconds = seconds * 1000
 
         async def ask(broker: int, request: Any) -> Any:
             try:

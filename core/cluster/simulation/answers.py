@@ -8,12 +8,14 @@ from datetime import datetime
 import numpy as np
 
 from core.cluster.broker_logs import BrokerLogs, ReplicaLog
+from core.cluster.client import Fault
 from core.cluster.simulation.engine import Engine
 from core.cluster.simulation.logs import Float64
 from core.cluster.simulation.spec import ClusterSpec
 from core.cluster.state import UNKNOWN, Broker, ClusterState, Int32, LogDir, Topic
 
 UNANSWERED = "the broker does not answer"
+NO_RECORDS = Fault("UNSUPPORTED_VERSION", "a simulated cluster keeps no records")
 
 
 def state_of(engine: Engine, spec: ClusterSpec, now: datetime) -> ClusterState:

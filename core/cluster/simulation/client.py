@@ -24,9 +24,11 @@ from core.cluster.client import (
     NewPartitions,
     NewTopic,
     OffsetAt,
+    ReplicaRead,
     Resource,
 )
 from core.cluster.simulation import wire
+from core.cluster.simulation.answers import NO_RECORDS
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.errors import UnreachableError
 
@@ -190,6 +192,16 @@ class SimulatorClient:
     ) -> dict[TopicPartition, int]:
         asked = wire.encode_partitions(partitions)
         return wire.decode_by_partition(self._ask("offsets", asked, at.value), int)
+
+    def replica_offsets(
+        self, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
+    ) -> dict[tuple[TopicPartition, int], int | Fault]:
+        return {(tp, broker): NO_RECORDS for broker, tps in asked.items() for tp in tps}
+
+    def read_replicas(
+        self, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
+    ) -> dict[tuple[TopicPartition, int], ReplicaRead | Fault]:
+        return {(tp, broker): NO_RECORDS for broker, tps in asked.items() for tp in tps}
 
     def groups(self, matching: str | None = None) -> tuple[Group, ...]:
         return tuple(wire.decode_group(group) for group in self._ask("groups", matching))

@@ -22,11 +22,12 @@ from core.cluster.client import (
     NewPartitions,
     NewTopic,
     OffsetAt,
+    ReplicaRead,
     Resource,
     ResourceKind,
 )
 from core.cluster.simulation import controller, growing
-from core.cluster.simulation.answers import UNANSWERED, logs_of, state_of
+from core.cluster.simulation.answers import NO_RECORDS, UNANSWERED, logs_of, state_of
 from core.cluster.simulation.engine import FINE_SECONDS, STEP_SECONDS, Engine
 from core.cluster.simulation.logs import Float64
 from core.cluster.simulation.spec import ClusterSpec
@@ -187,6 +188,16 @@ class SimulatedCluster:
                 if row is not None and engine.registrations[row].leader != controller.NO_LEADER:
                     found[tp] = int(position[row] // logs.message_bytes[row])
             return found
+
+    def replica_offsets(
+        self, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
+    ) -> dict[tuple[TopicPartition, int], int | Fault]:
+        return {(tp, broker): NO_RECORDS for broker, tps in asked.items() for tp in tps}
+
+    def read_replicas(
+        self, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
+    ) -> dict[tuple[TopicPartition, int], ReplicaRead | Fault]:
+        return {(tp, broker): NO_RECORDS for broker, tps in asked.items() for tp in tps}
 
     def groups(self, matching: str | None = None) -> tuple[Group, ...]:
         whole = re.compile(".*" if matching is None else matching)

@@ -328,7 +328,7 @@ LIVE = {
     *(f"runs {request}" for request in ("pause", "resume", "throttle", "skip", "retry")),
     *("runs retarget", "runs rollback"),
     *("audit ls", "audit verify", "collect", "doctor", "throttles clear", "throttles ls"),
-    *("elect", "groups", "timeline"),
+    *("elect", "groups", "replicas verify", "timeline"),
     *("topics alter", "topics create", "topics delete", "topics describe", "topics ls"),
 }
 RATE = ("--throttle", "1MB/s", "--yes", "--allow", "disk,never,out-of-sync,rack-spread", "--json")

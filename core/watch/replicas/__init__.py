@@ -1,0 +1,1 @@
+"""Whether the replicas of a partition hold the same records, and how far behind they are."""

@@ -1,0 +1,324 @@
+"""Reads every replica of some partitions and compares them, in rounds, within bounds.
+
+A round reads a piece of some partitions from all of their replicas side by side; partitions take
+turns, so that what a bound leaves out is the end of each and not some of them. Nothing of the
+cluster is changed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from core.clock import Clock
+from core.cluster.client import ClusterClient, Fault, OffsetAt, Resource
+from core.cluster.state import ClusterState, PartitionRow, TopicPartition
+from core.errors import AccessDeniedError, UnreachableError
+from core.watch.replicas.batches import OldFormatError
+from core.watch.replicas.compare import Difference, What, compare
+from core.watch.replicas.verdict import Verdict, Verification
+
+PIECE_BYTES = 1 << 20
+AT_ONCE = 16
+"""Partitions in a round; with three replicas of each it holds 48 MiB."""
+KEPT = 10
+"""Differences that are kept of a partition; more are counted."""
+_LEAST_BYTES = 16 << 10
+_OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
+_CORRUPT = "CORRUPT_MESSAGE"
+
+Tell = Callable[[float, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How long it may take, and how many bytes it may read from all replicas together."""
+
+    seconds: float
+    max_bytes: int
+
+
+@dataclass(slots=True)
+class _Work:
+    """One partition on its way."""
+
+    row: PartitionRow
+    compacted: bool
+    at: int = 0
+    start: int | None = None
+    end: int | None = None
+    lags: dict[int, int] = field(default_factory=dict)
+    high: dict[int, int] = field(default_factory=dict)
+    part: set[int] = field(default_factory=set)
+    """Brokers whose replicas are still compared."""
+    left_out: dict[int | None, str] = field(default_factory=dict)
+    size: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    different: int = 0
+
+    @property
+    def tp(self) -> TopicPartition:
+        return self.row.tp
+
+    @property
+    def open(self) -> bool:
+        return len(self.part) > 1 and (self.end is None or self.at < self.end)
+
+    def leave(self, broker: int | None, why: str) -> None:
+        self.left_out.setdefault(broker, why)
+        if broker is None:
+            self.part.clear()
+        else:
+            self.part.discard(broker)
+
+    def differ(self, found: Sequence[Difference]) -> None:
+        self.different += len(found)
+        self.differences += found[: max(0, KEPT - len(self.differences))]
+
+    def verdict(self) -> Verdict:
+        return Verdict(
+            self.tp,
+            self.row.leader if self.row.leader >= 0 else None,
+            self.row.replicas,
+            self.lags,
+            self.high,
+            self.start,
+            None if self.start is None else self.at,
+            self.end,
+            self.size,
+            tuple(self.differences),
+            self.different,
+            self.left_out,
+        )
+
+
+class Verifier:
+    """One verification of a cluster's partitions; `run` does it once."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        state: ClusterState,
+        rows: Iterable[int],
+        bounds: Bounds,
+        clock: Clock,
+        tell: Tell = lambda share, read: None,
+    ) -> None:
+        self._client, self._state, self._clock, self._tell = client, state, clock, tell
+        self._bounds = bounds
+        self._began = clock.monotonic()
+        self._read_bytes = 0
+        self._notes: list[str] = []
+        self._work = {(row := state.row(i)).tp: _Work(row, False) for i in rows}
+
+    def run(self) -> Verification:
+        """Verify all; raises AccessDeniedError and UnreachableError only when nothing is known."""
+        self._learn_compaction()
+        self._begin()
+        ended = self._rounds()
+        self._look_again()
+        return Verification(
+            tuple(work.verdict() for work in self._work.values()),
+            self._read_bytes,
+            self._clock.monotonic() - self._began,
+            ended,
+            tuple(self._notes),
+        )
+
+    # -- before ----------------------------------------------------------------------------------
+
+    def _learn_compaction(self) -> None:
+        """Find out which topics are compacted; where that is not told, they may be."""
+        names = sorted({tp.topic for tp in self._work})
+        asked = [Resource.topic(name) for name in names]
+        try:
+            answers = self._client.configs(asked, ["cleanup.policy"])
+        except (AccessDeniedError, UnreachableError) as error:
+            answers = dict.fromkeys(asked, Fault("UNKNOWN", error.title))
+        unknown = []
+        for work in self._work.values():
+            answer = answers[Resource.topic(work.tp.topic)]
+            value = None if isinstance(answer, Fault) else answer.get("cleanup.policy")
+            if value is None or value.value is None:
+                unknown.append(work.tp.topic)
+                work.compacted = True
+            else:
+                work.compacted = "compact" in value.value
+        if unknown:
+            topics = ", ".join(sorted(set(unknown))[:3]) + (", …" if len(set(unknown)) > 3 else "")
+            self._notes.append(
+                f"Whether {topics} is compacted is not known: offsets that a replica lacks are "
+                "no difference there."
+            )
+
+    def _begin(self) -> None:
+        """Learn where replicas begin and end, and from where on they can be compared."""
+        alive = {broker.id for broker in self._state.brokers if broker.alive}
+        for work in self._work.values():
+            work.part = set(work.row.replicas)
+            for broker in work.row.replicas:
+                if broker not in alive:
+                    work.leave(broker, "it is down")
+        self._learn_lags()
+        starts = self._client.replica_offsets(self._parts(self._work.values()), OffsetAt.EARLIEST)
+        for work in self._work.values():
+            for broker in sorted(work.part):
+                answer = starts[work.tp, broker]
+                if isinstance(answer, Fault):
+                    work.leave(broker, str(answer))
+                else:
+                    work.at = max(work.at, answer)
+            if len(work.part) > 1:
+                work.start = work.at
+            elif len(work.row.replicas) > 1:
+                work.leave(None, "fewer than two replicas can be read")
+
+    def _learn_lags(self) -> None:
+        """Ask leaders first: what a follower then lacks, it lacks."""
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for work in self._work.values():
+            if work.row.leader in work.part:
+                by_leader.setdefault(work.row.leader, []).append(work.tp)
+        led = self._client.replica_offsets(by_leader, OffsetAt.LATEST) if by_leader else {}
+        parts = self._parts(work for work in self._work.values() if work.row.leader in work.part)
+        held = self._client.replica_offsets(parts, OffsetAt.LATEST) if parts else {}
+        for (tp, broker), end in held.items():
+            leads = led.get((tp, self._work[tp].row.leader))
+            if isinstance(end, int) and isinstance(leads, int):
+                self._work[tp].lags[broker] = max(0, leads - end)
+
+    def _parts(self, works: Iterable[_Work]) -> dict[int, list[TopicPartition]]:
+        found: dict[int, list[TopicPartition]] = {}
+        for work in works:
+            for broker in work.part:
+                found.setdefault(broker, []).append(work.tp)
+        return found
+
+    # -- in rounds -------------------------------------------------------------------------------
+
+    def _rounds(self) -> str:
+        """Compare until all is done or a bound is met; returns which."""
+        waiting = deque(work for work in self._work.values() if work.open)
+        ended = ""
+        while waiting and not (ended := self._bound()):
+            taken = [waiting.popleft() for _ in range(min(AT_ONCE, len(waiting)))]
+            hurried = self._round(taken)
+            waiting.extend(work for work in taken if work.open and work not in hurried)
+            waiting.extendleft(reversed([work for work in hurried if work.open]))
+            self._tell(self._share(), self._read_bytes)
+        for work in waiting:
+            work.leave(None, ended)
+        return ended if waiting else ""
+
+    def _bound(self) -> str:
+        if self._clock.monotonic() - self._began >= self._bounds.seconds:
+            return "the time was up"
+        return "so many bytes were read" if self._left() <= 0 else ""
+
+    def _left(self) -> int:
+        return self._bounds.max_bytes - self._read_bytes
+
+    def _share(self) -> float:
+        """Return how much of all offsets is behind us, 0 to 1."""
+        done = sum(work.at - (work.start or 0) for work in self._work.values())
+        left = sum((work.end or 0) - work.at for work in self._work.values() if work.open)
+        return done / (done + left) if done + left else 1.0
+
+    def _round(self, taken: Sequence[_Work]) -> list[_Work]:
+        """Compare a piece of each; returns those that need to be asked first the next time."""
+        asked: dict[int, dict[TopicPartition, int]] = {}
+        for work in taken:
+            for broker in work.part:
+                asked.setdefault(broker, {})[work.tp] = work.at
+        replicas = sum(map(len, asked.values()))
+        piece = max(_LEAST_BYTES, min(PIECE_BYTES, self._left() // replicas))
+        answers = self._client.read_replicas(asked, piece)
+        hurried = []
+        for work in taken:
+            read: dict[int, bytes] = {}
+            for broker in sorted(work.part):
+                answer = answers[work.tp, broker]
+                if isinstance(answer, Fault):
+                    self._faulted(work, broker, answer)
+                else:
+                    work.high[broker] = answer.high_watermark
+                    read[broker] = answer.records
+                    self._read_bytes += len(answer.records)
+            first = {broker for broker in read if next(iter(asked[broker])) == work.tp}
+            if self._compared(work, read, first):
+                hurried.append(work)
+        return hurried
+
+    def _faulted(self, work: _Work, broker: int, fault: Fault) -> None:
+        if fault.name == _CORRUPT:
+            self._unreadable(work, broker)
+        elif fault.name != _OUT_OF_RANGE:
+            work.leave(broker, str(fault))
+        else:
+            start = self._client.replica_offsets({broker: [work.tp]}, OffsetAt.EARLIEST)
+            now = start[work.tp, broker]
+            if isinstance(now, int) and now > work.at:
+                work.at = now  # retention has taken what was to be compared
+            else:
+                work.leave(broker, f"it ends before offset {work.at}")
+
+    def _compared(self, work: _Work, read: Mapping[int, bytes], first: Collection[int]) -> bool:
+        """Take in a piece of one partition; returns whether it must be asked first to go on."""
+        if work.end is None and read:
+            told = [work.high[b] for b in read if b in work.row.isr] or list(work.high.values())
+            work.end = min(told)
+        for broker in sorted(read):
+            if work.high[broker] <= work.at < (work.end or 0):
+                work.leave(broker, f"its high watermark is {work.high[broker]}")
+        bodies = {broker: body for broker, body in read.items() if broker in work.part}
+        if not work.open or len(bodies) < 2:
+            return False
+        ended = {b: work.high[b] for b, body in bodies.items() if b in first and not body}
+        try:
+            found = compare(work.at, bodies, ended, compacted=work.compacted)
+        except OldFormatError:
+            work.leave(None, "its messages are older than Kafka 0.11")
+            return False
+        work.at, work.size = found.until, work.size + found.size_bytes
+        work.differ(found.differences)
+        for broker in (*found.unreadable, *(b for b in found.short if b in first)):
+            self._unreadable(work, broker)
+        return bool(found.short)
+
+    def _unreadable(self, work: _Work, broker: int) -> None:
+        others = tuple(sorted(work.part - {broker}))
+        work.differ([Difference(What.UNREADABLE, work.at, work.at, (broker,), others, work.at)])
+        work.leave(broker, f"it cannot be read from offset {work.at} on")
+
+    # -- afterwards ------------------------------------------------------------------------------
+
+    def _look_again(self) -> None:
+        """Read what differs once more: a topic made anew meanwhile, or a log cut, is no news."""
+        suspects = [work for work in self._work.values() if work.differences]
+        if not suspects:
+            return
+        now = self._client.describe()
+        for work in suspects:
+            before, after = self._state.topic(work.tp.topic), now.topic(work.tp.topic)
+            if after is None or (before is not None and before.id != after.id):
+                work.differences, work.different = [], 0
+                work.leave(None, "the topic was deleted meanwhile")
+            elif not self._still(work):
+                work.differences, work.different = [], 0
+                work.leave(None, "what differed is the same now: try again")
+
+    def _still(self, work: _Work) -> bool:
+        suspect = work.differences[0]
+        brokers = {*suspect.brokers, *suspect.others}
+        asked = {broker: {work.tp: suspect.first} for broker in brokers}
+        answers = self._client.read_replicas(asked, PIECE_BYTES)
+        read, ended = {}, {}
+        for (_, broker), answer in answers.items():
+            if isinstance(answer, Fault):
+                return answer.name == _CORRUPT
+            read[broker] = answer.records
+            if not answer.records:
+                ended[broker] = answer.high_watermark
+        found = compare(suspect.first, read, ended, compacted=work.compacted)
+        return bool(found.differences or found.unreadable or found.short)

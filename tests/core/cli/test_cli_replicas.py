@@ -1,0 +1,85 @@
+"""`trimtab replicas verify`: what it prints, its exit codes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from cli_help import validate
+from in_process import Hand
+from replica_logs import Replicas, batch, flipped
+
+from core.cluster.client import Fault
+
+WHOLE = (batch(0, ["a", "b", "c"]), batch(3, ["d", "e"]))
+FLIPPED = (WHOLE[0], flipped(WHOLE[1], -2))
+
+
+def verify(hand: Hand, replicas: Replicas, *words: str) -> tuple[int, str, str]:
+    return hand.on(replicas.client, replicas)("replicas", "verify", *words)
+
+
+def test_the_same_is_exit_0(hand: Hand) -> None:
+    code, out, _ = verify(hand, Replicas.of({1: WHOLE, 2: WHOLE}), "--topics", "ord.*")
+    assert code == 0
+    assert out.splitlines()[1].split() == ["orders-0", "1", "1,2", "0", "5", "177", "B", "same"]
+    assert "1 partition the same on all replicas: 177 B compared, 354 B read" in out
+
+
+def test_a_flipped_record_is_exit_6_and_named(hand: Hand) -> None:
+    replicas = Replicas.of({1: WHOLE, 2: FLIPPED, 3: WHOLE})
+    code, out, _ = verify(hand, replicas, "--topics", "orders")
+    assert code == 6
+    assert "orders-0: offset 3 to 4: corrupt on broker 2, first at 4; brokers 1, 3 agree" in out
+    assert out.endswith("read in 0.0 s.\n")
+    assert "1 of 1 different" in out
+
+
+def test_what_was_not_compared_is_exit_5_and_told(hand: Hand) -> None:
+    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
+    replicas.faults[3] = Fault("TOPIC_AUTHORIZATION_FAILED")
+    code, out, _ = verify(hand, replicas, "--topics", "orders")
+    assert code == 5
+    assert "orders-0: broker 3 is not compared: TOPIC_AUTHORIZATION_FAILED" in out
+    assert "1 of 1 the same as far as they were compared" in out
+
+
+def test_a_simulated_cluster_has_nothing_to_compare(hand: Hand) -> None:
+    simulated = Replicas.of({1: (), 2: ()}).client
+    code, out, _ = hand.on(simulated)("replicas", "verify", "--topics", "orders")
+    assert code == 5
+    assert "a simulated cluster keeps no records" in out
+
+
+@pytest.mark.parametrize(
+    ("logs", "code"), [({1: WHOLE, 2: WHOLE}, 0), ({1: WHOLE, 2: FLIPPED, 3: WHOLE}, 6)]
+)
+def test_json(hand: Hand, logs: dict[int, tuple[bytes, ...]], code: int) -> None:
+    answer, out, _ = verify(hand, Replicas.of(logs), "--topics", "orders", "--json")
+    document = json.loads(out)
+    validate("replicas-verify", document)
+    assert answer == code
+    assert document["same"] == (code == 0)
+    (found,) = document["partitions"]
+    assert (found["start"], found["until"], found["end"]) == (0, 5, 5)
+    assert [one["brokers"] for one in found["differences"]] == ([] if code == 0 else [[2]])
+    with pytest.raises(jsonschema.ValidationError):
+        validate("replicas-verify", {**document, "same": "yes"})
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--topics", "ord("), "is no regular expression"),
+        (("--topics", "order"), "Did you mean orders?"),
+        (("--topics", "nothing.like.it"), "No topic matches"),
+        (("--topics", "orders", "--for", "0s"), "Nothing can be compared"),
+        (("--topics", "orders", "--for", "soon"), "soon"),
+        ((), "--topics"),
+    ],
+)
+def test_bad_words_are_exit_2(hand: Hand, words: tuple[str, ...], said: str) -> None:
+    code, _, err = verify(hand, Replicas.of({1: WHOLE, 2: WHOLE}), *words)
+    assert code == 2
+    assert said in err

@@ -1,0 +1,93 @@
+"""Replicas whose logs are batches in memory, read as real brokers let them be read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from kafka.record.default_records import DefaultRecordBatchBuilder
+from run_help import MB, Faulty, cluster
+
+from core.cluster.client import Fault, OffsetAt, ReplicaRead
+from core.cluster.simulation.cluster import SimulatedClock, SimulatedCluster
+from core.cluster.state import TopicPartition
+from core.watch.replicas.batches import batches
+
+TP = TopicPartition("orders", 0)
+GZIP = 1
+
+
+def batch(first: int, values: Mapping[int, str] | Sequence[str], codec: int = 0) -> bytes:
+    """Return a batch from offset `first` on; of a mapping, the offsets that compaction has left."""
+    held = values if isinstance(values, Mapping) else dict(enumerate(values, first))
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=codec,
+        is_transactional=False,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=1_000_000,
+    )
+    for at, value in held.items():
+        builder.append(at - first, 1_700_000_000_000 + at, b"key", value.encode(), [])
+    return first.to_bytes(8, "big") + bytes(builder.build())[8:]
+
+
+def flipped(body: bytes, at: int) -> bytes:
+    """Return bytes with one bit of one of them turned."""
+    return body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :]
+
+
+class Replicas(Faulty):
+    """A cluster of which `logs` holds what each broker's replica of orders-0 has, in batches."""
+
+    def __init__(self, logs: Mapping[int, Sequence[bytes]], simulated: SimulatedCluster) -> None:
+        super().__init__(simulated)
+        self.logs = {broker: list(held) for broker, held in logs.items()}
+        self.starts: dict[int, int] = {}
+        self.high: dict[int, int] = {}
+        self.ends: dict[int, int] = {}
+        self.faults: dict[int, Fault] = {}
+        self.read = 0
+        self.client_clock = SimulatedClock(simulated)
+        self.replaced |= {"replica_offsets": self._offsets, "read_replicas": self._read}
+
+    @classmethod
+    def of(cls, logs: Mapping[int, Sequence[bytes]]) -> Replicas:
+        return cls(logs, cluster({"orders": [tuple(logs)]}, in_bytes_per_s=1.0 * MB))
+
+    def end(self, broker: int) -> int:
+        if broker in self.ends:
+            return self.ends[broker]
+        return max((one.last + 1 for one in batches(b"".join(self.logs[broker]))), default=0)
+
+    def _offsets(
+        self, real: Any, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
+    ) -> dict[tuple[TopicPartition, int], int | Fault]:
+        return {
+            (TP, b): self.starts.get(b, 0) if at is OffsetAt.EARLIEST else self.end(b)
+            for b in asked
+        }
+
+    def _read(
+        self, real: Any, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
+    ) -> dict[tuple[TopicPartition, int], ReplicaRead | Fault]:
+        self.read += 1
+        return {(TP, b): self._given(b, offsets[TP], max_bytes) for b, offsets in asked.items()}
+
+    def _given(self, broker: int, at: int, max_bytes: int) -> ReplicaRead | Fault:
+        if broker in self.faults:
+            return self.faults[broker]
+        high = self.high.get(broker, self.end(broker))
+        if not self.starts.get(broker, 0) <= at <= self.end(broker):
+            return Fault("OFFSET_OUT_OF_RANGE")
+        found = b""
+        for body in self.logs[broker]:
+            first = int.from_bytes(body[:8], "big")
+            last = first + int.from_bytes(body[23:27], "big")
+            if last >= at and last < high:
+                found += body
+        # Brokers cut where the room ends, and give the first batch whole.
+        first_length = 12 + int.from_bytes(found[8:12], "big") if found else 0
+        return ReplicaRead(high, found[: max(max_bytes, min(first_length, len(found)))])

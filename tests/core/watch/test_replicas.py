@@ -1,0 +1,280 @@
+"""Replicas compared: what is the same, what is not and whose it is, and what was not compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
+from replica_logs import GZIP, TP, Replicas, batch, flipped
+
+from core.cluster.client import ConfigSource, ConfigValue, Fault, ReplicaRead
+from core.watch.replicas.compare import Difference, What
+from core.watch.replicas.verdict import Standing, Verdict, Verification
+from core.watch.replicas.verify import Bounds, Verifier
+
+FIRST = batch(0, ["a", "b", "c"])
+SECOND = batch(3, ["d", "e"])
+THIRD = batch(5, ["f"])
+WHOLE = (FIRST, SECOND, THIRD)
+PLENTY = Bounds(60.0, 1 << 30)
+
+
+def verification(replicas: Replicas, bounds: Bounds = PLENTY) -> Verification:
+    state = replicas.describe()
+    rows = state.partitions_of(TP.topic)
+    return Verifier(replicas, state, rows, bounds, replicas.client_clock).run()
+
+
+def verdict(replicas: Replicas, bounds: Bounds = PLENTY) -> Verdict:
+    (found,) = verification(replicas, bounds).verdicts
+    return found
+
+
+def compacted(replicas: Replicas) -> Replicas:
+    def configs(real: Any, resources: Any, names: Any) -> Any:
+        return {
+            r: {"cleanup.policy": ConfigValue("compact", ConfigSource.TOPIC)} for r in resources
+        }
+
+    replicas.replaced["configs"] = configs
+    return replicas
+
+
+def test_replicas_that_hold_the_same() -> None:
+    found = verdict(Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE}))
+    assert found.standing is Standing.SAME
+    assert (found.start, found.until, found.end) == (0, 6, 6)
+    assert found.size_bytes == sum(map(len, WHOLE))
+    assert found.largest_lag == (0, 2)
+
+
+FOUND: Mapping[str, tuple[Mapping[int, Sequence[bytes]], Difference]] = {
+    "a flipped byte": (
+        {1: WHOLE, 2: (FIRST, flipped(SECOND, -2), THIRD), 3: WHOLE},
+        Difference(What.CORRUPT, 3, 4, (2,), (1, 3), 4),
+    ),
+    "a flipped byte on the leader": (
+        {1: (flipped(FIRST, 70), SECOND, THIRD), 2: WHOLE, 3: WHOLE},
+        Difference(What.CORRUPT, 0, 2, (1,), (2, 3), 0),
+    ),
+    "a flipped checksum": (
+        {1: WHOLE, 2: WHOLE, 3: (FIRST, SECOND, flipped(THIRD, 18))},
+        Difference(What.CORRUPT, 5, 5, (3,), (1, 2), None),
+    ),
+    "the same flipped byte everywhere": (
+        dict.fromkeys((1, 2), (flipped(FIRST, 70), SECOND, THIRD)),
+        Difference(What.CORRUPT, 0, 2, (1, 2), (), None),
+    ),
+    "another record": (
+        {1: WHOLE, 2: WHOLE, 3: (FIRST, batch(3, ["d", "E"]), THIRD)},
+        Difference(What.OTHER, 3, 4, (3,), (1, 2), 4),
+    ),
+    "another record, of two": (
+        {1: WHOLE, 2: (FIRST, batch(3, ["D", "e"]), THIRD)},
+        Difference(What.OTHER, 3, 4, (1, 2), (), 3),
+    ),
+    "another record, packed": (
+        {
+            1: (batch(0, ["a", "b"], GZIP),),
+            2: (batch(0, ["a", "b"], GZIP),),
+            3: (batch(0, ["a", "B"], GZIP),),
+        },
+        Difference(What.OTHER, 0, 1, (3,), (1, 2), 1),
+    ),
+    "a batch that is not there": (
+        {1: WHOLE, 2: (FIRST, THIRD), 3: WHOLE},
+        Difference(What.MISSING, 3, 4, (2,), (1, 3), 3),
+    ),
+    "a length that is none": (
+        {1: WHOLE, 2: WHOLE, 3: (FIRST, SECOND[:8] + b"\0\0\0\1" + SECOND[12:], THIRD)},
+        Difference(What.UNREADABLE, 3, 3, (3,), (1, 2), 3),
+    ),
+    "a length beyond the log": (
+        {1: WHOLE, 2: WHOLE, 3: (FIRST, SECOND[:8] + b"\1\0\0\0" + SECOND[12:], THIRD)},
+        Difference(What.UNREADABLE, 3, 3, (3,), (1, 2), 3),
+    ),
+}
+
+
+@pytest.mark.parametrize(("logs", "expected"), FOUND.values(), ids=list(FOUND))
+def test_what_differs_is_named(logs: Mapping[int, Sequence[bytes]], expected: Difference) -> None:
+    replicas = Replicas.of(logs)
+    replicas.ends = dict.fromkeys(logs, 6 if len(logs[1]) == 3 else 2)
+    found = verdict(replicas)
+    assert found.standing is Standing.DIFFERENT
+    assert found.differences == (expected,)
+    assert found.until == found.end, "the rest is compared all the same"
+
+
+def test_it_is_found_however_small_the_pieces() -> None:
+    many = [batch(3 * n, [f"a{n}", "b" * 20_000, "c"]) for n in range(20)]
+    other = [*many[:11], flipped(many[11], 90), *many[12:]]
+    found = verdict(Replicas.of({1: many, 2: other, 3: many}), Bounds(60.0, 3_000_000))
+    assert [(d.what, d.first, d.brokers) for d in found.differences] == [(What.CORRUPT, 33, (2,))]
+    assert (found.until, found.size_bytes) == (60, sum(map(len, many)))
+
+
+def test_a_replica_that_is_behind_is_left_where_it_ends() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: (FIRST,)})
+    row = replicas.describe().row(0)
+    assert 3 in row.isr
+    found = verdict(replicas)
+    assert (found.lags, found.largest_lag) == ({1: 0, 2: 0, 3: 3}, (3, 3))
+    assert (found.until, found.end, found.standing) == (3, 3, Standing.SAME), (
+        "what not all of the ISR has is not there yet"
+    )
+
+
+def test_a_replica_out_of_sync_does_not_hold_the_others_up() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: (FIRST, batch(3, ["d", "E"])), 3: (FIRST,)})
+    replicas.ends[2] = 6
+    replicas.high[2] = 6
+    replicas.client.pause_replication(3)
+    replicas.client.advance(60)
+    found = verdict(replicas)
+    assert dict(found.left_out) == {3: "its high watermark is 3"}
+    assert [(d.what, d.first) for d in found.differences] == [(What.OTHER, 3), (What.MISSING, 5)]
+
+
+def test_only_what_all_still_have_is_compared() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: (SECOND, THIRD), 3: WHOLE})
+    replicas.starts[2] = 3
+    found = verdict(replicas)
+    assert (found.standing, found.start, found.until) == (Standing.SAME, 3, 6)
+
+
+def test_retention_goes_on_meanwhile() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
+    real = replicas.replaced["read_replicas"]
+
+    def read(*words: Any) -> Any:
+        if not replicas.read:
+            replicas.logs[2], replicas.starts[2] = [SECOND, THIRD], 3
+        return real(*words)
+
+    replicas.replaced["read_replicas"] = read
+    found = verdict(replicas)
+    assert (found.standing, found.until, found.end) == (Standing.SAME, 6, 6)
+
+
+def test_compaction_may_have_taken_records_from_one_replica() -> None:
+    left = batch(0, {0: "a", 2: "c"})
+    whole = (batch(0, ["a", "b", "c"]), SECOND, THIRD)
+    replicas = compacted(Replicas.of({1: whole, 2: (left, SECOND, THIRD), 3: (left, THIRD)}))
+    found = verdict(replicas)
+    assert (found.standing, found.until) == (Standing.SAME, 6)
+
+
+def test_of_a_compacted_topic_records_that_both_have_must_be_the_same() -> None:
+    whole = (batch(0, ["a", "b", "c"]), SECOND, THIRD)
+    other = (batch(0, {0: "a", 2: "X"}), SECOND, THIRD)
+    found = verdict(compacted(Replicas.of({1: whole, 2: other, 3: whole})))
+    assert found.differences == (Difference(What.OTHER, 0, 2, (2,), (1, 3), 2),)
+
+
+def test_a_replica_that_compaction_has_emptied_has_nothing_that_differs() -> None:
+    replicas = compacted(Replicas.of({1: WHOLE, 2: (), 3: WHOLE}))
+    replicas.ends[2] = replicas.high[2] = 6
+    assert verdict(replicas).standing is Standing.SAME
+
+
+def test_where_compaction_is_not_told_what_is_lacking_is_no_difference() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: (FIRST, THIRD), 3: WHOLE})
+    replicas.replaced["configs"] = lambda real, resources, names: dict.fromkeys(
+        resources, Fault("TOPIC_AUTHORIZATION_FAILED")
+    )
+    found = verification(replicas)
+    assert found.verdicts[0].standing is Standing.SAME
+    assert "Whether orders is compacted is not known" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (Fault("TOPIC_AUTHORIZATION_FAILED"), "TOPIC_AUTHORIZATION_FAILED"),
+        (Fault("KAFKA_STORAGE_ERROR"), "KAFKA_STORAGE_ERROR"),
+    ],
+)
+def test_a_replica_that_may_not_be_read_is_told_and_the_others_compared(
+    fault: Fault, why: str
+) -> None:
+    replicas = Replicas.of({1: WHOLE, 2: (FIRST, batch(3, ["d", "E"]), THIRD), 3: WHOLE})
+    replicas.faults[3] = fault
+    found = verdict(replicas)
+    assert dict(found.left_out) == {3: why}
+    assert found.differences == (Difference(What.OTHER, 3, 4, (1, 2), (), 4),)
+
+
+def test_a_broker_that_calls_its_own_records_corrupt_is_named() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
+    replicas.faults[2] = Fault("CORRUPT_MESSAGE")
+    found = verdict(replicas)
+    assert found.differences == (Difference(What.UNREADABLE, 0, 0, (2,), (1, 3), 0),)
+
+
+def test_a_broker_that_is_down_is_left_out() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
+    replicas.client.stop_broker(3)
+    replicas.client.advance(30)
+    found = verdict(replicas)
+    assert (found.standing, dict(found.left_out)) == (Standing.INCOMPLETE, {3: "it is down"})
+    assert found.until == found.end == 6
+
+
+def test_one_replica_has_nothing_to_be_compared_with() -> None:
+    replicas = Replicas.of({1: WHOLE})
+    assert verdict(replicas).standing is Standing.SAME
+    assert replicas.read == 0
+
+
+def test_messages_older_than_batches_are_not_compared() -> None:
+    builder = LegacyRecordBatchBuilder(magic=1, compression_type=0, batch_size=1000)
+    builder.append(0, timestamp=1, key=b"k", value=b"v")
+    old = (bytes(builder.build()),)
+    replicas = Replicas.of({1: (), 2: ()})
+    replicas.ends = {1: 1, 2: 1}
+    replicas.replaced["read_replicas"] = lambda real, asked, room: {
+        (TP, broker): ReplicaRead(1, old[0]) for broker in asked
+    }
+    found = verdict(replicas)
+    assert dict(found.left_out) == {None: "its messages are older than Kafka 0.11"}
+
+
+def test_a_bound_of_bytes_ends_it_and_says_so() -> None:
+    many = [batch(n, ["x" * 30_000]) for n in range(10)]
+    found = verification(Replicas.of(dict.fromkeys((1, 2), many)), Bounds(60.0, 200_000))
+    assert found.ended == "so many bytes were read"
+    assert 200_000 <= found.read_bytes < 300_000
+    (one,) = found.verdicts
+    assert (one.standing, one.end) == (Standing.INCOMPLETE, 10)
+    assert one.until is not None
+    assert 0 < one.until < 10
+
+
+def test_what_differed_only_for_a_moment_is_no_difference() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: (FIRST, batch(3, ["d", "E"]), THIRD), 3: WHOLE})
+
+    def describe(real: Any) -> Any:
+        if replicas.read:
+            replicas.logs[2] = list(WHOLE)
+        return real()
+
+    replicas.replaced["describe"] = describe
+    found = verdict(replicas)
+    assert (found.standing, found.differences) == (Standing.INCOMPLETE, ())
+    assert "try again" in found.left_out[None]
+
+
+def test_a_topic_that_is_made_anew_meanwhile_is_not_judged() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: (FIRST, batch(3, ["d", "E"]), THIRD), 3: WHOLE})
+
+    def describe(real: Any) -> Any:
+        if replicas.read:
+            replicas.client.delete_topic("orders")
+            replicas.client.advance(1)
+        return real()
+
+    replicas.replaced["describe"] = describe
+    assert dict(verdict(replicas).left_out) == {None: "the topic was deleted meanwhile"}

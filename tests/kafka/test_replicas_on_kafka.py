@@ -1,0 +1,85 @@
+"""Replicas read from their own brokers, followers too; a byte flipped in one of their logs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from waiting import eventually
+
+from core.cli.main import run
+from core.cluster.kafka.client import KafkaClient
+from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topics import create_topics, delete_topics
+from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.state import TopicPartition
+from core.cluster.workload import fill
+
+TOPIC = "verified"
+BATCHES_FROM = 300_000
+"""Where in a log of a megabyte a byte is turned."""
+
+
+@pytest.fixture
+def client(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[KafkaClient]:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    settings = ConnectionSettings(sandbox.bootstrap)
+    create_topics(settings, {TOPIC: [(1, 2, 3), (2, 4, 1)]})
+    fill(settings, {TopicPartition(TOPIC, 0): 1_000_000, TopicPartition(TOPIC, 1): 200_000})
+    found = KafkaClient(settings)
+    yield found
+    found.close()
+    delete_topics(settings, [TOPIC])
+
+
+def test_a_flipped_byte_in_one_replicas_log_is_found_and_named(
+    sandbox: Sandbox, client: KafkaClient, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def verify() -> tuple[int, Any]:
+        capfd.readouterr()
+        words = ["-b", sandbox.bootstrap, "replicas", "verify", "--topics", TOPIC, "--json"]
+        return run(lambda context: None, words), json.loads(capfd.readouterr().out)
+
+    def all_in_sync() -> bool:
+        state = client.describe()
+        return bool(state.in_sync[state.replica_slice(state.partitions_of(TOPIC)[0])].all())
+
+    code, document = verify()
+    assert (code, document["same"]) == (0, True)
+    first, second = document["partitions"]
+    assert first["until"] == first["end"] > 900
+    assert first["largest_lag"] == second["largest_lag"] == 0
+    assert document["read_bytes"] == 3 * document["compared_bytes"]
+
+    sandbox.stop(3)
+    try:
+        _flip(sandbox, 3, BATCHES_FROM)
+    finally:
+        sandbox.start(3)
+    eventually(all_in_sync)
+
+    code, document = verify()
+    assert code == 6
+    first, second = document["partitions"]
+    assert (first["standing"], second["standing"]) == ("different", "same")
+    (found,) = first["differences"]
+    assert (found["what"], found["brokers"], found["others"]) == ("corrupt", [3], [1, 2])
+    assert 200 < found["first_offset"] <= found["offset"] <= found["last_offset"] < 400
+
+
+def _flip(sandbox: Sandbox, broker: int, at: int) -> None:
+    (segment,) = (
+        path
+        for log_dir in sandbox.node(broker).log_dirs
+        for path in (log_dir / f"{TOPIC}-0").glob("*.log")
+    )
+    with segment.open("r+b") as log:
+        log.seek(at)
+        (before,) = log.read(1)
+        log.seek(at)
+        log.write(bytes([before ^ 1]))

@@ -9,7 +9,8 @@ DEV    := $(VENV)/.installed-dev
 BENCH  := $(VENV)/.installed-bench
 REPORTS := reports
 BENCHES := bench-first-paint bench-terminal bench-estimate bench-run bench-latency bench-moves \
-           bench-pipeline bench-plan bench-tools bench-timeline bench-documents bench-statelog
+           bench-pipeline bench-plan bench-tools bench-timeline bench-documents bench-statelog \
+           bench-replicas
 SCENARIOS := dms-balancing preferred-order
 
 # What builds trimtab is held to the same versions: older pips read the first, newer the second.
@@ -131,6 +132,10 @@ bench-timeline: $(DEV)  ## the timeline: how soon a change is on it, its size, a
 bench-statelog: $(DEV)  ## a million lines of eight brokers' state-change logs merged: time, memory
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -P -m tests.bench.statelog_merge -o $(REPORTS)/statelog-merge.json
+
+bench-replicas: $(DEV)  ## a gigabyte verified on three replicas each, and a flipped byte found, on real brokers
+	@mkdir -p $(REPORTS)
+	$(BIN)/python -P -m tests.bench.replicas_verify -o $(REPORTS)/replicas-verify.json
 
 bench-tools: $(DEV)  ## elect, topics describe and groups beside Kafka's own tools, on real brokers
 	@mkdir -p $(REPORTS)

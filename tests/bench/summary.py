@@ -286,6 +286,26 @@ def statelog_merge(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def replicas_verify(found: dict[str, Any]) -> list[str]:
+    turns, last = found["turns"], found["found"]
+    return [
+        "## Replicas verified",
+        "",
+        f"{turns[0]['compared_bytes'] / 1e9:.2f} GB of records, {found['replicas']} replicas of "
+        "each, on four real brokers",
+        "(`make bench-replicas`); medians of the whole command.",
+        "",
+        "| | | target |",
+        "|---|---|---|",
+        f"| s | {median(turn['seconds'] for turn in turns):.1f} | {found['target_seconds']:.0f} |",
+        f"| s of processor | {median(turn['processor_seconds'] for turn in turns):.1f} | |",
+        f"| read, MB | {turns[0]['read_bytes'] / 1e6:.0f} | |",
+        f"| a byte turned in one replica's log: differences named, s | "
+        f"{sum(map(len, last['differences']))}, {last['seconds']:.1f} | 1, "
+        f"{found['target_seconds']:.0f} |",
+    ]
+
+
 def chaos(found: dict[str, Any]) -> list[str]:
     return [
         "## Chaos",
@@ -314,6 +334,7 @@ PARTS = (
     ("documents.json", documents),
     ("timeline.json", timeline),
     ("statelog-merge.json", statelog_merge),
+    ("replicas-verify.json", replicas_verify),
 )
 
 

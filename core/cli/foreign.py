@@ -105,7 +105,7 @@ def _table(moves: Sequence[ForeignMove]) -> str:
     rows = [
         [
             str(m.tp),
-            f"{_ids(sorted(m.before))} → {_ids(m.after)}",
+            _change(m),
             f"{format_bytes(m.arrived_bytes)} / {format_bytes(m.total_bytes)}",
             "" if m.bytes_per_s is None else format_rate(m.bytes_per_s),
             "" if m.left_seconds is None else format_duration(m.left_seconds),
@@ -134,10 +134,19 @@ def _document(state: ClusterState, moves: Sequence[ForeignMove]) -> dict[str, An
                 "bytes_per_s": None if m.bytes_per_s is None else round(m.bytes_per_s, 1),
                 "left_seconds": None if m.left_seconds is None else round(m.left_seconds, 1),
                 "endless": m.endless,
+                "broker": m.broker,
+                "log_dir_before": m.log_dir_before,
+                "log_dir": m.log_dir,
             }
             for m in moves
         ],
     }
+
+
+def _change(m: ForeignMove) -> str:
+    if m.broker is not None:
+        return f"broker {m.broker}: {m.log_dir_before or '?'} → {m.log_dir}"
+    return f"{_ids(sorted(m.before))} → {_ids(m.after)}"
 
 
 def _ids(replicas: Sequence[int]) -> str:

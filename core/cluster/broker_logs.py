@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from core.cluster.state import UNKNOWN, Bool, ClusterState, Int64, LogDir, frozen
+from core.cluster.state import (
+    UNKNOWN,
+    Bool,
+    ClusterState,
+    DirCopy,
+    Int64,
+    LogDir,
+    TopicPartition,
+    frozen,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +45,18 @@ def with_logs(state: ClusterState, logs: Iterable[BrokerLogs]) -> ClusterState:
     """Return the state with sizes, lags and log dirs of the brokers that answered.
 
     Brokers that did not answer keep what was known before. Future logs (a move between log
-    dirs of one broker) do not count as the replica's size.
+    dirs of one broker) do not count as the replica's size: they are the state's `dir_copies`.
     """
     size, lag, place = state.size_bytes.copy(), state.lag.copy(), state.log_dir.copy()
     paths = {path: i for i, path in enumerate(state.log_dir_paths)}
     keys = (state.topic_of.astype(np.int64) << 32) | state.partition
     dirs: dict[int, tuple[LogDir, ...]] = {}
+    copies: list[DirCopy] = []
     for answer in logs:
         if answer.error is not None:
             continue
         dirs[answer.broker] = answer.log_dirs
+        copies += _copies(state, answer)
         hosted = np.flatnonzero(state.replica_broker == answer.broker)
         size[hosted], lag[hosted], place[hosted] = UNKNOWN, UNKNOWN, UNKNOWN
         logged = [log for log in answer.replicas if not log.future]
@@ -67,7 +78,21 @@ def with_logs(state: ClusterState, logs: Iterable[BrokerLogs]) -> ClusterState:
         lag=frozen(lag),
         log_dir=frozen(place),
         log_dir_paths=tuple(paths),
+        dir_copies=(*(copy for copy in state.dir_copies if copy.broker not in dirs), *copies),
     )
+
+
+def _copies(state: ClusterState, answer: BrokerLogs) -> list[DirCopy]:
+    """Return the replicas of a broker that are on their way to another of its log dirs."""
+    copies = [
+        DirCopy(
+            TopicPartition(log.topic, log.partition), answer.broker, log.log_dir, log.size_bytes
+        )
+        for log in answer.replicas
+        if log.future
+    ]
+    rows = ((copy, state.find(copy.tp)) for copy in copies)
+    return [copy for copy, row in rows if row is not None and copy.broker in state.replicas(row)]
 
 
 def _key(state: ClusterState, log: ReplicaLog) -> int:

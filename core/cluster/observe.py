@@ -215,4 +215,5 @@ def _with_sizes_of(last: ClusterState, state: ClusterState) -> ClusterState:
         lag=last.lag,
         log_dir=last.log_dir,
         log_dir_paths=last.log_dir_paths,
+        dir_copies=last.dir_copies,
     )

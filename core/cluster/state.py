@@ -106,6 +106,16 @@ def frozen(array: _A) -> _A:
     return array
 
 
+@dataclass(frozen=True, slots=True)
+class DirCopy:
+    """A replica on its way to another log dir of its broker, and what has arrived there."""
+
+    tp: TopicPartition
+    broker: int
+    log_dir: str
+    size_bytes: int
+
+
 @dataclass(frozen=True, eq=False)
 class ClusterState:
     """The cluster at one moment.
@@ -134,6 +144,8 @@ class ClusterState:
     log_dir: Int32
     """Index into `log_dir_paths` for each replica, -1 unknown."""
     log_dir_paths: tuple[str, ...] = ()
+    dir_copies: tuple[DirCopy, ...] = ()
+    """Replicas on their way to another log dir, where brokers were asked for their logs."""
 
     @classmethod
     def build(
@@ -274,6 +286,14 @@ class ClusterState:
         """Return for each replica the row index of its partition, shape [R]."""
         counts = np.diff(self.replica_start)
         return frozen(np.repeat(np.arange(self.partition_count, dtype=np.int64), counts))
+
+    @cached_property
+    def moving(self) -> Bool:
+        """Return which partitions are in flight, between brokers or log dirs, shape [P]."""
+        moving = np.zeros(self.partition_count, np.bool_)
+        moving[self.partition_of_replica[self.adding | self.removing]] = True
+        moving[[row for copy in self.dir_copies if (row := self.find(copy.tp)) is not None]] = True
+        return frozen(moving)
 
     @cached_property
     def is_leader(self) -> Bool:

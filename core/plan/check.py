@@ -177,6 +177,8 @@ def _doubts(
         yield "stale", "log dir"
     if move.tp in reassignments or row.adding or row.removing:
         yield "foreign-move", None
+    elif check_dirs.copied_within(state, move):
+        yield "foreign-move", "log dir"
     for broker in move.receiving:
         if not state.broker_by_id[broker].alive:
             yield "dead-broker", broker
@@ -265,8 +267,9 @@ _SENTENCES: Mapping[str, Callable[[object, Sequence[TopicPartition]], str]] = {
         f"Broker {b} is down: {_stay(tps, 'would wait', 'would wait')} for it."
     ),
     "no-leader": lambda _, tps: f"{_stay(tps, 'has', 'have')} no leader to copy from.",
-    "foreign-move": lambda _, tps: (
-        f"{_stay(tps, 'is', 'are')} moving already, by somebody else; wait for its end."
+    "foreign-move": lambda how, tps: (
+        f"{_stay(tps, 'is', 'are')} {'on the way to another log dir' if how else 'moving'} "
+        "already, by somebody else; wait for its end."
     ),
     "stale": lambda how, tps: (
         f"{_stay(tps, 'was', 'were')} deleted and made anew since the plan was made; rebase it."

@@ -45,6 +45,12 @@ def lies_elsewhere(state: ClusterState, move: Move) -> bool:
     return False
 
 
+def copied_within(state: ClusterState, move: Move) -> bool:
+    """Return whether a replica that leaves, or changes its log dir, is copied to one already."""
+    touched = {*move.removing, *move.dir_moves}
+    return any(copy.tp == move.tp and copy.broker in touched for copy in state.dir_copies)
+
+
 def rooms(
     state: ClusterState, load: Load, moves: Iterable[Move], seconds: float
 ) -> Iterator[Finding]:

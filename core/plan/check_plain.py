@@ -51,9 +51,8 @@ def plain(
 
 def _at_rest(state: ClusterState, load: Load, rows: Int64, replicas: int) -> Bool:
     """Return which partitions are led, in sync, not moving, known, and have so many replicas."""
-    restless = state.adding | state.removing | ~state.in_sync
-    off = np.zeros(state.partition_count, np.bool_)
-    off[state.partition_of_replica[restless]] = True
+    off = state.moving.copy()
+    off[state.partition_of_replica[~state.in_sync]] = True
     off |= (state.leader < 0) | (state.partition_size_bytes < 0) | np.isnan(load.in_bytes_per_s)
     return np.asarray(~off[rows] & (np.diff(state.replica_start)[rows] == replicas), np.bool_)
 

@@ -23,6 +23,7 @@ from pictures import (
     pressed,
 )
 
+from core.cluster.state import DirCopy
 from core.run.others.foreign import ForeignWatch, foreign_moves
 from core.run.tell.view import Level, MoveState, RunEvent, RunRequest, RunState, RunView
 from tui.feed_events import PictureSeen, RunSeen
@@ -336,6 +337,16 @@ async def test_others_moves_are_adopted_for_the_eye_and_cannot_be_changed(
     lines = foreign_page(session.others * 50, size[0], size[1] - 2)
     assert len(lines) == size[1] - 2
     assert max(width_of(line) for line in lines) <= size[0]
+
+
+@pytest.mark.parametrize(("width", "said"), [(80, "b2 dirs"), (120, "to /d2"), (160, "to /d2")])
+def test_a_copy_between_the_log_dirs_of_a_broker_says_where_it_goes(width: int, said: str) -> None:
+    copy = DirCopy(tp("c-0"), 2, "/d2", GB // 4)
+    state = replace(cluster({"c-0": [1, 2]}, size_bytes=GB), dir_copies=(copy,))
+    text = drawn(foreign_lines(foreign_moves(state, ()), width, 3))
+    assert said in text
+    assert "0.2 / 1.0 GB" in text
+    assert max(width_of(line) for line in foreign_page(foreign_moves(state, ()), width, 9)) <= width
 
 
 async def test_a_run_in_progress_comes_before_others_moves() -> None:

@@ -87,17 +87,20 @@ def _line(move: ForeignMove, width: int) -> Line:
     rate = "" if move.bytes_per_s is None else format_rate(move.bytes_per_s)
     time_left = "" if move.left_seconds is None or idle else format_duration(move.left_seconds)
     said = f"▲ no byte for {format_duration(move.idle_seconds)}" if idle else ""
+    within = move.broker is not None
+    changes = f"b{move.broker} dirs" if within else change_words(move.before, move.after)
+    to = f"  to {move.log_dir}" if within and not idle else ""
     return fit(
         (
             plain("  "),
             plain(left(partition_name(move.tp, name - 1), name)),
-            plain(left(change_words(move.before, move.after), change - 1) + " "),
+            plain(left(changes, change - 1) + " "),
             *bar(share, track, Tone.LOOK if idle else Tone.DIM),
             plain("  "),
             plain(left(amount, 15)),
             Span(right(rate, 9), Tone.LOOK if idle else Tone.PLAIN),
             bright(right(time_left, 9)),
-            Span(f"  {said}", Tone.LOOK, bold=True),
+            Span(f"  {said}", Tone.LOOK, bold=True) if said else dim(to),
         ),
         width,
     )

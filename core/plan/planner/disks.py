@@ -125,9 +125,7 @@ def _refuse(state: ClusterState, wanted: Wanted) -> None:
 def _movable(state: ClusterState, wanted: Wanted) -> Bool:
     """Return which replicas may be copied: in sync, of partitions at rest that may be touched."""
     of = state.partition_of_replica
-    restless = np.zeros(state.partition_count, np.bool_)
-    restless[of[state.adding | state.removing]] = True
-    fixed = restless | untouched(state, wanted) | (state.leader < 0)
+    fixed = state.moving | untouched(state, wanted) | (state.leader < 0)
     return np.asarray(state.in_sync & (state.size_bytes > 0) & ~fixed[of], np.bool_)
 
 
@@ -162,8 +160,10 @@ class _BrokerDirs:
         self.rows: Int64 = state.partition_of_replica[held].astype(np.int64)
         self.sizes: Float64 = np.maximum(state.size_bytes[held], 0).astype(np.float64)
         self.at: Int64 = index[state.log_dir[held]]
-        self.begun = self.at.copy()
         self.movable = movable[held]
+        self.room = np.array([_room(one) for one in dirs])
+        self._take_copies(state, known)
+        self.begun = self.at.copy()
         self.bytes: Float64 = np.bincount(self.at, self.sizes, len(dirs)).astype(np.float64)
         self.before = self.bytes.copy()
         totals = [one.total_bytes for one in dirs]
@@ -171,10 +171,18 @@ class _BrokerDirs:
         parts = parts if all(totals) else np.ones(len(dirs))
         self.share: Float64 = parts / parts.sum() * self.bytes.sum()
         self.low, self.high = self.share * (1 - band), self.share * (1 + band)
-        self.room = np.array([_room(one) for one in dirs])
         self.moved: list[int] = []
         self.stuck = False
         self._measure()
+
+    def _take_copies(self, state: ClusterState, known: Mapping[str, int]) -> None:
+        """Take what is on its way to another log dir for there already, with the room it needs."""
+        for copy in state.dir_copies:
+            target, row = known.get(copy.log_dir), state.find(copy.tp)
+            if copy.broker == self.id and target is not None:
+                here = np.flatnonzero(self.rows == row)
+                self.at[here] = target
+                self.room[target] -= max(0.0, float(self.sizes[here].sum()) - copy.size_bytes)
 
     def _measure(self) -> None:
         """Take in how far from its share the worst of the log dirs is, in shares."""

@@ -42,8 +42,7 @@ def unknown(given: Problem, load: Load) -> list[str]:
 def left_alone(given: Problem) -> list[str]:
     """Say which partitions are left as they are though they may be touched, and why."""
     state, still = given.state, given.asked & ~given.movable
-    moving = np.zeros(len(still), np.bool_)
-    moving[state.partition_of_replica[state.adding | state.removing]] = True
+    moving = state.moving
     leaderless = (state.leader < 0) & ~moving
     counts = {
         "moving already": int((still & moving).sum()),

@@ -162,11 +162,9 @@ def _movable(state: ClusterState, replicas: Int32, alive: Bool, left: Bool) -> B
     """Return which partitions can be moved now: led, at rest, all that stays alive and in sync."""
     held = replicas >= 0
     whole = ((alive | left)[replicas] | ~held).all(axis=1)
-    moving = np.zeros(state.partition_count, np.bool_)
-    moving[state.partition_of_replica[state.adding | state.removing]] = True
     late = _matrix(state, (~state.in_sync).astype(np.int32), replicas.shape[1]) == 1
     behind = (late & ~left[replicas]).any(axis=1)
-    able = whole & ~moving & ~behind & (state.leader >= 0) & held.any(axis=1)
+    able = whole & ~state.moving & ~behind & (state.leader >= 0) & held.any(axis=1)
     return np.asarray(able, np.bool_)
 
 

@@ -1,25 +1,32 @@
 """Moves in flight that no run of this machine is carrying out: looked at, never touched.
 
+Between brokers (reassignments) and between the log dirs of one (AlterReplicaLogDirs) alike.
+
 Their progress is told from what successive pictures of the cluster show. Their target is known
 (replicas without the leaving ones); the order that the replicas had before is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
 
 from core.cluster.state import ClusterState, TopicPartition
+from core.plan.plan import log_dir_of
 
+Key = tuple[TopicPartition, int | None]
 RATE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignMove:
-    """One partition in flight: its target is known, the order that it had before is not."""
+    """One partition in flight: its target is known, the order that it had before is not.
+
+    With a `broker` it is a replica on its way to another log dir there; no replica leaves.
+    """
 
     tp: TopicPartition
     before: tuple[int, ...]
@@ -34,6 +41,14 @@ class ForeignMove:
     """How long no byte has come."""
     endless: bool = False
     """Whether it was overridden so that it never ends: one broker both arrives and leaves."""
+    broker: int | None = None
+    log_dir_before: str | None = None
+    log_dir: str | None = None
+
+    @property
+    def key(self) -> Key:
+        """Return what tells it from other moves: one partition can be in several."""
+        return self.tp, self.broker
 
     @property
     def left_seconds(self) -> float | None:
@@ -66,28 +81,48 @@ def foreign_moves(state: ClusterState, ours: Collection[TopicPartition]) -> tupl
                 endless=not set(row.adding).isdisjoint(row.removing),
             )
         )
-    return tuple(found)
+    return (*found, *_between_dirs(state, ours))
+
+
+def _between_dirs(state: ClusterState, ours: Collection[TopicPartition]) -> Iterator[ForeignMove]:
+    """Yield the replicas on their way to another log dir of their broker."""
+    for copy in sorted(state.dir_copies, key=lambda copy: (copy.tp, copy.broker)):
+        index = state.find(copy.tp)
+        if index is None or copy.tp in ours:
+            continue
+        replicas = state.replicas(index)
+        size = int(state.size_bytes[state.replica_slice(index)][replicas.index(copy.broker)])
+        yield ForeignMove(
+            copy.tp,
+            replicas,
+            replicas,
+            size if size >= 0 else None,
+            copy.size_bytes,
+            broker=copy.broker,
+            log_dir_before=log_dir_of(state, copy.tp, copy.broker),
+            log_dir=copy.log_dir,
+        )
 
 
 class ForeignWatch:
     """Remembers what pictures of the cluster showed of others' moves; forgets those that ended."""
 
     def __init__(self) -> None:
-        self._seen: dict[TopicPartition, list[tuple[datetime, int]]] = {}
-        self._since: dict[TopicPartition, datetime] = {}
+        self._seen: dict[Key, list[tuple[datetime, int]]] = {}
+        self._since: dict[Key, datetime] = {}
         self._last: datetime | None = None
 
     def take(self, state: ClusterState, ours: Collection[TopicPartition]) -> None:
         """Take a picture in."""
         self._last = at = state.fetched_at
         moves = foreign_moves(state, ours)
-        flying = {move.tp for move in moves}
+        flying = {move.key for move in moves}
         for gone in self._since.keys() - flying:
             del self._since[gone]
             self._seen.pop(gone, None)
         for move in moves:
-            self._since.setdefault(move.tp, at)
-            track = self._seen.setdefault(move.tp, [])
+            self._since.setdefault(move.key, at)
+            track = self._seen.setdefault(move.key, [])
             if move.arrived_bytes is not None and (not track or track[-1][1] != move.arrived_bytes):
                 track.append((at, move.arrived_bytes))
             while len(track) > 2 and (at - track[1][0]).total_seconds() > RATE_SECONDS:
@@ -100,7 +135,7 @@ class ForeignWatch:
         return tuple(self._told(move) for move in foreign_moves(state, ours))
 
     def _told(self, move: ForeignMove) -> ForeignMove:
-        track, since = self._seen.get(move.tp), self._since.get(move.tp)
+        track, since = self._seen.get(move.key), self._since.get(move.key)
         if not track or since is None or self._last is None:
             return replace(move, since=since)
         (begun, first), (newest, last) = track[0], track[-1]

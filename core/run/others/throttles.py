@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -14,6 +15,7 @@ from core.cluster.client import (
     ConfigValue,
     Fault,
     Resource,
+    ResourceKind,
 )
 from core.cluster.faults import is_missing
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
@@ -90,30 +92,53 @@ def find_throttles(client: ClusterClient, state: ClusterState, runs: Iterable[Kn
     topics = [Resource.topic(topic.name) for topic in state.topics]
     rates = client.configs(brokers, RATES) if brokers else {}
     lists = client.configs(topics, LISTS) if topics else {}
+    copies = _dir_copies(client, rates)
     found: list[Throttle] = []
     unread: dict[Resource, Fault] = {}
     answers = {**rates, **lists}
-    for resources, explained in ((brokers, _rates), (topics, _lists)):
-        for resource in resources:
-            answer = answers[resource]
-            if not isinstance(answer, Fault):
-                found += explained(resource, answer, flying, runs)
-            elif not is_missing(answer):  # deleted meanwhile
+    for resource in (*brokers, *topics):
+        answer = answers[resource]
+        if isinstance(answer, Fault):
+            if not is_missing(answer):  # deleted meanwhile
                 unread[resource] = answer
+        elif resource.kind is ResourceKind.BROKER:
+            found += _rates(resource, answer, flying, copies[int(resource.name)], runs)
+        else:
+            found += _lists(resource, answer, flying, runs)
     return Throttles(tuple(found), unread)
+
+
+def _dir_copies(
+    client: ClusterClient, rates: Mapping[Resource, Mapping[str, ConfigValue] | Fault]
+) -> Counter[int]:
+    """Return how many replicas brokers copy between their log dirs, of those with a rate for it."""
+    limited = [
+        int(resource.name)
+        for resource, answer in rates.items()
+        if not isinstance(answer, Fault) and _limits(answer.get(LOG_DIRS_RATE))
+    ]
+    answers = client.log_dirs(limited) if limited else ()
+    return Counter(
+        {answer.broker: sum(log.future for log in answer.replicas) for answer in answers}
+    )
+
+
+def _limits(value: ConfigValue | None) -> bool:
+    return value is not None and bool(value.value) and int(value.value or 0) < NO_LIMIT
 
 
 def _rates(
     resource: Resource,
     answer: Mapping[str, ConfigValue],
     flying: Mapping[TopicPartition, Reassignment],
+    copies: int,
     runs: tuple[Known, ...],
 ) -> Iterator[Throttle]:
     broker = int(resource.name)
     moving = sum(broker in r.replicas for r in flying.values())
     for name in RATES:
         value = answer.get(name)
-        if value is None or not value.value or int(value.value) >= NO_LIMIT:
+        if value is None or not value.value or not _limits(value):
             continue
         ours = next(
             (
@@ -127,13 +152,11 @@ def _rates(
             ),
             None,
         )
-        needed = moving > 0 and name != LOG_DIRS_RATE
-        takes_part = f"takes part in {moving} move{'' if moving == 1 else 's'} in flight"
-        why = (
-            ours.says
-            if ours
-            else f"not ours; the broker {takes_part if moving else 'moves nothing'}"
-        )
+        if name == LOG_DIRS_RATE:
+            needed, does = copies > 0, _does("copies {} replica{} between its log dirs", copies)
+        else:
+            needed, does = moving > 0, _does("takes part in {} move{} in flight", moving)
+        why = ours.says if ours else f"not ours; the broker {does}"
         yield Throttle(
             resource,
             name,
@@ -144,6 +167,10 @@ def _rates(
             needed,
             f"{format_rate(int(value.value))}: {why}",
         )
+
+
+def _does(words: str, count: int) -> str:
+    return words.format(count, "" if count == 1 else "s") if count else "moves nothing"
 
 
 def _lists(

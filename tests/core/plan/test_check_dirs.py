@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from clusters import MB, cluster, load_of, tp
 
-from core.cluster.state import ClusterState, LogDir
+from core.cluster.state import ClusterState, DirCopy, LogDir
 from core.plan.check import Severity, check_plan
 from core.plan.plan import ANY, Move, Plan
 
@@ -31,6 +31,14 @@ def moved(path: str, *, found: str = "/data") -> Move:
 
 def ids(state: ClusterState, move: Move) -> list[str]:
     return [found.id for found in check_plan(state, load_of(state), Plan.of([move]))]
+
+
+def test_a_replica_that_is_copied_to_a_log_dir_already_is_somebody_elses_move() -> None:
+    there = placed(dirs=ROOMY)
+    copied = replace(there, dir_copies=(DirCopy(tp("t-0"), 1, "/d2", MB),))
+    assert ids(copied, moved("/d2")) == ["foreign-move"]
+    assert ids(copied, Move(tp("t-0"), (0, 1), (0, 2))) == ["foreign-move"]
+    assert ids(copied, Move(tp("t-0"), (0, 1), (2, 1))) == []
 
 
 ROOMY = (LogDir("/data", 100 * MB, 50 * MB), LogDir("/d2", 100 * MB, 50 * MB))

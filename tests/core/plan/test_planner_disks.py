@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
-from core.cluster.state import Broker, ClusterState, LogDir, PartitionRow
+from core.cluster.state import Broker, ClusterState, DirCopy, LogDir, PartitionRow
 from core.errors import UsageError
 from core.plan.planner.disks import EvenedDirs, even_dirs
 from core.plan.planner.limits import Limits
@@ -218,3 +218,11 @@ def test_bytes_are_near_the_least() -> None:
             for d in found.dirs
         )
         assert found.bytes <= 1.1 * max(least, 0) + MB
+
+
+def test_what_is_on_its_way_to_another_log_dir_counts_there_and_is_left_alone() -> None:
+    here = jbod(many(4) | {"u-0": ("/d1", 40 * MB)})
+    copied = replace(here, dir_copies=(DirCopy(tp("u-0"), 1, "/d2", MB),))
+    found = even_dirs(copied, Wanted())
+    assert not len(found.plan), "even once it is there"
+    assert found.reached

@@ -6,14 +6,19 @@ import json
 
 import pytest
 from cli_help import SLOW, Here, validate
-from run_help import MB, cluster
+from run_help import MB, Start, cluster, plan_of, set_config, submitted
 from waiting import eventually
 
 from core.cli import foreign
+from core.cluster.client import LOG_DIRS_RATE, Resource
 from core.cluster.observe import observe
+from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.errors import ExitCode
+from core.plan.plan import log_dir_of
 from core.run.others.foreign import ForeignWatch, foreign_moves
+from core.run.others.throttles import Throttle, find_throttles
+from core.run.record.history import Outcome
 
 TP = TopicPartition("t", 0)
 
@@ -47,6 +52,76 @@ def test_their_rate_is_told_from_successive_pictures() -> None:
     (move,) = watch.look(observe(client), ())
     assert move.bytes_per_s
     assert move.left_seconds
+
+
+def copying_within() -> tuple[SimulatedCluster, str, str]:
+    """Return a cluster of which broker 2 copies its replica to its other log dir, both named."""
+    client = cluster({"t": [(1, 2)]}, size_bytes=1000 * MB)
+    state = observe(client)
+    now = log_dir_of(state, TP, 2)
+    other = next(one.path for one in state.broker_by_id[2].log_dirs if one.path != now)
+    set_config(client, Resource.broker(2), LOG_DIRS_RATE, str(MB))
+    client.alter_log_dirs({(TP, 2): other})
+    assert now is not None
+    return client, now, other
+
+
+def test_a_copy_to_another_log_dir_is_others_move_too() -> None:
+    client, now, other = copying_within()
+    (move,) = foreign_moves(observe(client), ())
+    assert (move.tp, move.broker, move.log_dir_before, move.log_dir) == (TP, 2, now, other)
+    assert move.before == move.after == (1, 2)
+    assert move.total_bytes == 1000 * MB
+    assert not foreign_moves(observe(client), {TP}), "what is ours is not theirs"
+    table = foreign._table([move])
+    assert f"broker 2: {now} → {other}" in table
+
+
+def test_its_rate_is_told_beside_that_of_the_same_partition_between_brokers() -> None:
+    client, _, _ = copying_within()
+    client.alter_reassignments({TP: (3, 2)})
+    watch = ForeignWatch()
+    for _ in range(3):
+        client.clock.sleep(0.5)
+        watch.take(observe(client), ())
+    between, within = watch.look(observe(client), ())
+    assert (between.broker, within.broker) == (None, 2)
+    assert within.bytes_per_s
+    assert between.bytes_per_s
+    assert between.bytes_per_s > within.bytes_per_s
+    assert within.left_seconds
+
+
+def test_its_throttle_is_needed_while_it_goes_on() -> None:
+    client, _, _ = copying_within()
+
+    def rate() -> Throttle:
+        (found,) = find_throttles(client, client.describe(), []).found
+        return found
+
+    assert (rate().needed, rate().why.partition("; ")[2]) == (
+        True,
+        "the broker copies 1 replica between its log dirs",
+    )
+    client.clock.sleep(2000)
+    assert (rate().needed, rate().why.partition("; ")[2]) == (False, "the broker moves nothing")
+
+
+@pytest.mark.parametrize(
+    ("target", "refused"),
+    [((1, 3), True), ((2, 1), False), ((3, 2), False)],
+    ids=["leaves", "re-ordered", "another replica"],
+)
+def test_a_plan_that_would_end_it_is_refused_at_preflight(
+    target: tuple[int, ...], refused: bool, start: Start
+) -> None:
+    client, _, _ = copying_within()
+    run = start(client, plan_of(client, {("t", 0): target}))
+    if refused:
+        assert run.to_the_end() is Outcome.FAILED
+        assert "on the way to another log dir already" in run.view().why
+    else:
+        run.until(submitted)
 
 
 def foreign_move(here: Here) -> tuple[TopicPartition, tuple[int, ...]]:

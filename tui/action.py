@@ -14,7 +14,15 @@ PLAN = "plan"
 MOVES = "moves"
 LOAD = "load"
 TIMELINE = "timeline"
-SCREENS = {MAP: "Map", PLAN: "Plan", MOVES: "Moves", LOAD: "Load", TIMELINE: "Timeline"}
+GROUPS = "groups"
+SCREENS = {
+    MAP: "Map",
+    PLAN: "Plan",
+    MOVES: "Moves",
+    LOAD: "Load",
+    TIMELINE: "Timeline",
+    GROUPS: "Groups",
+}
 PLACES = {
     GLOBAL: "Everywhere",
     MAP: "Map",

@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from tui.action import (
     CARRY,
     GLOBAL,
+    GROUPS,
     LOAD,
     MAP,
     MOVES,
@@ -22,11 +23,13 @@ from tui.action import (
     TIMELINE,
     Action,
 )
+from tui.group_actions import GROUP_ACTIONS
 from tui.run_actions import RUN_ACTIONS
 from tui.timeline_actions import TIMELINE_ACTIONS
 
 __all__ = ["ACTIONS", "CARRY", "GLOBAL", "LOAD", "MAP", "MOVES", "PLACES", "PLAN", "SCREENS"]
 __all__ += [
+    "GROUPS",
     "THEN",
     "TIMELINE",
     "Action",
@@ -46,6 +49,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "go_timeline", "timeline", ("5",), "Open what happened.", call="show_screen('timeline')"
     ),
+    Action("go_groups", "groups", ("6",), "Open who reads.", call="show_screen('groups')"),
     Action("help", "keys", ("question_mark",), "Show all keys.", footer=90),
     Action("commands", "commands", ("colon", "ctrl+p"), "Find a command by its name."),
     Action("pause", "pause", ("p",), "Stop following the cluster; again to go on."),
@@ -221,6 +225,7 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("back", "back", ("escape",), "Back to the brokers.", (LOAD,)),
     *TIMELINE_ACTIONS,
+    *GROUP_ACTIONS,
 )
 
 _WRITTEN = {

@@ -48,6 +48,7 @@ SCREEN_CLASSES = {
     "moves": ("tui.screens.moves", "MovesScreen"),
     "load": ("tui.screens.load", "LoadScreen"),
     "timeline": ("tui.screens.timeline", "TimelineScreen"),
+    "groups": ("tui.screens.groups", "GroupsScreen"),
 }
 
 
@@ -232,6 +233,8 @@ class TrimtabApp(App[int]):
     def action_refresh_now(self) -> None:
         if self.feed is not None:
             self.feed.refresh()
+        if isinstance(self.screen, DashboardScreen):
+            self.screen.look_again()
         driver = self._driver
         if self._mouse_on and isinstance(driver, LinuxDriver):
             # A multiplexer that was attached anew may have forgotten that we want the mouse.

@@ -46,6 +46,8 @@ class Shot:
     """Whether windows of the hours before were published."""
     recorded: bool = False
     """Whether a broker died and came back while the timeline was recorded."""
+    lived_seconds: float = 0.0
+    """How long the cluster has lived on when it is looked at again, for rates."""
 
 
 SHOTS = (
@@ -67,6 +69,8 @@ SHOTS = (
     Shot("then-120x40", (120, 40), ("5", *"[[[", "m"), recorded=True),
     Shot("changed-120x40", (120, 40), ("5", *"[[[[[[[", "b"), recorded=True),
     Shot("timeline-80x24", (80, 24), ("5", "[", "enter"), recorded=True),
+    Shot("groups-120x40", (120, 40), ("6", "j", "j"), lived_seconds=30.0),
+    Shot("groups-80x24", (80, 24), ("6", "j", "j"), lived_seconds=30.0),
     Shot("help-120x40", (120, 40), ("question_mark",)),
 )
 
@@ -79,6 +83,7 @@ async def render(shot: Shot) -> str:
 
 async def _render(shot: Shot, root: Path) -> str:
     from core.cluster.broker_logs import with_logs
+    from core.cluster.connect import Address, Connection
     from core.cluster.document import read_groups
     from core.cluster.simulation.cluster import SimulatedCluster
     from core.cluster.simulation.demo import demo_spec
@@ -86,7 +91,7 @@ async def _render(shot: Shot, root: Path) -> str:
     from core.load.snapshot import Float64, Load, Source
     from core.run.tell.markdown import markdown
     from tui.app import TrimtabApp
-    from tui.feed_events import GroupsSeen, PictureSeen, RunSeen
+    from tui.feed_events import Connected, GroupsSeen, PictureSeen, RunSeen
     from tui.hands import operated, rested
     from tui.screens.run_history import RunHistory
     from tui.seen import Seen
@@ -118,6 +123,9 @@ async def _render(shot: Shot, root: Path) -> str:
         state, load, snapshot, Freshness(NOW, 1.0), Freshness(NOW - AGE_SECONDS, 60.0)
     )
     async with operated(app, shot.size) as pilot:
+        if shot.lived_seconds:
+            connection = Connection(cluster, cluster.clock, Address("sim:"))
+            app.post_message(Seen(Connected(connection)))
         app.post_message(Seen(picture))
         app.post_message(Seen(GroupsSeen(read_groups(cluster))))
         await rested(pilot)
@@ -128,6 +136,10 @@ async def _render(shot: Shot, root: Path) -> str:
             await rested(pilot)
         for key in shot.keys:
             await pilot.press(key)
+            await rested(pilot)
+        if shot.lived_seconds:
+            cluster.clock.sleep(shot.lived_seconds)
+            await pilot.press("r")
             await rested(pilot)
         if look is not None and shot.run is Stage.DONE:
             app.screen.post_message(RunHistory.Opened(look.view, markdown(look)))

@@ -5,11 +5,12 @@ Pure but for `look`. Two looks tell a rate; one alone tells lags and no time to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient, Fault, Group, OffsetAt
+from core.cluster.document import DocumentGroup
 from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError
 
@@ -49,11 +50,13 @@ class PartitionView:
     committed: int | None
     end: int | None
     rates: Rates | None = None
+    saved_lag: int | None = None
+    """What a document says, which knows neither offset."""
 
     @property
     def lag(self) -> int | None:
         if self.committed is None or self.end is None:
-            return None
+            return self.saved_lag
         return max(0, self.end - self.committed)
 
 
@@ -126,6 +129,20 @@ def views(now: Look, before: Look | None = None) -> tuple[GroupView, ...]:
                 PartitionView(tp, reader.get(tp), group.committed.get(tp), now.ends.get(tp), rates)
             )
         found.append(GroupView(group, tuple(partitions)))
+    return tuple(found)
+
+
+def saved_views(groups: Sequence[DocumentGroup]) -> tuple[GroupView, ...]:
+    """Return the groups of a saved document: no offsets, rates, protocol or assignor in it."""
+    found = []
+    for saved in groups:
+        group = Group(saved.id, saved.state, "", None, saved.members, {}, protocol="")
+        reader = {tp: member.id for member in group.members for tp in member.assignment}
+        partitions = tuple(
+            PartitionView(tp, reader.get(tp), None, None, saved_lag=saved.lag.get(tp))
+            for tp in sorted({*reader, *saved.lag})
+        )
+        found.append(GroupView(group, partitions))
     return tuple(found)
 
 

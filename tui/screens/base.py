@@ -73,6 +73,9 @@ class DashboardScreen(Screen[None]):
     def show_body(self, session: Session) -> None:
         """Draw what is between header and footer."""
 
+    def look_again(self) -> None:
+        """Ask anew for what this screen alone asks for."""
+
     # -- the footer ------------------------------------------------------------------------------
 
     @property

@@ -245,7 +245,7 @@ class TimelineScreen(CursorKeys, Asking, Comparing):
         return self.asked
 
     @property
-    def can_ask(self) -> bool:
+    def can_filter(self) -> bool:
         return self._past is not None
 
     def asked_anew(self) -> None:

@@ -84,6 +84,7 @@ _GROUPS = (
     GroupSpec("notifications", ("emails", "notif.push"), 3),
     GroupSpec("user-sync", ("users.cdc",), 2),
     GroupSpec("observability", ("metrics.raw",), 6, 1.0),
+    GroupSpec("ledger-export", ("audit",), 14, 20.0),
     GroupSpec("audit-archive", ("audit",), 0, 3_600.0),
 )
 

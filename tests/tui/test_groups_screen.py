@@ -1,0 +1,298 @@
+"""The Groups screen: who reads what, how far behind, at every size, and what goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from clusters import tp
+from pictures import MB, SIZES, a_session, body, dashboard, footer, pressed, spot
+from textual.pilot import Pilot
+
+from core.cluster.client import ClusterClient, Fault, Group, Member
+from core.cluster.connect import Address, Connection
+from core.cluster.document import DocumentGroup
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.simulation.spec import GroupSpec, small_spec
+from core.errors import AccessDeniedError, UnreachableError
+from core.watch.groups import GroupView, PartitionView, Rates
+from tui.group_view import Order, Pace, listed, members_of, pace_of
+from tui.hands import rested
+from tui.session import Session
+from tui.widgets.group_words import pace_words
+from tui.widgets.lines import text_of
+from tui.widgets.page import Page
+
+
+def view(id: str, lag: int | None, *members: Member) -> GroupView:
+    group = Group(id, "stable", "range", 1, members, {})
+    return GroupView(group, (PartitionView(tp("t-0"), None, None, None, saved_lag=lag),))
+
+
+def test_groups_are_ordered_by_lag_with_the_unknown_last_or_by_name() -> None:
+    groups = [view("c", 5), view("a", None), view("b", 0), view("d", 70)]
+    ids = [g.group.id for g in listed(groups, "", Order.LAG)]
+    assert ids == ["d", "c", "b", "a"]
+    assert [g.group.id for g in listed(groups, "!d", Order.NAME)] == ["a", "b", "c"]
+    assert [g.group.id for g in listed(groups, "b", Order.NAME, keeping="d")] == ["b", "d"]
+
+
+def test_members_are_counted_on() -> None:
+    members = [Member(f"id-{n}", f"app-{n}", "/h", ()) for n in (10, 9, 1)]
+    assert [m.client_id for m in members_of(view("g", 0, *members))] == ["app-1", "app-9", "app-10"]
+
+
+@pytest.mark.parametrize(
+    ("lag", "rates", "pace", "words"),
+    [
+        (None, None, Pace.UNKNOWN, "-"),
+        (0, None, Pace.NO_LAG, "√"),
+        (50, None, Pace.UNKNOWN, "-"),
+        (100, Rates(10, 12), Pace.KEEPS_UP, "√ keeps up"),
+        (100, Rates(0, 12), Pace.FALLS_BEHIND, "▲ never, +12/s"),
+        (1000, Rates(10, 12.5), Pace.FALLS_BEHIND, "▲ never, +2.5/s"),
+        (1000, Rates(20, 10), Pace.CATCHES_UP, "in 100 s"),
+        (6000, Rates(100, 99), Pace.STAYS, "61 s behind"),
+        (6000, Rates(0, 0), Pace.STUCK, "▲ nothing is read"),
+    ],
+)
+def test_whether_a_lag_goes_away_is_said(
+    lag: int | None, rates: Rates | None, pace: Pace, words: str
+) -> None:
+    of = PartitionView(tp("t-0"), "m", None, None, rates, saved_lag=lag)
+    assert pace_of(of) is pace
+    assert text_of(pace_words(of)) == words
+
+
+# -- on the screen -------------------------------------------------------------------------------
+
+
+def a_cluster() -> SimulatedCluster:
+    """Three members read t, a fourth is idle; one group sleeps."""
+    spec = small_spec(
+        {"t": [(1, 2)] * 3, "u": [(2, 3)] * 2, "v": [(1, 3)] * 2},
+        brokers=(1, 2, 3),
+        size_bytes=20 * MB,
+        in_bytes_per_s=10_000,
+        groups=(
+            GroupSpec("readers", ("t",), 4),
+            GroupSpec("asleep", ("t", "u"), 0, 100.0),
+            GroupSpec("other", ("v",), 1),
+        ),
+    )
+    return SimulatedCluster(spec, seed=1)
+
+
+def on(client: ClusterClient, clock: Any) -> Session:
+    session = a_session()
+    session.address = Address("b1:9092")
+    session.connection = Connection(client, clock, session.address)
+    return session
+
+
+def of(simulated: SimulatedCluster) -> Session:
+    return on(simulated, simulated.clock)
+
+
+async def looked_again(pilot: Pilot[int]) -> None:
+    await pressed(pilot, "r")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("ascii_only", [False, True])
+async def test_groups_their_members_and_the_map_fit(
+    size: tuple[int, int], *, ascii_only: bool
+) -> None:
+    simulated = a_cluster()
+    async with dashboard(of(simulated), "groups", size, ascii_only=ascii_only) as pilot:
+        await pressed(pilot, "s", "j", "j")
+        shown = body(pilot)
+        assert all(len(line) <= size[0] for line in shown.split("\n"))
+        for words in ("3 groups", "4, 1 idle", "readers-3", "10.0.", "idle", "t-2"):
+            assert words in shown, words
+        mark, none = ("*", ".") if ascii_only else ("●", "·")
+        _, y = spot(pilot, "a b c d")
+        matrix = shown.split("\n")[y + 1 : y + 4]
+        for n, line in enumerate(matrix):
+            cells = " ".join(mark if n == m else none for m in range(4))
+            assert f"t-{n}" in line
+            assert cells in line, shown
+        if ascii_only:
+            assert shown.isascii()
+
+
+async def test_rates_come_once_there_was_time_between_looks() -> None:
+    simulated = a_cluster()
+    async with dashboard(of(simulated), "groups") as pilot:
+        assert "rates in some seconds" in body(pilot)
+        simulated.clock.sleep(20)
+        await looked_again(pilot)
+        assert "rates over 20 s" in body(pilot)
+        assert "▲ never, +" in next(line for line in body(pilot).split("\n") if "asleep" in line)
+        assert "1 falls behind" in body(pilot)
+
+
+async def test_the_partitions_of_a_group_can_be_walked_through() -> None:
+    async with dashboard(of(a_cluster()), "groups", (80, 24)) as pilot:
+        await pressed(pilot, "enter", "j", "j", "j")
+        assert "▸ u-0" in body(pilot)
+        assert "readers" not in body(pilot)
+        assert "all groups" in footer(pilot)
+        await pressed(pilot, "G")
+        assert "▸ u-1" in body(pilot)
+        await pressed(pilot, "escape")
+        assert "readers" in body(pilot)
+
+
+async def test_the_cursor_stays_on_its_group_whatever_the_order() -> None:
+    async with dashboard(of(a_cluster()), "groups") as pilot:
+        await pressed(pilot, "s", "j")
+        assert "▸ other" in body(pilot)
+        await pressed(pilot, "s")
+        assert "▸ other" in body(pilot)
+        await pressed(pilot, "/", "r", "e", "a", "d", "enter")
+        assert "1 of 3" in body(pilot)
+        assert "▸ readers" in body(pilot)
+        await pressed(pilot, "escape")
+        assert "asleep" in body(pilot)
+
+
+async def test_a_click_chooses_a_group_and_a_partition() -> None:
+    async with dashboard(of(a_cluster()), "groups") as pilot:
+        await pilot.click(Page, offset=spot(pilot, "other"))
+        await rested(pilot)
+        assert "▸ other" in body(pilot)
+        await pilot.click(Page, offset=spot(pilot, "v-1"))
+        await rested(pilot)
+        assert "▸ v-1" in body(pilot)
+
+
+class Changing:
+    """A cluster whose groups are what a test says."""
+
+    def __init__(self, simulated: SimulatedCluster) -> None:
+        self._simulated = simulated
+        self.found: Sequence[Group] | Exception = simulated.groups()
+        self.looks = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._simulated, name)
+
+    def groups(self, matching: str | None = None) -> tuple[Group, ...]:
+        self.looks += 1
+        if isinstance(self.found, Exception):
+            raise self.found
+        return tuple(self.found)
+
+
+@pytest.fixture
+def changing() -> Changing:
+    return Changing(a_cluster())
+
+
+async def test_a_group_that_vanishes_is_said_and_left_behind(changing: Changing) -> None:
+    there = tuple(changing.found)  # type: ignore[arg-type]
+    async with dashboard(on(changing, changing.clock), "groups") as pilot:
+        await pressed(pilot, "s", "j")
+        changing.found = [group for group in there if group.id != "other"]
+        await looked_again(pilot)
+        assert "It is gone" in body(pilot)
+        assert "gone" in next(line for line in body(pilot).split("\n") if "▸ other" in line)
+        await pressed(pilot, "j")
+        assert "other" not in body(pilot)
+        changing.found = []
+        await pressed(pilot, "r", "r", "k")
+        assert "It is gone" in body(pilot)
+
+
+async def test_rights_that_are_missing_are_one_sentence(changing: Changing) -> None:
+    changing.found = AccessDeniedError("The cluster says no: GROUP_AUTHORIZATION_FAILED.")
+    async with dashboard(on(changing, changing.clock), "groups") as pilot:
+        assert "GROUP_AUTHORIZATION_FAILED" in body(pilot)
+        await pressed(pilot, "1")
+        assert "orders" in pilot.app.screen.query_one("#map").text  # type: ignore[attr-defined]
+
+
+async def test_what_was_seen_stays_when_the_cluster_is_lost(changing: Changing) -> None:
+    async with dashboard(on(changing, changing.clock), "groups") as pilot:
+        changing.found = UnreachableError("Nothing answers at b1:9092.")
+        await looked_again(pilot)
+        assert "▲ Nothing answers at b1:9092." in body(pilot)
+        assert "readers" in body(pilot)
+
+
+async def test_what_may_not_be_known_of_one_group_hides_no_other(changing: Changing) -> None:
+    one, *rest = tuple(changing.found)  # type: ignore[arg-type]
+    denied = Fault("GROUP_AUTHORIZATION_FAILED")
+    changing.found = [Group("locked", "unknown", "", None, (), {}, fault=denied), one, *rest]
+    async with dashboard(on(changing, changing.clock), "groups") as pilot:
+        await pressed(pilot, "s", "j")
+        assert "It may not be looked at: GROUP_AUTHORIZATION_FAILED" in body(pilot)
+        assert "readers" in body(pilot)
+        changing.found = [replace(one, committed={}, committed_fault=denied), *rest]
+        await pressed(pilot, "r", "g")
+        assert "What it has committed is not known: GROUP_AUTHORIZATION_FAILED" in body(pilot)
+
+
+async def test_ends_that_may_not_be_known_are_one_sentence(
+    changing: Changing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: Any) -> Any:
+        raise AccessDeniedError("The cluster says no: TOPIC.")
+
+    monkeypatch.setattr(changing, "offsets", denied, raising=False)
+    async with dashboard(on(changing, changing.clock), "groups") as pilot:
+        assert "The ends of logs are not known, and no lag: The cluster says no" in body(pilot)
+
+
+async def test_nobody_asks_for_groups_while_another_screen_is_open(changing: Changing) -> None:
+    async with dashboard(on(changing, changing.clock), "map") as pilot:
+        assert changing.looks == 0
+        await pressed(pilot, "6", "1")
+        looks = changing.looks
+        assert looks > 0
+        await pressed(pilot, "r", "2", "r")
+        assert changing.looks == looks
+
+
+async def test_a_rebalance_and_what_nobody_reads_are_said(changing: Changing) -> None:
+    (one,) = (group for group in changing.found if group.id == "readers")  # type: ignore[union-attr]
+    left = replace(one, state="preparing_rebalancing", members=one.members[1:])
+    changing.found = [left]
+    async with dashboard(on(changing, changing.clock), "groups") as pilot:
+        assert "1 not stable" in body(pilot)
+        assert "rebalancing" in body(pilot)
+        assert "1 of 3 partitions are read by nobody now" in body(pilot)
+        assert "nobody reads it" in body(pilot)
+
+
+async def test_no_group_at_all_is_said(changing: Changing) -> None:
+    changing.found = []
+    async with dashboard(on(changing, changing.clock), "groups") as pilot:
+        assert "There is no consumer group." in body(pilot)
+        await pressed(pilot, "enter", "j", "s", "escape", "y")
+
+
+async def test_a_saved_document_has_its_groups() -> None:
+    session = a_session()
+    session.address = None
+    member = Member("m-1", "app-1", "/10.0.0.1", (tp("orders-0"),))
+    session.groups = (DocumentGroup("app", "stable", (member,), {tp("orders-0"): 1234}),)
+    async with dashboard(session, "groups") as pilot:
+        assert "1,234" in body(pilot)
+        assert "app-1" in body(pilot)
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [(None, "knows nothing of consumer groups"), ((), "There was no consumer group")],
+)
+async def test_a_saved_document_without_groups_says_so(
+    groups: tuple[DocumentGroup, ...] | None, words: str
+) -> None:
+    session = a_session()
+    session.address, session.groups = None, groups
+    async with dashboard(session, "groups") as pilot:
+        assert words in body(pilot)

@@ -1,0 +1,60 @@
+"""Words that are typed into a screen to filter what it lists."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from textual import events
+
+from tui.action import Action
+from tui.actions import actions_of, keys_of
+from tui.map_moves import type_filter
+from tui.screens.base import DashboardScreen
+
+
+class Filtering(DashboardScreen):
+    """A screen with a filter; while that is being typed, keys go to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.typing = False
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """Return the filter as far as it is typed."""
+
+    @property
+    @abstractmethod
+    def can_filter(self) -> bool:
+        """Return whether there is anything to filter."""
+
+    @abstractmethod
+    def filter_by(self, words: str) -> None:
+        """Show what these words find."""
+
+    def action_filter(self) -> None:
+        if self.can_filter:
+            self.typing = True
+            self.show(self.session)
+
+    def on_key(self, event: events.Key) -> None:
+        """Keys go to the filter while it is being typed; it opens here, as on the map."""
+        super().on_key(event)
+        if not self.typing:
+            if event.key in keys_of(_filter_of(self.PLACE), self.trimtab.user_keys):
+                event.stop()
+                event.prevent_default()
+                self.action_filter()
+            return
+        typed = type_filter(self.words, event.key, event.character)
+        if typed is None:
+            return
+        words, self.typing = typed
+        event.stop()
+        event.prevent_default()
+        self.filter_by(words)
+
+
+def _filter_of(place: str) -> Action:
+    return next(action for action in actions_of(place) if action.id == "filter")

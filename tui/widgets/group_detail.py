@@ -1,0 +1,199 @@
+"""One group as lines: its members, and a map of partitions by members with what each lags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.cluster.client import Member
+from core.cluster.state import TopicPartition
+from core.watch.groups import GroupView, PartitionView
+from tui.group_view import GroupsView, Pace, letter, members_of, pace_of
+from tui.widgets.group_words import number, pace_words, rate, state_words
+from tui.widgets.lines import (
+    Line,
+    Lines,
+    Span,
+    Tone,
+    beside,
+    bright,
+    dim,
+    fit,
+    highlighted,
+    hitting,
+    left,
+    plain,
+    right,
+    rule,
+    window,
+)
+
+SIDE_BY_SIDE = 100
+"""From so many columns the members are beside the partitions."""
+PARTITION = 24
+"""The widest that a partition's name becomes beside others."""
+HOST, RATES, CAUGHT_UP = 13, 18, 17
+"""How wide hosts are, rates, and what they come to."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionHit:
+    """A click on a partition of the chosen group."""
+
+    tp: TopicPartition
+
+
+def detail_lines(view: GroupsView, width: int, height: int) -> Lines:
+    """Return the chosen group in at most `height` lines."""
+    group = view.chosen
+    if group is None or height <= 0:
+        return ()
+    lines: list[Line] = [_title(view, group, width)]
+    for words in _said(view, group):
+        lines.append(fit((Span(f"  ▲ {words}", Tone.LOOK, bold=True),), width))
+    room = height - len(lines)
+    members = members_of(group)
+    if width >= SIDE_BY_SIDE:
+        first = min(max(width * 2 // 5, 44), 70)
+        gap = (plain("  "),)
+        side = _members(members, first, room)
+        return (*lines, *beside(side, _map(view, members, width - first - 2, room), first, gap=gap))
+    side = _members(members, width, min(len(members) + 1, max(room // 3, 3)))
+    return (*lines, *side, *_map(view, members, width, room - len(side)))
+
+
+def _title(view: GroupsView, of: GroupView, width: int) -> Line:
+    group = of.group
+    facts = [state_words(group.state)]
+    if group.protocol:
+        facts.append(f"{group.protocol} protocol")
+    if group.assignor:
+        facts.append(group.assignor)
+    if group.coordinator is not None:
+        facts.append(f"coordinator {group.coordinator}")
+    note = ", ".join(facts)
+    if len(note) + len(group.id) + 8 > width:
+        note = facts[0]
+    return rule(group.id, width, note="gone" if view.gone else note)
+
+
+def _said(view: GroupsView, of: GroupView) -> list[str]:
+    """Return what is wrong with this group, a sentence each."""
+    said = []
+    group = of.group
+    if view.gone:
+        said.append("It is gone: nobody reads in this group any more. Shown is what was seen last.")
+    if group.fault is not None:
+        said.append(f"It may not be looked at: {group.fault}")
+    if group.committed_fault is not None:
+        said.append(f"What it has committed is not known: {group.committed_fault}")
+    unread = sum(p.member is None for p in of.partitions)
+    if unread and group.members:
+        said.append(f"{unread} of {len(of.partitions)} partitions are read by nobody now.")
+    return said
+
+
+# -- members ---------------------------------------------------------------------------------------
+
+
+def _members(members: tuple[Member, ...], width: int, height: int) -> Lines:
+    if not members:
+        return (fit((dim("  no members"),), width),)
+    # The static id where there is one; the client's is often the same for all of a group.
+    names = [m.instance_id or m.client_id for m in members]
+    if len(set(names)) < len(names):
+        names = [m.instance_id or m.id for m in members]
+    name = min(max(map(len, names)), max(width - 4 - 2 - HOST - 2 - 5, 10))
+    head = f"    {left('member', name)}  {left('host', HOST)}  parts"
+    lines = [fit((dim(head),), width)]
+    hidden = max(len(members) - (height - 1), 0)
+    shown = len(members) - hidden - (1 if hidden else 0)
+    for n, member in enumerate(members[:shown]):
+        count = len(member.assignment)
+        what = Span("idle", Tone.LOOK, bold=True) if not count else plain(f"{count:,}")
+        host = member.host.removeprefix("/")
+        lines.append(
+            fit(
+                (
+                    Span(f"  {letter(n) or ' '} ", Tone.YOURS, bold=True),
+                    plain(left(names[n], name)),
+                    dim(f"  {left(host, HOST)}  "),
+                    what,
+                ),
+                width,
+            )
+        )
+    if hidden:
+        rest = members[shown:]
+        idle = sum(not member.assignment for member in rest)
+        lines.append(
+            fit((dim(f"    and {len(rest)} more" + (f", {idle} idle" if idle else "")),), width)
+        )
+    return tuple(lines)
+
+
+# -- partitions by members -------------------------------------------------------------------------
+
+
+def _map(view: GroupsView, members: tuple[Member, ...], width: int, height: int) -> Lines:
+    """Return a row for each partition: who reads it, and how far behind that is."""
+    if not view.partitions:
+        return (fit((dim("  reads nothing, and has committed nothing"),), width),)
+    name = min(max(len("partition"), *(len(str(p.tp)) for p in view.partitions)), PARTITION)
+    room = width - (2 + name + 2 + 11 + 2 + CAUGHT_UP)
+    pitch = next((p for p in (2, 1) if len(members) * p <= room), 0)
+    roomy = room - (len(members) * pitch or 2) >= RATES
+    readers = {member.id: n for n, member in enumerate(members)}
+    heads = [dim(f"  {left('partition', name)}  ")]
+    letters = "".join((letter(n) or " ").ljust(pitch) for n in range(len(members)))
+    heads.append(Span(letters if pitch else "  ", Tone.YOURS, bold=True))
+    heads.append(dim(right("lag", 11) + (right("read/s", 9) + right("made/s", 9) if roomy else "")))
+    lines = [fit((*heads, dim("  caught up")), width)]
+    room = height - 1
+    shown = window(len(view.partitions), room, view.partition if view.inside else 0)
+    hidden = len(view.partitions) - len(shown)
+    if hidden and not view.inside:
+        shown = shown[:-1]
+    for n in shown:
+        one = view.partitions[n]
+        here = view.inside and n == view.partition
+        line = _row(one, readers, name, pitch, roomy=roomy, here=here)
+        hit = PartitionHit(one.tp)
+        lines.append(highlighted(line, width, hit) if here else hitting(fit(line, width), hit))
+    if hidden and not view.inside and len(lines) < height:
+        more = len(view.partitions) - len(shown)
+        lines.append(fit((dim(f"  and {more} more: enter shows them"),), width))
+    return tuple(lines)
+
+
+def _row(
+    one: PartitionView, readers: dict[str, int], name: int, pitch: int, *, roomy: bool, here: bool
+) -> Line:
+    words = left(str(one.tp), name)
+    spans = [
+        Span("▸ " if here else "  ", Tone.YOURS, bold=True),
+        bright(words) if here else plain(words),
+        plain("  "),
+    ]
+    at = readers.get(one.member) if one.member is not None else None
+    if not pitch:
+        spans.append(Span((letter(at) if at is not None else "").ljust(2), Tone.YOURS, bold=True))
+    elif at is None:
+        spans.append(Span("·".ljust(pitch) * len(readers), Tone.FAINT))
+    else:
+        spans += [
+            Span("·".ljust(pitch) * at, Tone.FAINT),
+            Span("●".ljust(pitch), Tone.YOURS, bold=True),
+            Span("·".ljust(pitch) * (len(readers) - at - 1), Tone.FAINT),
+        ]
+    behind = pace_of(one) in (Pace.FALLS_BEHIND, Pace.STUCK)
+    spans.append(Span(right(number(one.lag), 11), Tone.LOOK if behind else Tone.PLAIN, bold=behind))
+    if roomy:
+        rates = one.rates
+        spans.append(dim(right("-" if rates is None else rate(rates.read_per_s), 9)))
+        spans.append(dim(right("-" if rates is None else rate(rates.produced_per_s), 9)))
+    spans.append(plain("  "))
+    if at is None and readers:
+        spans.append(Span("nobody reads it", Tone.LOOK, bold=True))
+    else:
+        spans += pace_words(one)
+    return tuple(spans)

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from core.cli.context import emit, json_option, say
 from core.cli.demo import sandbox_demo
+from core.cli.drills import DRILLS
+from core.cli.sandbox_shown import name_option, show_sandbox
 from core.cli.scenario import scenario
 from core.errors import UsageError
-
-if TYPE_CHECKING:
-    from core.cluster.sandbox.sandbox import Sandbox
-
-name_option = click.option(
-    "--name", default="default", show_default=True, help="Several may run side by side."
-)
-node_argument = click.argument("node", type=int, metavar="ID")
 
 
 @click.group()
@@ -26,8 +19,8 @@ def sandbox() -> None:
     """Real Kafka brokers on this machine."""
 
 
-sandbox.add_command(sandbox_demo)
-sandbox.add_command(scenario)
+for command in (sandbox_demo, scenario, *DRILLS):
+    sandbox.add_command(command)
 
 
 @sandbox.command()
@@ -56,7 +49,7 @@ def up(
         kafka=version or KAFKA_VERSION,
         say=say,
     )
-    _show(made, as_json)
+    show_sandbox(made, as_json)
 
 
 @sandbox.command()
@@ -80,46 +73,7 @@ def status(name: str, as_json: bool) -> None:
     """Show a sandbox's nodes."""
     from core.cluster.sandbox.sandbox import Sandbox
 
-    _show(Sandbox.open(name), as_json)
-
-
-@sandbox.command()
-@node_argument
-@name_option
-@json_option
-def kill(node: int, name: str, as_json: bool) -> None:
-    """End a node at once (SIGKILL), as a power cut would."""
-    from core.cluster.sandbox.sandbox import Sandbox
-
-    found = Sandbox.open(name)
-    found.kill(node)
-    _show(found, as_json)
-
-
-@sandbox.command()
-@node_argument
-@name_option
-@json_option
-def stop(node: int, name: str, as_json: bool) -> None:
-    """Stop a node in order: it hands its leaders over first."""
-    from core.cluster.sandbox.sandbox import Sandbox
-
-    found = Sandbox.open(name)
-    found.stop(node)
-    _show(found, as_json)
-
-
-@sandbox.command()
-@node_argument
-@name_option
-@json_option
-def start(node: int, name: str, as_json: bool) -> None:
-    """Start a node that was stopped or killed, and wait until it answers."""
-    from core.cluster.sandbox.sandbox import Sandbox
-
-    found = Sandbox.open(name)
-    found.start(node)
-    _show(found, as_json)
+    show_sandbox(Sandbox.open(name), as_json)
 
 
 @sandbox.command()
@@ -153,6 +107,7 @@ def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
             ConnectionSettings(found.bootstrap),
             skewed_workload(found.broker_ids, bytes_per_s=bytes_per_s),
             stop,
+            found.wanted,
         ),
     )
     say(f"Producing {rate} to sandbox {name}; Ctrl-C ends it.")
@@ -175,38 +130,3 @@ def parse_brokers(text: str) -> tuple[int, ...]:
     if not 1 <= ids[0] <= 20:
         raise UsageError("A sandbox has 1 to 20 brokers.", next="One id alone is written 7,")
     return tuple(range(1, ids[0] + 1))
-
-
-def document(sandbox: Sandbox) -> dict[str, Any]:
-    """Return the sandbox as `--json` shows it."""
-    return {
-        "name": sandbox.name,
-        "kafka": sandbox.kafka,
-        "cluster_id": sandbox.cluster_id,
-        "bootstrap": sandbox.bootstrap,
-        "folder": str(sandbox.folder),
-        "nodes": [
-            {
-                "id": status.node.id,
-                "role": status.node.role.value,
-                "rack": status.node.rack,
-                "port": status.node.port,
-                "alive": status.alive,
-                "pid": status.pid,
-                "log": str(status.node.server_log),
-            }
-            for status in sandbox.status()
-        ],
-    }
-
-
-def _show(sandbox: Sandbox, as_json: bool) -> None:
-    if as_json:
-        emit(document(sandbox))
-        return
-    for status in sandbox.status():
-        node = status.node
-        rack = f"rack {node.rack}" if node.rack else ""
-        state = f"pid {status.pid}" if status.alive else "down"
-        click.echo(f"{node.role.value:<10} {node.id:>4}  {node.address:<16} {rack:<7} {state}")
-    click.echo(f"\ntrimtab -b {sandbox.bootstrap} --write")

@@ -11,16 +11,22 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from core import files
+from core.cluster import sway
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.topics import create_topics
 from core.cluster.state import TopicPartition
+from core.cluster.sway import Followed, Sway
 from core.errors import TrimtabError
 
 DEFAULT_BYTES_PER_S = 2_000_000.0
 _TICK_SECONDS = 0.1
+_STALL_SECONDS = 5.0
 _FLUSH_SECONDS = 120.0
 # Twenty batches fit a fetch of 1 MiB nearly whole: followers fetch the batch that a fetch cuts
 # again, and both times count against a replication quota.
@@ -97,6 +103,16 @@ def skewed_workload(
     return Workload(tuple(topics), _GROUPS)
 
 
+def topic_names() -> frozenset[str]:
+    """Return the topics of the skewed workload."""
+    return frozenset(name for name, *_ in _TOPICS)
+
+
+def group_ids() -> tuple[str, ...]:
+    """Return the groups of the skewed workload."""
+    return tuple(group.id for group in _GROUPS)
+
+
 def _choose(rng: random.Random, brokers: Sequence[int], quiet: int, taken: Sequence[int]) -> int:
     free = [broker for broker in brokers if broker not in taken]
     weights = [1 if broker == quiet else 4 for broker in free]
@@ -160,23 +176,64 @@ def _produce(producer: Any, tp: TopicPartition, payload: bytes, delivered: Any) 
 # -- running -------------------------------------------------------------------------------------
 
 
-def run(settings: ConnectionSettings, workload: Workload, stop: threading.Event) -> None:
-    """Create the topics, produce and consume until `stop` is set."""
+def run(
+    settings: ConnectionSettings,
+    workload: Workload,
+    stop: threading.Event,
+    wanted: Path | None = None,
+) -> None:
+    """Create the topics, produce and consume until `stop` is set.
+
+    `wanted` is the file that tells it what to do otherwise; one workload at a time follows it.
+    """
     create_topics(settings, {topic.name: topic.replicas for topic in workload.topics})
-    readers = [
-        threading.Thread(target=consume, args=(settings, group.id, group.topics, stop), daemon=True)
-        for group in workload.groups
-        for _ in range(group.members)
-    ]
-    for reader in readers:
-        reader.start()
-    _produce_steadily(settings, workload.topics, stop)
-    for reader in readers:
-        reader.join(10)
+    with ExitStack() as held:
+        ours = wanted is not None and held.enter_context(files.lease(sway.lease_of(wanted)))
+        followed = Followed(wanted if ours else None)
+        crowd = Crowd(settings, workload.groups)
+        try:
+            crowd.be(followed.sway)
+            _produce_steadily(settings, workload.topics, stop, followed, crowd)
+        finally:
+            crowd.leave()
+
+
+class Crowd:
+    """The consumers: each a thread that leaves its group in order when it is told to."""
+
+    def __init__(self, settings: ConnectionSettings, groups: Sequence[GroupLoad]) -> None:
+        self._settings, self._groups = settings, groups
+        self._members: dict[str, list[tuple[threading.Thread, threading.Event]]] = {}
+
+    def be(self, wanted: Sway) -> None:
+        """Have as many members in each group as it has by itself, and as are wanted beside."""
+        for group in self._groups:
+            members = self._members.setdefault(group.id, [])
+            while len(members) > group.members + wanted.more.get(group.id, 0):
+                members.pop()[1].set()
+            while len(members) < group.members + wanted.more.get(group.id, 0):
+                stop = threading.Event()
+                name = f"{group.id}-{len(members) + 1}"
+                given = (self._settings, group.id, group.topics, stop, name)
+                thread = threading.Thread(target=consume, args=given, daemon=True)
+                thread.start()
+                members.append((thread, stop))
+
+    def leave(self) -> None:
+        """Have all of them leave, and wait for it."""
+        members = [member for group in self._members.values() for member in group]
+        for _, stop in members:
+            stop.set()
+        for thread, _ in members:
+            thread.join(10)
 
 
 def _produce_steadily(
-    settings: ConnectionSettings, topics: Sequence[TopicLoad], stop: threading.Event
+    settings: ConnectionSettings,
+    topics: Sequence[TopicLoad],
+    stop: threading.Event,
+    followed: Followed,
+    crowd: Crowd,
 ) -> None:
     producer = _producer(settings, {"linger.ms": 50, "acks": "1"})
     payloads = {t.name: random.Random(t.name).randbytes(t.message_bytes) for t in topics}
@@ -185,25 +242,32 @@ def _produce_steadily(
         for topic in topics
         for p, rate in enumerate(topic.bytes_per_s)
     ]
-    sent = [0.0] * len(streams)
-    started = time.monotonic()
+    owed = [0.0] * len(streams)
+    times = [1.0] * len(streams)
+    last = time.monotonic()
     while not stop.wait(_TICK_SECONDS):
-        elapsed = time.monotonic() - started
+        if followed.changed():
+            crowd.be(followed.sway)
+            times = [followed.sway.times(tp) for tp, _, _ in streams]
+        now = time.monotonic()
+        # After a stall (a broker was away, the machine slept) what was missed stays missed.
+        passed = now - last if now - last < _STALL_SECONDS else 0.0
+        last = now
         for i, (tp, payload, messages_per_s) in enumerate(streams):
-            due = int(elapsed * messages_per_s - sent[i])
-            # After a stall (a broker was away, the machine slept) what was missed stays missed.
-            if due > messages_per_s * 5 + 1:
-                sent[i] = elapsed * messages_per_s
-                continue
-            for _ in range(due):
+            owed[i] += passed * messages_per_s * times[i]
+            for _ in range(int(owed[i])):
                 _produce(producer, tp, payload, None)
-            sent[i] += due
+            owed[i] %= 1
         producer.poll(0)
     producer.flush(5)
 
 
 def consume(
-    settings: ConnectionSettings, group: str, topics: Sequence[str], stop: threading.Event
+    settings: ConnectionSettings,
+    group: str,
+    topics: Sequence[str],
+    stop: threading.Event,
+    client_id: str = "rdkafka",
 ) -> None:
     """Read topics as one member of a group until `stop` is set, committing what was read."""
     from confluent_kafka import Consumer
@@ -214,6 +278,7 @@ def consume(
         {
             **config,
             "group.id": group,
+            "client.id": client_id,
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": 1000,
             "fetch.wait.max.ms": 200,
@@ -232,6 +297,7 @@ def consume(
 def main(arguments: Sequence[str]) -> int:
     """`python -P -m core.cluster.workload BOOTSTRAP BROKERS BYTES_PER_S [MARK]`."""
     bootstrap, brokers, bytes_per_s = arguments[:3]
+    wanted = sway.wanted_beside(Path(arguments[3])) if len(arguments) > 3 else None
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -239,7 +305,7 @@ def main(arguments: Sequence[str]) -> int:
         [int(id) for id in brokers.split(",")], bytes_per_s=float(bytes_per_s)
     )
     try:
-        run(ConnectionSettings(bootstrap), workload, stop)
+        run(ConnectionSettings(bootstrap), workload, stop, wanted)
     except TrimtabError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -17,11 +17,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from core import paths
+from core import files, paths
+from core.cluster import sway
 from core.cluster.sandbox import folders
 from core.cluster.sandbox.jars import KAFKA_VERSION, Say, check_version, kafka_jars
 from core.cluster.sandbox.launch import Launcher, answers, launcher, members
-from core.cluster.sandbox.layout import Node, Role, lay_out, write_files
+from core.cluster.sandbox.layout import HOST, Node, Role, lay_out, write_files
 from core.errors import TrimtabError, UsageError
 from core.java import find_java
 from core.process import Process, running_with, spawn
@@ -125,6 +126,21 @@ class Sandbox:
             )
         return cls(name, folder, state.cluster_id, state.kafka, state.nodes, state.processes)
 
+    @classmethod
+    def of(cls, bootstrap: str, cluster_id: str) -> Sandbox | None:
+        """Return the sandbox of this machine that these addresses are brokers of.
+
+        Its own files decide: each address is one of its brokers', and its cluster has this id.
+        """
+        asked = {address.replace("localhost:", f"{HOST}:") for address in bootstrap.split(",")}
+        for name in cls.names():
+            state = folders.read_state(paths.sandbox_dir(name))
+            if state is not None and state.cluster_id == cluster_id:
+                brokers = (node for node in state.nodes if node.role is Role.BROKER)
+                if asked <= {node.address for node in brokers}:
+                    return cls.open(name)
+        return None
+
     @staticmethod
     def names() -> list[str]:
         """Return the sandboxes there are, running or not."""
@@ -145,25 +161,29 @@ class Sandbox:
 
     # -- single nodes --------------------------------------------------------------------------
 
-    def kill(self, id: int) -> None:
-        """End a node at once (SIGKILL), as a power cut would."""
-        self._end(id, signal.SIGKILL)
+    def kill(self, id: int) -> bool:
+        """End a node at once (SIGKILL), as a power cut would; False when it does not run."""
+        return self._end(id, signal.SIGKILL)
 
-    def stop(self, id: int) -> None:
-        """End a node in order: it hands its leaders over first."""
-        self._end(id, signal.SIGTERM)
+    def stop(self, id: int) -> bool:
+        """End a node in order: it hands its leaders over first; False when it does not run."""
+        return self._end(id, signal.SIGTERM)
 
-    def start(self, id: int) -> None:
-        """Start a node that was stopped or killed and wait until it answers."""
+    def start(self, id: int) -> bool:
+        """Start a node that was stopped or killed and wait until it answers; False when it runs."""
         node = self.node(id)
         with folders.lock(self.folder):
             if self.process(id) is not None:
-                return
+                return False
+            state = folders.read_state(self.folder)
+            if state is None or state.cluster_id != self.cluster_id:
+                raise UsageError(f"Sandbox {self.name!r} has gone.", next="Start it anew.")
             process = self._processes[id] = self._launcher().server(node)
             self._write_state(ready=True)
         # Asked itself: the others may not have noticed yet that it was away.
         if not answers(node, process, _UP_SECONDS):
             raise _not_up([node])
+        return True
 
     def node(self, id: int) -> Node:
         """Return a node; raises UsageError naming those there are."""
@@ -179,11 +199,22 @@ class Sandbox:
         One that runs already is stopped first.
         """
         mark = folders.workload_mark(self.folder)
+        sway.wanted_beside(mark).unlink(missing_ok=True)
         for process in running_with({str(mark)}):
             process.stop()
         brokers = ",".join(str(id) for id in self.broker_ids)
         module = (sys.executable, "-P", "-m", "core.cluster.workload")
         return spawn([*module, self.bootstrap, brokers, str(bytes_per_s), mark], output=mark)
+
+    @property
+    def wanted(self) -> Path:
+        """Return the file that a workload of this sandbox follows."""
+        return sway.wanted_beside(folders.workload_mark(self.folder))
+
+    @property
+    def loaded(self) -> bool:
+        """Return whether a workload runs that does what it is told."""
+        return files.is_leased(sway.lease_of(self.wanted))
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -253,13 +284,14 @@ class Sandbox:
                 raise _not_up(ours or list(missing.values()))
             time.sleep(0.1)
 
-    def _end(self, id: int, number: int) -> None:
+    def _end(self, id: int, number: int) -> bool:
         self.node(id)
         process = self.process(id)
         if process is None or not process.signal(number):
-            return
+            return False
         if not process.wait(folders.STOP_SECONDS):
             process.stop()
+        return True
 
     def _write_state(self, *, ready: bool) -> None:
         state = folders.State(self.cluster_id, self.kafka, ready, self.nodes, self._processes)

@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,15 @@ class SimulatorClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(max(0.0, seconds) / self.speed)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedFaults:
+    """What is skewed, consumers beside a group's own (all groups that are read), full log dirs."""
+
+    skewed: str | None
+    more: Mapping[str, int]
+    full: Mapping[int, tuple[str, ...]]
 
 
 class SimulatorClient:
@@ -223,6 +233,21 @@ class SimulatorClient:
 
     def free_disk(self, broker: int) -> None:
         self._ask("free_disk", broker)
+
+    def skew(self, of: str, times: float, partitions: Collection[TopicPartition]) -> None:
+        self._ask("skew", of, times, wire.encode_partitions(partitions))
+
+    def even(self) -> None:
+        self._ask("even")
+
+    def change_members(self, group: str, by: int) -> None:
+        self._ask("change_members", group, by)
+
+    def faults(self) -> SimulatedFaults:
+        """Return what was done to the cluster that is not in its description."""
+        told = self._ask("faults")
+        full = {broker: tuple(paths) for broker, paths in told["full"]}
+        return SimulatedFaults(told["skewed"], told["more"], full)
 
     def shutdown(self) -> None:
         """Tell the simulator to end; a simulator that is gone already has done so."""

@@ -63,6 +63,8 @@ class SimulatedCluster:
         self._lock = threading.RLock()
         self._engine = Engine(self.spec, seed)
         self._described: tuple[int, ClusterState] | None = None
+        self.skewed: str | None = None
+        """What gets more records than it would, in words."""
 
     # -- time and faults ---------------------------------------------------------------------------
 
@@ -129,6 +131,35 @@ class SimulatedCluster:
         """Make room again; the log dirs come back when the broker is started again."""
         with self._lock:
             self._engine.disks.free(broker)
+
+    def full_disks(self) -> dict[int, tuple[str, ...]]:
+        """Return the log dirs that were filled, by broker."""
+        with self._lock:
+            return self._engine.disks.full()
+
+    def skew(self, of: str, times: float, partitions: Collection[TopicPartition]) -> None:
+        """Have so many times the records sent to these partitions from now on; `of` names them."""
+        with self._lock:
+            index = self._engine.index
+            rows = [index[tp] for tp in partitions if tp in index]
+            self._engine.logs.traffic.skew(rows, times, self.now.timestamp())
+            self.skewed = of
+
+    def even(self) -> None:
+        """Send what is sent without the skew."""
+        with self._lock:
+            self._engine.logs.traffic.even(self.now.timestamp())
+            self.skewed = None
+
+    def change_members(self, group: str, by: int) -> None:
+        """Have a group that has members read with so many more, or fewer."""
+        with self._lock:
+            self._engine.readers.change_members(group, by)
+
+    def members(self) -> dict[str, int]:
+        """Return how many members each group has that has any."""
+        with self._lock:
+            return self._engine.readers.members()
 
     def pause_replication(self, broker: int) -> None:
         """Hang a broker's fetchers: it leaves ISRs replica.lag.time.max.ms later."""

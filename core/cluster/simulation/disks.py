@@ -107,6 +107,14 @@ class Disks:
         self.offline[broker].add(log_dir)
         return len(self.offline[broker]) < len(self.paths[broker])
 
+    def full(self) -> dict[int, tuple[str, ...]]:
+        """Return the full log dirs, by broker."""
+        return {
+            broker: tuple(self.paths[broker][d] for d in sorted(dirs))
+            for broker, dirs in self._full.items()
+            if dirs
+        }
+
     def free(self, broker: int) -> None:
         """Make room; what is offline comes back with `restart`."""
         self._full[broker].clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -45,6 +46,17 @@ class Readers:
             )
             if group.members:
                 self.fan_out[mine] += 1
+
+    def change_members(self, id: str, by: int) -> None:
+        """Have a group that is being read with so many members more, or fewer; never none."""
+        self._specs = tuple(
+            replace(spec, members=max(spec.members + by, 1)) if spec.id == id else spec
+            for spec in self._specs
+        )
+
+    def members(self) -> dict[str, int]:
+        """Return how many members each group has that has any."""
+        return {spec.id: spec.members for spec in self._specs if spec.members}
 
     def _followed(self, group: GroupSpec, rows: Int64) -> Float64:
         """Return where a group that keeps up is: its distance behind the ends of the logs."""

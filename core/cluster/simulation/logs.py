@@ -5,7 +5,9 @@ Matrices are [P, B], partitions by brokers; positions are bytes of log since its
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +23,21 @@ IDLE_SPAN_SECONDS = 3_600.0
 """A log that nobody writes to any more is taken to have been written over this time."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Skew:
+    """So many times the bytes to these rows, between two times of day in epoch seconds."""
+
+    rows: Int64
+    times: float
+    since: float
+    until: float = math.inf
+
+
 class Traffic:
     """What is produced to each partition at any moment: a pure function of time.
 
     Mean rate x daily rhythm x two slow waves of its own, so that history can be told without
-    having been lived through.
+    having been lived through; times the skew that somebody asked for, while it lasts.
     """
 
     def __init__(
@@ -39,6 +51,7 @@ class Traffic:
         self._phases = rng.uniform(0, 2 * np.pi, (2, count))
         self._periods = np.stack((rng.uniform(300, 1200, count), rng.uniform(1800, 7200, count)))
         self._steady = not self._rhythm.any() and not self._jitter.any()
+        self._skews: list[_Skew] = []
 
     def grow(self, rows: int) -> None:
         """Take in partitions that nobody produces to."""
@@ -50,8 +63,26 @@ class Traffic:
         self._phases = np.concatenate((self._phases, np.zeros((2, rows))), axis=1)
         self._periods = np.concatenate((self._periods, np.ones((2, rows))), axis=1)
 
+    def skew(self, rows: Sequence[int], times: float, since: float) -> None:
+        """Have so many times the bytes produced to these partitions from this time on."""
+        self.even(since)
+        self._skews.append(_Skew(np.array(rows, np.int64), times, since))
+
+    def even(self, until: float) -> None:
+        """End the skew that there is at this time."""
+        self._skews = [
+            replace(skew, until=until) if skew.until > until else skew for skew in self._skews
+        ]
+
     def rates(self, epoch_seconds: float) -> Float64:
         """Return bytes/s produced to each partition at this time, shape [P]."""
+        rates = self._even_rates(epoch_seconds)
+        for skew in self._skews:
+            if skew.since <= epoch_seconds < skew.until:
+                rates[skew.rows] *= skew.times
+        return rates
+
+    def _even_rates(self, epoch_seconds: float) -> Float64:
         if self._steady:
             return self.mean_bytes_per_s.copy()
         day = 1 + self._rhythm * np.cos(2 * np.pi * (epoch_seconds - self._peak) / DAY_SECONDS)

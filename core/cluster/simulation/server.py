@@ -80,6 +80,7 @@ class SimulatorServer:
 def _calls(server: SimulatorServer) -> Mapping[str, Callable[..., Json]]:
     """Return what may be asked, by name, in terms of what travels."""
     cluster = server.cluster
+    own = {group.id: group.members for group in cluster.spec.groups}
     faults = wire.encode_fault
 
     def altered(done: Mapping[TopicPartition, Fault | None]) -> Json:
@@ -146,6 +147,14 @@ def _calls(server: SimulatorServer) -> Mapping[str, Callable[..., Json]]:
         "start_broker": cluster.start_broker,
         "fill_disk": cluster.fill_disk,
         "free_disk": cluster.free_disk,
+        "skew": lambda of, times, tps: cluster.skew(of, times, wire.decode_partitions(tps)),
+        "even": cluster.even,
+        "change_members": cluster.change_members,
+        "faults": lambda: {
+            "skewed": cluster.skewed,
+            "full": [[broker, list(paths)] for broker, paths in cluster.full_disks().items()],
+            "more": {group: n - own.get(group, 0) for group, n in cluster.members().items()},
+        },
     }
 
 

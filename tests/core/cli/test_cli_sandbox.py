@@ -34,7 +34,13 @@ def trimtab(*arguments: str) -> int:
     return run(lambda context: None, list(arguments))
 
 
-@pytest.mark.parametrize("command", [["status"], ["kill", "1"], ["stop", "1"], ["load"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["status"], ["kill", "1"], ["stop", "1"], ["load"]),
+        *(["fill", "1"], ["consumer", "billing"], ["skew", "--undo"]),
+    ],
+)
 def test_without_a_sandbox_it_says_how_to_start_one(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

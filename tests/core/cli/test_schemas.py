@@ -21,11 +21,12 @@ from snapshots import make_snapshot
 from waiting import eventually
 from watch_help import record_night
 
-from core import paths
+from core import files, paths
 from core.cli import pipeline
 from core.cli.main import COMMANDS, root, run
 from core.cli.scenarios.catalogue import SCENARIOS
 from core.cli.scenarios.scenario import Scenario, same
+from core.cluster import sway
 from core.cluster.connect import connect
 from core.cluster.document import ClusterDocument, to_json
 from core.cluster.sandbox import folders
@@ -262,6 +263,9 @@ SANDBOX = [
     ("sandbox kill", ["1"]),
     ("sandbox stop", ["1"]),
     ("sandbox start", ["1"]),
+    ("sandbox fill", ["1"]),
+    ("sandbox consumer", ["billing"]),
+    ("sandbox skew", ["--undo"]),
     ("sandbox load", ["--detach"]),
     ("sandbox load", []),
     ("sandbox down", []),
@@ -285,7 +289,9 @@ def test_of_a_sandbox(
     monkeypatch.setattr(Sandbox, "start", lambda *words: None)
     monkeypatch.setattr(Sandbox, "start_workload", lambda *words: Process.this())
     monkeypatch.setattr("core.cluster.workload.run", lambda *words: None)
-    validate(command, printed(capsys, *command.split(), *more, "--json"))
+    monkeypatch.setattr("core.cluster.drills.on_sandbox._fill", lambda *words: True)
+    with files.lease(sway.lease_of(Sandbox.open("default").wanted)):  # as a load would
+        validate(command, printed(capsys, *command.split(), *more, "--json"))
 
 
 def test_of_scenarios(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

@@ -1,0 +1,1 @@
+"""Faults made on purpose, for drills: on a sandbox or a simulated cluster, never elsewhere."""

@@ -1,0 +1,150 @@
+"""What a drill is: one fault, or the end of one, and what it is done to; no effects here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from core.cluster.state import ClusterState, TopicPartition
+
+SKEW_TIMES = 5.0
+"""How many times the records a skewed load sends, unless said otherwise."""
+
+
+class DrillKind(Enum):
+    """What can be done. `UNDOES` says which ends which."""
+
+    KILL = "kill"
+    STOP = "stop"
+    START = "start"
+    JOIN = "join"
+    LEAVE = "leave"
+    SKEW = "skew"
+    EVEN = "even"
+    FILL = "fill"
+    EMPTY = "empty"
+
+
+UNDOES = {
+    DrillKind.START: (DrillKind.KILL, DrillKind.STOP),
+    DrillKind.LEAVE: (DrillKind.JOIN,),
+    DrillKind.EVEN: (DrillKind.SKEW,),
+    DrillKind.EMPTY: (DrillKind.FILL,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """One thing to do; `on` says in words what to, the fields below say the same."""
+
+    kind: DrillKind
+    on: str
+    broker: int | None = None
+    group: str | None = None
+    partitions: frozenset[TopicPartition] = frozenset()
+    times: float = SKEW_TIMES
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One kind of drill, with all that it may be done to now; without any, why not."""
+
+    kind: DrillKind
+    drills: tuple[Drill, ...] = ()
+    why_not: str = ""
+
+
+class DrillGround(Protocol):
+    """A cluster that was made for it."""
+
+    @property
+    def name(self) -> str:
+        """Return what it is called."""
+
+    @property
+    def timeline(self) -> str | None:
+        """Return the cluster's id, which its timeline is kept by; None where none is kept."""
+
+    def offers(self, state: ClusterState) -> tuple[Offer, ...]:
+        """Return what can be done now; what nothing was done to is not offered to be undone.
+
+        Raises UnreachableError, or UsageError when it has gone.
+        """
+
+    def carry_out(self, drill: Drill) -> bool:
+        """Do it; returns when it is done, False where there was nothing to do.
+
+        Raises TrimtabError when it could not be done.
+        """
+
+    def close(self) -> None:
+        """Give back what was opened to look; what was done stays."""
+
+
+def told(drill: Drill) -> str:
+    """Return what was done, as a clause in the past tense for whoever did it."""
+    match drill.kind:
+        case DrillKind.KILL:
+            return f"killed {drill.on}"
+        case DrillKind.STOP:
+            return f"stopped {drill.on}"
+        case DrillKind.START:
+            return f"started {drill.on}"
+        case DrillKind.JOIN:
+            return f"added a consumer to {drill.on}"
+        case DrillKind.LEAVE:
+            return f"took a consumer from {drill.on}"
+        case DrillKind.SKEW:
+            return f"skewed the load: {drill.times:g} times the records to {drill.on}"
+        case DrillKind.EVEN:
+            return f"sent {drill.on} as much as before again"
+        case DrillKind.FILL:
+            return f"filled {drill.on}"
+        case DrillKind.EMPTY:
+            return f"emptied {drill.on} and restarted the broker"
+
+
+def broker_drill(kind: DrillKind, broker: int) -> Drill:
+    """Return a drill that ends or starts a broker."""
+    return Drill(kind, f"broker {broker}", broker)
+
+
+def controller_drill(kind: DrillKind, node: int) -> Drill:
+    """Return a drill that ends or starts a controller."""
+    return Drill(kind, f"controller {node}", node)
+
+
+def disk_drill(kind: DrillKind, broker: int, log_dir: str) -> Drill:
+    """Return a drill on one log dir of a broker; `log_dir` is its path."""
+    return Drill(kind, f"log dir {log_dir.rsplit('/', 1)[-1]} of broker {broker}", broker)
+
+
+def group_drill(kind: DrillKind, group: str) -> Drill:
+    return Drill(kind, f"group {group}", group=group)
+
+
+def skews(
+    state: ClusterState, topics: Collection[str], times: float = SKEW_TIMES
+) -> tuple[Drill, ...]:
+    """Return all ways to skew the load to these topics: to one, or to what a broker leads now."""
+    of_topic: dict[str, list[TopicPartition]] = {}
+    of_leader: dict[int, list[TopicPartition]] = {}
+    for i, leader in enumerate(state.leader.tolist()):
+        tp = state.tp(i)
+        if tp.topic in topics:
+            of_topic.setdefault(tp.topic, []).append(tp)
+            of_leader.setdefault(leader, []).append(tp)
+
+    def skew(on: str, found: Collection[TopicPartition], broker: int | None = None) -> Drill:
+        return Drill(DrillKind.SKEW, on, broker, partitions=frozenset(found), times=times)
+
+    return (
+        *(skew(f"topic {topic}", found) for topic, found in sorted(of_topic.items())),
+        *(
+            skew(f"what broker {broker.id} leads", of_leader[broker.id], broker.id)
+            for broker in state.brokers
+            if broker.id in of_leader
+        ),
+    )

@@ -1,0 +1,97 @@
+"""What a running workload is told to do otherwise: some partitions get more, more consumers read.
+
+A small file that the workload looks at; who changes it writes it whole. It ends with the workload.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from core import files
+from core.cluster.state import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Skew:
+    """So many times the records to these partitions; `of` says in words which they are."""
+
+    of: str
+    times: float
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Sway:
+    """All that a workload does otherwise; `more` are consumers beside its own, by group."""
+
+    skew: Skew | None = None
+    more: Mapping[str, int] = field(default_factory=dict)
+
+    def times(self, tp: TopicPartition) -> float:
+        """Return by how much what is produced to a partition is multiplied."""
+        return self.skew.times if self.skew is not None and tp in self.skew.partitions else 1.0
+
+
+def read(path: Path) -> Sway:
+    """Return what is wanted; nothing is when the file is not there."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Sway()
+    skew = document["skew"]
+    return Sway(
+        skew
+        and Skew(
+            skew["of"],
+            skew["times"],
+            frozenset(TopicPartition(topic, n) for topic, n in skew["partitions"]),
+        ),
+        document["more"],
+    )
+
+
+def write(path: Path, sway: Sway) -> None:
+    """Have the workload that looks at `path` do this from now on."""
+    skew = sway.skew and {
+        "of": sway.skew.of,
+        "times": sway.skew.times,
+        "partitions": sorted([tp.topic, tp.partition] for tp in sway.skew.partitions),
+    }
+    files.write_text(path, json.dumps({"skew": skew, "more": dict(sway.more)}))
+
+
+def wanted_beside(mark: Path) -> Path:
+    """Return the file that the workload with this mark follows."""
+    return mark.with_suffix(".json")
+
+
+def lease_of(wanted: Path) -> Path:
+    """Return what a workload holds while it follows `wanted`."""
+    return wanted.with_suffix(".lock")
+
+
+class Followed:
+    """What is wanted now: read again only as the file changes."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._seen: tuple[int, int] | None = None
+        self.sway = Sway()
+
+    def changed(self) -> bool:
+        """Return whether something else is wanted than the last time."""
+        before, seen = self.sway, self._stamp()
+        if seen != self._seen:
+            self._seen = seen
+            self.sway = read(self._path) if self._path is not None else Sway()
+        return self.sway != before
+
+    def _stamp(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat() if self._path is not None else None
+        except FileNotFoundError:
+            return None
+        return (found.st_ino, found.st_mtime_ns) if found is not None else None

@@ -1,0 +1,119 @@
+"""Faults made on purpose are real ones, and end with the sandbox."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from waiting import eventually
+
+from core.cluster.client import OffsetAt
+from core.cluster.connect import Address, Connection, connect
+from core.cluster.drills.drill import DrillGround, DrillKind
+from core.cluster.drills.ground import ground_of
+from core.cluster.sandbox import disks, folders
+from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.state import TopicPartition
+from core.cluster.workload import skewed_workload
+from core.errors import UnreachableError
+from core.process import running_with
+
+NAME = f"drills-{os.getpid()}"
+
+
+@pytest.fixture(scope="module")
+def side() -> Iterator[Sandbox]:
+    """A sandbox of its own under a light load: the shared one stays whole and quiet."""
+    made = Sandbox.up(NAME, (1, 2))
+    made.start_workload(200_000)
+    yield made
+    Sandbox.remove(NAME)
+
+
+@pytest.fixture(scope="module")
+def connection(side: Sandbox) -> Iterator[Connection]:
+    made = connect(Address(side.bootstrap))
+    yield made
+    made.client.close()
+
+
+@pytest.fixture(scope="module")
+def ground(side: Sandbox, connection: Connection) -> DrillGround:
+    eventually(lambda: side.loaded, 30)
+    found = ground_of(Address(side.bootstrap), connection.client.describe().cluster_id)
+    assert found is not None
+    return found
+
+
+def do(ground: DrillGround, connection: Connection, kind: DrillKind, on: str) -> None:
+    offers = ground.offers(connection.client.describe())
+    drills = [drill for offer in offers if offer.kind is kind for drill in offer.drills]
+    ground.carry_out(next(drill for drill in drills if drill.on == on))
+
+
+def test_a_consumer_joins_and_leaves(ground: DrillGround, connection: Connection) -> None:
+    def members(count: int) -> bool:
+        try:
+            found = connection.client.groups("stock")
+        except UnreachableError:  # its coordinator is still coming up
+            return False
+        return len(found) == 1 and len(found[0].members) == count
+
+    eventually(lambda: members(1), 60)
+    do(ground, connection, DrillKind.JOIN, "group stock")
+    eventually(lambda: members(2), 30)
+    do(ground, connection, DrillKind.LEAVE, "group stock")
+    eventually(lambda: members(1), 30)
+
+
+def test_a_skewed_topic_gets_more_records(ground: DrillGround, connection: Connection) -> None:
+    topics = {topic.name: topic for topic in skewed_workload((1, 2)).topics}
+    more, as_ever = TopicPartition("payments.v2", 0), TopicPartition("orders", 0)
+
+    def messages_per_s(tp: TopicPartition) -> float:
+        return topics[tp.topic].bytes_per_s[tp.partition] / topics[tp.topic].message_bytes
+
+    def ends() -> dict[TopicPartition, int]:
+        return connection.client.offsets([more, as_ever], OffsetAt.LATEST)
+
+    do(ground, connection, DrillKind.SKEW, "topic payments.v2")
+    before = ends()
+    # Beside another topic: how fast a busy machine sends is no matter.
+    eventually(lambda: ends()[as_ever] - before[as_ever] >= 20, 60)
+    after = ends()
+    seen = (after[more] - before[more]) / (after[as_ever] - before[as_ever])
+    assert seen > 3 * messages_per_s(more) / messages_per_s(as_ever)
+    do(ground, connection, DrillKind.EVEN, "topic payments.v2")
+
+
+def test_a_full_disk_takes_a_log_dir_offline_and_is_emptied(
+    side: Sandbox, ground: DrillGround, connection: Connection
+) -> None:
+    path = str(disks.fillable(side.node(2)))
+
+    def offline() -> list[str]:
+        (logs,) = connection.client.log_dirs([2])
+        return [log_dir.path for log_dir in logs.log_dirs if log_dir.error]
+
+    do(ground, connection, DrillKind.FILL, "log dir disk-2 of broker 2")
+    assert offline() == [path]
+    assert "No space left on device" in side.node(2).server_log.read_text()
+    do(ground, connection, DrillKind.EMPTY, "log dir disk-2 of broker 2")
+    eventually(lambda: offline() == [], 30)
+
+
+def test_what_a_drill_started_ends_with_the_sandbox(
+    side: Sandbox, ground: DrillGround, connection: Connection
+) -> None:
+    do(ground, connection, DrillKind.KILL, "broker 1")
+    assert Sandbox.open(NAME).process(1) is None
+    do(ground, connection, DrillKind.START, "broker 1")
+    do(ground, connection, DrillKind.JOIN, "group billing")
+    marks = {str(node.properties) for node in side.nodes}
+    marks.add(str(folders.workload_mark(side.folder)))
+    left = running_with(marks)
+    assert len(left) == 4
+    assert Sandbox.remove(NAME)
+    assert not any(process.alive for process in left)
+    assert not side.folder.exists()

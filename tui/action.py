@@ -44,6 +44,8 @@ class Action:
     footer: int = 0
     footer_key: str = ""
     """How the footer writes the keys of an action that stands for several."""
+    for_drills: bool = False
+    """Whether nothing shows it but on a cluster that was made for drills."""
     call: str = ""
     """How the handler is called, when it has an argument; `{key}` stands for the key."""
 

@@ -59,6 +59,15 @@ ACTIONS: tuple[Action, ...] = (
     Action("toggle_mouse", "mouse", ("percent_sign",), "Leave the mouse to the terminal, or not."),
     Action("save_screenshot", "screenshot", ("S",), "Save the screen as SVG."),
     Action("show_problems", "trouble", ("E",), "Show in full what went wrong.", footer=1),
+    Action(
+        "drill",
+        "break…",
+        ("F",),
+        "On a sandbox or demo only: kill a broker, fill a disk, skew the load, and mend it.",
+        needs_write=True,
+        footer=85,
+        for_drills=True,
+    ),
     Action("quit", "quit", ("q",), "Leave; a run goes on without the dashboard."),
     # -- map
     Action(
@@ -256,9 +265,16 @@ def keys_of(action: Action, keys: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(own.split(",")) if own else action.keys
 
 
-def actions_of(place: str) -> tuple[Action, ...]:
-    """Return the actions of one place, without those that work everywhere."""
-    return tuple(action for action in ACTIONS if place in action.screens)
+def actions_of(place: str, *, drills: bool = True) -> tuple[Action, ...]:
+    """Return the actions of one place, without those that work everywhere.
+
+    Without `drills` those are left out that break things on purpose.
+    """
+    return tuple(
+        action
+        for action in ACTIONS
+        if place in action.screens and (drills or not action.for_drills)
+    )
 
 
 def bindings_of(place: str) -> list[BindingType]:
@@ -278,12 +294,12 @@ def bindings_of(place: str) -> list[BindingType]:
     ]
 
 
-def footer_of(places: Iterable[str]) -> tuple[Action, ...]:
+def footer_of(places: Iterable[str], *, drills: bool = True) -> tuple[Action, ...]:
     """Return what the footer shows in these places, in order."""
     shown = {
         action.binding_id: action
         for place in places
-        for action in actions_of(place)
+        for action in actions_of(place, drills=drills)
         if action.footer
     }
     return tuple(sorted(shown.values(), key=lambda action: action.footer))

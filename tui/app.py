@@ -22,10 +22,12 @@ from core.settings import NotifyBy
 from core.terminal import notice_sequence
 from tui import terminal
 from tui.actions import GLOBAL, MAP, SCREENS, Action, actions_of, bindings_of
+from tui.drilling import Drilling
 from tui.feed import Feed
 from tui.feed_events import (
     ClusterLost,
     Connected,
+    GroundFound,
     GroupsSeen,
     PictureSeen,
     RunSeen,
@@ -52,7 +54,7 @@ SCREEN_CLASSES = {
 }
 
 
-class TrimtabApp(App[int]):
+class TrimtabApp(Drilling):
     """One dashboard on one session. `failure` is why it ended before it showed anything."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -136,6 +138,8 @@ class TrimtabApp(App[int]):
             case Connected(connection):
                 self.session.connection = connection
                 return
+            case GroundFound(ground):
+                self.session.ground = ground
             case PictureSeen() as picture:
                 self._take_picture(picture)
             case ClusterLost(error):
@@ -253,6 +257,7 @@ class TrimtabApp(App[int]):
                     keys=self.user_keys,
                     palette=self.palette,
                     glyphs=self.glyphs,
+                    drills=self.session.ground is not None,
                 )
             )
 
@@ -273,7 +278,8 @@ class TrimtabApp(App[int]):
         screen = self.screen
         if not isinstance(screen, DashboardScreen):
             return
-        actions = [*actions_of(screen.place), *actions_of(GLOBAL)]
+        drills = self.session.ground is not None
+        actions = [*actions_of(screen.place), *actions_of(GLOBAL, drills=drills)]
         offered = [action for action in actions if "{key}" not in action.call]
 
         async def perform(action: Action | None) -> None:

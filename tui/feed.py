@@ -25,7 +25,7 @@ from tui.feed_events import (
     PictureSeen,
     Trouble,
 )
-from tui.feed_watches import watch_groups, watch_runs
+from tui.feed_watches import find_ground, watch_groups, watch_runs
 from tui.first_look import FirstLook
 from tui.session import Freshness
 
@@ -106,6 +106,7 @@ class Feed:
             self._thread(self._read_load)
             self._thread(self._read_runs)
             self._thread(self._read_groups)
+            self._thread(self._find_ground)
 
     def refresh(self) -> None:
         """Ask the cluster at once."""
@@ -310,6 +311,11 @@ class Feed:
     def _read_groups(self) -> None:
         self._state_known.wait()
         watch_groups(lambda: self._connection, self._send, self._running, self._stopped)
+
+    def _find_ground(self) -> None:
+        self._state_known.wait()
+        if self._state is not None and self._target.address is not None:
+            find_ground(self._target.address, self._state.cluster_id, self._send, self._stopped)
 
     def _wait(self, seconds: float) -> None:
         """Wait, unless somebody asks for more at once."""

@@ -13,6 +13,7 @@ from tui.session import Freshness
 if TYPE_CHECKING:
     from core.cluster.connect import Connection
     from core.cluster.document import DocumentGroup
+    from core.cluster.drills.drill import DrillGround
     from core.cluster.state import ClusterState
     from core.load.snapshot import LoadSnapshot
     from core.plan.calibration import Calibration
@@ -24,6 +25,13 @@ class Connected:
     """The cluster was opened."""
 
     connection: Connection
+
+
+@dataclass(frozen=True, slots=True)
+class GroundFound:
+    """The cluster was made for drills."""
+
+    ground: DrillGround
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,13 @@ class Trouble:
 
 
 Event: TypeAlias = (
-    Connected | PictureSeen | ClusterLost | RunSeen | TimesLearned | GroupsSeen | Trouble
+    Connected
+    | GroundFound
+    | PictureSeen
+    | ClusterLost
+    | RunSeen
+    | TimesLearned
+    | GroupsSeen
+    | Trouble
 )
 Deliver: TypeAlias = Callable[[Event], None]

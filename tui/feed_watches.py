@@ -1,4 +1,4 @@
-"""What the feed follows beside the cluster's picture: its newest run, its consumer groups."""
+"""What the feed follows beside the cluster's picture: runs, groups, whether it is for drills."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from threading import Event as Flag
 from typing import TYPE_CHECKING
 
 from core.errors import AccessDeniedError, UnreachableError
-from tui.feed_events import Deliver, GroupsSeen, RunSeen, TimesLearned, Trouble
+from tui.feed_events import Deliver, GroundFound, GroupsSeen, RunSeen, TimesLearned, Trouble
 
 if TYPE_CHECKING:
-    from core.cluster.connect import Connection
+    from core.cluster.connect import Address, Connection
     from core.cluster.state import ClusterState
     from core.run.tell.view import RunView
 
@@ -74,6 +74,23 @@ def watch_groups(
         except UnreachableError:
             pass
         stopped.wait(GROUPS_POLL_SECONDS)
+
+
+def find_ground(address: Address, cluster_id: str, send: Deliver, stopped: Flag) -> None:
+    """Tell whether this cluster was made for drills; what is opened for them is closed at the end.
+
+    A cluster that is lost meanwhile is told of by what reads its picture.
+    """
+    from core.cluster.drills.ground import ground_of
+
+    try:
+        ground = ground_of(address, cluster_id)
+    except UnreachableError:
+        return
+    if ground is not None:
+        send(GroundFound(ground))
+        stopped.wait()
+        ground.close()
 
 
 def _not_shown(error: AccessDeniedError) -> AccessDeniedError:

@@ -11,6 +11,7 @@ from core.plan.plan import Plan
 if TYPE_CHECKING:
     from core.cluster.connect import Address, Connection
     from core.cluster.document import DocumentGroup
+    from core.cluster.drills.drill import DrillGround
     from core.cluster.state import ClusterState, TopicPartition
     from core.errors import TrimtabError
     from core.load.snapshot import Load, LoadSnapshot
@@ -107,6 +108,8 @@ class Session:
     read_only_because: str = "start with --write"
     address: Address | None = None
     connection: Connection | None = None
+    ground: DrillGround | None = None
+    """Where things may be broken on purpose; None on any cluster that was not made for it."""
     snapshots: str | None = None
     state: ClusterState | None = None
     load: Load | None = None

@@ -103,7 +103,8 @@ async def test_help_lists_the_places_keys_and_says_what_needs_write(size: tuple[
 @pytest.mark.parametrize("place", SCREENS)
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_help_is_never_cut_off(place: str, width: int) -> None:
-    rows = help_rows(place, False, "start with --write", {}, width, load_palettes()["dark"], ASCII)
+    palette = load_palettes()["dark"]
+    rows = help_rows(place, False, "start with --write", {}, width, palette, ASCII, drills=True)
     said = " ".join("".join(row.chars)[HELP_AT:].strip() for row in rows)
     for action in (*actions_of(place), *actions_of(GLOBAL)):
         assert action.help in " ".join(said.split())

@@ -91,9 +91,14 @@ class DashboardScreen(Screen[None]):
         greyed = (
             frozenset()
             if self.session.writable
-            else frozenset(action.id for action in actions_of(self.place) if action.needs_write)
+            else frozenset(
+                action.id
+                for action in (*actions_of(self.place), *actions_of(GLOBAL))
+                if action.needs_write
+            )
         )
-        actions: tuple[Action, ...] = footer_of((self.place, GLOBAL))
+        drills = self.session.ground is not None
+        actions: tuple[Action, ...] = footer_of((self.place, GLOBAL), drills=drills)
         words = {action.id: action.name for action in actions} | dict(self.footer_words())
         if not (self.session.unread or self.session.problem):
             words["show_problems"] = ""

@@ -27,6 +27,8 @@ def help_rows(
     width: int,
     palette: Palette,
     glyphs: Glyphs,
+    *,
+    drills: bool = False,
 ) -> list[Row]:
     """Return all keys of a place as rows: key, name, what it does."""
     places = [place, *([CARRY, THEN] if place == MAP else []), GLOBAL]
@@ -42,7 +44,7 @@ def help_rows(
             line()
         title = line()
         title.put(1, PLACES[name], palette.style("bright", bold=True))
-        for action in actions_of(name):
+        for action in actions_of(name, drills=drills):
             row = line()
             off = action.needs_write and not writable
             row.put(2, _keys(action, keys), palette.style("dim" if off else "yours", bold=not off))
@@ -89,6 +91,7 @@ class HelpScreen(ModalScreen[None]):
         keys: Mapping[str, str],
         palette: Palette,
         glyphs: Glyphs,
+        drills: bool = False,
     ) -> None:
         super().__init__()
         self._place = place
@@ -97,6 +100,7 @@ class HelpScreen(ModalScreen[None]):
         self._keys = keys
         self._palette = palette
         self._glyphs = glyphs
+        self._drills = drills
         self._top = 0
 
     def compose(self) -> ComposeResult:
@@ -130,6 +134,7 @@ class HelpScreen(ModalScreen[None]):
             size.width,
             self._palette,
             self._glyphs,
+            drills=self._drills,
         )
         room = size.height - 1
         self._top = max(0, min(self._top, len(rows) - room))

@@ -1,0 +1,196 @@
+"""The dialog of drills: what can be broken on purpose, and mended, on a cluster made for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.widgets import Button, Label, Static
+
+from core.cluster.drills.drill import Drill, DrillKind, Offer
+from tui.screens.ask import Dialog
+from tui.widgets.lines import (
+    Line,
+    Lines,
+    Span,
+    Tone,
+    bright,
+    dim,
+    fit,
+    highlighted,
+    left,
+    wrapped,
+)
+from tui.widgets.page import text_of_lines
+
+if TYPE_CHECKING:
+    from tui.shown_on import Dashboard
+
+WORDS: dict[DrillKind, tuple[str, str]] = {
+    DrillKind.KILL: (
+        "kill a broker",
+        "It ends at once (SIGKILL), as in a power cut; replicas in sync take over what it led.",
+    ),
+    DrillKind.STOP: ("stop a broker", "In order: it hands over what it leads first."),
+    DrillKind.START: (
+        "start it again",
+        "It catches up and joins the ISRs; what it led is led by others until an election.",
+    ),
+    DrillKind.JOIN: ("add a consumer", "One more member: the group shares its partitions anew."),
+    DrillKind.LEAVE: ("take one away", "It leaves, and the group shares its partitions anew."),
+    DrillKind.SKEW: ("skew the load", "{times:g} times the records, until it is evened."),
+    DrillKind.EVEN: ("even the load", "As many records as before."),
+    DrillKind.FILL: (
+        "fill a disk",
+        "The broker is told that no space is left on the device, and takes the log dir offline.",
+    ),
+    DrillKind.EMPTY: (
+        "empty the disk",
+        "There is room again: the broker is started anew, and takes the log dir back.",
+    ),
+}
+"""What each drill is called, and what it does."""
+NAME_WIDTH = 18
+
+
+class Choices(Static):
+    """Lines that tell which of them was clicked on, and at which column."""
+
+    class Clicked(Message):
+        def __init__(self, x: int, y: int) -> None:
+            super().__init__()
+            self.x, self.y = x, y
+
+    def on_click(self, event: events.Click) -> None:
+        event.stop()
+        self.post_message(self.Clicked(event.x, event.y))
+
+
+class DrillDialog(Dialog[Drill | None]):
+    """Returns what is to be done, None when it was left."""
+
+    BINDINGS: ClassVar = [("escape", "leave", "Back")]
+    STEPS: ClassVar = {"up": -1, "k": -1, "down": 1, "j": 1}
+    TURNS: ClassVar = {"left": -1, "h": -1, "right": 1, "l": 1}
+
+    def __init__(
+        self,
+        name: str,
+        offers: Sequence[Offer],
+        *,
+        broker: int | None = None,
+        topic: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._name = name
+        self._offers = sorted(offers, key=lambda offer: not offer.drills)
+        self._possible = sum(bool(offer.drills) for offer in offers)
+        self._targets = [_pointed_at(offer.drills, broker, topic) for offer in self._offers]
+        self._at = 0
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Label(f"Break something on {self._name}", classes="title", markup=False)
+            yield Choices(id="table")
+            with Horizontal(classes="buttons"):
+                yield Button("Leave it", id="no", compact=True)
+                yield Button("Do it", id="yes", compact=True, disabled=not self._possible)
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one("#yes" if self._possible else "#no").focus()
+        self._draw()
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    @property
+    def chosen(self) -> Drill | None:
+        """Return the drill under the cursor, on what it is turned to."""
+        offer = self._offers[self._at] if self._offers else None
+        return offer.drills[self._targets[self._at]] if offer and offer.drills else None
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def _draw(self) -> None:
+        app = cast("Dashboard", self.app)
+        width = min(78, int(self.size.width * 0.96)) - 6
+        text = text_of_lines(self._lines(width), app.palette, app.glyphs, ground="panel")
+        self.query_one("#table", Choices).update(text)
+
+    def _lines(self, width: int) -> Lines:
+        lines = [self._line(i, width) for i in range(len(self._offers))]
+        drill = self.chosen
+        said = WORDS[drill.kind][1].format(times=drill.times) if drill is not None else ""
+        meaning = [*wrapped(said, width), ""][:2]
+        return (*lines, (), *(fit((dim(part),), width) for part in meaning))
+
+    def _line(self, i: int, width: int) -> Line:
+        offer, at = self._offers[i], i == self._at
+        name = WORDS[offer.kind][0]
+        if not offer.drills:
+            return fit((dim(f"  {left(name, NAME_WIDTH)}✗ {offer.why_not}"),), width)
+        on = offer.drills[self._targets[i]].on
+        several = len(offer.drills) > 1
+        mark = Span("▸ " if at else "  ", Tone.YOURS, bold=True)
+        word = bright(left(name, NAME_WIDTH)) if at else Span(left(name, NAME_WIDTH))
+        line: Line = (
+            mark,
+            word,
+            Span("◂ " if several else "  ", Tone.YOURS if at else Tone.DIM),
+            Span(on, Tone.BRIGHT if at else Tone.PLAIN),
+            Span(" ▸" if several else "", Tone.YOURS if at else Tone.DIM),
+        )
+        return highlighted(line, width) if at else fit(line, width)
+
+    # -- choosing --------------------------------------------------------------------------------
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key in self.STEPS:
+            self._at = min(max(self._at + self.STEPS[event.key], 0), max(self._possible - 1, 0))
+        elif event.key in self.TURNS:
+            self._turn(self.TURNS[event.key])
+        else:
+            return
+        event.stop()
+        event.prevent_default()
+        self._draw()
+
+    def _turn(self, step: int) -> None:
+        """Turn to the next thing that the drill may be done to, round and round."""
+        if self._possible:
+            count = len(self._offers[self._at].drills)
+            self._targets[self._at] = (self._targets[self._at] + step) % count
+
+    def on_choices_clicked(self, message: Choices.Clicked) -> None:
+        """Go to the row; where the cursor is already, the left half turns back, the right on."""
+        if message.y >= self._possible:
+            return
+        if message.y == self._at:
+            on = self._offers[self._at].drills[self._targets[self._at]].on
+            start = 2 + NAME_WIDTH
+            if message.x >= start:
+                self._turn(-1 if message.x < start + 2 + len(on) / 2 else 1)
+        self._at = message.y
+        self._draw()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        self.dismiss(self.chosen if event.button.id == "yes" else None)
+
+
+def _pointed_at(drills: Sequence[Drill], broker: int | None, topic: str | None) -> int:
+    """Return which of them is on the topic, or else the broker, that the map's cursor is on."""
+    for n, drill in enumerate(drills):
+        if drill.kind is DrillKind.SKEW and drill.broker is None and drill.on == f"topic {topic}":
+            return n
+    for n, drill in enumerate(drills):
+        if drill.kind is not DrillKind.SKEW and drill.broker is not None and drill.broker == broker:
+            return n
+    return 0

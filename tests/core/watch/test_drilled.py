@@ -16,7 +16,6 @@ from core.watch.timeline.events import Event, Kind
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.words import told
 
-
 KEPT = timedelta(milliseconds=1)
 """How exactly a timeline keeps times."""
 

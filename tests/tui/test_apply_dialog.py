@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -20,13 +21,14 @@ from pictures import (
 )
 from textual import events
 from textual.pilot import Pilot
-from textual.widgets import Button, Input, Static
+from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
 from tui.hands import rested
 from tui.screens import apply as apply_module
 from tui.screens.apply import Allow, ApplyDialog
 from tui.session import PlanHistory, Session
+from tui.study import Study
 
 
 @pytest.fixture
@@ -129,6 +131,41 @@ async def test_what_is_typed_at_first_is_the_name(started: list[tuple[Any, ...]]
         assert started == []
         await pressed(pilot, "enter")
         assert len(started) == 1
+
+
+async def test_enter_that_came_too_early_is_not_lost(
+    started: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who types fast is done with the name before what it means has been worked out."""
+    worked_out = threading.Event()
+    studied = apply_module.study
+
+    def slowly(*arguments: Any) -> Study:
+        assert worked_out.wait(10)
+        return studied(*arguments)
+
+    monkeypatch.setattr(apply_module, "study", slowly)
+    async with dashboard(a_session(), "plan") as pilot:
+        await pilot.press("A", "tab", *"prod-eu", "enter")
+        assert button(pilot).disabled
+        worked_out.set()
+        await rested(pilot)
+        assert pilot.app.focused is button(pilot)
+        assert "Enter applies it" in str(pilot.app.screen.query_one("#how", Label).render())
+        assert started == []
+        await pressed(pilot, "enter")
+    assert len(started) == 1
+
+
+async def test_enter_that_was_too_early_does_not_hold_for_another_name(
+    started: list[tuple[Any, ...]],
+) -> None:
+    async with dashboard(a_session(), "plan") as pilot:
+        await pressed(pilot, "A", "tab", *"prod-e", "enter", "u")
+        assert pilot.app.focused is pilot.app.screen.query_one("#name")
+        await pressed(pilot, "enter")
+        assert pilot.app.focused is button(pilot)
+    assert started == []
 
 
 async def test_a_pasted_name_is_the_name_too(started: list[tuple[Any, ...]]) -> None:

@@ -108,6 +108,8 @@ class ApplyDialog(NamingDialog[str | None]):
         self._rate = order.rate_bytes_per_s or session.rate_bytes_per_s
         """What is applied: the rate that the summary shows, whatever is proposed meanwhile."""
         self._starting = False
+        self._entered = False
+        """Enter came before it was known whether this may be applied."""
 
     def compose(self) -> ComposeResult:
         name = self._session.cluster_name
@@ -153,9 +155,7 @@ class ApplyDialog(NamingDialog[str | None]):
                 unsafe.setdefault(finding.id, finding)
         ticks += [Allow(finding) for finding in unsafe.values()]
         await self.query_one("#ticks").mount_all(ticks)
-        if ticks:
-            how = f"Type {self._session.cluster_name} to apply; up and space tick a box:"
-            self.query_one("#how", Label).update(how)
+        self._say_how()
         self._draw()
 
     def on_resize(self) -> None:
@@ -203,19 +203,35 @@ class ApplyDialog(NamingDialog[str | None]):
         clear = self._study is not None and not is_refused(
             self._study.findings_at(self._expected), self._allowed
         )
-        self.query_one("#apply", Button).disabled = not (typed and clear) or self._starting
+        button = self.query_one("#apply", Button)
+        button.disabled = not (typed and clear) or self._starting
+        if self._entered and not button.disabled:
+            self._entered = False
+            button.focus()
 
     def on_input_changed(self) -> None:
+        self._entered = False
         self._enable()
+
+    def on_descendant_focus(self) -> None:
+        self._say_how()
+
+    def _say_how(self) -> None:
+        """Say what the next key does: where the focus is is no more than a shade elsewhere."""
+        how = f"Type {self._session.cluster_name} to apply:"
+        if self.query(Tick):
+            how = f"Type {self._session.cluster_name} to apply; up and space tick a box:"
+        if self.query_one("#apply").has_focus:
+            how = "Enter applies it, esc leaves everything as it is:"
+        self.query_one("#how", Label).update(how)
 
     def on_tick_turned(self) -> None:
         self._draw()
 
     def on_input_submitted(self) -> None:
-        """Enter after the name goes to the button; applying takes one more key."""
-        button = self.query_one("#apply", Button)
-        if not button.disabled:
-            button.focus()
+        """Enter after the name goes to the button, or will; applying takes one more key."""
+        self._entered = True
+        self._enable()
 
     # -- leaving ---------------------------------------------------------------------------------
 

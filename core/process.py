@@ -99,6 +99,15 @@ def running_with(arguments: Collection[str]) -> list[Process]:
     return found
 
 
+def age_seconds() -> float | None:
+    """Return how long ago this process was started; None where the system does not tell."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    started = Process.this().started
+    if clock is None or not started.isdecimal():
+        return None
+    return float(time.clock_gettime(clock) - int(started) / os.sysconf("SC_CLK_TCK"))
+
+
 def _start_time(pid: int) -> str | None:
     try:
         # A child of ours that has ended is reaped here, else it would stay a zombie.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -94,6 +95,17 @@ class Context:
     ascii_only: bool
     mouse: bool
     open_dashboard: Callable[[Context], None]
+    is_process: bool = False
+    """Whether this command is all that its process does."""
+    built: float = field(default_factory=time.monotonic)
+
+    @property
+    def began(self) -> float:
+        """Return when the command began (monotonic seconds), what Python took to start included."""
+        from core.process import age_seconds
+
+        age = age_seconds() if self.is_process else None
+        return self.built if age is None else time.monotonic() - age
 
     def require_target(self) -> None:
         """Raise UsageError when no cluster was named."""

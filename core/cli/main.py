@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -46,6 +46,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 OpenDashboard = Callable[[Context], None]
+
+
+class Invoked(NamedTuple):
+    """How the root command came about; `is_process` when it is all that its process does."""
+
+    open_dashboard: OpenDashboard
+    is_process: bool
 
 
 class _ReaderGoneError(Exception):
@@ -129,7 +136,7 @@ def root(
 
     Without a command it opens the dashboard.
     """
-    open_dashboard = ctx.obj
+    invoked: Invoked = ctx.obj
     ctx.obj = Context(
         target=Target.choose(
             bootstrap=bootstrap,
@@ -143,11 +150,12 @@ def root(
         theme=theme,
         ascii_only=ascii_only,
         mouse=not no_mouse,
-        open_dashboard=open_dashboard,
+        open_dashboard=invoked.open_dashboard,
+        is_process=invoked.is_process,
     )
     if ctx.invoked_subcommand is None:
         ctx.obj.require_target()
-        open_dashboard(ctx.obj)
+        invoked.open_dashboard(ctx.obj)
 
 
 def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
@@ -158,7 +166,10 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
             stream.reconfigure(errors="replace")
     try:
         result = root.main(
-            args=argv, prog_name="trimtab", obj=open_dashboard, standalone_mode=False
+            args=argv,
+            prog_name="trimtab",
+            obj=Invoked(open_dashboard, is_process=argv is None),
+            standalone_mode=False,
         )
     except click.exceptions.Exit as done:
         return done.exit_code

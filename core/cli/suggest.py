@@ -3,39 +3,26 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from core import files
+from core.cli import suggest_told
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
-from core.cli.table import brokers as broker_list
-from core.cli.table import table
 from core.errors import ExitCode, UsageError
 from core.plan.check import Severity, check_plan
-from core.plan.estimate import Estimate
-from core.plan.plan import Move
-from core.plan.reassignment import dump, to_document
+from core.plan.reassignment import dump
 from core.plan.topics_to_move import read_topics, refuse_unknown
-from core.units import (
-    format_bytes,
-    format_duration,
-    format_rate,
-    parse_duration,
-    parse_size,
-)
+from core.run.tell.runs import calibration
+from core.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
-    from core.cluster.state import ClusterState, TopicPartition
+    from core.cluster.state import ClusterState
     from core.load.snapshot import Load
-    from core.plan.planner.told import Suggested
     from core.plan.planner.wanted import Wanted
-
-ROWS = 15
-"""Moves that are printed, those that help most for their bytes first."""
 
 
 @click.command()
@@ -137,7 +124,7 @@ def suggest(
             most_bytes=parse_size(max_bytes) if max_bytes else float("inf"),
             most_moves=max_moves or float("inf"),
             most_per_broker=max_per_broker or float("inf"),
-            seconds_left=_until(time_budget),
+            seconds_left=_until(time_budget, context.began),
         ),
     )
     seconds = parse_duration(within) if within else None
@@ -145,15 +132,17 @@ def suggest(
     refuse_unknown(state, named)
     if disks:
         return _even_dirs(state, load, wanted, seconds, as_json=as_json, output=output)
+    known = calibration(state.cluster_id)
     found = find_plan(state, load, wanted)
-    estimate = time_of(state, load, found.plan, seconds)
+    left = wanted.limits.seconds_left
+    estimate = time_of(state, load, found.plan, seconds, known, left)
     reached = is_reached(found, wanted)
     doubts = check_plan(state, load, found.plan)
     allow = list(dict.fromkeys(f.id for f in doubts if f.severity is Severity.UNSAFE))
     if as_json:
-        emit(_document(found, estimate, reached) | {"allow": allow}, output)
+        emit(suggest_told.document(found, estimate, reached) | {"allow": allow}, output)
     else:
-        write_text(_text(found, wanted, estimate, reached, seconds), None)
+        write_text(suggest_told.text(found, wanted, estimate, reached, seconds), None)
         if output is not None and found.plan.moves:
             write_text(dump(found.plan), output)
         if found.plan.moves:
@@ -176,7 +165,8 @@ def _even_dirs(
     from core.plan.planner.outcome import time_of
 
     found = even_dirs(state, wanted)
-    estimate = time_of(state, load, found.plan, seconds)
+    known, left = calibration(state.cluster_id), wanted.limits.seconds_left
+    estimate = time_of(state, load, found.plan, seconds, known, left)
     doubts = check_plan(state, load, found.plan)
     allow = list(dict.fromkeys(f.id for f in doubts if f.severity is Severity.UNSAFE))
     if as_json:
@@ -201,153 +191,11 @@ def _next(output: Path | None, allow: list[str]) -> str:
     )
 
 
-def _until(time_budget: str | None) -> Callable[[], float]:
-    """Return what says how many seconds are left of a budget that begins now."""
+def _until(time_budget: str | None, began: float) -> Callable[[], float]:
+    """Return what says how many seconds are left of a budget that began with the command."""
+    from core.cli.time_budget import TimeBudget
+    from core.plan.planner.limits import NO_LIMITS
+
     if time_budget is None:
-        return lambda: float("inf")
-    end = time.monotonic() + parse_duration(time_budget)
-    return lambda: end - time.monotonic()
-
-
-# -- as JSON -------------------------------------------------------------------------------------
-
-
-def _document(found: Suggested, estimate: Estimate | None, reached: bool) -> dict[str, Any]:
-    rate = None
-    if estimate is not None:
-        rate = estimate.recommended_bytes_per_s or estimate.rate_bytes_per_s
-    return {
-        "moves": found.moves,
-        "leader_moves": found.leader_moves,
-        "bytes": found.bytes,
-        "before": _shares(found, found.before),
-        "after": _shares(found, found.after),
-        "seconds": None if estimate is None or estimate.seconds is None else estimate.seconds,
-        "rate_bytes_per_s": rate,
-        "never": estimate.never if estimate else None,
-        "reached": reached,
-        "notes": list(found.notes),
-        "reasons": [
-            {
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "broker": why.broker,
-                "measure": why.measure.name.lower(),
-                "before": round(max(why.before, 0.0), 4),
-                "after": round(max(why.after, 0.0), 4),
-            }
-            for tp, why in sorted(found.because.items())
-        ],
-        "plan": to_document(found.plan),
-    }
-
-
-def _shares(found: Suggested, loads: Any) -> dict[str, Any]:
-    """Return every broker's measures in fair shares, 1 is even; unknown measures are null."""
-    from core.plan.planner.measures import SHOWN
-
-    return {
-        "brokers": [
-            {
-                "broker": broker,
-                **{
-                    measure.name.lower(): round(max(float(loads[row, measure]), 0.0), 4)
-                    if found.active[measure]
-                    else None
-                    for measure in SHOWN
-                },
-            }
-            for row, broker in enumerate(found.brokers)
-            if found.counts[row]
-        ]
-    }
-
-
-# -- as text -------------------------------------------------------------------------------------
-
-
-def _text(
-    found: Suggested,
-    wanted: Wanted,
-    estimate: Estimate | None,
-    reached: bool,
-    within: float | None,
-) -> str:
-    lines = [f"{note}\n" for note in found.notes]
-    if not found.plan.moves:
-        why = (
-            "Nothing to do: it is so already." if reached else "No move helps within these limits."
-        )
-        return "".join(lines) + why + "\n"
-    lines.append(_measures_text(found))
-    lines.append("\n")
-    lines.append(_moves_text(found))
-    copies = f"{found.moves} {'partition' if found.moves == 1 else 'partitions'} to copy"
-    lines.append(
-        f"{copies} ({format_bytes(found.bytes)}), {found.leader_moves} with another preferred "
-        f"leader{_time_text(estimate)}.\n"
-    )
-    if estimate is not None and estimate.never:
-        lines.append(
-            f"{estimate.never}\nGive --within longer, or --max-bytes to plan a part of it.\n"
-            if within is not None
-            else f"{estimate.never}\n"
-        )
-    if not reached and not found.undone:
-        who = "Not every broker that is added" if wanted.fill else "Not every broker"
-        lines.append(
-            f"{who} gets within {wanted.band:.0%} of its share; "
-            "this is the best within the limits.\n"
-        )
-    return "".join(lines)
-
-
-def _time_text(estimate: Estimate | None) -> str:
-    if estimate is None or estimate.never:
-        return ""
-    if estimate.seconds is None:
-        return "; how long it takes is not known"
-    rate = estimate.recommended_bytes_per_s or estimate.rate_bytes_per_s
-    about = "about" if estimate.range_seconds else "at least"
-    return f"; {about} {format_duration(estimate.seconds)} at {format_rate(rate)}"
-
-
-def _measures_text(found: Suggested) -> str:
-    """Return for each measure the emptiest and the fullest broker, now and then."""
-    from core.plan.planner.measures import SHOWN
-
-    rows = []
-    for measure in SHOWN:
-        if not found.active[measure]:
-            rows.append((measure.words, "unknown", ""))
-            continue
-        now, then = (loads[found.counts, measure] for loads in (found.before, found.after))
-        rows.append(
-            (
-                measure.words,
-                f"{now.min():.0%} … {now.max():.0%}",
-                f"{then.min():.0%} … {then.max():.0%}",
-            )
-        )
-    return table(("of a fair share", "now", "planned"), rows, right=" >>")
-
-
-def _moves_text(found: Suggested) -> str:
-    moves = sorted(found.plan, key=lambda move: _worth(found, move))
-    rows = [
-        (
-            str(move.tp),
-            broker_list(move.before),
-            broker_list(move.after),
-            found.because[move.tp].words,
-        )
-        for move in moves[:ROWS]
-    ]
-    more = len(moves) - len(rows)
-    text = table(("partition", "now", "planned", "for"), rows)
-    return text + (f"… and {more} more; --json has them all.\n" if more else "")
-
-
-def _worth(found: Suggested, move: Move) -> tuple[bool, float, TopicPartition]:
-    """Sort leader changes before copies, and first what helps the broker that is furthest off."""
-    return (move.moves_data, -abs(found.because[move.tp].before - 1), move.tp)
+        return NO_LIMITS.seconds_left
+    return TimeBudget(parse_duration(time_budget), began)

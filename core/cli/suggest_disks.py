@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from core.cli.suggest_told import time_text
 from core.cli.table import table
+from core.plan.estimate_document import calibration
 from core.plan.reassignment import to_document
-from core.units import format_bytes, format_duration, format_rate
+from core.units import format_bytes
 
 if TYPE_CHECKING:
     from core.plan.estimate import Estimate
@@ -36,6 +38,7 @@ def document(found: EvenedDirs, estimate: Estimate | None) -> dict[str, Any]:
         "seconds": estimate.seconds if estimate else None,
         "rate_bytes_per_s": rate,
         "never": estimate.never if estimate else None,
+        "calibration": calibration(estimate),
         "reached": found.reached,
         "notes": list(found.notes),
         "reasons": [
@@ -66,9 +69,8 @@ def text(found: EvenedDirs, band: float, estimate: Estimate | None) -> str:
     lines.append("\n")
     lines.append(_moves_text(found))
     count = f"{found.moves} {'replica' if found.moves == 1 else 'replicas'}"
-    lines.append(
-        f"{count} to copy within their brokers ({format_bytes(found.bytes)}){_time(estimate)}.\n"
-    )
+    took = time_text(estimate)
+    lines.append(f"{count} to copy within their brokers ({format_bytes(found.bytes)}){took}.\n")
     if estimate is not None and estimate.never:
         lines.append(f"{estimate.never}\n")
     if not found.reached:
@@ -77,13 +79,6 @@ def text(found: EvenedDirs, band: float, estimate: Estimate | None) -> str:
             "this is the best within the limits.\n"
         )
     return "".join(lines)
-
-
-def _time(estimate: Estimate | None) -> str:
-    if estimate is None or estimate.never or estimate.seconds is None:
-        return ""
-    rate = estimate.recommended_bytes_per_s or estimate.rate_bytes_per_s
-    return f"; about {format_duration(estimate.seconds)} at {format_rate(rate)}"
 
 
 def _dirs_text(dirs: tuple[DirShare, ...]) -> str:

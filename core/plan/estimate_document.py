@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.plan.calibration import Calibrated
 from core.plan.estimate import Estimate
 
 
@@ -19,7 +18,7 @@ def to_json(estimate: Estimate) -> dict[str, Any]:
         "rate_bytes_per_s": estimate.rate_bytes_per_s,
         "recommended_bytes_per_s": estimate.recommended_bytes_per_s,
         "total_bytes": estimate.total_bytes,
-        "calibration": None if estimate.calibration is None else _calibration(estimate.calibration),
+        "calibration": calibration(estimate),
         "limit": None if limit is None else {"broker": limit.broker, "side": limit.side.value},
         "rows": [
             {
@@ -35,7 +34,11 @@ def to_json(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def _calibration(calibrated: Calibrated) -> dict[str, Any]:
+def calibration(estimate: Estimate | None) -> dict[str, Any] | None:
+    """Return what earlier runs did to an estimate; None where they did nothing."""
+    calibrated = estimate.calibration if estimate is not None else None
+    if calibrated is None:
+        return None
     return {
         "runs": calibrated.runs,
         "factor": None if calibrated.factor is None else round(calibrated.factor, 4),

@@ -13,8 +13,12 @@ if TYPE_CHECKING:
     from core.plan.planner.placement import Placement
 
 INF = float("inf")
-TOLD_SECONDS = 50e-6
-"""How long it takes at most to check a change, to find its reason, and to write it down."""
+TOLD_SECONDS = 60e-6
+"""How long it takes at most to check a change, to find its reason, and to write it down.
+
+Measured 53 µs of processor time on 200 brokers, closed form of the time and JSON among it."""
+ENDED_SECONDS = 0.2
+"""How long it takes to end a command, however short its plan is."""
 COMPARED_SECONDS = 1.5e-6
 """How long it takes at most to find out whether a partition has changed."""
 
@@ -30,7 +34,7 @@ class Limits:
     stop: Callable[[], bool] = lambda: False
     """Asked now and then whether to end; the best so far is then the plan."""
     seconds_left: Callable[[], float] = lambda: INF
-    """Asked now and then for the time until the plan should have been told."""
+    """Asked now and then for the time until the plan should have been told, to work with."""
 
     def allow(self, on: Placement, size_bytes: float, *brokers: int) -> bool:
         """Return whether one more replica of this size may be copied, from and to these brokers."""
@@ -43,7 +47,8 @@ class Limits:
 
     def time_is_up(self, on: Placement) -> bool:
         """Return whether to end now, so that there is time to tell what has been planned."""
-        needed = TOLD_SECONDS * (on.moved + on.led) + COMPARED_SECONDS * len(on.at)
+        changes = TOLD_SECONDS * (on.moved + on.led) + COMPARED_SECONDS * len(on.at)
+        needed = ENDED_SECONDS + changes
         return self.stop() or self.seconds_left() < needed
 
     def keeping(self, part: float) -> Limits:

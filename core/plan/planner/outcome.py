@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import inf
+
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
+from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.copying import Copying, copying, least_seconds
 from core.plan.estimate import (
     ROUND_RATES,
@@ -18,6 +22,10 @@ from core.plan.planner.wanted import Wanted
 
 MANY = 1000
 """Copies beyond which a plan's time is told by the closed form: to play it out takes seconds."""
+PLAYED_SECONDS, LAID_OUT_SECONDS = 3e-3, 2e-5
+"""How long it takes at most to play a plan out at the round rates: a copy, and a partition."""
+DEADLINE_TIMES = 3
+"""How often as long it takes to find the rate for a deadline."""
 DAY_SECONDS = 24 * 3600.0
 
 
@@ -32,27 +40,38 @@ def is_reached(found: Suggested, wanted: Wanted) -> bool:
     return found.within(wanted.band, leaders_only=wanted.leaders_only)
 
 
-def time_of(state: ClusterState, load: Load, plan: Plan, seconds: float | None) -> Estimate | None:
+def time_of(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    seconds: float | None,
+    known: Calibration = NOTHING_LEARNED,
+    seconds_left: Callable[[], float] = lambda: inf,
+) -> Estimate | None:
     """Return how fast it must be for a deadline, else how long it takes at the rate to begin with.
 
-    None where nothing is copied, and where no rate ends.
+    `known` is what earlier runs on this cluster taught. None where nothing is copied, and where no
+    rate ends. Where `seconds_left` are too few to play the plan out, it is the least time.
     """
     if not any(move.receiving for move in plan):
         return None
-    if seconds is not None:
-        return estimate_within(state, load, plan, seconds)
     what = copying(state, load, plan)
-    if len(what.copies) > MANY:
+    needed = PLAYED_SECONDS * len(what.copies) + LAID_OUT_SECONDS * state.partition_count
+    if seconds is not None:
+        if seconds_left() < DEADLINE_TIMES * needed:
+            return _at_least(what, seconds)
+        return estimate_within(state, load, plan, seconds, calibration=known)
+    if len(what.copies) > MANY or seconds_left() < needed:
         return _at_least(what)
-    rates = rate_table(state, load, plan)
+    rates = rate_table(state, load, plan, calibration=known)
     chosen = default_rate(rates)
     return next((row for row in rates if row.rate_bytes_per_s == chosen), None)
 
 
-def _at_least(what: Copying) -> Estimate | None:
-    """Return the least time of a large plan, at the slowest round rate that ends it in a day."""
+def _at_least(what: Copying, deadline_seconds: float = DAY_SECONDS) -> Estimate | None:
+    """Return the least time of a plan, at the slowest round rate that ends it until then."""
     for rate in ROUND_RATES:
         least = least_seconds(what, rate)
-        if least is not None and (least <= DAY_SECONDS or rate == ROUND_RATES[-1]):
+        if least is not None and (least <= deadline_seconds or rate == ROUND_RATES[-1]):
             return Estimate(rate, least, None, None, None, (), what.total_bytes)
     return None

@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
+from cli_help import validate
+from clusters import cluster, load_of
 from offline import MB, Here
 
 from core.errors import ExitCode
+from core.plan.calibration import Calibration, Learned
+from core.plan.copying import Side
+from core.plan.planner.outcome import time_of
+from core.plan.planner.planner import suggest
+from core.plan.planner.wanted import Wanted
 
 ONE_SIDED = {f"t-{n}": ([n % 2, 1 - n % 2], [0, 1], 100 * MB, MB) for n in range(20)}
 """All that there is on brokers 0 and 1 of five."""
@@ -39,6 +46,41 @@ def test_as_json_it_holds_the_plan_and_a_reason_for_every_move(saved: Here) -> N
     assert {reason["broker"] for reason in found["reasons"]} == {0}
     assert found["bytes"] == 20 * 100 * MB
     assert 0 < found["seconds"] <= 3600
+
+
+def test_the_time_is_put_right_by_earlier_runs_and_says_so(
+    saved: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved.save_cluster(ONE_SIDED)
+    _, unlearned = saved.json("plan", "suggest")
+    assert unlearned["calibration"] is None
+    learned = dict.fromkeys(Side, Learned(4, 1.1, 1.0))
+    monkeypatch.setattr("core.cli.suggest.calibration", lambda _: Calibration(learned))
+    _, found = saved.json("plan", "suggest")
+    validate("plan-suggest", found)
+    assert found["seconds"] > unlearned["seconds"]
+    assert found["calibration"]["runs"] == 4
+    assert found["calibration"]["uncalibrated_seconds"] == round(unlearned["seconds"], 1)
+    _, out, _ = saved.run("plan", "suggest")
+    assert ", learned from 4 runs here: 10 % longer.\n" in out
+
+
+def test_a_budget_that_is_too_short_to_play_a_plan_out_tells_the_least_time() -> None:
+    state = cluster({f"t-{n}": [0, 1] for n in range(20)}, brokers=range(5), size_bytes=100 * MB)
+    load = load_of(state, {f"t-{n}": 0.0 for n in range(20)})
+    plan = suggest(state, load, Wanted()).plan
+    played = time_of(state, load, plan, None, seconds_left=lambda: 60.0)
+    least = time_of(state, load, plan, None, seconds_left=lambda: 0.01)
+    by_then = time_of(state, load, plan, 3600.0, seconds_left=lambda: 0.01)
+    assert played is not None
+    assert played.range_seconds is not None
+    assert least is not None
+    assert least.range_seconds is None
+    assert least.seconds is not None
+    assert by_then is not None
+    assert by_then.rate_bytes_per_s < 5 * MB
+    assert by_then.seconds is not None
+    assert by_then.seconds <= 3600
 
 
 def test_only_topics_to_move_are_moved_as_kafkas_file_names_them(saved: Here) -> None:

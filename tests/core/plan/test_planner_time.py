@@ -89,12 +89,12 @@ def test_leaders_alone_are_chosen_in_time_too(uneven: tuple[ClusterState, Load])
 
 def test_planning_ends_while_there_is_time_to_tell_what_it_came_to() -> None:
     on = Placement(problem(*skewed(Shape(6, 300, "skew"))))
-    compared = 300 * limits.COMPARED_SECONDS
+    compared = limits.ENDED_SECONDS + 300 * limits.COMPARED_SECONDS
     for changes, left, is_up in (
-        (0, 1.1 * compared, False),
-        (0, 0.9 * compared, True),
-        (1000, 1.1 * compared, True),
-        (1000, 1.1 * compared + 1000 * limits.TOLD_SECONDS, False),
+        (0, 1.01 * compared, False),
+        (0, 0.99 * compared, True),
+        (1000, 1.01 * compared, True),
+        (1000, 1.01 * compared + 1000 * limits.TOLD_SECONDS, False),
     ):
         on.moved, on.led = changes // 4, changes - changes // 4
         assert Limits(seconds_left=lambda left=left: left).time_is_up(on) is is_up  # type: ignore[misc]

@@ -1,0 +1,167 @@
+"""What `trimtab plan suggest` prints: measures before and after, moves and why, the sum."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from core.cli.table import brokers as broker_list
+from core.cli.table import table
+from core.plan.estimate import Estimate
+from core.plan.estimate_document import calibration
+from core.plan.plan import Move
+from core.plan.reassignment import to_document
+from core.units import format_bytes, format_duration, format_rate
+
+if TYPE_CHECKING:
+    from core.cluster.state import TopicPartition
+    from core.plan.planner.told import Suggested
+    from core.plan.planner.wanted import Wanted
+
+ROWS = 15
+"""Moves that are printed, those that help most for their bytes first."""
+
+
+# -- as JSON -------------------------------------------------------------------------------------
+
+
+def document(found: Suggested, estimate: Estimate | None, reached: bool) -> dict[str, Any]:
+    rate = None
+    if estimate is not None:
+        rate = estimate.recommended_bytes_per_s or estimate.rate_bytes_per_s
+    return {
+        "moves": found.moves,
+        "leader_moves": found.leader_moves,
+        "bytes": found.bytes,
+        "before": _shares(found, found.before),
+        "after": _shares(found, found.after),
+        "seconds": None if estimate is None or estimate.seconds is None else estimate.seconds,
+        "rate_bytes_per_s": rate,
+        "never": estimate.never if estimate else None,
+        "calibration": calibration(estimate),
+        "reached": reached,
+        "notes": list(found.notes),
+        "reasons": [
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "broker": why.broker,
+                "measure": why.measure.name.lower(),
+                "before": round(max(why.before, 0.0), 4),
+                "after": round(max(why.after, 0.0), 4),
+            }
+            for tp, why in sorted(found.because.items())
+        ],
+        "plan": to_document(found.plan),
+    }
+
+
+def _shares(found: Suggested, loads: Any) -> dict[str, Any]:
+    """Return every broker's measures in fair shares, 1 is even; unknown measures are null."""
+    from core.plan.planner.measures import SHOWN
+
+    return {
+        "brokers": [
+            {
+                "broker": broker,
+                **{
+                    measure.name.lower(): round(max(float(loads[row, measure]), 0.0), 4)
+                    if found.active[measure]
+                    else None
+                    for measure in SHOWN
+                },
+            }
+            for row, broker in enumerate(found.brokers)
+            if found.counts[row]
+        ]
+    }
+
+
+# -- as text -------------------------------------------------------------------------------------
+
+
+def text(
+    found: Suggested,
+    wanted: Wanted,
+    estimate: Estimate | None,
+    reached: bool,
+    within: float | None,
+) -> str:
+    lines = [f"{note}\n" for note in found.notes]
+    if not found.plan.moves:
+        why = (
+            "Nothing to do: it is so already." if reached else "No move helps within these limits."
+        )
+        return "".join(lines) + why + "\n"
+    lines.append(_measures_text(found))
+    lines.append("\n")
+    lines.append(_moves_text(found))
+    copies = f"{found.moves} {'partition' if found.moves == 1 else 'partitions'} to copy"
+    lines.append(
+        f"{copies} ({format_bytes(found.bytes)}), {found.leader_moves} with another preferred "
+        f"leader{time_text(estimate)}.\n"
+    )
+    if estimate is not None and estimate.never:
+        lines.append(
+            f"{estimate.never}\nGive --within longer, or --max-bytes to plan a part of it.\n"
+            if within is not None
+            else f"{estimate.never}\n"
+        )
+    if not reached and not found.undone:
+        who = "Not every broker that is added" if wanted.fill else "Not every broker"
+        lines.append(
+            f"{who} gets within {wanted.band:.0%} of its share; "
+            "this is the best within the limits.\n"
+        )
+    return "".join(lines)
+
+
+def time_text(estimate: Estimate | None) -> str:
+    if estimate is None or estimate.never:
+        return ""
+    if estimate.seconds is None:
+        return "; how long it takes is not known"
+    rate = estimate.recommended_bytes_per_s or estimate.rate_bytes_per_s
+    about = "about" if estimate.range_seconds else "at least"
+    learned = f", {estimate.calibration.words}" if estimate.calibration is not None else ""
+    return f"; {about} {format_duration(estimate.seconds)} at {format_rate(rate)}{learned}"
+
+
+def _measures_text(found: Suggested) -> str:
+    """Return for each measure the emptiest and the fullest broker, now and then."""
+    from core.plan.planner.measures import SHOWN
+
+    rows = []
+    for measure in SHOWN:
+        if not found.active[measure]:
+            rows.append((measure.words, "unknown", ""))
+            continue
+        now, then = (loads[found.counts, measure] for loads in (found.before, found.after))
+        rows.append(
+            (
+                measure.words,
+                f"{now.min():.0%} … {now.max():.0%}",
+                f"{then.min():.0%} … {then.max():.0%}",
+            )
+        )
+    return table(("of a fair share", "now", "planned"), rows, right=" >>")
+
+
+def _moves_text(found: Suggested) -> str:
+    moves = sorted(found.plan, key=lambda move: _worth(found, move))
+    rows = [
+        (
+            str(move.tp),
+            broker_list(move.before),
+            broker_list(move.after),
+            found.because[move.tp].words,
+        )
+        for move in moves[:ROWS]
+    ]
+    more = len(moves) - len(rows)
+    shown = table(("partition", "now", "planned", "for"), rows)
+    return shown + (f"… and {more} more; --json has them all.\n" if more else "")
+
+
+def _worth(found: Suggested, move: Move) -> tuple[bool, float, TopicPartition]:
+    """Sort leader changes before copies, and first what helps the broker that is furthest off."""
+    return (move.moves_data, -abs(found.because[move.tp].before - 1), move.tp)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from typing import Any
 from core.cli.scenarios.replicas import listed
 from core.cli.scenarios.scenario import Step, same
 from core.cli.scenarios.stage import Stage
-from core.errors import ExitCode, TrimtabError
+from core.cli.scenarios.waiting import until
+from core.errors import ExitCode
 
 TOPIC = "by-hand"
 SIZE_BYTES = 1_000_000
@@ -25,7 +26,6 @@ COMMANDS = 8
 CANCELLED = "cancelled"
 CANCELLED_BYTES = 24_000_000
 """Twice the 11.5 s of its rate that a leader lets pass at once: a busy machine is in time, too."""
-_SECONDS = 60.0
 
 
 def refused(stage: Stage) -> Iterator[Step]:
@@ -94,7 +94,7 @@ def cancelled(stage: Stage) -> Iterator[Step]:
     stage.make({CANCELLED: [(c, b, a), (a, b, c)]}, CANCELLED_BYTES)
     plan = stage.plan("cancelled", {(CANCELLED, 0): (d, b, a), (CANCELLED, 1): (b, a, c)})
     run = _begun(stage, plan, "--throttle", "1MB/s")
-    _until(lambda: _shown(stage, run)["moved_bytes"] > 0, "it copies")
+    until(lambda: _shown(stage, run)["moved_bytes"] > 0, "it copies")
     yield same("a run that copies: its state in runs ls", "running", _state(stage, run))
     code = stage.trimtab("runs", "cancel", run, "--yes").returncode
     yield same("runs cancel, its exit code", 0, code)
@@ -130,11 +130,3 @@ def _shown(stage: Stage, run: str) -> Any:
 
 def _seconds(event: Any) -> float:
     return datetime.fromisoformat(event["at"]).timestamp()
-
-
-def _until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while not holds():
-        if time.monotonic() > deadline:
-            raise TrimtabError(f"Waited {_SECONDS:.0f} s until {what}, in vain.")
-        time.sleep(0.1)

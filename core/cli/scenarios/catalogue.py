@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from core.cli.scenarios import dms_balancing, preferred_order
+from core.cli.scenarios import dms_balancing, leader_return, preferred_order
 from core.cli.scenarios.scenario import Scenario
 
 SCENARIOS: dict[str, Scenario] = {
-    found.name: found for found in (dms_balancing.SCENARIO, preferred_order.SCENARIO)
+    found.name: found
+    for found in (dms_balancing.SCENARIO, leader_return.SCENARIO, preferred_order.SCENARIO)
 }

@@ -115,6 +115,16 @@ class Stage:
             raise _failed(words, answer.returncode, answer.stderr)
         return json.loads(answer.stdout)
 
+    def lines(self, *words: str | Path) -> list[dict[str, Any]]:
+        """Return the documents that a command which needs no cluster prints with --json.
+
+        Raises TrimtabError when it fails.
+        """
+        answer = self.trimtab(*words, "--json", offline=True)
+        if answer.returncode != ExitCode.DONE:
+            raise _failed(words, answer.returncode, answer.stderr)
+        return [json.loads(line) for line in answer.stdout.splitlines()]
+
     def follow(self, *words: str | Path) -> tuple[int, list[dict[str, Any]], str]:
         """Run a command that follows a run to its end, telling how far it is.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from heapq import merge
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ import click
 
 from core import paths
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.timeline_logs import logs_of
 from core.cli.timeline_wanted import (
     Wanted,
     brokers_of,
@@ -43,6 +46,15 @@ MOST = 200
 @click.option("--at", "moment", metavar="TIME", help="The cluster document as it was then.")
 @click.option("--record", "recording", is_flag=True, help="Record, until Ctrl-C.")
 @click.option("--cluster-id", metavar="ID", help="A cluster that need not answer now.")
+@click.option(
+    "--statelog",
+    "logs",
+    metavar="FILE|DIR",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Among it what brokers wrote into these state-change logs; may be repeated.",
+)
+@click.option("--zone", "zones", metavar="ZONE", multiple=True, help="Of those logs, if not UTC.")
 @json_option
 @output_option
 @click.pass_obj
@@ -58,13 +70,17 @@ def timeline(
     moment: str | None,
     recording: bool,
     cluster_id: str | None,
+    logs: tuple[Path, ...],
+    zones: tuple[str, ...],
     as_json: bool,
     output: Path | None,
 ) -> None:
     """Say what happened in the cluster: brokers, leaders, ISRs, assignments, topics, configs.
 
     Recorded while a dashboard is open, and by --record. Times are this machine's, in JSON UTC.
+    Logs are laid beside what was recorded of the same time, clocks put right as far as is sure.
     """
+    _refuse_with_logs(logs, zones, summary=summary, moment=moment, recording=recording)
     from core.clock import SystemClock
     from core.watch.timeline.store import Timeline
 
@@ -93,23 +109,49 @@ def timeline(
         if silent > SILENT_SECONDS:
             say(f"Recorded until {format_time(span[1])}, {format_duration(silent)} ago.")
         every = opened.events(wanted.since, wanted.until, wanted.kinds)
-        found = [event for event in every if wanted.has(event)]
+        if logs:
+            laid = logs_of(logs, zones, wanted.since or span[0], wanted.until or now)
+            every = merge(every, laid.events(wanted.kinds), key=lambda event: event.at)
+        found = (event for event in every if wanted.has(event))
         if summary:
-            _summary(found, wanted.kinds, last, as_json, output)
+            _summary(list(found), wanted.kinds, last, as_json, output)
         else:
             _events(found, last, as_json, output)
     finally:
         opened.close()
 
 
-def _events(found: list[Event], last: int | None, as_json: bool, output: Path | None) -> None:
+def _refuse_with_logs(
+    logs: tuple[Path, ...],
+    zones: tuple[str, ...],
+    *,
+    summary: bool,
+    moment: str | None,
+    recording: bool,
+) -> None:
+    beside = ("--summary" * summary, "--at" * (moment is not None), "--record" * recording)
+    if logs and any(beside):
+        raise UsageError(
+            f"{next(filter(None, beside))} is of what was recorded, not of logs.",
+            next="Leave --statelog out, or ask for the events themselves.",
+        )
+    if zones and not logs:
+        raise UsageError("--zone is for logs.", next="Name some with --statelog.")
+
+
+def _events(found: Iterable[Event], last: int | None, as_json: bool, output: Path | None) -> None:
     from core.watch.timeline.words import told
 
-    shown = found[-(last or (len(found) if as_json else MOST)) :]
+    # What is not shown is not held: logs may be long.
+    count = 0
+    shown: deque[Event] = deque(maxlen=last or (None if as_json else MOST))
+    for event in found:
+        count += 1
+        shown.append(event)
     if as_json:
         emit([event_document(event) for event in shown], output)
         return
-    _say_left_out(len(found) - len(shown), "events")
+    _say_left_out(count - len(shown), "events")
     write_text(_lines((event.at, told(event)) for event in shown), output)
 
 
@@ -160,6 +202,7 @@ def _dated(rows: Iterable[tuple[datetime, str]]) -> Iterator[str]:
 
 
 def event_document(event: Event) -> dict[str, Any]:
+    from core.watch.timeline.events import Logged
     from core.watch.timeline.words import told
 
     return {
@@ -169,6 +212,7 @@ def event_document(event: Event) -> dict[str, Any]:
         "partition": event.partition,
         "brokers": sorted(event.brokers),
         "text": told(event),
+        "log": event.after.file if isinstance(event.after, Logged) else None,
     }
 
 

@@ -8,7 +8,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
@@ -62,6 +62,10 @@ class Source:
     whole: bool = True
     """False when something of it could not be read."""
     read_bytes: int = 0
+    begin_byte: int = 0
+    """Where reading begins, at a record; of a plain file only."""
+    stop_ms: int | None = None
+    """Reading ends at the first record after this time."""
 
     def become(self, read: Source) -> None:
         """Take over what became of this file where another process read it."""
@@ -178,6 +182,24 @@ def _peek(path: Path, number: int, zones: Zones) -> Source:
     return Source(path, number, size, zones.of(broker), broker, first_ms)
 
 
+def first_time(source: Source, at_byte: int, within: int) -> tuple[int, int] | None:
+    """Return where the first record that begins after a byte of a plain file is, and its time.
+
+    None when there is none within so many bytes.
+    """
+    with source.path.open("rb") as raw:
+        raw.seek(at_byte)
+        at_byte += len(raw.readline(within))
+        data = raw.read(within)
+    times = _Times(source.zone)
+    for line in data.split(b"\n"):
+        if (stamp := _STAMP.match(_decoded(line[:LONGEST]))) is not None:
+            with suppress(ValueError):
+                return at_byte, times.ms(stamp)
+        at_byte += len(line) + 1
+    return None
+
+
 def _ms(stamp: re.Match[str], zone: tzinfo) -> int | None:
     try:
         return _Times(zone).ms(stamp)
@@ -231,6 +253,8 @@ def _texts(source: Source) -> Iterator[list[str]]:
     rest = b""
     try:
         with _opened(source.path) as (stream, raw):
+            if source.begin_byte:
+                raw.seek(source.begin_byte)
             while data := stream.read1(CHUNK_BYTES):
                 source.read_bytes = raw.tell()
                 data = rest + data
@@ -279,6 +303,9 @@ def records(source: Source) -> Iterator[Record]:
             if at_ms is not None:
                 if held is not None:
                     yield held
+                if source.stop_ms is not None and at_ms > source.stop_ms:
+                    source.lines = line
+                    return
                 held, length = Record(at_ms, number, line, level, body, []), 0
             elif held is None:
                 source.headless += 1

@@ -35,9 +35,7 @@ class Lines:
         name = ""
         if change.topic is not None:
             name = f"{change.topic}-{change.partition}"
-        what = _what(event)
-        if not what.isprintable():
-            what = printable(what)
+        what = sentence(event)
         line = f"{self._stamp}{ms:03d}Z  {who:<13}  {change.kind:<8}  {name:<24}  {what}\n"
         if event.more:
             line += "".join(f"    {printable(text)}\n" for text in event.more)
@@ -47,6 +45,12 @@ class Lines:
 def printable(text: str) -> str:
     """Return a text that does nothing to a terminal."""
     return "".join(c if c.isprintable() else " " if c == "\t" else "\ufffd" for c in text)
+
+
+def sentence(event: Event) -> str:
+    """Return what an event says, in a few words where they are known, fit for a terminal."""
+    what = _what(event)
+    return what if what.isprintable() else printable(what)
 
 
 def _what(event: Event) -> str:

@@ -92,6 +92,13 @@ class Told:
     brokers: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Logged(Told):
+    """What a broker wrote into its own log, `file`."""
+
+    file: str = ""
+
+
 Thing = Replicas | Broker | Topic | int | Told
 """What an event is about, before or after: a partition, a broker, a topic, the controller's id.
 

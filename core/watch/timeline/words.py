@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from core.cluster.state import Broker, Topic
 from core.units import format_duration
-from core.watch.timeline.events import EVERY, Event, Kind, Replicas, Told
+from core.watch.timeline.events import EVERY, Event, Kind, Logged, Replicas, Told
 
 TOGETHER = timedelta(seconds=5)
 """What follows within this time belongs to the same happening."""
@@ -34,6 +34,8 @@ def told(event: Event) -> str:
             return f"topic {event.topic} was created"
         case (Topic(), None):
             return f"topic {event.topic} was deleted"
+        case (_, Logged(by, text)) if event.tp is not None:
+            return f"{by}: {event.tp} {text}"
         case (_, Told(by, text)):
             return f"{by}: {text}"
     if event.kind & Kind.UNSEEN:

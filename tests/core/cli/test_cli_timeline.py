@@ -126,3 +126,69 @@ def test_of_several_recorded_clusters_one_has_to_be_named(timeline: Any) -> None
     code, _, err = timeline()
     assert code == 2
     assert f"Say --cluster-id other or {RECORDED}." in err
+
+
+LEADS = (
+    "[2026-03-01 03:00:10,200] INFO [Broker id=1] Leader orders-0 with topic id "
+    "Some(zZBg-1TQR2aAmKgVpr87eg) starts at leader epoch 5 from offset 7 with partition epoch 9, "
+    "high watermark 7, ISR [1], adding replicas [] and removing replicas [] . Previous leader "
+    "Some(2) and previous leader epoch was 4. (state.change.logger)\n"
+)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "logs" / "state-change.log"
+    path.parent.mkdir()
+    path.write_text(LEADS + LEADS.replace("03:00:10", "04:00:10"))
+    return path
+
+
+def test_brokers_own_logs_are_laid_among_what_was_recorded(timeline: Any, log: Path) -> None:
+    code, out, _ = timeline("--statelog", str(log.parent), "--until", "2026-03-01T03:00:11Z")
+    assert code == 0
+    lines = texts(out)
+    assert lines[0] == "broker 2 went down"
+    (logged,) = (line for line in lines if line.startswith("log of broker 1: "))
+    assert logged == (
+        "log of broker 1: orders-0 leads from epoch 5.9, offset 7, ISR 1; before 2, epoch 4"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (("--topics", "orders"), 1),
+        (("--topics", "new"), 0),
+        (("--brokers", "2"), 1),
+        (("--brokers", "3"), 0),
+        (("--kind", "leader"), 1),
+        (("--kind", "broker"), 0),
+        (("--since", "2026-03-01T03:00:10.3Z"), 0),
+    ],
+)
+def test_logs_are_filtered_like_the_rest(
+    timeline: Any, log: Path, words: tuple[str, ...], count: int
+) -> None:
+    wanted = ("--statelog", str(log), "--until", "2026-03-01T03:02Z", *words, "--json")
+    document = json.loads(timeline(*wanted)[1])
+    jsonschema.validate(document, json.loads((SCHEMAS / "timeline.json").read_text()))
+    assert [event["log"] for event in document if event["log"]] == [str(log)] * count
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--statelog", "{log}", "--summary"), "--summary is of what was recorded"),
+        (("--statelog", "{log}", "--at", "03:10"), "--at is of what was recorded"),
+        (("--statelog", "{log}.no"), "There is no "),
+        (("--zone", "Europe/Berlin"), "--zone is for logs"),
+        (("--statelog", "{log}", "--zone", "Nowhere"), "Nowhere"),
+    ],
+)
+def test_logs_that_cannot_be_laid_on_are_refused(
+    timeline: Any, log: Path, words: tuple[str, ...], said: str
+) -> None:
+    code, _, err = timeline(*(word.format(log=log) for word in words))
+    assert code == 2
+    assert said in err

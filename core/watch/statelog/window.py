@@ -1,0 +1,50 @@
+"""Which part of each log lies in a time range, so that a large log costs no more than that.
+
+Plain files are searched by halves, as their times rise; packed ones are read from their beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from core.watch.statelog.sources import GZIP, Source, first_time
+
+SLACK_MS = 60_000
+"""Read before and after the range: clocks differ, and threads write out of order."""
+_CLOSE_BYTES = 1 << 16
+_LOOKED_AT_BYTES = 1 << 20
+"""How far a time is looked for: a stack trace has none."""
+
+
+def narrowed(sources: Iterable[Source], from_ms: int, to_ms: int) -> tuple[Source, ...]:
+    """Return the sources that have something in a range, each as far as it lies there.
+
+    Times are milliseconds since 1970. A clock that is off by more than SLACK_MS, or was set back
+    by more, is not noticed.
+    """
+    return tuple(
+        replace(source, begin_byte=_begin(source, from_ms - SLACK_MS), stop_ms=to_ms + SLACK_MS)
+        for source in sources
+        if source.first_ms <= to_ms + SLACK_MS
+    )
+
+
+def _begin(source: Source, from_ms: int) -> int:
+    """Return where a record begins before which all are older than `from_ms`."""
+    if source.first_ms >= from_ms or _packed(source):
+        return 0
+    low, high = 0, source.size_bytes
+    while high - low > _CLOSE_BYTES:
+        middle = (low + high) // 2
+        found = first_time(source, middle, _LOOKED_AT_BYTES)
+        if found is None or found[1] >= from_ms or found[0] >= high:
+            high = middle
+        else:
+            low = found[0]
+    return low
+
+
+def _packed(source: Source) -> bool:
+    with source.path.open("rb") as raw:
+        return raw.read(len(GZIP)) == GZIP

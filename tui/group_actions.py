@@ -20,6 +20,14 @@ GROUP_ACTIONS: tuple[Action, ...] = (
         footer=10,
     ),
     Action(
+        "on_map",
+        "on the map",
+        ("m",),
+        "Mark what the group reads on the map; esc there ends it.",
+        (GROUPS,),
+        footer=20,
+    ),
+    Action(
         "filter", "filter", ("slash",), "Show groups by id; !x leaves out.", (GROUPS,), footer=30
     ),
     Action("sort", "sort", ("s",), "By lag, or by name.", (GROUPS,), footer=40),

@@ -9,7 +9,7 @@ from core.cluster.state import ClusterState
 from core.load.partition_map import partition_map
 from core.load.snapshot import Load
 from core.load.verdicts import Verdict, Weight
-from tui.map_view import MapView, Model, Zoom, build_model
+from tui.map_view import Lit, MapView, Model, Zoom, build_model
 
 
 def at_row(view: MapView, model: Model, index: int) -> MapView:
@@ -58,6 +58,14 @@ def outward(view: MapView) -> MapView:
     if view.topic is not None and not (view.filter or view.detail):
         view = replace(view, cursor_topic=view.topic)
     return view.zoomed_out()
+
+
+def lit_up(view: MapView, lit: Lit | None) -> MapView:
+    """Return the view with other partitions marked: of topics, the cursor on the first of them."""
+    view = replace(view, lit=lit)
+    if lit is None:
+        return view
+    return replace(view, topic=None, detail=False, filter="", cursor_topic=None)
 
 
 def next_trouble(verdicts: Sequence[Verdict], selected: str | None, step: int) -> Verdict | None:

@@ -25,6 +25,18 @@ class Zoom(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Lit:
+    """Partitions that the map shows marked, and what they are of: a consumer group's id."""
+
+    of: str
+    partitions: frozenset[TopicPartition]
+
+    @property
+    def topics(self) -> frozenset[str]:
+        return frozenset(tp.topic for tp in self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
 class MapView:
     """Zoom, order, filter and cursor."""
 
@@ -43,6 +55,8 @@ class MapView:
     cursor_partition: int | None = None
     broker: int | None = None
     marked: frozenset[TopicPartition] = frozenset()
+    lit: Lit | None = None
+    """What another screen wants to be seen; its topics come first."""
 
     @property
     def zoom(self) -> Zoom:
@@ -169,6 +183,9 @@ def build_model(
         names = heat.topics
         order = heat.order(view.order).tolist()
     rows = tuple(row for row in order if not view.filter or matches(names[row], view.filter))
+    if view.lit is not None and partitions is None:
+        lit = view.lit.topics
+        rows = tuple(sorted(rows, key=lambda row: names[row] not in lit))
     return Model(
         state=state,
         load=load,

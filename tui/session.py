@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from core.run.others.foreign import ForeignMove
     from core.run.tell.view import RunView
     from tui.made import Made
+    from tui.map_view import Lit
     from tui.past import Past, Then
     from tui.study import Study
     from tui.wish import Wish
@@ -135,6 +136,8 @@ class Session:
     """What was read of the timeline last."""
     then: Then | None = None
     """The cluster as it was at the moment that the map shows; None while it shows what is."""
+    lit: Lit | None = None
+    """What the map shows marked."""
     groups: tuple[DocumentGroup, ...] | None = None
     """Consumer groups with their lag; None until they are read, and where they may not be."""
     calibration: Calibration | None = None

@@ -162,6 +162,7 @@ class Glyphs:
     fine: str = "√"
     moving: str = "●"
     nothing: str = "·"
+    lit: str = "◆"
     rule: str = "─"
     upright: str = "│"
     path: str = "┄"
@@ -186,6 +187,7 @@ ASCII = Glyphs(
     fine="ok",
     moving="*",
     nothing=".",
+    lit="#",
     rule="-",
     upright="|",
     path=".",

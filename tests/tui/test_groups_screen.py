@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from clusters import tp
+from maps import lines, text
 from pictures import MB, SIZES, a_session, body, dashboard, footer, pressed, spot
 from textual.pilot import Pilot
 
@@ -17,6 +18,7 @@ from core.cluster.document import DocumentGroup
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import GroupSpec, small_spec
 from core.errors import AccessDeniedError, UnreachableError
+from core.load.snapshot import Load
 from core.watch.groups import GroupView, PartitionView, Rates
 from tui.group_view import Order, Pace, listed, members_of, pace_of
 from tui.hands import rested
@@ -296,3 +298,32 @@ async def test_a_saved_document_without_groups_says_so(
     session.address, session.groups = None, groups
     async with dashboard(session, "groups") as pilot:
         assert words in body(pilot)
+
+
+# -- on the map ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+async def test_what_a_group_reads_is_marked_on_the_map_until_esc(*, ascii_only: bool) -> None:
+    simulated = a_cluster()
+    session = of(simulated)
+    session.state = simulated.describe()
+    session.load = Load.unknown(session.state)
+    mark = "#" if ascii_only else "◆"
+
+    def marked() -> list[str]:
+        """Return the names of the rows that are marked, from the top."""
+        rows = [line[1:].split() for line in lines(pilot)[3:] if line[1:2] == mark]
+        return [row[0][1:] for row in rows]
+
+    async with dashboard(session, "groups", ascii_only=ascii_only) as pilot:
+        await pressed(pilot, "s", "j", "m")
+        assert marked() == ["v"]
+        assert f"{mark}other" in text(pilot)
+        await pressed(pilot, "enter")
+        assert marked() == ["p0", "p1"]
+        await pressed(pilot, "escape")
+        assert marked() == ["v"]
+        await pressed(pilot, "escape")
+        assert marked() == []
+        assert session.lit is None

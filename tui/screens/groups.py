@@ -25,6 +25,7 @@ from tui.group_view import (
     listed,
     partitions_of,
 )
+from tui.map_view import Lit
 from tui.screens.cursor import CursorKeys
 from tui.screens.filtering import Filtering
 from tui.session import Freshness, Session, age_words
@@ -191,6 +192,7 @@ class GroupsScreen(CursorKeys, Filtering):
         order = self._partition_order if self._inside else self._order
         return {
             "enter": "all groups" if self._inside else "partitions" if self._id else "",
+            "on_map": "on the map" if self._id else "",
             "sort": f"sort: {order.value}",
             "filter": "" if self._inside else "filter",
         }
@@ -214,6 +216,16 @@ class GroupsScreen(CursorKeys, Filtering):
         if self._id is not None:
             self._inside = not self._inside
             self.show(self.session)
+
+    def action_on_map(self) -> None:
+        group = self._view(self.session).chosen
+        if group is None or not group.partitions:
+            self.say("It reads nothing that the map could show.")
+            return
+        partitions = frozenset(p.tp for p in group.partitions)
+        self.trimtab.session.lit = Lit(group.group.id, partitions)
+        self.trimtab.session.then = None
+        self.trimtab.action_show_screen("map")
 
     def action_back(self) -> None:
         if self._inside:

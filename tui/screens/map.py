@@ -20,6 +20,7 @@ from tui.map_moves import (
     at_column,
     at_row,
     inward,
+    lit_up,
     outward,
     scrolled,
     type_filter,
@@ -96,6 +97,8 @@ class MapScreen(CursorKeys, PastMap, PlanKeys):
             row.put(1, f"asking {session.cluster_name} …", self.brush.style("dim"))
             canvas.put_rows([row])
             return
+        if self.view.lit is not session.lit:
+            self.view, self.top = lit_up(self.view, session.lit), 0
         self.model = model = build_model(session.state, session.load, self.view, self.model)
         session.pointed_at = (model.broker, model.topic if model.rows else None)
         self.hands.check(session)
@@ -196,6 +199,9 @@ class MapScreen(CursorKeys, PastMap, PlanKeys):
     def action_back(self) -> None:
         if self.carry is not None:
             self.action_let_go()
+        elif self.view.lit is not None and outward(self.view) == self.view:
+            self.trimtab.session.lit = self.session.lit = None
+            self.show(self.session)
         elif self.then is not None and outward(self.view) == self.view:
             self.action_now()
         else:

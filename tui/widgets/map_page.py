@@ -215,7 +215,9 @@ def _draw_legend(scene: Scene, row: Row, brush: Brush) -> None:
             style = palette.amount(level) if by_amount else palette.heat(level)
             x = row.put(x, "  ", style)
         x = row.put(x, " much" if by_amount else " above", dim) + 6
+    lit = scene.model.view.lit
     for mark, word in (
+        *(((glyphs.lit, f"read by {lit.of}"),) if lit else ()),
         (glyphs.leader, "leader"),
         (glyphs.follower, "follower"),
         (glyphs.out_of_sync, "out of sync"),

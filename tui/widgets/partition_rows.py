@@ -44,7 +44,10 @@ def draw_partition(
         row.put(0, brush.glyphs.cursor, brush.style("yours", ground, bold=True))
     if marked:
         row.put(1, "v", brush.style("yours", ground, bold=True))
-    strong = selected or marked
+    lit = model.view.lit is not None and tp in model.view.lit.partitions
+    if lit and not marked:
+        row.put(1, brush.glyphs.lit, brush.style("yours", ground, bold=True))
+    strong = selected or marked or lit
     row.put(
         columns.name_at,
         f"p{tp.partition}",

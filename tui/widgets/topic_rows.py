@@ -75,13 +75,25 @@ def draw_heads(row: Row, model: Model, columns: Columns, brush: Brush, value: st
     if columns.first + columns.shown < columns.brokers:
         row.put(columns.cells_end, brush.glyphs.arriving, brush.style("yours"))
     if model.partitions is None:
-        row.put(columns.name_at - 1, "topic", dim)
+        _draw_name_head(row, model, columns, brush)
         if columns.partitions:
             row.put_right(columns.partitions_end, "parts", dim)
         if columns.total:
             row.put_right(columns.number_end, value, dim)
         if columns.has_skew:
             row.put_right(columns.skew_end, "skew", dim)
+
+
+def _draw_name_head(row: Row, model: Model, columns: Columns, brush: Brush) -> None:
+    """Write what the names are, or what is marked among them."""
+    lit = model.view.lit
+    if lit is None:
+        row.put(columns.name_at - 1, "topic", brush.style("dim"))
+        return
+    room = columns.name - 1
+    name = lit.of if len(lit.of) <= room else lit.of[: room - 1] + brush.glyphs.ellipsis
+    row.put(1, brush.glyphs.lit, brush.style("yours", bold=True))
+    row.put(columns.name_at, name, brush.style("yours", bold=True))
 
 
 def table_scale(heat: HeatMap) -> Scale:
@@ -115,7 +127,11 @@ def draw_topic(
         name = name[: columns.name - 2] + glyphs.ellipsis
     if selected:
         row.put(0, glyphs.cursor, brush.style("yours", bold=True))
-    row.put(columns.name_at, name, brush.style("bright" if selected else "text", bold=selected))
+    lit = model.view.lit is not None and heat.topics[at_row] in model.view.lit.topics
+    if lit:
+        row.put(1, glyphs.lit, brush.style("yours", bold=True))
+    strong = selected or lit
+    row.put(columns.name_at, name, brush.style("bright" if strong else "text", bold=strong))
     if columns.partitions:
         row.put_right(columns.partitions_end, str(heat.partitions[at_row]), brush.style("dim"))
     if columns.total:

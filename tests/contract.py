@@ -507,6 +507,11 @@ class ClientContract:
         assert (group.state, group.protocol) == ("stable", "classic")
         assert [g.id for g in cluster.client.groups("contract-.*s")] == [GROUP]
         assert cluster.client.groups("contract") == ()
+        active = cluster.client.active_groups(10)
+        (same,) = [group for group in active.groups if group.id == GROUP]
+        assert {m.assignment for m in same.members} == {m.assignment for m in group.members}
+        assert (active.left_out, active.complete) == (0, True)
+        assert cluster.client.active_groups(0).left_out == len(active.groups)
         assert {tp for member in group.members for tp in member.assignment} == tps
         assert group.coordinator in BROKERS
         latest = cluster.client.offsets(tps, OffsetAt.LATEST)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ def record_here(context: Context, as_json: bool) -> None:
     from core.load import layout
     from core.load.readers import stop_signals
     from core.watch.timeline.background import ROLE
+    from core.watch.timeline.group_watch import groups_watched
     from core.watch.timeline.recorder import Recorder, record
     from core.watch.timeline.store import Timeline
 
@@ -36,29 +38,43 @@ def record_here(context: Context, as_json: bool) -> None:
                     next="Leave it to that one, and look: trimtab timeline.",
                 )
             told = stop_signals()
+
+            def keep_on() -> bool:
+                return not told.is_set()
+
             timeline = Timeline.write(paths.timeline_file(cluster_id))
             try:
                 say(f"Recording {cluster_id} in {timeline.path}; Ctrl-C ends it.")
-                record(
-                    Recorder(connection.client, connection.clock, timeline),
-                    SystemClock(),
-                    keep_on=lambda: not told.is_set(),
-                    tell=_teller(as_json),
-                )
+                tell = _teller(as_json)
+                with groups_watched(connection.client, cluster_id, keep_on, tell):
+                    record(
+                        Recorder(connection.client, connection.clock, timeline),
+                        SystemClock(),
+                        keep_on=keep_on,
+                        tell=tell,
+                    )
             finally:
                 timeline.close()
 
 
 def _teller(as_json: bool) -> Callable[[list[Event] | TrimtabError], None]:
-    def tell(what: list[Event] | TrimtabError) -> None:
-        if isinstance(what, TrimtabError):
-            say(f"trimtab: {what.title} Trying again.")
-        elif as_json:
-            for event in what:
-                emit_line(event_document(event))
-        else:
-            from core.watch.timeline.words import told
+    """Return what prints: a line is whole, whichever thread has seen what it tells of."""
+    printing = threading.Lock()
 
-            click.echo("\n".join(f"{e.at.astimezone():%H:%M:%S}  {told(e)}" for e in what))
+    def tell(what: list[Event] | TrimtabError) -> None:
+        with printing:
+            _print(what, as_json)
 
     return tell
+
+
+def _print(what: list[Event] | TrimtabError, as_json: bool) -> None:
+    if isinstance(what, TrimtabError):
+        say(f"trimtab: {what.title} Trying again.")
+    elif as_json:
+        for event in what:
+            emit_line(event_document(event))
+    else:
+        from core.watch.timeline.words import told
+
+        click.echo("\n".join(f"{e.at.astimezone():%H:%M:%S}  {told(e)}" for e in what))

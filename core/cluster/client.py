@@ -6,7 +6,7 @@ and are safe to make from several threads; `core.cluster.connect` opens one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -169,6 +169,23 @@ class ReplicaRead:
     records: bytes = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class ActiveGroups:
+    """Groups that have members, by id, without what they have committed."""
+
+    groups: tuple[Group, ...]
+    left_out: int = 0
+    """So many more there are."""
+    complete: bool = True
+    """False when a coordinator did not tell of its groups: one that is missing may be there."""
+
+    @classmethod
+    def of(cls, groups: Iterable[Group], most: int) -> ActiveGroups:
+        """Return the first `most` of those that have members."""
+        active = [group for group in groups if group.members]
+        return cls(tuple(active[:most]), max(0, len(active) - most))
+
+
 class ClusterClient(Protocol):
     """One cluster.
 
@@ -292,6 +309,13 @@ class ClusterClient(Protocol):
 
         All, or those whose whole id an expression matches. One that vanishes meanwhile is left
         out; one that may not be looked at has a fault of its own.
+        """
+        ...
+
+    def active_groups(self, most: int) -> ActiveGroups:
+        """Return groups that have members, `most` of them: cheap enough to ask each second.
+
+        One whose members may not be looked at has a fault of its own, as in `groups`.
         """
         ...
 

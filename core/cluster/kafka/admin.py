@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from core.cluster.client import (
+    ActiveGroups,
     ConfigChange,
     ConfigOp,
     ConfigSource,
@@ -28,6 +29,7 @@ from core.cluster.state import TopicPartition
 _SECONDS = 10.0
 # A broker that is down is waited for, so this is also what a dead one costs.
 _BROKER_SECONDS = 4.0
+_WATCH_SECONDS = 3.0
 
 
 def quiet_admin(settings: ConnectionSettings) -> Any:
@@ -178,6 +180,25 @@ class Admin:
                 groups.append(group)
         return tuple(groups)
 
+    def active_groups(self, most: int) -> ActiveGroups:
+        from confluent_kafka import KafkaException
+
+        admin = self._client()
+        try:
+            listed = admin.list_consumer_groups(request_timeout=_WATCH_SECONDS).result()
+        except KafkaException as error:
+            raise self._explained(error) from error
+        if listed.errors and not listed.valid:
+            raise self._explained(listed.errors[0])
+        ids = sorted(g.group_id for g in listed.valid if g.state.name not in _WITHOUT_MEMBERS)
+        asked = ids[:most]
+        described = (
+            admin.describe_consumer_groups(asked, request_timeout=_WATCH_SECONDS) if asked else {}
+        )
+        found = [_group(id, self._settle(described[id])) for id in asked]
+        groups = tuple(g for g in found if g is not None and g.state != "empty")
+        return ActiveGroups(groups, len(ids) - len(asked), complete=not listed.errors)
+
     # -- inside ----------------------------------------------------------------------------------
 
     def _client(self) -> Any:
@@ -219,6 +240,7 @@ class Admin:
         return unreachable(self._settings, str(failure) if opened else "")
 
 
+_WITHOUT_MEMBERS = ("EMPTY", "DEAD")
 _NOBODY = ("ALL_BROKERS_DOWN", "TRANSPORT")
 
 
@@ -291,8 +313,11 @@ def source(number: int) -> ConfigSource:
     return sources.get(int(number), ConfigSource.UNKNOWN)
 
 
-def _group(id: str, description: Any, offsets: Any) -> Group | None:
-    """Return a group from both answers about it; None when it has vanished since it was listed."""
+def _group(id: str, description: Any, offsets: Any = None) -> Group | None:
+    """Return a group from both answers about it; None when it has vanished since it was listed.
+
+    Without `offsets` nobody asked for them: none are known, and nothing is wrong with that.
+    """
     if isinstance(description, Fault):
         if description.name == "GROUP_ID_NOT_FOUND":
             return None
@@ -301,7 +326,7 @@ def _group(id: str, description: Any, offsets: Any) -> Group | None:
         return None
     coordinator = description.coordinator.id if description.coordinator is not None else None
     committed: Mapping[TopicPartition, int] = {}
-    if not isinstance(offsets, Fault):
+    if offsets is not None and not isinstance(offsets, Fault):
         committed = {
             TopicPartition(tp.topic, tp.partition): tp.offset
             for tp in offsets.topic_partitions

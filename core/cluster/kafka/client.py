@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import (
+    ActiveGroups,
     ConfigChange,
     ConfigValue,
     Fault,
@@ -120,6 +121,9 @@ class KafkaClient:
 
     def groups(self, matching: str | None = None) -> tuple[Group, ...]:
         return self._admin.groups(matching)
+
+    def active_groups(self, most: int) -> ActiveGroups:
+        return self._admin.active_groups(most)
 
     def close(self) -> None:
         self._wire.close()

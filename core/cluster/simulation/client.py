@@ -18,6 +18,7 @@ from typing import Any
 
 from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import (
+    ActiveGroups,
     ConfigChange,
     ConfigValue,
     Fault,
@@ -215,6 +216,9 @@ class SimulatorClient:
 
     def groups(self, matching: str | None = None) -> tuple[Group, ...]:
         return tuple(wire.decode_group(group) for group in self._ask("groups", matching))
+
+    def active_groups(self, most: int) -> ActiveGroups:
+        return ActiveGroups.of(self.groups(), most)
 
     def close(self) -> None:
         with self._lock:

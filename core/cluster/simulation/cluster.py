@@ -15,6 +15,7 @@ import numpy as np
 
 from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import (
+    ActiveGroups,
     ConfigChange,
     ConfigValue,
     Fault,
@@ -235,6 +236,9 @@ class SimulatedCluster:
         with self._lock:
             found = self._engine.readers.groups(self._engine)
         return tuple(group for group in found if whole.fullmatch(group.id))
+
+    def active_groups(self, most: int) -> ActiveGroups:
+        return ActiveGroups.of(self.groups(), most)
 
     def close(self) -> None:
         """Nothing to give back."""

@@ -11,6 +11,7 @@ from core.errors import TrimtabError
 from core.load.serving import Service, arguments, serve
 from core.watch.timeline.background import ROLE
 from core.watch.timeline.events import Event
+from core.watch.timeline.group_watch import groups_watched
 from core.watch.timeline.recorder import Recorder, record
 from core.watch.timeline.store import Timeline
 
@@ -26,12 +27,14 @@ def _record(service: Service) -> None:
     with service.connected() as connection:
         timeline = Timeline.write(paths.timeline_file(service.given.cluster_id))
         try:
-            record(
-                Recorder(connection.client, connection.clock, timeline),
-                SystemClock(),
-                keep_on=service.keep_on,
-                tell=_note,
-            )
+            cluster_id, keep_on = service.given.cluster_id, service.keep_on
+            with groups_watched(connection.client, cluster_id, keep_on, _note):
+                record(
+                    Recorder(connection.client, connection.clock, timeline),
+                    SystemClock(),
+                    keep_on=keep_on,
+                    tell=_note,
+                )
         finally:
             timeline.close()
 

@@ -1,0 +1,145 @@
+"""What happens in consumer groups between looks: members come and go, partitions change hands.
+
+Pure. A classic group that rebalances shows nobody's partitions: it is compared once it is stable,
+with what it was when it was stable before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from core.cluster.client import Group
+
+STABLE = "stable"
+WITHOUT_MEMBERS = ("empty", "dead")
+NAMED = 3
+"""So many members that came or went are named; of more only how many there are."""
+SUMMED = 8
+"""The shares of so many members are told one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """One thing that happened in a group: `text` is a clause in the past tense."""
+
+    at: datetime
+    group: str
+    text: str
+    topic: str | None = None
+    """Set when the group reads only this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Groups with members, as they were when each was stable last, and which are not now."""
+
+    stable: Mapping[str, Group] = field(default_factory=dict)
+    unsettled: frozenset[str] = frozenset()
+
+    def then(
+        self, at: datetime, groups: Iterable[Group], *, complete: bool = True
+    ) -> tuple[Watched, tuple[Rebalance, ...]]:
+        """Return what is watched after a look, and what happened since the one before.
+
+        Unless the look was `complete`, groups that are missing in it are taken for still there.
+        """
+        stable, unsettled = dict(self.stable), set(self.unsettled)
+        told: list[Rebalance] = []
+        seen = set()
+        for group in groups:
+            if group.fault is not None:
+                seen.add(group.id)
+            elif group.state not in WITHOUT_MEMBERS:
+                seen.add(group.id)
+                text = self._compared(group)
+                if group.state == STABLE:
+                    stable[group.id] = group
+                    unsettled.discard(group.id)
+                else:
+                    unsettled.add(group.id)
+                if text:
+                    told.append(Rebalance(at, group.id, text, _only_topic(group)))
+        for id in sorted({*stable, *unsettled} - seen) if complete else ():
+            last = stable.pop(id, None)
+            unsettled.discard(id)
+            topic = _only_topic(last) if last else None
+            told.append(Rebalance(at, id, "lost its last member", topic))
+        return Watched(stable, frozenset(unsettled)), tuple(told)
+
+    def _compared(self, group: Group) -> str:
+        """Return what happened to a group that has members; "" for nothing."""
+        before = self.stable.get(group.id)
+        came_and_went = ", ".join(_came_and_went(before, group))
+        if group.state != STABLE:
+            if group.id in self.unsettled:
+                return ""
+            return f"began to rebalance{f': {came_and_went}' if came_and_went else ''}"
+        if before is None:
+            return f"was assigned: {shares(group)}"
+        if came_and_went or _assigned(before) != _assigned(group):
+            return f"rebalanced: {shares(group)}{f'; {came_and_went}' if came_and_went else ''}"
+        return (
+            f"rebalanced, and is as before: {shares(group)}" if group.id in self.unsettled else ""
+        )
+
+
+def watching(groups: Iterable[Group]) -> Watched:
+    """Return what is watched from a first look on, which tells of nothing yet."""
+    with_members = [g for g in groups if g.fault is None and g.state not in WITHOUT_MEMBERS]
+    return Watched(
+        {g.id: g for g in with_members if g.state == STABLE},
+        frozenset(g.id for g in with_members if g.state != STABLE),
+    )
+
+
+def shares(group: Group) -> str:
+    """Return how partitions are shared, like `3 members, 2+1 partitions, 1 idle`."""
+    counts = sorted((len(member.assignment) for member in group.members), reverse=True)
+    reading = [count for count in counts if count]
+    members = f"{len(counts)} member{'' if len(counts) == 1 else 's'}"
+    idle = f", {len(counts) - len(reading)} idle" if len(reading) < len(counts) else ""
+    if not reading:
+        return f"{members}, no partitions"
+    if len(reading) > SUMMED:
+        fewest, most = reading[-1], reading[0]
+        each = str(most) if fewest == most else f"{fewest} to {most}"
+        return f"{members}, {each} partitions each{idle}"
+    many = "partition" if reading == [1] else "partitions"
+    return f"{members}, {'+'.join(map(str, reading))} {many}{idle}"
+
+
+def _came_and_went(before: Group | None, now: Group) -> Iterator[str]:
+    if before is None:
+        return
+    names = {m.id: m.client_id or m.id for m in (*before.members, *now.members)}
+    was, there = ({m.id for m in g.members} for g in (before, now))
+    came = Counter(names[id] for id in there - was)
+    went = Counter(names[id] for id in was - there)
+    # A client that was started anew is another member under the same name.
+    for names_of, word in (
+        (came & went, "started anew"),
+        (came - went, "joined"),
+        (went - came, "left"),
+    ):
+        if names_of:
+            yield f"{_named(sorted(names_of.elements()))} {word}"
+
+
+def _named(names: Sequence[str]) -> str:
+    if len(set(names)) == 1 and len(names) > 1:
+        return f"{len(names)} {names[0]}"
+    if len(names) > NAMED:
+        return f"{len(names)} members"
+    return ", ".join(names)
+
+
+def _assigned(group: Group) -> dict[str, frozenset[object]]:
+    return {member.id: frozenset(member.assignment) for member in group.members}
+
+
+def _only_topic(group: Group) -> str | None:
+    topics = {tp.topic for member in group.members for tp in member.assignment}
+    return topics.pop() if len(topics) == 1 else None

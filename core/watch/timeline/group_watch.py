@@ -1,0 +1,117 @@
+"""Watches consumer groups beside the recorder, and tells the timeline as they rebalance."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from core.clock import Clock, SystemClock
+from core.cluster.client import ClusterClient
+from core.errors import AccessDeniedError, TrimtabError
+from core.watch.rebalances import Rebalance, Watched, watching
+from core.watch.timeline.events import Event, Kind, Told
+from core.watch.timeline.telling import Teller
+
+log = logging.getLogger("trimtab.record")
+
+MOST = 200
+"""So many groups with members are watched; each costs its coordinator a request a look."""
+LOOK_SECONDS, COST = 1.0, 10.0
+"""A look a second while it takes a tenth of that, else at ten times its duration."""
+AGAIN_SECONDS, DENIED_SECONDS = 2.0, 60.0
+"""After a look that failed, and after one that may not be had."""
+END_SECONDS = 5.0
+
+
+class GroupWatch:
+    """Watches the groups of one cluster; for one thread."""
+
+    def __init__(
+        self, client: ClusterClient, clock: Clock, teller: Teller, most: int = MOST
+    ) -> None:
+        self._client, self._clock, self._teller, self._most = client, clock, teller, most
+        self._watched: Watched | None = None
+        self._left_out = 0
+
+    def look(self) -> list[Event]:
+        """Look once, tell what has happened since the last look, and return it; at first nothing.
+
+        Raises UnreachableError or AccessDeniedError.
+        """
+        found = self._client.active_groups(self._most)
+        at = self._clock.now()
+        happened: tuple[Rebalance, ...] = ()
+        if self._watched is None:
+            self._watched = watching(found.groups)
+        else:
+            # Which groups are left out may change from look to look: then none has gone.
+            whole = found.complete and not found.left_out
+            self._watched, happened = self._watched.then(at, found.groups, complete=whole)
+        events = [
+            Event(one.at, Kind.GROUP, None, Told(f"group {one.group}", one.text), one.topic)
+            for one in happened
+        ]
+        if found.left_out and not self._left_out:
+            many = found.left_out + len(found.groups)
+            text = f"left out {found.left_out:,} of {many:,} groups with members"
+            events.append(Event(at, Kind.GROUP, None, Told("recorder", text)))
+        self._left_out = found.left_out
+        self._teller.tell_all(events)
+        return events
+
+
+@contextmanager
+def groups_watched(
+    client: ClusterClient,
+    cluster_id: str,
+    keep_on: Callable[[], bool],
+    tell: Callable[[list[Event]], None],
+) -> Iterator[None]:
+    """Watch the groups of a cluster in a thread of its own, until `keep_on` says no, or this ends.
+
+    Their coordinators may be slow to answer; what else is recorded does not wait for them.
+    """
+    ended = threading.Event()
+
+    def work() -> None:
+        with Teller(cluster_id) as teller:
+            watch = GroupWatch(client, SystemClock(), teller)
+            watch_groups(watch, SystemClock(), lambda: keep_on() and not ended.is_set(), tell)
+
+    thread = threading.Thread(target=work, name="groups", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(END_SECONDS)
+
+
+def watch_groups(
+    watch: GroupWatch,
+    clock: Clock,
+    keep_on: Callable[[], bool],
+    tell: Callable[[list[Event]], None] = lambda events: None,
+) -> None:
+    """Look until `keep_on` says no; what fails is logged once, and tried again."""
+    failed = ""
+    while keep_on():
+        began = clock.monotonic()
+        try:
+            found = watch.look()
+        except TrimtabError as error:
+            if str(error) != failed:
+                log.warning("groups: %s", error)
+            failed = str(error)
+            wait = DENIED_SECONDS if isinstance(error, AccessDeniedError) else AGAIN_SECONDS
+        else:
+            failed = ""
+            if found:
+                tell(found)
+            took = clock.monotonic() - began
+            wait = max(LOOK_SECONDS - took, COST * took if took > LOOK_SECONDS / COST else 0.0)
+        due = clock.monotonic() + wait
+        while keep_on() and (left := due - clock.monotonic()) > 0:
+            clock.sleep(min(left, LOOK_SECONDS))

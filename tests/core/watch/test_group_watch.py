@@ -1,0 +1,133 @@
+"""The watch over groups beside the recorder: what it tells the timeline, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from clusters import tp
+
+from core.cluster.client import ActiveGroups, ClusterClient, Group, Member
+from core.errors import AccessDeniedError, TrimtabError, UnreachableError
+from core.watch.timeline.events import Kind, Told
+from core.watch.timeline.group_watch import AGAIN_SECONDS, DENIED_SECONDS, GroupWatch, watch_groups
+from core.watch.timeline.store import Timeline
+from core.watch.timeline.telling import Teller
+
+
+class Time:
+    """A clock that goes on only when somebody sleeps, or works."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 3, 1, 3, tzinfo=UTC) + timedelta(seconds=self.at)
+
+    def monotonic(self) -> float:
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+
+class Asked:
+    """A cluster that answers one look after another, each after so many seconds."""
+
+    def __init__(self, clock: Time, answers: Iterator[ActiveGroups | TrimtabError]) -> None:
+        self.clock, self.answers, self.seconds = clock, answers, 0.0
+        self.at: list[float] = []
+
+    def active_groups(self, most: int) -> ActiveGroups:
+        self.at.append(self.clock.at)
+        self.clock.at += self.seconds
+        answer = next(self.answers)
+        if isinstance(answer, TrimtabError):
+            raise answer
+        return answer
+
+
+def group(*members: str, id: str = "g") -> Group:
+    return Group(
+        id,
+        "stable",
+        "range",
+        1,
+        tuple(Member(m, m, "/h", (tp(f"t-{n}"),)) for n, m in enumerate(members)),
+        {},
+    )
+
+
+def seen(*groups: Group, **more: Any) -> ActiveGroups:
+    return ActiveGroups(groups, **more)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "of.timeline"
+
+
+def told(path: Path, answers: Sequence[ActiveGroups | TrimtabError], seconds: float = 0.0) -> Asked:
+    """Watch until there is no answer left."""
+    clock = Time()
+    asked = Asked(clock, iter(answers))
+    asked.seconds = seconds
+    with Teller("of", path) as teller:
+        watch = GroupWatch(cast(ClusterClient, asked), clock, teller)
+        watch_groups(watch, clock, lambda: len(asked.at) < len(answers))
+    return asked
+
+
+def events(path: Path) -> list[str]:
+    timeline = Timeline.read(path)
+    try:
+        found = list(timeline.told(kinds=Kind.GROUP))
+    finally:
+        timeline.close()
+    return [f"{e.after.by}: {e.after.text}" for e in found if isinstance(e.after, Told)]
+
+
+def test_rebalances_are_told(path: Path) -> None:
+    told(path, [seen(), seen(group("a")), seen(group("a", "b")), seen(group("a", "b")), seen()])
+    assert events(path) == [
+        "group g: was assigned: 1 member, 1 partition",
+        "group g: rebalanced: 2 members, 1+1 partitions; b joined",
+        "group g: lost its last member",
+    ]
+
+
+def test_an_event_names_its_topic_and_when_it_was_seen(path: Path) -> None:
+    told(path, [seen(), seen(group("a"))])
+    timeline = Timeline.read(path)
+    (event,) = timeline.told()
+    timeline.close()
+    assert (event.topic, event.at.second) == ("t", 1)
+
+
+def test_groups_that_are_not_told_of_are_not_gone(path: Path) -> None:
+    one, other = group("a"), group("b", id="h")
+    answers = [
+        seen(one, other),
+        seen(one, complete=False),
+        seen(other, left_out=1),
+        seen(one, other),
+    ]
+    told(path, answers)
+    assert events(path) == ["recorder: left out 1 of 2 groups with members"]
+
+
+def test_a_look_that_takes_long_is_seldom(path: Path) -> None:
+    none = [seen()] * 3
+    assert told(path, none, seconds=0.05).at == pytest.approx([0, 1, 2])
+    assert told(path, none, seconds=0.5).at == pytest.approx([0, 5.5, 11])
+
+
+def test_what_fails_is_tried_again_and_nothing_is_lost(path: Path) -> None:
+    lost, denied = UnreachableError("nobody"), AccessDeniedError("no")
+    answers = [seen(group("a")), lost, denied, seen(replace(group("a", "b")))]
+    assert told(path, answers).at == [0, 1, 1 + AGAIN_SECONDS, 1 + AGAIN_SECONDS + DENIED_SECONDS]
+    assert events(path) == ["group g: rebalanced: 2 members, 1+1 partitions; b joined"]

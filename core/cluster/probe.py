@@ -6,7 +6,6 @@ broker with one follower. Whatever fails here stops the measuring only: `trouble
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections import deque
@@ -16,6 +15,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from core.clock import Clock
+from core.cluster.probing import (
+    MESSAGE_BYTES,
+    TOPIC_CONFIGS,
+    client_config,
+    denials,
+    producer_config,
+    quantile,
+)
 
 if TYPE_CHECKING:
     from core.cluster.connect import Address
@@ -26,7 +33,6 @@ WINDOW_SECONDS = 4.0
 KEPT_WINDOWS = 30
 MESSAGES_PER_S = 25
 """To each broker: a hundred messages a window, so that its p99 is one of them."""
-MESSAGE_BYTES = 100
 TIMEOUT_SECONDS = 5.0
 """What a message that is not taken is counted as having waited."""
 REPLICAS = 2
@@ -35,14 +41,6 @@ START_SECONDS = 20.0
 CLOSE_SECONDS = 30.0
 """How long it is tried to delete the topic: a dead broker is taken for the controller at first."""
 AGAIN_SECONDS = 0.5
-_CONFIGS = {
-    "retention.ms": "60000",
-    "retention.bytes": "1048576",
-    "segment.bytes": "1048576",
-    "min.insync.replicas": "1",
-    "cleanup.policy": "delete",
-}
-"""Nothing written here is ever read: it holds some megabytes for some minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +117,7 @@ class ProduceProbe:
                 self._measure()
             except KafkaException as error:
                 self._say(error)
-                if error.args[0].code() in _denials():
+                if error.args[0].code() in denials():
                     self.left = ""
             self._delete(admin)
         except KafkaException as error:
@@ -138,7 +136,9 @@ class ProduceProbe:
         ring = [*self._brokers, *self._brokers]
         copies = min(REPLICAS, len(self._brokers))
         layout = [ring[at : at + copies] for at in range(len(self._brokers))]
-        topic = NewTopic(self.topic, len(layout), replica_assignment=layout, config=dict(_CONFIGS))
+        topic = NewTopic(
+            self.topic, len(layout), replica_assignment=layout, config=dict(TOPIC_CONFIGS)
+        )
         future = admin.create_topics([topic], request_timeout=START_SECONDS)[self.topic]
         try:
             future.result()
@@ -160,7 +160,7 @@ class ProduceProbe:
                 code = error.args[0].code()
                 if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     break
-                if code in _denials() or self._clock.monotonic() >= deadline:
+                if code in denials() or self._clock.monotonic() >= deadline:
                     raise
             self._clock.sleep(AGAIN_SECONDS)
         self.left = ""
@@ -168,18 +168,8 @@ class ProduceProbe:
     def _measure(self) -> None:
         from confluent_kafka import Producer
 
-        config = self._settings.confluent()
-        logger = config.pop("logger")
-        producer = Producer(
-            {
-                **config,
-                "acks": "all",
-                "linger.ms": 0,
-                "message.timeout.ms": int(TIMEOUT_SECONDS * 1000),  # so its queue never fills
-                "socket.nagle.disable": True,
-            },
-            logger=logger,
-        )
+        config, logger = client_config(self._settings)
+        producer = Producer({**config, **producer_config(TIMEOUT_SECONDS)}, logger=logger)
         partitions = self._placed(producer)
         if not partitions:
             return
@@ -230,7 +220,7 @@ class ProduceProbe:
             producer.poll(min(max(sent * pause - (time.monotonic() - began), 0.0), 0.1))
 
     def _hearer(self, broker: int) -> Callable[[Any, Any], None]:
-        denied = _denials()
+        denied = denials()
 
         def heard(error: Any, message: Any) -> None:
             if error is None:
@@ -258,14 +248,3 @@ class ProduceProbe:
                     quantile(waited, 0.99),
                 )
                 self._windows.setdefault(broker, deque(maxlen=KEPT_WINDOWS)).append(window)
-
-
-def _denials() -> set[int]:
-    from confluent_kafka import KafkaError
-
-    return {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
-
-
-def quantile(ordered: Sequence[float], part: float) -> float:
-    """Return the value that `part` of these do not exceed (nearest rank)."""
-    return ordered[math.ceil(part * len(ordered)) - 1]

@@ -63,6 +63,17 @@ def write_text(path: Path, text: str) -> None:
     write_whole(path, lambda aside: _write(aside, text))
 
 
+def replace_text(path: Path, text: str) -> None:
+    """Write a small text file whole, but not synced: it is written again in a moment."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.parent / f"{TEMPORARY}{os.getpid()}-{path.name}"
+    try:
+        _write(aside, text)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
 def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 

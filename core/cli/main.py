@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pipeline": ("core.cli.pipeline:pipeline", "Turn load samples into snapshots, on Spark."),
     "plan": ("core.cli.plan:plan", "Suggest, check, show, compare, invert and rebase plans."),
     "replicas": ("core.cli.replicas:replicas", "Do replicas hold the same records?"),
+    "probe": ("core.cli.probe:probe", "What clients feel at each broker: waits, errors."),
     "runs": ("core.cli.runs:runs", "Runs: list, show, bring back, pause, cancel, …"),
     "sandbox": ("core.cli.sandbox:sandbox", "Real Kafka brokers on this machine."),
     "show": ("core.cli.show:show", "The cluster document, or the heat map as text."),

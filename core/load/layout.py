@@ -108,6 +108,11 @@ def live(root: Path, cluster_id: str) -> Path:
     return root / "live" / f"{cluster_folder(cluster_id)}.arrow"
 
 
+def clients(root: Path, cluster_id: str) -> Path:
+    """Return the last report of the cluster's probe, while one runs."""
+    return root / "clients" / f"{cluster_folder(cluster_id)}.json"
+
+
 def lock(root: Path, cluster_id: str, role: str) -> Path:
     """Return the lock file of the one process that has this role for the cluster."""
     return root / "locks" / f"{cluster_folder(cluster_id)}.{role}.lock"

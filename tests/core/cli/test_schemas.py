@@ -330,6 +330,7 @@ def test_of_a_timeline(
 
 LIVE = {
     "statelog merge",  # of files: in test_cli_statelog.py
+    "probe",  # in test_cli_probe.py
     *("sandbox scenario", "apply", "runs attach", "runs cancel", "runs ls", "runs show"),
     *(f"runs {request}" for request in ("pause", "resume", "throttle", "skip", "retry")),
     *("runs retarget", "runs rollback"),

@@ -1,0 +1,173 @@
+"""`trimtab probe`: what clients feel at each broker, live; asks before it makes its topic."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from core.cli.confirm import confirm
+from core.cli.context import Context, emit, emit_line, json_option, say
+from core.cli.topic_steps import settled, yes_option
+from core.errors import RefusedError, UsageError
+from core.units import parse_duration
+
+if TYPE_CHECKING:
+    from core.watch.clients.report import Report
+
+SILENT_SECONDS = 10.0
+"""How often the table is printed where there is no terminal to draw it on."""
+
+
+@click.command()
+@click.option("--for", "time", metavar="TIME", help="End after this: 10m; else with Ctrl-C.")
+@click.option("--remove", is_flag=True, help="Delete the probe's topic.")
+@yes_option
+@json_option
+@click.pass_obj
+def probe(context: Context, time: str | None, remove: bool, yes: bool, as_json: bool) -> None:
+    """Measure what producing and fetching takes at each broker, and say which errors clients get.
+
+    It writes a few small messages a second to a topic of its own, which it makes after asking. What
+    happens goes on the timeline.
+    """
+    if remove and time is not None:
+        raise UsageError("--remove and --for exclude each other.", next="Say one of them.")
+    seconds = None if time is None else parse_duration(time)
+    if seconds is not None and seconds <= 0:
+        raise UsageError("The time must be more than nothing.", next="Try --for 10m.")
+    context.require_writable()
+    if context.require_address().simulated:
+        raise UsageError("A simulated cluster has no clients.", next="Try `trimtab sandbox up`.")
+    if remove:
+        _remove(context, yes, as_json)
+    else:
+        _probe(context, seconds, yes, as_json)
+
+
+def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) -> None:
+    from core import files, paths
+    from core.load import layout
+    from core.load.readers import stop_signals
+    from core.watch.clients.background import ROLE
+    from core.watch.clients.places import TOPIC
+    from core.watch.clients.topic import explained
+    from core.watch.clients.work import probe as work
+    from core.watch.timeline.background import start_recording
+
+    root = paths.load_root()
+    with context.connected() as connection:
+        state = connection.client.describe()
+        layout.mark(root)
+        with files.lease(layout.lock(root, state.cluster_id, ROLE)) as ours:
+            if not ours:
+                raise RefusedError(
+                    "This cluster is being probed already, by a dashboard or another command.",
+                    next="Leave it to that one, and look: trimtab timeline --kind client.",
+                )
+            say(explained(state))
+            if state.topic(TOPIC) is None and not yes:
+                name = context.target.name or state.cluster_id[:8]
+                confirm(name, "make it and begin", "Probing", "nothing was made")
+            told = stop_signals()
+            recording = None
+            if not context.no_load:  # what happens to brokers belongs beside what clients feel
+                recording = start_recording(connection.address, state.cluster_id)
+            clock = connection.clock
+            end = None if seconds is None else clock.monotonic() + seconds
+            say("Ctrl-C ends it; the topic stays.")
+            try:
+                work(
+                    connection,
+                    root,
+                    keep_on=lambda: not told.is_set() and (end is None or clock.monotonic() < end),
+                    tell=_lines if as_json else _table(sys.stdout.isatty()),
+                    say=say,
+                )
+            finally:
+                if recording is not None:
+                    recording.close()
+
+
+def _lines(report: Report) -> None:
+    from core.watch.clients.report import to_json
+
+    emit_line(to_json(report))
+
+
+def _table(live: bool) -> Callable[[Report], None]:
+    """Return what prints reports: over the last one on a terminal, else now and then.
+
+    What is told is a line that stays, above the table.
+    """
+    drawn = 0
+    last: Report | None = None
+
+    def show(report: Report) -> None:
+        nonlocal drawn, last
+        due = last is None or (report.at - last.at).total_seconds() >= SILENT_SECONDS
+        if live and drawn:
+            click.echo(f"\x1b[{drawn}F\x1b[J", nl=False)
+        for said in report.told:
+            click.echo(f"{said.at.astimezone():%H:%M:%S}  {said.text}")
+        if live or due or report.told:
+            text = table_of(report)
+            click.echo(text, nl=False)
+            drawn, last = text.count("\n"), report
+
+    return show
+
+
+def table_of(report: Report) -> str:
+    """Return a report as a table, a line a broker."""
+    from core.cli.table import table
+    from core.units import format_duration
+    from core.watch.clients.eye import Health, milliseconds
+
+    rows = []
+    for seen in report.brokers:
+        words = seen.health.value
+        if seen.lasts_seconds is not None:
+            words += f" for {format_duration(seen.lasts_seconds)}"
+        if seen.errors:
+            words += f": {', '.join(seen.errors)}"
+        waits = (
+            (seen.produce, seen.fetch)
+            if seen.health not in (Health.FAILING, Health.DOWN)
+            else (None, None)
+        )
+        cells = [
+            milliseconds(value)
+            for wait in waits
+            for value in ((None, None) if wait is None else (wait.p50_ms, wait.p99_ms))
+        ]
+        rows.append((str(seen.broker), *cells, str(seen.failed), words))
+    header = ("broker", "produce p50", "p99", "fetch p50", "p99", "failed", "clients")
+    return table(header, rows, ">>>>>>")
+
+
+def _remove(context: Context, yes: bool, as_json: bool) -> None:
+    from core.watch.clients.background import prober
+    from core.watch.clients.places import TOPIC
+    from core.watch.clients.topic import remove
+
+    with context.connected() as connection:
+        state = connection.client.describe()
+        running = prober(state.cluster_id)
+        if running is not None:
+            raise RefusedError(
+                f"A probe writes to {TOPIC} now (process {running.pid}).",
+                next="End it first: Ctrl-C there, or P in the dashboard.",
+            )
+        if state.topic(TOPIC) is not None and not yes:
+            name = context.target.name or state.cluster_id[:8]
+            confirm(name, f"delete {TOPIC}", "Deleting the probe's topic", "nothing was deleted")
+        deleted = remove(connection.client, state)
+        if deleted:
+            settled(connection, lambda now: now.topic(TOPIC) is None, TOPIC)
+    if as_json:
+        emit({"topic": TOPIC, "deleted": deleted})
+    else:
+        say(f"Deleted {TOPIC}." if deleted else f"There is no topic {TOPIC}: nothing to delete.")

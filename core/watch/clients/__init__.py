@@ -1,0 +1,1 @@
+"""What clients of a cluster feel: a probe's waits and errors, broker by broker."""

@@ -1,0 +1,106 @@
+"""What a probe reports each second: how every broker treats its clients, and what was told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from core.errors import DocumentError
+from core.units import format_time, parse_time
+from core.watch.clients.eye import BrokerSeen, Health
+from core.watch.clients.waits import WINDOW_SECONDS, Wait
+
+FORMAT: Final = "trimtab.clients/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One line that the timeline was told, with its time of day."""
+
+    at: datetime
+    text: str
+    brokers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One second's report; `told` is what is new in it."""
+
+    at: datetime
+    cluster_id: str
+    brokers: tuple[BrokerSeen, ...]
+    told: tuple[Said, ...] = ()
+
+    def of(self, broker: int) -> BrokerSeen | None:
+        return next((seen for seen in self.brokers if seen.broker == broker), None)
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "at": format_time(report.at),
+        "cluster_id": report.cluster_id,
+        "window_seconds": WINDOW_SECONDS,
+        "brokers": [
+            {
+                "broker": seen.broker,
+                "health": seen.health.value,
+                "lasts_seconds": seen.lasts_seconds,
+                "errors": list(seen.errors),
+                "failed": seen.failed,
+                "produce": _wait_to_json(seen.produce),
+                "fetch": _wait_to_json(seen.fetch),
+            }
+            for seen in report.brokers
+        ],
+        "told": [
+            {"at": format_time(said.at), "text": said.text, "brokers": list(said.brokers)}
+            for said in report.told
+        ],
+    }
+
+
+def from_json(document: Mapping[str, Any]) -> Report:
+    """Return the report that `to_json` wrote. Raises DocumentError for anything else."""
+    try:
+        if document["format"] != FORMAT:
+            raise DocumentError(f"A report of clients has format {document['format']}.")
+        return Report(
+            parse_time(document["at"]),
+            document["cluster_id"],
+            tuple(
+                BrokerSeen(
+                    int(seen["broker"]),
+                    Health(seen["health"]),
+                    seen["lasts_seconds"],
+                    tuple(seen["errors"]),
+                    int(seen["failed"]),
+                    _wait(seen["produce"]),
+                    _wait(seen["fetch"]),
+                )
+                for seen in document["brokers"]
+            ),
+            tuple(
+                Said(parse_time(said["at"]), said["text"], tuple(said["brokers"]))
+                for said in document["told"]
+            ),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise DocumentError("A report of clients cannot be read.") from error
+
+
+def _wait_to_json(wait: Wait) -> dict[str, Any]:
+    def rounded(value: float | None) -> float | None:
+        return None if value is None else round(value, 2)
+
+    return {
+        "messages": wait.messages,
+        "p50_ms": rounded(wait.p50_ms),
+        "p99_ms": rounded(wait.p99_ms),
+    }
+
+
+def _wait(document: Mapping[str, Any]) -> Wait:
+    return Wait(int(document["messages"]), document["p50_ms"], document["p99_ms"])

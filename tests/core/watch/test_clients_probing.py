@@ -1,0 +1,227 @@
+"""A probe on a simulated cluster: its pace, what it follows, what it reports, and when it ends."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from clients_help import Pings
+from run_help import Faulty, cluster
+
+from core.cluster.client import Fault
+from core.cluster.pinger import Layout
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.errors import AccessDeniedError, IncompleteError
+from core.watch.clients.eye import BrokerSeen, Health
+from core.watch.clients.following import Follower
+from core.watch.clients.places import RATE, TOPIC, cost, missing, places
+from core.watch.clients.probing import Probing
+from core.watch.clients.report import Report, Said, from_json, to_json
+from core.watch.clients.topic import explained, make, remove
+from core.watch.clients.waits import Wait
+
+NOWHERE = Layout(frozenset({1, 2}), None)
+
+
+@pytest.fixture
+def living() -> SimulatedCluster:
+    return cluster({"orders": [(1, 2), (2, 3)]})
+
+
+@pytest.fixture
+def pings(living: SimulatedCluster) -> Pings:
+    return Pings(living, living.clock)
+
+
+def probed(living: SimulatedCluster, pings: Pings, seconds: float) -> list[Report]:
+    """Probe for so long, and return the reports."""
+    reports: list[Report] = []
+    end = living.clock.monotonic() + seconds
+    probing = Probing(pings, pings.look, "c", living.clock)
+    probing.run(lambda: living.clock.monotonic() < end, reports.append)
+    return reports
+
+
+def alive(living: SimulatedCluster) -> list[int]:
+    return [broker.id for broker in living.describe().brokers if broker.alive]
+
+
+def test_every_broker_is_sent_to_evenly(living: SimulatedCluster, pings: Pings) -> None:
+    make(living, living.describe(), living.clock)
+    reports = probed(living, pings, 60)
+    sent = Counter(broker for _, broker in pings.sent)
+    assert sent.keys() == set(alive(living))
+    assert all(abs(count - 60 * RATE) <= 2 for count in sent.values())
+    assert len(reports) == pytest.approx(60, abs=1)
+    for seen in reports[-1].brokers:
+        assert seen.health is Health.FINE
+        assert seen.produce == Wait(pytest.approx(30 * RATE, abs=2), 2.0, 2.0)
+
+
+def test_the_topic_has_one_partition_of_one_replica_on_each_broker(
+    living: SimulatedCluster,
+) -> None:
+    make(living, living.describe(), living.clock)
+    state = living.describe()
+    assert [state.replicas(row) for row in state.partitions_of(TOPIC)] == [
+        (broker,) for broker in alive(living)
+    ]
+    make(living, state, living.clock)  # it is there: nothing is done
+    assert remove(living, state)
+    assert not remove(living, living.describe())
+
+
+def test_what_it_does_and_costs_is_said(living: SimulatedCluster) -> None:
+    state = living.describe()
+    brokers = len(alive(living))
+    messages, _ = cost(brokers)
+    assert f"{messages} messages/s" in explained(state)
+    assert "is made for it" in explained(state)
+    make(living, state, living.clock)
+    assert "is made for it" not in explained(living.describe())
+
+
+def test_a_dead_broker_is_told_as_down_and_its_return(
+    living: SimulatedCluster, pings: Pings
+) -> None:
+    make(living, living.describe(), living.clock)
+    began = living.clock.monotonic()
+    pings.then = [
+        (began + 10, lambda: living.stop_broker(2)),
+        (began + 20, lambda: living.start_broker(2)),
+    ]
+    reports = probed(living, pings, 40)
+    healths = [seen.health for report in reports if (seen := report.of(2)) is not None]
+    assert Health.DOWN in healths
+    assert healths[-1] is Health.FINE
+    told = [said for report in reports for said in report.told]
+    assert told[0].text == "broker 2: transport failure"
+    assert told[-1].text.startswith("broker 2: answers again after 10")
+    assert (told[-1].at - told[0].at).total_seconds() == pytest.approx(10, abs=0.5)
+    assert {said.brokers for said in told} == {(2,)}
+
+
+def test_a_slow_broker_is_told(living: SimulatedCluster, pings: Pings) -> None:
+    make(living, living.describe(), living.clock)
+    began = living.clock.monotonic()
+    pings.then = [(began + 60, lambda: pings.delays.update({3: 400.0}))]
+    reports = probed(living, pings, 70)
+    (told,) = [said for report in reports for said in report.told]
+    assert told.text == (
+        "broker 3: slow, produce p99 402 ms (usually 2.0 ms), fetch p99 402 ms (usually 2.0 ms)"
+    )
+
+
+def test_a_topic_that_somebody_deletes_ends_it(living: SimulatedCluster, pings: Pings) -> None:
+    make(living, living.describe(), living.clock)
+    began = living.clock.monotonic()
+    pings.then = [(began + 10, lambda: remove(living, living.describe()) and None)]
+    with pytest.raises(IncompleteError, match="gone"):
+        probed(living, pings, 60)
+    assert living.clock.monotonic() - began == pytest.approx(20, abs=1.5)
+
+
+def test_a_broker_that_has_not_heard_of_the_topic_yet_ends_nothing(
+    living: SimulatedCluster, pings: Pings
+) -> None:
+    make(living, living.describe(), living.clock)
+    answers = [NOWHERE] * 5
+    probing = Probing(pings, lambda: answers.pop() if answers else pings.look(), "c", living.clock)
+    end = living.clock.monotonic() + 9
+    probing.run(lambda: living.clock.monotonic() < end, lambda report: None)
+    assert pings.sent
+
+
+def test_without_rights_it_ends(living: SimulatedCluster, pings: Pings) -> None:
+    make(living, living.describe(), living.clock)
+
+    def denied() -> None:
+        from core.cluster.pinger import Heard, Side
+
+        heard = Heard(living.clock.monotonic(), Side.FETCH, 1, error="TOPIC_AUTHORIZATION_FAILED")
+        pings.hear = lambda seconds: living.clock.sleep(seconds) or [heard]  # type: ignore
+
+    pings.then = [(living.clock.monotonic() + 3, denied)]
+    with pytest.raises(AccessDeniedError, match="may not read its topic"):
+        probed(living, pings, 60)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "brokers", "expected", "lacking"),
+    [
+        ({}, (1, 2), {}, ((1,), (2,))),
+        ({0: (1,), 1: (2,)}, (1, 2), {1: 0, 2: 1}, ()),
+        ({0: (1,), 1: (2,)}, (1, 2, 5), {1: 0, 2: 1}, ((5,),)),
+        ({0: (1,), 1: (2,)}, (1,), {1: 0, 2: 1}, ()),  # 2 is dead, and may come back
+        ({0: (1,), 1: (1,)}, (1, 2), {1: 0}, ((2,),)),  # somebody has moved one
+        ({0: (1, 2), 1: (2,)}, (1, 2), {2: 1}, ((1,),)),  # and given one a replica
+    ],
+)
+def test_which_partition_is_whose(
+    partitions: dict[int, tuple[int, ...]],
+    brokers: tuple[int, ...],
+    expected: dict[int, int],
+    lacking: tuple[tuple[int, ...], ...],
+) -> None:
+    assert places(partitions) == expected
+    assert missing(brokers, partitions) == lacking
+
+
+class Extending(Follower):
+    """Extends when it is told to, without a thread."""
+
+    def __init__(self, living: SimulatedCluster, through: object, said: list[str]) -> None:
+        self._changer, self._say = through, said.append  # type: ignore
+        self._refused = set()
+        self._living = living
+
+    def look(self) -> None:
+        self._extend(Pings(self._living, self._living.clock).look())
+
+
+def test_a_new_broker_gets_a_partition(living: SimulatedCluster) -> None:
+    make(living, living.describe(), living.clock)
+    first = alive(living)
+    remove(living, living.describe())
+    living.stop_broker(first[-1])
+    make(living, living.describe(), living.clock)
+    living.start_broker(first[-1])
+    said: list[str] = []
+    follower = Extending(living, living, said)
+    follower.look()
+    follower.look()
+    state = living.describe()
+    assert sorted(state.replicas(row) for row in state.partitions_of(TOPIC)) == [
+        (broker,) for broker in first
+    ]
+    assert said == []
+
+
+def test_what_refuses_a_new_broker_is_said_once(living: SimulatedCluster) -> None:
+    last = alive(living)[-1]
+    living.stop_broker(last)
+    make(living, living.describe(), living.clock)
+    living.start_broker(last)
+    refuses = Faulty(living)
+    refuses.replaced["add_partitions"] = lambda real, additions: {
+        TOPIC: Fault("TOPIC_AUTHORIZATION_FAILED")
+    }
+    said: list[str] = []
+    follower = Extending(living, refuses, said)
+    follower.look()
+    follower.look()
+    assert said == ["New brokers are not probed: TOPIC_AUTHORIZATION_FAILED."]
+
+
+def test_a_report_is_read_as_it_was_written(living: SimulatedCluster) -> None:
+    now = living.clock.now()
+    report = Report(
+        now,
+        "c",
+        (
+            BrokerSeen(1, Health.FINE, None, (), 0, Wait(9, 1.5, 2.25), Wait(0, None, None)),
+            BrokerSeen(2, Health.DOWN, 4.5, ("timed out",), 7, Wait(0, None, None), Wait(1, 3, 3)),
+        ),
+        (Said(now, "broker 2: timed out", (2,)),),
+    )
+    assert from_json(to_json(report)) == report

@@ -1,0 +1,82 @@
+"""What clients feel as a real broker dies and returns is told, and the probe's topic taken away."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from waiting import eventually
+
+from core import paths
+from core.cluster.connect import Address, connect
+from core.cluster.sandbox.sandbox import Sandbox
+from core.watch.clients.eye import Health
+from core.watch.clients.places import TOPIC
+from core.watch.clients.report import Report
+from core.watch.clients.topic import remove
+from core.watch.clients.work import probe
+from core.watch.timeline.events import Told
+from core.watch.timeline.store import Timeline
+
+
+def test_a_broker_s_death_and_return_are_felt_and_told(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "timeline_file", lambda cluster_id: tmp_path / "a.timeline")
+    connection = connect(Address(sandbox.bootstrap))
+    reports: list[Report] = []
+    said: list[str] = []
+    stop = threading.Event()
+
+    def work() -> None:
+        probe(
+            connection,
+            tmp_path,
+            keep_on=lambda: not stop.is_set(),
+            tell=reports.append,
+            say=said.append,
+        )
+
+    def health(broker: int) -> Health | None:
+        seen = reports[-1].of(broker) if reports else None
+        return seen.health if seen is not None else None
+
+    def told() -> list[str]:
+        return [one.text for report in list(reports) for one in report.told]
+
+    probing = threading.Thread(target=work)
+    probing.start()
+    try:
+        eventually(lambda: all(health(b) in (Health.FINE, Health.SLOW) for b in (1, 2, 3, 4)))
+        eventually(lambda: all(seen.fetch.messages > 2 for seen in reports[-1].brokers))
+        sandbox.kill(2)
+        try:
+            eventually(lambda: "broker 2: transport failure" in told())
+            assert health(2) in (Health.FAILING, Health.DOWN)
+        finally:
+            sandbox.start(2)
+        eventually(lambda: any(text.startswith("broker 2: answers again") for text in told()))
+    finally:
+        stop.set()
+        probing.join()
+        remove(connection.client, connection.client.describe())
+        connection.client.close()
+    assert said == []
+    for seen in reports[-1].brokers:
+        if seen.produce.p50_ms is not None and seen.fetch.p50_ms is not None:
+            assert 0 < seen.produce.p50_ms <= (seen.produce.p99_ms or 0)
+            assert 0 < seen.fetch.p50_ms <= (seen.fetch.p99_ms or 0)
+    timeline = Timeline.read(tmp_path / "a.timeline")
+    kept = [e.after.text for e in timeline.events() if isinstance(e.after, Told)]
+    timeline.close()
+    assert kept == told()
+    eventually(lambda: TOPIC not in _topics(sandbox))
+
+
+def _topics(sandbox: Sandbox) -> set[str]:
+    connection = connect(Address(sandbox.bootstrap))
+    try:
+        return {topic.name for topic in connection.client.describe().topics}
+    finally:
+        connection.client.close()

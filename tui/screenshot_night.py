@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +14,23 @@ DEAD_BROKER = 5
 LOOK_SECONDS = 5.0
 QUIET_SECONDS, AWAY_SECONDS, AFTERWARDS_SECONDS = 40.0, 80.0, 160.0
 DELETED = "emails"
+
+
+@cache
+def recorded_night(seed: int) -> tuple[SimulatedCluster, bytes]:
+    """Return the cluster after that night, to look at only, and the timeline's file of it.
+
+    It is lived through once, however many pictures show it.
+    """
+    from core import paths
+    from core.cluster.simulation.cluster import SimulatedCluster
+    from core.cluster.simulation.demo import demo_spec
+
+    cluster = SimulatedCluster(demo_spec(seed), seed)
+    with tempfile.TemporaryDirectory(prefix="trimtab-pictures-") as home:
+        os.environ["TRIMTAB_HOME"] = home
+        record_death(cluster)
+        return cluster, paths.timeline_file(cluster.describe().cluster_id).read_bytes()
 
 
 def record_death(cluster: SimulatedCluster) -> None:

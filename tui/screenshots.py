@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import multiprocessing
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.screenshot_night import record_death
+from tui.screenshot_night import recorded_night
 from tui.screenshot_runs import Stage, run_at
 
 if TYPE_CHECKING:
@@ -82,6 +84,7 @@ async def render(shot: Shot) -> str:
 
 
 async def _render(shot: Shot, root: Path) -> str:
+    from core import paths
     from core.cluster.broker_logs import with_logs
     from core.cluster.connect import Address, Connection
     from core.cluster.document import read_groups
@@ -97,11 +100,15 @@ async def _render(shot: Shot, root: Path) -> str:
     from tui.seen import Seen
     from tui.session import Freshness, Session
 
-    cluster = SimulatedCluster(demo_spec(SEED), SEED)
-    look = run_at(cluster, shot.run) if shot.run else None
     if shot.recorded:
+        cluster, timeline = recorded_night(SEED)
         os.environ["TRIMTAB_HOME"] = str(root)
-        record_death(cluster)
+        file = paths.timeline_file(cluster.describe().cluster_id)
+        file.parent.mkdir(parents=True)
+        file.write_bytes(timeline)
+    else:
+        cluster = SimulatedCluster(demo_spec(SEED), SEED)
+    look = run_at(cluster, shot.run) if shot.run else None
     state = cluster.describe()
     state = with_logs(state, cluster.log_dirs([broker.id for broker in state.brokers]))
     import numpy as np
@@ -193,6 +200,16 @@ def placed(svg: str) -> str:
     return _TEXT.sub(moved, svg)
 
 
+def draw(shots: Sequence[Shot]) -> Iterator[str]:
+    """Yield one picture after the other; all processors draw."""
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as processes:
+        yield from processes.map(_draw, shots)
+
+
+def _draw(shot: Shot) -> str:
+    return asyncio.run(render(shot))
+
+
 def main(argv: Sequence[str]) -> int:
     """Write all pictures into a folder, or with `--check` compare; 1 when one differs."""
     parser = argparse.ArgumentParser(prog="python -P -m tui.screenshots", description=__doc__)
@@ -204,8 +221,7 @@ def main(argv: Sequence[str]) -> int:
     if not given.check:
         given.folder.mkdir(parents=True, exist_ok=True)
     stale = []
-    for shot in SHOTS:
-        svg = asyncio.run(render(shot))
+    for shot, svg in zip(SHOTS, draw(SHOTS), strict=True):
         path = given.folder / f"{shot.name}.svg"
         if given.check and (not path.exists() or path.read_text(encoding="utf-8") != svg):
             stale.append(path)

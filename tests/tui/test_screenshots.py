@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,10 @@ def test_who_asks_for_help_or_errs_gets_no_pictures(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    async def drawn(shot: screenshots.Shot) -> str:
-        raise AssertionError(f"{shot.name} was drawn")
+    def drawn(shots: Sequence[screenshots.Shot]) -> Iterator[str]:
+        raise AssertionError(f"{len(shots)} were drawn")
 
-    monkeypatch.setattr(screenshots, "render", drawn)
+    monkeypatch.setattr(screenshots, "draw", drawn)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as left:
         screenshots.main(words)
@@ -33,10 +34,10 @@ def test_who_asks_for_help_or_errs_gets_no_pictures(
 def test_pictures_that_are_not_there_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def drawn(shot: screenshots.Shot) -> str:
-        return f"<svg>{shot.name}</svg>"
+    def drawn(shots: Sequence[screenshots.Shot]) -> Iterator[str]:
+        return (f"<svg>{shot.name}</svg>" for shot in shots)
 
-    monkeypatch.setattr(screenshots, "render", drawn)
+    monkeypatch.setattr(screenshots, "draw", drawn)
     for name in ("NO_COLOR", "TEXTUAL_ANIMATIONS"):  # put back afterwards: drawing changes them
         monkeypatch.setenv(name, "none")
     folder = tmp_path / "pictures"

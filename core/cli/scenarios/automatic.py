@@ -44,7 +44,7 @@ def _spread(stage: Stage, name: str, limit: int | None) -> Iterator[Step]:
     shown = stage.document("runs", "show", events[-1]["run"])
     expected = "none" if limit is None else format_rate(limit)
     yield same("limits that its run has set", expected, _limits(shown))
-    rows = [row for topic in topics for row in stage.describe(topic)]
+    rows = stage.describe(*topics)
     led = Counter(row.leader for row in rows if row.leader is not None)
     yield _even("leaders, as Kafka's tool describes them", led, targets, stage)
     replicas = {len(row.replicas) for row in rows}

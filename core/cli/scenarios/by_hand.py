@@ -24,8 +24,9 @@ LEAST_SECONDS = 4
 COMMANDS = 8
 """A later start is so many commands away: the list is read before it on a busy machine, too."""
 CANCELLED = "cancelled"
-CANCELLED_BYTES = 24_000_000
-"""Twice the 11.5 s of its rate that a leader lets pass at once: a busy machine is in time, too."""
+CANCELLED_BYTES, CANCELLED_RATE = 12_000_000, "100kB/s"
+"""Much more than the 11.5 s of its rate that a leader lets pass at once: it would take two minutes,
+and a busy machine is in time, too."""
 
 
 def refused(stage: Stage) -> Iterator[Step]:
@@ -93,7 +94,7 @@ def cancelled(stage: Stage) -> Iterator[Step]:
     a, b, c, d = stage.brokers[:4]
     stage.make({CANCELLED: [(c, b, a), (a, b, c)]}, CANCELLED_BYTES)
     plan = stage.plan("cancelled", {(CANCELLED, 0): (d, b, a), (CANCELLED, 1): (b, a, c)})
-    run = _begun(stage, plan, "--throttle", "1MB/s")
+    run = _begun(stage, plan, "--throttle", CANCELLED_RATE)
     until(lambda: _shown(stage, run)["moved_bytes"] > 0, "it copies")
     yield same("a run that copies: its state in runs ls", "running", _state(stage, run))
     code = stage.trimtab("runs", "cancel", run, "--yes").returncode

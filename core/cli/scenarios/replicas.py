@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 _ROW = re.compile(
@@ -25,16 +25,16 @@ class Described:
     isr: Replicas
 
 
-def described(told: str, topic: str) -> list[Described]:
-    """Return the partitions of a topic in order, from what `TopicCommand --describe` prints."""
+def described(told: str, topics: Collection[str]) -> list[Described]:
+    """Return these topics' partitions in order, from what `TopicCommand --describe` prints."""
     rows = {
-        int(row["partition"]): Described(
+        (row["topic"], int(row["partition"])): Described(
             int(row["leader"]) if row["leader"].isdigit() else None,
             _ids(row["replicas"]),
             _ids(row["isr"]),
         )
         for row in _ROW.finditer(told)
-        if row["topic"] == topic
+        if row["topic"] in topics
     }
     return [rows[partition] for partition in sorted(rows)]
 

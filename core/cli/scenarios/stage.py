@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -164,11 +165,10 @@ class Stage:
             raise _failed((tool, *words), answer.returncode, answer.stdout + answer.stderr)
         return answer.stdout
 
-    def describe(self, topic: str) -> list[Described]:
-        """Return a topic's partitions in order, as Kafka's TopicCommand describes them."""
-        return described(
-            self.kafka(f"{_TOOLS}.TopicCommand", "--describe", "--topic", topic), topic
-        )
+    def describe(self, *topics: str) -> list[Described]:
+        """Return topics' partitions in order, as Kafka's TopicCommand describes them."""
+        told = self.kafka(f"{_TOOLS}.TopicCommand", "--describe", "--topic", ",".join(topics))
+        return described(told, topics)
 
     def verified(self, plan: Path) -> int:
         """Return how many partitions of a plan Kafka's tool finds completed."""
@@ -185,7 +185,8 @@ class Stage:
 
     def throttles(self) -> str:
         """Return the throttles of brokers and topics that Kafka's ConfigCommand shows, or none."""
-        told = self.configs("brokers") + self.configs("topics")
+        with ThreadPoolExecutor() as side_by_side:
+            told = "".join(side_by_side.map(self.configs, ("brokers", "topics")))
         found = [line.strip() for line in told.splitlines() if ".replication.throttled." in line]
         return "; ".join(found) or "none"
 

@@ -158,13 +158,15 @@ TOLD = (
 
 
 def test_kafkas_description_is_read() -> None:
-    rows = described(TOLD, "t")
+    rows = described(TOLD, ["t"])
     assert [(row.leader, row.replicas, row.isr) for row in rows] == [
         (2, (1, 2, 3), (2, 3)),
         (None, (3, 1, 2), ()),
     ]
     assert leaders(rows) == "2: 1"
     assert listed([row.replicas for row in rows]) == "1,2,3 3,1,2"
+    both = described(TOLD, ["t", "other"])
+    assert listed([row.replicas for row in both]) == "1 1,2,3 3,1,2"
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from chaos.layout import (
 from chaos.orders import Orders
 from waiting import eventually
 
-from core.cluster.client import ConfigChange, ConfigOp, ResourceKind
+from core.cluster.client import ConfigChange, ConfigOp, Fault, Resource, ResourceKind
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.topics import create_topics, delete_topics
@@ -83,7 +83,7 @@ class Brokers:
         for resource, name, value in THROTTLES:
             answers = self.client.alter_configs([ConfigChange(resource, name, ConfigOp.SET, value)])
             assert answers == {resource: None}, answers
-        eventually(lambda: "1500000" in self.judges.configs())
+        eventually(lambda: all(self.shown(r, name) == value for r, name, value in THROTTLES))
 
     def make(self, layouts: Layouts) -> None:
         """Make topics in their first layout, with data; those that there are stay as they are."""
@@ -96,15 +96,16 @@ class Brokers:
     def clean(self) -> None:
         """Leave the brokers as they were before `lay_out`."""
         delete_topics(self.settings, TOPICS)
-        self.client.alter_configs(
-            [
-                ConfigChange(resource, name, ConfigOp.DELETE)
-                for resource, name, _ in THROTTLES
-                if resource.kind is ResourceKind.BROKER
-            ]
-        )
-        eventually(lambda: "throttled" not in self.judges.configs())
+        rates = [(r, name) for r, name, _ in THROTTLES if r.kind is ResourceKind.BROKER]
+        self.client.alter_configs([ConfigChange(*rate, ConfigOp.DELETE) for rate in rates])
+        eventually(lambda: not any(self.shown(*rate) for rate in rates))
         self.client.close()
+
+    def shown(self, resource: Resource, name: str) -> str | None:
+        """Return a config as brokers show it now; None when it is not set, or not told."""
+        configs = self.client.configs([resource], [name])[resource]
+        found = None if isinstance(configs, Fault) else configs.get(name)
+        return found.value if found else None
 
     # -- runs -------------------------------------------------------------------------------------
 

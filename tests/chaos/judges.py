@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from chaos.layout import TOPICS, Targets, document
@@ -41,10 +42,12 @@ class Judges:
 
     def configs(self) -> str:
         """Return every config of topics and brokers that somebody set, as Kafka's tool says."""
-        answers = (
-            self._tool("kafka.admin.ConfigCommand", "--describe", "--entity-type", kind)
-            for kind in ("topics", "brokers")
-        )
+
+        def asked(kind: str) -> str:
+            return self._tool("kafka.admin.ConfigCommand", "--describe", "--entity-type", kind)
+
+        with ThreadPoolExecutor() as side_by_side:
+            answers = list(side_by_side.map(asked, ("topics", "brokers")))
         lines = [line.strip() for said in answers for line in said.splitlines() if line.strip()]
         return "\n".join(lines)
 

@@ -228,7 +228,7 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         encoding="utf-8",
         errors="replace",
-        timeout=30,
+        timeout=120,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
     )
 

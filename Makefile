@@ -10,8 +10,8 @@ BENCH  := $(VENV)/.installed-bench
 REPORTS := reports
 BENCHES := bench-first-paint bench-terminal bench-estimate bench-run bench-latency bench-moves \
            bench-pipeline bench-plan bench-tools bench-timeline bench-documents bench-statelog \
-           bench-replicas
-SCENARIOS := dms-balancing leader-return preferred-order
+           bench-replicas bench-autopilot
+SCENARIOS := dms-balancing leader-return preferred-order self-balancing
 
 # What builds trimtab is held to the same versions: older pips read the first, newer the second.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
@@ -128,6 +128,10 @@ bench-moves: $(DEV)  ## 10,000 moves in one run on the simulator: memory, journa
 bench-timeline: $(DEV)  ## the timeline: how soon a change is on it, its size, a jump in it
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -P -m tests.bench.timeline -o $(REPORTS)/timeline.json
+
+bench-autopilot: $(DEV)  ## months of an autopilot beside a planner with hindsight; SEEDS=5 for some
+	@mkdir -p $(REPORTS)
+	$(BIN)/python -P -m tests.bench.autopilot -o $(REPORTS)/autopilot.json $(if $(SEEDS),--seeds $(SEEDS))
 
 bench-statelog: $(DEV)  ## a million lines of eight brokers' state-change logs merged: time, memory
 	@mkdir -p $(REPORTS)

@@ -62,6 +62,15 @@ def timeline_file(cluster_id: str) -> Path:
     return data_dir() / "timeline" / f"{safe_name(cluster_id)}.timeline"
 
 
+def autopilot_dir(cluster_id: str) -> Path:
+    """Return the folder of a cluster's autopilot: its switch, its decisions, what it suggests."""
+    return autopilots_dir() / safe_name(cluster_id)
+
+
+def autopilots_dir() -> Path:
+    return data_dir() / "autopilot"
+
+
 def audit_file() -> Path:
     """Return the one file that every change of a cluster is written down in."""
     return data_dir() / "audit.jsonl"

@@ -104,11 +104,14 @@ class History:
     # -- what was done -------------------------------------------------------------------------
 
     def acting(self, act: Acted) -> History:
-        """Return what is remembered once a run has been started; what lasts is looked for anew."""
-        return replace(self, acts=(*self.acts, act), lasting={})
+        """Return what is remembered once a run has been started."""
+        return replace(self, acts=(*self.acts, act))
 
     def ending(self, run: str, at: datetime, moved_bytes: float) -> History:
-        """Return what is remembered once a run has ended; it may have copied more than planned."""
+        """Return what is remembered once a run has ended; it may have copied more than planned.
+
+        What lasted before it says nothing of how brokers are now.
+        """
         return replace(
             self,
             acts=tuple(
@@ -117,6 +120,7 @@ class History:
                 else act
                 for act in self.acts
             ),
+            lasting={},
         )
 
     def spent(self, now: datetime) -> tuple[float, int]:

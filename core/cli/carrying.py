@@ -146,16 +146,13 @@ def _choose(
     known: Calibration,
 ) -> tuple[int | None, Bounds | None]:
     """Return the rate to reckon with, None for the recommended one, and bounds to adapt it in."""
-    from core.plan.estimate import default_rate, rate_table
-    from core.run.limits.bounds import usual_bounds
+    from core.run.limits.bounds import expected_rate, usual_bounds
     from core.run.limits.pace import Bounds
 
     if asked is None or isinstance(asked, int):
         return asked, None
     bounds = asked if isinstance(asked, Bounds) else usual_bounds(state, load, plan)
-    least, most = bounds.least_bytes_per_s, bounds.most_bytes_per_s
-    wanted = default_rate(rate_table(state, load, plan, calibration=known)) or most
-    return min(max(wanted, least), most), bounds
+    return expected_rate(bounds, state, load, plan, known), bounds
 
 
 def _saved(

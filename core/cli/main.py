@@ -25,6 +25,7 @@ from core.errors import ExitCode, TrimtabError
 COMMANDS: dict[str, tuple[str, str]] = {
     "apply": ("core.cli.apply:apply", "Carry a plan out."),
     "audit": ("core.cli.audit:audit", "Who changed what, from where; is the record whole?"),
+    "autopilot": ("core.cli.autopilot:autopilot", "Balance that keeps itself, by rules."),
     "collect": ("core.cli.collect:collect", "Poll the cluster and write load samples."),
     "demo": ("core.cli.demo:demo", "The dashboard on a simulated cluster."),
     "doctor": ("core.cli.doctor:doctor", "What is missing here, each with its remedy."),

@@ -321,6 +321,33 @@ def chaos(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def autopilot(found: dict[str, Any]) -> list[str]:
+    ours, theirs = found["autopilot"], found["daily"]
+
+    def row(what: str, key: str, form: Any) -> str:
+        return f"| {what} | {form(ours[key])} | {form(theirs[key])} |"
+
+    return [
+        "## Autopilot",
+        "",
+        f"{len(found['months'])} months of {found['days']} days, {found['brokers']} brokers and",
+        f"{found['partitions']:,} partitions, whose load follows the day, grows and jumps; brokers",
+        "go down, and one joins (`make bench-autopilot`). Beside it a planner that acts once a day",
+        "and knows the mean of the day to come. All months together:",
+        "",
+        "| | autopilot | daily, with hindsight |",
+        "|---|---|---|",
+        row("runs", "runs", str),
+        row("partitions moved", "partitions", lambda n: f"{n:,}"),
+        row("bytes copied, TB", "bytes", lambda n: f"{n / 1e12:.2f}"),
+        row("hours outside the band", "outside_hours", lambda n: f"{n:.1f}"),
+        row("moved back within a day", "back_within_a_day", str),
+        "",
+        f"Bytes {found['bytes_ratio']:.2f} ×, time outside the band "
+        f"{found['outside_ratio']:.2f} ×.",
+    ]
+
+
 PARTS = (
     ("first-paint.json", first_paint),
     ("terminal-bytes.json", terminal_bytes),
@@ -332,6 +359,7 @@ PARTS = (
     ("pipeline.json", pipeline),
     ("plans.json", plans),
     ("documents.json", documents),
+    ("autopilot.json", autopilot),
     ("timeline.json", timeline),
     ("statelog-merge.json", statelog_merge),
     ("replicas-verify.json", replicas_verify),

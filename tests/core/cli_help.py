@@ -111,6 +111,9 @@ def with_option(group: click.Group, option: str, words: tuple[str, ...] = ()) ->
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         if isinstance(command, click.Group):
+            alone = command.invoke_without_command
+            if alone and any(option in found.opts for found in command.params):
+                yield " ".join((*words, name))
             yield from with_option(command, option, (*words, name))
         elif command is not None and any(option in found.opts for found in command.params):
             yield " ".join((*words, name))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from core.cli.scenarios import dms_balancing, leader_return, preferred_order
+from core.cli.scenarios import dms_balancing, leader_return, preferred_order, self_balancing
 from core.cli.scenarios.scenario import Scenario
 
 SCENARIOS: dict[str, Scenario] = {
     found.name: found
-    for found in (dms_balancing.SCENARIO, leader_return.SCENARIO, preferred_order.SCENARIO)
+    for found in (
+        dms_balancing.SCENARIO,
+        leader_return.SCENARIO,
+        preferred_order.SCENARIO,
+        self_balancing.SCENARIO,
+    )
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,8 @@ from core.units import format_bytes
 _TOOLS = "org.apache.kafka.tools"
 _SECONDS = 600.0
 """No command of a scenario takes as long."""
+_END_SECONDS = 60.0
+"""No command takes longer to end once it is told to."""
 
 
 @dataclass(slots=True)
@@ -150,6 +153,19 @@ class Stage:
             said.seek(0)
             return code, events, said.read()
 
+    def begin(self, name: str, *words: str | Path) -> Running:
+        """Start a command that goes on until it is stopped; what it prints goes to a file."""
+        self.tell(_typed(words))
+        path = self.folder / f"{name}.out"
+        with path.open("wb") as output:
+            process = subprocess.Popen(
+                self._line(words, offline=False),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        return Running(words, path, process)
+
     def _line(self, words: Sequence[str | Path], *, offline: bool) -> list[str]:
         where = () if offline else ("-b", self.sandbox.bootstrap)
         return [sys.executable, "-P", "-m", "tui", *where, *map(str, words)]
@@ -189,6 +205,28 @@ class Stage:
             told = "".join(side_by_side.map(self.configs, ("brokers", "topics")))
         found = [line.strip() for line in told.splitlines() if ".replication.throttled." in line]
         return "; ".join(found) or "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A command that goes on beside the scenario; `path` holds what it has printed."""
+
+    words: tuple[str | Path, ...]
+    path: Path
+    process: subprocess.Popen[bytes]
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the JSON documents it has printed, a line each; raises TrimtabError if it died."""
+        if self.process.poll() not in (None, ExitCode.DONE):
+            raise _failed(self.words, self.process.returncode, self.path.read_text())
+        lines = self.path.read_text().split("\n")[:-1]
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    def stop(self) -> None:
+        """Do what Ctrl-C does, and wait for its end."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait(_END_SECONDS)
 
 
 def _typed(words: Sequence[str | Path]) -> str:

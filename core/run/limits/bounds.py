@@ -13,7 +13,9 @@ import numpy as np
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.brokers import state_loads
 from core.load.snapshot import Load
+from core.plan.calibration import Calibration
 from core.plan.copying import Copy, Copying, copying
+from core.plan.estimate import default_rate, rate_table
 from core.plan.plan import Plan
 from core.run.limits.pace import Bounds, Key
 from core.run.limits.throttle import Side
@@ -33,6 +35,15 @@ def usual_bounds(state: ClusterState, load: Load, plan: Plan) -> Bounds:
     inflow = max((side.background for sides in alone for side in sides.values()), default=0.0)
     least = max(LEAST_BYTES_PER_S, round(inflow * INFLOW_FACTOR))
     return with_spare(Bounds(least, max(least, MOST_BYTES_PER_S)), state, load)
+
+
+def expected_rate(
+    bounds: Bounds, state: ClusterState, load: Load, plan: Plan, known: Calibration
+) -> int:
+    """Return the rate to reckon an adaptive run with: the recommended one, within its bounds."""
+    wanted = default_rate(rate_table(state, load, plan, calibration=known))
+    least, most = bounds.least_bytes_per_s, bounds.most_bytes_per_s
+    return min(max(wanted or most, least), most)
 
 
 def with_spare(bounds: Bounds, state: ClusterState, load: Load) -> Bounds:

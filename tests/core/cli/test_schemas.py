@@ -336,6 +336,7 @@ LIVE = {
     *("runs retarget", "runs rollback"),
     *("audit ls", "audit verify", "collect", "doctor", "throttles clear", "throttles ls"),
     *("elect", "groups", "replicas verify", "timeline"),
+    *("autopilot", "autopilot log", "autopilot status"),
     *("topics alter", "topics create", "topics delete", "topics describe", "topics ls"),
 }
 RATE = ("--throttle", "1MB/s", "--yes", "--allow", "disk,never,out-of-sync,rack-spread", "--json")
@@ -393,6 +394,24 @@ def test_recording(
     assert lines
     for line in lines:
         validate("timeline", line, "timeline-event")
+
+
+def test_an_autopilot(at: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr("core.load.readers.stop_signals", lambda: StopsAfter(2))
+    words = [*at, "autopilot", "--mode", "suggest", "--lasting", "0s", "--avoid", "sun 1:00-2:00"]
+    lines = printed(capsys, *words, "--json").splitlines()
+    assert lines
+    for line in lines:
+        validate("autopilot", line, "autopilot-entry")
+    (stands,) = validate("autopilot status", printed(capsys, "autopilot", "status", "--json"))
+    assert (stands["mode"], stands["flying"]) == ("suggest", False)
+    validate("autopilot", printed(capsys, *at, "autopilot", "--json"), "autopilot-status")
+    (off,) = validate(
+        "autopilot", printed(capsys, "autopilot", "--mode", "off", "--json"), "autopilot-off"
+    )
+    assert off["cluster_id"] == stands["cluster_id"]
+    told = validate("autopilot log", printed(capsys, "autopilot", "log", "--json"))
+    assert (told[0]["what"], told[-1]["what"]) == ("switch", "switch")
 
 
 class StopsAfter:

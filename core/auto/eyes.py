@@ -1,0 +1,74 @@
+"""An autopilot's eyes on one cluster: its state, its load, and the runs of this machine."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from core.auto.decision import Reason
+from core.auto.log import Entry, What
+from core.auto.observed import Observed, judged
+from core.auto.settings import Settings
+from core.auto.sights import Sights
+from core.clock import Clock
+from core.cluster.client import ClusterClient
+from core.cluster.observe import Observer
+from core.run.record.journal import journal_path
+from core.run.tell.runs import left_behind, list_runs, read_run
+from core.run.tell.view import RunState
+from core.units import format_bytes, format_duration
+
+
+class ClusterEyes:
+    """Sees a cluster through a client; `root` is where its load is published. For one thread."""
+
+    def __init__(self, client: ClusterClient, clock: Clock, cluster_id: str, root: Path) -> None:
+        self._client, self._clock, self._cluster_id = client, clock, cluster_id
+        self._observer = Observer(client, clock)
+        self._sights = Sights(root, cluster_id)
+
+    def look(self, settings: Settings) -> Observed:
+        """Return one look; reassignments first, so that what has just ended is seen as it ended.
+
+        Raises UnreachableError, AccessDeniedError, or JournalError.
+        """
+        reassignments = self._client.reassignments()
+        state = self._observer.poll()
+        now = self._clock.now()
+        sight = self._sights.look(state, now, settings.stale_seconds)
+        runs = list_runs(self._cluster_id)
+        ends = [run.ended_at for run in runs if run.ended_at is not None]
+        return Observed(
+            now=now,
+            state=state,
+            reassignments=reassignments,
+            sight=sight,
+            imbalance=None if sight is None else judged(settings, state, sight.load),
+            running=tuple(run.run for run in runs if not run.state.ended),
+            died=left_behind(self._cluster_id),
+            run_ended_at=max(ends, default=None),
+        )
+
+    def ended(self, run: str) -> Entry | None:
+        """Return how a run of ours has ended; None while it goes on, or can be brought back."""
+        now = self._clock.now()
+        if not journal_path(self._cluster_id, run).exists():
+            why = Reason("ended", f"Run {run} is not known any more: its journal is gone.")
+            return Entry(now, What.ENDED, (why,), run=run, ended_at=now)
+        view = read_run(self._cluster_id, run)
+        if not view.state.ended or view.state is RunState.DIED:
+            return None
+        how = f"Run {run} has ended ({view.state.value})"
+        what = f"{format_bytes(view.moved_bytes)} copied in {format_duration(view.elapsed_seconds)}"
+        return Entry(
+            at=now,
+            what=What.ENDED,
+            reasons=(Reason("ended", f"{how}: {what}."),),
+            run=run,
+            bytes=float(view.moved_bytes),
+            ended_at=_utc(view.ended_at) or now,
+        )
+
+
+def _utc(at: datetime | None) -> datetime | None:
+    return None if at is None else at.astimezone(UTC)

@@ -1,0 +1,129 @@
+"""An autopilot put together: eyes, log, switch and runs of one cluster, until it is off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from core import files, paths
+from core.auto import switch as switches
+from core.auto.acting import start
+from core.auto.eyes import ClusterEyes
+from core.auto.log import DecisionLog, Entry, What
+from core.auto.pilot import Pilot, fly
+from core.auto.switch import Switch
+from core.clock import SystemClock
+from core.cluster.connect import Connection
+from core.errors import DocumentError
+from core.load.background import start_load
+from core.load.locate import load_root
+from core.plan.plan import Plan
+from core.plan.reassignment import dump
+from core.watch.timeline.background import start_recording
+from core.watch.timeline.events import Kind
+from core.watch.timeline.telling import Teller
+
+ROLE = "autopilot"
+BY = "autopilot"
+UNTOLD = frozenset(("balanced", "not-lasting"))
+"""Why it waits on a quiet day: in the log, and nothing for a timeline."""
+
+
+def suggestion(cluster_id: str) -> Path:
+    """Return the file of the plan that mode `suggest` wrote down last."""
+    return paths.autopilot_dir(cluster_id) / "suggested.json"
+
+
+def fly_cluster(
+    connection: Connection,
+    switch: Switch,
+    *,
+    keep_on: Callable[[], bool],
+    tell: Callable[[Entry], None],
+) -> None:
+    """Fly one cluster until `keep_on` says no or its switch is off; whoever calls holds the lease.
+
+    Its load and its timeline are kept going meanwhile. Raises TrimtabError when its log cannot be
+    written.
+    """
+    cluster_id = switch.cluster_id
+    with _served(switch), Teller(cluster_id) as teller:
+
+        def told(entry: Entry) -> None:
+            tell(entry)
+            if clause := _clause(entry):
+                teller.tell(Kind.AUTOPILOT, by=BY, text=clause, brokers=_brokers(entry))
+
+        pilot = Pilot(
+            ClusterEyes(
+                connection.client, connection.clock, cluster_id, load_root(switch.snapshots)
+            ),
+            connection.clock,
+            DecisionLog(cluster_id),
+            switch=lambda: _read(cluster_id),
+            start=lambda now, observed, plan: start(now.address, now.name, observed, plan),
+            suggest=lambda plan: _write(suggestion(cluster_id), plan),
+            tell=told,
+        )
+        fly(pilot, SystemClock(), keep_on=keep_on)
+
+
+def tell_switch(switch: Switch) -> None:
+    """Write down, in the log and on the timeline, that somebody has set the switch."""
+    why = switches.words(switch)
+    DecisionLog(switch.cluster_id).add(Entry(switch.changed_at, What.SWITCH, (why,)))
+    with Teller(switch.cluster_id) as teller:
+        text = f"was set to {switch.mode.value} by {switch.who}"
+        teller.tell(Kind.AUTOPILOT, by=BY, text=text)
+
+
+@contextmanager
+def _served(switch: Switch) -> Iterator[None]:
+    """Keep collector, Spark and recorder going for as long as it flies."""
+    own = switch.starts_load and switch.snapshots is None
+    reader = start_load(switch.address, switch.cluster_id) if own else None
+    recording = start_recording(switch.address, switch.cluster_id)
+    try:
+        yield
+    finally:
+        for serving in (reader, recording):
+            if serving is not None:
+                serving.close()
+
+
+def _read(cluster_id: str) -> Switch | None:
+    try:
+        return switches.read(cluster_id)
+    except DocumentError:
+        return None
+
+
+def _write(path: Path, plan: Plan) -> None:
+    with suppress(OSError):  # the decision is in the log, and its moves with it
+        files.write_text(path, dump(plan))
+
+
+def _clause(entry: Entry) -> str:
+    """Return an entry in the past tense for the timeline, "" for what does not belong there."""
+    text = entry.text.rstrip(".")
+    lower = text[:1].lower() + text[1:]
+    match entry.what:
+        case What.ACT:
+            return f"decided to act: {lower}"
+        case What.SUGGEST:
+            return f"would have acted: {lower}"
+        case What.STARTED:
+            return f"started run {entry.run}"
+        case What.FAILED:
+            return f"did not act: {lower}"
+        case What.ENDED:
+            return f"saw run {entry.run} end"
+        case What.WAIT if entry.reasons[0].id not in UNTOLD:
+            return f"waited: {lower}"
+        case _:
+            return ""
+
+
+def _brokers(entry: Entry) -> tuple[int, ...]:
+    return tuple(sorted({b for _, before, after in entry.moved for b in {*before} ^ {*after}}))

@@ -1,0 +1,167 @@
+"""The pilot: looks at a cluster again and again, decides, acts if it may, and says why.
+
+It reads its switch before each look, and once more right before a run is started.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from core.auto.decide import decide
+from core.auto.decision import Act, Decision, Reason, Wait
+from core.auto.history import Acted
+from core.auto.log import DecisionLog, Entry, What, remembered
+from core.auto.observed import Observed
+from core.auto.settings import Mode, Settings
+from core.auto.switch import Switch
+from core.clock import Clock
+from core.errors import TrimtabError
+from core.plan.plan import Plan
+
+LOOK_SECONDS = 5.0
+REPEATED = timedelta(hours=1)
+"""How often a reason that stays the same is written down."""
+DUTY = 20.0
+"""After a look that took long, this many times as long is waited: planning takes processor time."""
+
+
+class Eyes(Protocol):
+    """Sees the cluster."""
+
+    def look(self, settings: Settings) -> Observed:
+        """Return one look; raises TrimtabError when the cluster does not answer."""
+        ...
+
+    def ended(self, run: str) -> Entry | None:
+        """Return how a run of ours has ended; None while it goes on."""
+        ...
+
+
+class Pilot:
+    """Flies one cluster; for one thread, as the only one on this host."""
+
+    def __init__(
+        self,
+        eyes: Eyes,
+        clock: Clock,
+        log: DecisionLog,
+        *,
+        switch: Callable[[], Switch | None],
+        start: Callable[[Switch, Observed, Plan], str],
+        suggest: Callable[[Plan], None],
+        tell: Callable[[Entry], None],
+    ) -> None:
+        self._eyes, self._clock, self._log = eyes, clock, log
+        self._switch, self._start, self._suggest, self._tell = switch, start, suggest, tell
+        self.history = remembered(log.entries())
+        self._last: Entry | None = None
+
+    def look(self) -> bool:
+        """Look once, and do what is decided; return False once the switch is off.
+
+        Raises TrimtabError when the log cannot be written: nothing was done then.
+        """
+        switch = self._switch()
+        if switch is None or switch.mode is Mode.OFF:
+            return False
+        settings = switch.settings
+        try:
+            self._see_ends()
+            observed = self._eyes.look(settings)
+        except TrimtabError as error:
+            self._note(Wait((Reason("unreachable", error.title),)), settings)
+            return True
+        self.history = self.history.seeing(settings, observed)
+        decision = decide(settings, self.history, observed)
+        if isinstance(decision, Act) and settings.mode is Mode.ACT:
+            return self._act(switch, observed, decision)
+        if self._note(decision, settings) and isinstance(decision, Act):
+            self._suggest(decision.plan)
+        return True
+
+    def is_off(self) -> bool:
+        """Return whether it has been switched off since."""
+        switch = self._switch()
+        return switch is None or switch.mode is Mode.OFF
+
+    def _act(self, switch: Switch, observed: Observed, act: Act) -> bool:
+        now = self._clock.now()
+        again = self._switch()
+        if again is None or again.settings != switch.settings:
+            return again is not None and again.mode is not Mode.OFF
+        meant = _entry(now, What.ACT, act)
+        self._write(meant)
+        try:
+            run = self._start(switch, observed, act.plan)
+        except TrimtabError as error:
+            why = Reason("failed", f"The run could not be started: {_sentence(error)}")
+            self._write(Entry(self._clock.now(), What.FAILED, (why,)))
+            self.history = replace(self.history, failed_at=self._clock.now(), lasting={})
+            return True
+        began = Reason("started", f"Run {run} carries it out.")
+        self._write(Entry(self._clock.now(), What.STARTED, (began,), run=run))
+        moved = frozenset(move.tp for move in act.plan)
+        self.history = self.history.acting(Acted(now, run, moved, act.bytes))
+        return True
+
+    def _see_ends(self) -> None:
+        for act in self.history.acts:
+            if act.ended_at is None and (ended := self._eyes.ended(act.run)) is not None:
+                self._write(ended)
+                at = ended.ended_at or ended.at
+                self.history = self.history.ending(act.run, at, ended.bytes)
+
+    def _note(self, decision: Decision, settings: Settings) -> bool:
+        """Write a decision down unless it is the one before; return whether it was."""
+        what = What.SUGGEST if isinstance(decision, Act) else What.WAIT
+        entry = _entry(self._clock.now(), what, decision)
+        last = self._last
+        same = last is not None and (last.what, _ids(last)) == (entry.what, _ids(entry))
+        if same and last is not None and entry.at - last.at < REPEATED:
+            return False
+        self._write(entry)
+        return True
+
+    def _write(self, entry: Entry) -> None:
+        self._log.add(entry)
+        self._last = entry
+        self._tell(entry)
+
+
+def _entry(at: datetime, what: What, decision: Decision) -> Entry:
+    if not isinstance(decision, Act):
+        return Entry(at, what, decision.reasons)
+    moved = tuple((move.tp, move.before, move.after) for move in decision.plan)
+    return Entry(at, what, decision.reasons, bytes=decision.bytes, moved=moved)
+
+
+def _ids(entry: Entry) -> tuple[str, ...]:
+    return tuple(reason.id for reason in entry.reasons)
+
+
+def _sentence(error: TrimtabError) -> str:
+    """Return what went wrong in one line, with what a check has to say."""
+    return " ".join(part.strip() for part in (error.title, error.detail) if part)
+
+
+def fly(
+    pilot: Pilot,
+    clock: Clock,
+    *,
+    keep_on: Callable[[], bool],
+    stopwatch: Callable[[], float] = time.monotonic,
+) -> None:
+    """Look until `keep_on` says no or the switch is off."""
+    while keep_on():
+        begun = stopwatch()
+        if not pilot.look():
+            return
+        due = clock.monotonic() + max(LOOK_SECONDS, DUTY * (stopwatch() - begun))
+        while keep_on() and (left := due - clock.monotonic()) > 0:
+            clock.sleep(min(left, 1.0))
+            if pilot.is_off():
+                return

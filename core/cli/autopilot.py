@@ -1,0 +1,241 @@
+"""`trimtab autopilot`: its switch, how it stands, and what it has decided."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from core.cli.autopilot_told import entry_line, shown_log, shown_standing
+from core.cli.autopilot_wanted import changed, which
+from core.cli.confirm import confirm
+from core.cli.context import Context, emit, emit_line, json_option, say
+from core.errors import ExitCode, RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from core.auto.settings import Mode, Settings
+    from core.auto.switch import Switch
+
+
+@click.group(invoke_without_command=True)
+@click.option("--mode", type=click.Choice(["off", "suggest", "act"]), help="Set the switch.")
+@click.option("--detach", is_flag=True, help="Start it in the background and leave it.")
+@click.option("--cancel", is_flag=True, help="With off: cancel its run in progress, too.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--start-band", metavar="PERCENT", help="Act on what is further off its share. 20")
+@click.option("--band", metavar="PERCENT", help="Aim for this. 10")
+@click.option("--lasting", metavar="TIME", help="Only on what has been off for so long. 15m")
+@click.option("--cool-down", metavar="TIME", help="Begin nothing so soon after a run. 30m")
+@click.option("--max-bytes", metavar="SIZE", help="Copy no more in any hour. 100GB")
+@click.option("--max-moves", metavar="N", help="Move no more partitions in any hour. 200")
+@click.option("--min-benefit", metavar="N", help="Shares evened for each share copied. 0.25")
+@click.option("--avoid", metavar="HOURS", help='Busy hours, like "mon-fri 09:00-18:00"; or none.')
+@click.option("--only", metavar="HOURS", help="Maintenance windows; or none.")
+@click.option("--topics", metavar="REGEX", help="Touch only these topics.")
+@click.option("--keep", metavar="REGEX", help="Leave these topics as they are.")
+@json_option
+@click.pass_context
+def autopilot(
+    ctx: click.Context,
+    /,
+    mode: str | None,
+    detach: bool,
+    cancel: bool,
+    yes: bool,
+    as_json: bool,
+    **wanted: str | None,
+) -> int:
+    """Keep a cluster balanced by itself, within limits; --mode off stops it at once.
+
+    It looks for brokers that stay off their fair shares, and lets the smallest plan that helps be
+    carried out as `apply` would; `suggest` only writes down what `act` would do. Without --mode it
+    says how it stands. What is not said stays as it was set before. In the foreground Ctrl-C ends
+    it; --mode off works from anywhere, without the cluster.
+    """
+    from core.auto.settings import Mode
+
+    context: Context = ctx.obj
+    if ctx.invoked_subcommand is not None:
+        _refuse_beside(ctx, mode, wanted)
+        return ExitCode.DONE
+    if mode is None:
+        if any(value is not None for value in wanted.values()) or detach or cancel:
+            raise UsageError("In which mode?", next="Say --mode suggest, or --mode act.")
+        shown_standing(which(context), as_json=as_json)
+        return ExitCode.DONE
+    if mode == Mode.OFF.value:
+        return _off(context, wanted, cancel=cancel, as_json=as_json)
+    if cancel:
+        raise UsageError("--cancel goes with --mode off.", next="Leave it out.")
+    return _on(context, Mode(mode), wanted, detach=detach, yes=yes, as_json=as_json)
+
+
+def _refuse_beside(ctx: click.Context, mode: str | None, wanted: dict[str, str | None]) -> None:
+    if mode is not None or any(value is not None for value in wanted.values()):
+        raise UsageError(
+            f"`autopilot {ctx.invoked_subcommand}` sets nothing.",
+            next="Leave the options before it out.",
+        )
+
+
+@autopilot.command()
+@json_option
+@click.pass_obj
+def status(context: Context, as_json: bool) -> None:
+    """Say how it stands: mode, process, budget, what it decided last."""
+    shown_standing(which(context), as_json=as_json)
+
+
+@autopilot.command()
+@click.option("--last", metavar="N", type=click.IntRange(1), default=50, show_default=True)
+@json_option
+@click.pass_obj
+def log(context: Context, last: int, as_json: bool) -> None:
+    """Say what it decided, and why it did nothing."""
+    found = which(context)
+    if len(found) != 1:
+        names = ", ".join(switch.name for switch in found) or "none"
+        raise UsageError("Which cluster's?", next=f"There are: {names}. Say -b or --cluster.")
+    shown_log(found[0], last, as_json=as_json)
+
+
+# -- off -------------------------------------------------------------------------------------------
+
+
+def _off(context: Context, wanted: dict[str, str | None], *, cancel: bool, as_json: bool) -> int:
+    """Turn off what was named, else every autopilot of this machine; no cluster is asked."""
+    from core.auto.background import turn_off
+    from core.run.who import user
+
+    if any(value is not None for value in wanted.values()):
+        raise UsageError(
+            "--mode off takes no limits.", next="Say --cancel to cancel its run, too, or nothing."
+        )
+    found = which(context)
+    if not found:
+        say("There is no autopilot here to turn off.")
+    documents = []
+    for switch in found:
+        now = datetime.now(UTC)
+        runs, trouble = turn_off(switch, at=now, who=user(), cancel=cancel)
+        documents.append(
+            {
+                "cluster_id": switch.cluster_id,
+                "name": switch.name,
+                "mode": "off",
+                "runs": list(runs),
+                "cancelled": bool(runs) and cancel and not trouble,
+            }
+        )
+        say(f"The autopilot of {switch.name} is off.")
+        for run in runs:
+            if cancel:
+                say(trouble or f"Run {run} is being cancelled: `trimtab runs attach {run}`.")
+            else:
+                say(f"Run {run} goes on to its end; --cancel takes it back.")
+    if as_json:
+        emit(documents)
+    return ExitCode.DONE
+
+
+# -- on --------------------------------------------------------------------------------------------
+
+
+def _on(
+    context: Context,
+    mode: Mode,
+    wanted: dict[str, str | None],
+    *,
+    detach: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    from dataclasses import replace
+
+    from core.auto import switch as switches
+    from core.auto.background import is_flying, set_switch, start_flying
+    from core.auto.settings import Mode, Settings
+    from core.auto.switch import Switch
+    from core.errors import DocumentError
+    from core.run.who import user
+
+    changed(Settings(), wanted)  # what is wrong with them is said before the cluster is asked
+    address = context.require_address()
+    if mode is Mode.ACT:
+        context.require_writable()
+    with context.connected() as connection:
+        cluster_id = connection.client.describe().cluster_id
+    try:
+        before = switches.read(cluster_id)
+    except DocumentError as error:
+        say(str(error.title))
+        before = None
+    settings = changed(before.settings if before else Settings(), wanted)
+    name = context.target.name or cluster_id[:8]
+    if mode is Mode.ACT and not yes:
+        say(_limits(settings))
+        confirm(name, "let the autopilot act", "The autopilot", "its switch is as it was")
+    switch = Switch(
+        cluster_id=cluster_id,
+        name=name,
+        address=address,
+        settings=replace(settings, mode=mode),
+        changed_at=datetime.now(UTC),
+        who=user(),
+        snapshots=context.target.snapshots,
+        starts_load=not context.no_load,
+    )
+    flying = is_flying(cluster_id)
+    set_switch(switch)
+    if flying:
+        say(f"The autopilot of {name} flies already; it is in mode {mode.value} now.")
+        return ExitCode.DONE
+    if detach:
+        start_flying(switch)
+        say(f"The autopilot of {name} flies by itself, mode {mode.value}: `autopilot status`.")
+        return ExitCode.DONE
+    return _fly_here(context, switch, as_json=as_json)
+
+
+def _limits(settings: Settings) -> str:
+    from core.units import format_bytes
+
+    most = format_bytes(settings.most_bytes_per_hour)
+    when = f", outside {settings.avoid.text}" if settings.avoid else ""
+    when += f", within {settings.only.text}" if settings.only else ""
+    return (
+        f"It may copy {most} and move {settings.most_moves_per_hour} partitions in any hour{when}, "
+        "without asking again."
+    )
+
+
+def _fly_here(context: Context, switch: Switch, *, as_json: bool) -> int:
+    from core import files, paths
+    from core.auto.flying import ROLE, fly_cluster
+    from core.auto.log import Entry
+    from core.load import layout
+    from core.load.readers import stop_signals
+
+    def tell(entry: Entry) -> None:
+        if as_json:
+            emit_line(entry.to_json())
+        else:
+            click.echo(entry_line(entry))
+
+    root = paths.load_root()
+    layout.mark(root)
+    with (
+        files.lease(layout.lock(root, switch.cluster_id, ROLE)) as ours,
+        context.connected() as connection,
+    ):
+        if not ours:
+            raise RefusedError(
+                f"Another process has just begun to fly {switch.name}.",
+                next="Look at it: trimtab autopilot status.",
+            )
+        told = stop_signals()
+        say(f"The autopilot of {switch.name} flies, mode {switch.mode.value}; Ctrl-C ends it.")
+        fly_cluster(connection, switch, keep_on=lambda: not told.is_set(), tell=tell)
+    say("It flies no more; a run that it began goes on to its end.")
+    return ExitCode.DONE

@@ -1,0 +1,104 @@
+"""The decision log and the switch: read back as they were written, whatever became of the file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from clusters import NOON, tp
+
+from core.auto import log as logs
+from core.auto import switch as switches
+from core.auto.background import standing, turn_off
+from core.auto.decision import Reason
+from core.auto.log import DecisionLog, Entry, What
+from core.auto.settings import Mode, Settings
+from core.auto.switch import Switch
+from core.cluster.connect import Address
+from core.errors import DocumentError
+
+ENTRY = Entry(
+    NOON,
+    What.ACT,
+    (Reason("act", "Broker 1 is at 0 %."), Reason("more", "…")),
+    run="0101-120000",
+    bytes=5.0,
+    moved=((tp("t-0"), (2, 1), (3, 1)),),
+    ended_at=NOON,
+)
+SWITCH = Switch(
+    "c-1",
+    "prod",
+    Address("b:9092", Path("/x.conf")),
+    Settings(mode=Mode.ACT),
+    NOON,
+    "ada",
+    "/s",
+    False,
+)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_entries_are_read_back_as_they_were_written() -> None:
+    log = DecisionLog("c-1")
+    assert list(log.entries()) == []
+    others = Entry(NOON, What.WAIT, (Reason("balanced", "Even."),))
+    log.add(ENTRY)
+    log.add(others)
+    assert list(log.entries()) == [ENTRY, others]
+
+
+def test_what_a_crash_has_left_of_a_line_spoils_no_other() -> None:
+    log = DecisionLog("c-1")
+    log.add(ENTRY)
+    with log.path.open("ab") as file:
+        file.write(b'{"at": "2026-')
+    log.add(ENTRY)
+    assert list(log.entries()) == [ENTRY, ENTRY]
+
+
+def test_the_log_is_bounded_and_the_file_before_is_still_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logs, "MOST_BYTES", 1500)
+    log = DecisionLog("c-1")
+    for n in range(40):
+        log.add(replace(ENTRY, run=f"run-{n}"))
+    kept = list(log.entries())
+    assert 4 <= len(kept) < 15
+    assert kept[-1].run == "run-39"
+    assert sum(path.stat().st_size for path in log.path.parent.glob("*.jsonl")) < 5000
+
+
+def test_a_switch_is_read_back_as_it_was_set() -> None:
+    assert switches.read("c-1") is None
+    switches.write(SWITCH)
+    assert switches.read("c-1") == SWITCH
+    assert list(switches.every()) == [SWITCH]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": "trimtab.autopilot/9"}'])
+def test_a_switch_that_cannot_be_read_is_said(text: str) -> None:
+    switches.write(SWITCH)
+    switches.path_of("c-1").write_text(text)
+    with pytest.raises(DocumentError, match="taken for off|cannot be read"):
+        switches.read("c-1")
+    assert list(switches.every()) == []
+
+
+def test_off_is_written_down_and_needs_no_cluster() -> None:
+    switches.write(SWITCH)
+    assert turn_off(SWITCH, at=NOON, who="bob") == ((), "")
+    found = switches.read("c-1")
+    assert found is not None
+    assert (found.mode, found.who, found.settings.aim_band) == (Mode.OFF, "bob", 0.1)
+    stands = standing(found)
+    assert stands.process is None
+    assert stands.last is not None
+    assert stands.last.text == "Set to off by bob."

@@ -1,0 +1,209 @@
+"""The pilot: what is decided is written down before it is done; the switch is obeyed at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from auto_help import EAGER, hot, look
+from clusters import NOON, tp
+
+from core.auto.decision import Reason
+from core.auto.log import DecisionLog, Entry, What, remembered
+from core.auto.observed import Observed
+from core.auto.pilot import REPEATED, Pilot, fly
+from core.auto.settings import Mode, Settings
+from core.auto.switch import Switch
+from core.cluster.connect import Address
+from core.errors import RefusedError, TrimtabError, UnreachableError
+from core.plan.plan import Plan
+
+SWITCH = Switch("test-cluster", "test", Address("127.0.0.1:1"), EAGER, NOON, "ada")
+
+
+@dataclass
+class Hangar:
+    """A pilot on a cluster of the test's, with a clock of its own."""
+
+    time: datetime = NOON
+    switch: Switch | None = SWITCH
+    unreachable: bool = False
+    refused: bool = False
+    runs: dict[str, Plan] = field(default_factory=dict)
+    ends: dict[str, Entry] = field(default_factory=dict)
+    suggested: list[Plan] = field(default_factory=list)
+    told: list[Entry] = field(default_factory=list)
+    seen: Observed | None = None
+
+    def __post_init__(self) -> None:
+        self.log = DecisionLog("test-cluster")
+        self.pilot = self.another()
+
+    def another(self) -> Pilot:
+        return Pilot(
+            self,
+            self,
+            self.log,
+            switch=lambda: self.switch,
+            start=self.start,
+            suggest=self.suggested.append,
+            tell=self.told.append,
+        )
+
+    def fly(self, *, looks: int = 1, every: float = 15) -> list[str]:
+        """Look so often; return what was told of it."""
+        before = len(self.told)
+        for _ in range(looks):
+            self.pilot.look()
+            self.time += timedelta(seconds=every)
+        return [entry.what.value for entry in self.told[before:]]
+
+    # -- what a pilot is given -----------------------------------------------------------------
+
+    def now(self) -> datetime:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time.timestamp()
+
+    def sleep(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+    def look(self, settings: Settings) -> Observed:
+        if self.unreachable:
+            raise UnreachableError("No broker answers at 127.0.0.1:1.")
+        return look(hot(), settings, now=self.time) if self.seen is None else self.seen
+
+    def ended(self, run: str) -> Entry | None:
+        return self.ends.get(run)
+
+    def start(self, switch: Switch, observed: Observed, plan: Plan) -> str:
+        assert [entry.what for entry in self.log.entries()][-1] is What.ACT
+        if self.refused:
+            raise RefusedError("Refused by a check: disk.", detail="  disk: broker 1 is full.")
+        run = f"run-{len(self.runs) + 1}"
+        self.runs[run] = plan
+        return run
+
+
+@pytest.fixture
+def hangar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hangar:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    return Hangar()
+
+
+def test_what_lasts_is_acted_on_and_written_down_first(hangar: Hangar) -> None:
+    assert hangar.fly(looks=3) == ["wait", "act", "started"]
+    assert len(hangar.runs["run-1"]) == 4
+    assert [entry.text for entry in hangar.log.entries()][-1] == "Run run-1 carries it out."
+    # Its end is waited for, and what lasts is looked for anew after it.
+    assert hangar.fly(looks=5) == ["wait"]
+    assert hangar.told[-1].reasons[0].id == "run"
+    ended = Reason("ended", "Run run-1 has ended.")
+    hangar.ends["run-1"] = Entry(hangar.time, What.ENDED, (ended,), "run-1", ended_at=hangar.time)
+    assert hangar.fly() == ["ended", "wait"]
+    assert [r.id for r in hangar.told[-1].reasons] == ["not-lasting", "cool-down"]
+
+
+def test_suggest_writes_what_act_would_do(hangar: Hangar) -> None:
+    hangar.switch = replace(SWITCH, settings=replace(EAGER, mode=Mode.SUGGEST))
+    assert hangar.fly(looks=3) == ["wait", "suggest"]
+    assert not hangar.runs
+    assert [len(plan) for plan in hangar.suggested] == [4]
+    assert {moved for moved, _, _ in hangar.told[-1].moved} == {tp(f"t-{n}") for n in range(4)}
+
+
+def test_a_reason_that_stays_is_written_once_an_hour(hangar: Hangar) -> None:
+    hangar.seen = replace(look(hot()), sight=None, imbalance=None)
+    hangar.fly(looks=10)
+    assert len(hangar.told) == 1
+    hangar.time += REPEATED
+    hangar.fly(looks=10)
+    assert [entry.reasons[0].id for entry in hangar.told] == ["no-load", "no-load"]
+
+
+def test_off_ends_it_and_nothing_is_looked_at(hangar: Hangar) -> None:
+    hangar.switch = SWITCH.turned(Mode.OFF, at=NOON, who="ada")
+    hangar.unreachable = True
+    assert hangar.pilot.look() is False
+    assert not hangar.told
+
+
+def test_a_switch_that_is_not_there_is_off(hangar: Hangar) -> None:
+    hangar.switch = None
+    assert hangar.pilot.look() is False
+
+
+def test_off_while_it_was_deciding_is_obeyed(hangar: Hangar) -> None:
+    hangar.fly(looks=2)
+    looks = iter([SWITCH, SWITCH.turned(Mode.OFF, at=NOON, who="ada")])
+    hangar.pilot._switch = lambda: next(looks)
+    assert hangar.pilot.look() is False
+    assert not hangar.runs
+
+
+def test_off_ends_the_wait_between_two_looks(hangar: Hangar) -> None:
+    waits = 0
+
+    def sleep(seconds: float) -> None:
+        nonlocal waits
+        waits += 1
+        hangar.switch = SWITCH.turned(Mode.OFF, at=NOON, who="ada")
+
+    hangar.sleep = sleep  # type: ignore[method-assign]
+    fly(hangar.pilot, hangar, keep_on=lambda: True)
+    assert waits == 1
+
+
+def test_a_cluster_that_does_not_answer_is_waited_for(hangar: Hangar) -> None:
+    hangar.unreachable = True
+    assert hangar.fly(looks=3) == ["wait"]
+    assert hangar.told[-1].text == "No broker answers at 127.0.0.1:1."
+
+
+def test_a_run_that_cannot_be_started_is_told_and_cooled_down_after(hangar: Hangar) -> None:
+    hangar.refused = True
+    assert hangar.fly(looks=3) == ["wait", "act", "failed"]
+    assert "disk: broker 1 is full." in hangar.told[-1].text
+    hangar.refused = False
+    assert hangar.fly(looks=3) == ["wait", "wait"]
+    assert "cool-down" in {reason.id for reason in hangar.told[-1].reasons}
+    assert hangar.fly(looks=3) == ["act", "started", "wait"]
+
+
+def test_nothing_is_done_that_could_not_be_remembered(
+    hangar: Hangar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangar.fly(looks=2)
+
+    def full(entry: Entry) -> None:
+        raise TrimtabError("The decision log cannot be written.")
+
+    monkeypatch.setattr(hangar.log, "add", full)
+    with pytest.raises(TrimtabError):
+        hangar.pilot.look()
+    assert not hangar.runs
+
+
+def test_another_process_remembers_what_the_one_before_did(hangar: Hangar) -> None:
+    hangar.fly(looks=3)
+    ended = Reason("ended", "Run run-1 has ended.")
+    at = hangar.time
+    hangar.ends["run-1"] = Entry(at, What.ENDED, (ended,), "run-1", 9e6, ended_at=at)
+    hangar.fly()
+    known = hangar.another().history
+    assert known.acts == hangar.pilot.history.acts
+    assert known.spent(hangar.time) == (9e6, 4)
+    assert known.resting(hangar.time) == {tp(f"t-{n}") for n in range(4)}
+
+
+def test_what_was_meant_counts_though_its_process_died_before_the_run_was_known(
+    hangar: Hangar,
+) -> None:
+    hangar.fly(looks=3)
+    entries = list(hangar.log.entries())
+    known = remembered(entry for entry in entries if entry.what is not What.STARTED)
+    assert known.resting(hangar.time) == {tp(f"t-{n}") for n in range(4)}
+    assert known.spent(hangar.time) == (4e6, 4)

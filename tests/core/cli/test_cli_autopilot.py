@@ -1,0 +1,157 @@
+"""`trimtab autopilot`: what is typed, what contradicts, and that off works without the cluster."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from clusters import NOON, tp
+
+from core.auto import switch as switches
+from core.auto.decision import Reason
+from core.auto.log import DecisionLog, Entry, What
+from core.auto.settings import Mode, Settings
+from core.auto.switch import Switch
+from core.cli.main import run
+from core.cluster.connect import Address
+
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
+    def typed(*words: str) -> tuple[int, str, str]:
+        code = run(lambda context: None, list(words))
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return typed
+
+
+def known(cluster_id: str = "c-1", bootstrap: str = NOWHERE, mode: Mode = Mode.ACT) -> Switch:
+    settings = Settings(mode=mode)
+    found = Switch(cluster_id, f"name-{cluster_id}", Address(bootstrap), settings, NOON, "ada")
+    switches.write(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--avoid", "nine to five"), "--avoid: not hours of the week: 'nine to five'."),
+        (("--only", "02:00-02:00"), "--only: 02:00-02:00 is no time at all."),
+        (("--band", "20"), "--band 20% is not inside --start-band 20%"),
+        (("--band", "0"), "--band 0: it must be a percentage between 1 and 90."),
+        (("--start-band", "much"), "--start-band much: it must be a percentage"),
+        (("--max-moves", "1.5"), "--max-moves 1.5: it must be a number of partitions from 1."),
+        (("--max-bytes", "100"), "Not a size: '100'."),
+        (("--lasting", "soon"), "Not a time: 'soon'."),
+        (("--keep", "("), "--keep"),
+        (("--avoid", "8:00-20:00", "--only", "9:00-10:00"), "no time is left to act in"),
+        (("--cancel",), "--cancel goes with --mode off."),
+    ],
+)
+def test_what_is_wrong_is_said_before_the_cluster_is_asked(here, words, says) -> None:  # type: ignore[no-untyped-def]
+    code, _, err = here("-b", NOWHERE, "autopilot", "--mode", "act", *words)
+    assert code == 2
+    assert says in err
+    assert list(switches.every()) == []
+
+
+def test_limits_without_a_mode_are_refused(here) -> None:  # type: ignore[no-untyped-def]
+    code, _, err = here("autopilot", "--band", "5")
+    assert (code, "In which mode?" in err) == (2, True)
+    code, _, err = here("autopilot", "--mode", "act", "status")
+    assert (code, "sets nothing" in err) == (2, True)
+
+
+def test_off_turns_every_autopilot_off_without_a_cluster(here) -> None:  # type: ignore[no-untyped-def]
+    known("c-1")
+    known("c-2", "127.0.0.1:2")
+    code, out, err = here("autopilot", "--mode", "off", "--json")
+    assert code == 0
+    assert {one["cluster_id"]: one["mode"] for one in json.loads(out)} == {
+        "c-1": "off",
+        "c-2": "off",
+    }
+    assert "The autopilot of name-c-1 is off." in err
+    assert {one.mode for one in switches.every()} == {Mode.OFF}
+
+
+def test_off_of_one_cluster_leaves_the_others_and_asks_nobody(here) -> None:  # type: ignore[no-untyped-def]
+    known("c-1")
+    known("c-2", "127.0.0.1:2")
+    assert here("-b", NOWHERE, "autopilot", "--mode", "off")[0] == 0
+    assert {one.cluster_id: one.mode for one in switches.every()} == {
+        "c-1": Mode.OFF,
+        "c-2": Mode.ACT,
+    }
+
+
+def test_off_says_which_run_goes_on(here) -> None:  # type: ignore[no-untyped-def]
+    known()
+    log = DecisionLog("c-1")
+    moved = ((tp("t-0"), (1,), (2,)),)
+    log.add(Entry(NOON, What.ACT, (Reason("act", "Broker 1 is hot."),), moved=moved))
+    log.add(Entry(NOON, What.STARTED, (Reason("started", "…"),), run="0101-120000"))
+    code, _, err = here("autopilot", "--mode", "off")
+    assert code == 0
+    assert "Run 0101-120000 goes on to its end; --cancel takes it back." in err
+
+
+def test_how_it_stands_and_what_it_decided(here) -> None:  # type: ignore[no-untyped-def]
+    assert "There is no autopilot here." in here("autopilot", "status")[2]
+    known()
+    reasons = (Reason("run", "Run x is in progress."), Reason("budget", "All is used up."))
+    DecisionLog("c-1").add(Entry(NOON, What.WAIT, reasons))
+    code, out, _ = here("autopilot", "status")
+    assert code == 0
+    assert "does not fly: its process has ended" in out
+    assert "0 B of 100 GB and 0 of 200 partitions in the last hour" in out
+    code, out, _ = here("autopilot", "log")
+    assert "wait     Run x is in progress." in out
+    assert "All is used up." in out
+    known("c-2", "127.0.0.1:2")
+    code, _, err = here("autopilot", "log")
+    assert (code, "Which cluster's?" in err) == (2, True)
+
+
+def test_to_act_is_asked_for_by_name(here, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    client = SimpleNamespace(describe=lambda: SimpleNamespace(cluster_id="c-9"), close=lambda: None)
+
+    def connect(address: Address) -> SimpleNamespace:
+        return SimpleNamespace(client=client)
+
+    monkeypatch.setattr("core.cli.context.connect", connect)
+    code, _, err = here("-b", NOWHERE, "autopilot", "--mode", "act")
+    assert code == 2
+    assert "It may copy 100 GB and move 200 partitions in any hour" in err
+    assert switches.read("c-9") is None
+
+
+def test_a_read_only_cluster_is_not_acted_on(here, home: Path) -> None:  # type: ignore[no-untyped-def]
+    config = home / "config"
+    config.mkdir()
+    (config / "config.toml").write_text(
+        f'[clusters.prod]\nbootstrap = "{NOWHERE}"\nread_only = true\n'
+    )
+    code, _, err = here("--cluster", "prod", "autopilot", "--mode", "act", "--yes")
+    assert (code, "prod is marked read_only." in err) == (3, True)
+
+
+def test_what_is_not_said_stays_as_it_was() -> None:
+    from core.cli.autopilot_wanted import changed
+
+    before = replace(Settings(), keep="audit-.*", cool_down_seconds=5)
+    after = changed(before, {"band": "5%", "keep": None, "avoid": "9:00-17:00"})
+    assert (after.aim_band, after.keep, after.cool_down_seconds) == (0.05, "audit-.*", 5)
+    assert changed(after, {"avoid": "none", "keep": "none"}).avoid == Settings().avoid

@@ -16,6 +16,8 @@ from core.run.decide.steps import (
 )
 from core.run.record.history import History, MoveHistory, Outcome, Phase, Role
 
+MOST_AT_A_TIME = 200
+"""Leaders that change in one call: clients of them all look for new ones at once."""
 MOST_ELECTIONS = 12
 """How often a preferred leader that is not in sync is elected again, some seconds apart."""
 
@@ -45,7 +47,9 @@ def restore_retention(history: History, observed: Observed) -> RestoreRetention 
     return RestoreRetention(idle) if idle else None
 
 
-def elect(history: History, observed: Observed) -> ElectLeaders | None:
+def elect(
+    history: History, observed: Observed, *, most: int = MOST_AT_A_TIME
+) -> ElectLeaders | None:
     """Preferred leaders are elected at the end, when that is asked for."""
     if not history.elect or history.cancel_requested or history.in_flight or history.queued:
         return None
@@ -54,7 +58,8 @@ def elect(history: History, observed: Observed) -> ElectLeaders | None:
         for index, m in enumerate(history.moves)
         if _moved(m) and not m.elected and m.elections < MOST_ELECTIONS
     ]
-    return ElectLeaders(tuple(due)) if due else None
+    due.sort(key=lambda index: history.moves[index].elections)  # who was not asked for comes first
+    return ElectLeaders(tuple(due[:most])) if due else None
 
 
 def finish(history: History, observed: Observed) -> Poll | End:

@@ -8,15 +8,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from clusters import cluster
 from run_help import move
 
 from core.cluster.client import ConfigSource
 from core.cluster.state import PartitionRow, Reassignment, TopicPartition
 from core.plan.plan import Move
+from core.run.act.senses import out_of_step
 from core.run.decide.endings import CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE, GONE
+from core.run.decide.finishing import elect
 from core.run.decide.step import next_step
 from core.run.decide.steps import (
     Cancel,
+    ElectLeaders,
     End,
     Ending,
     IntendRates,
@@ -272,6 +276,48 @@ def test_a_move_of_somebody_else_holds_up_no_other_partition() -> None:
 def test_no_batch_starts_while_a_partition_is_under_min_insync() -> None:
     step = next_step(history(MOVE, min_insync={"foo": 2}), observed((3, 2, 1), (3,)))
     assert step == Poll("foo-1 has fewer than 2 replicas in sync: no further batch starts")
+
+
+UNDER = "foo-1 has fewer than 2 replicas in sync: no further batch starts"
+
+
+@pytest.mark.parametrize(
+    ("min_insync", "online", "slows", "step"),
+    [
+        (1, True, True, IntendThrottles(0)),
+        (2, True, True, Poll(UNDER)),
+        (1, False, False, IntendThrottles(0)),
+        (2, False, False, IntendThrottles(0)),
+    ],
+    ids=["slow down", "stop", "offline", "offline, under min.insync"],
+)
+def test_cruise_controls_cases_of_backing_off(
+    min_insync: int, online: bool, slows: bool, step: Step
+) -> None:
+    """Two replicas, one in sync: nothing is to be won by waiting for one whose broker is down."""
+    lost = () if online else (2,)
+    state = cluster({"foo-1": [3, 2]}, isr={"foo-1": [3]}, dead=lost, brokers=range(4))
+    assert bool(out_of_step(state)) is slows
+    past = history(move("foo", 1, (3, 2), (3, 0)), min_insync={"foo": min_insync})
+    assert next_step(past, observed((3, 2), (3,), alive=ALIVE - {*lost})) == step
+
+
+def test_new_replicas_that_are_not_in_sync_yet_are_no_reason_to_stop() -> None:
+    past = history(move("foo", 2, (3, 2), (3, 0)), min_insync={"foo": 3})
+    seen = observed((0, 2, 1, 3), (2, 1), listed=LISTED, alive=ALIVE - {3})
+    own = PartitionRow("foo", 2, 2, (3, 2), (3, 2))
+    seen = replace(seen, rows={**seen.rows, TopicPartition("foo", 2): own})
+    assert next_step(past, seen) == IntendThrottles(0)
+
+
+def test_no_more_leaders_change_at_a_time_than_is_allowed() -> None:
+    """Cruise Control's case: of four leader moves a cap of three lets three go first."""
+    moves = [move("foo", n, (n, 2), (2, n)) for n in (3, 4, 5, 6)]
+    past = history(*moves, phase=Phase.DONE, elect=True)
+    seen = observed(None)
+    assert elect(past, seen, most=3) == ElectLeaders((0, 1, 2))
+    past.apply(Record(1, NOON, Kind.ELECTED, {"moves": [0, 2], "again": {"1": "why"}}))
+    assert elect(past, seen, most=3) == ElectLeaders((3, 1)), "who has not had a turn goes first"
 
 
 # -- cancelling, Kafka's cases --------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from core.clock import Clock
@@ -12,6 +12,7 @@ from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from core.watch.timeline.changes import changes
 from core.watch.timeline.events import Event, Kind
+from core.watch.timeline.onlooker import Onlooker
 from core.watch.timeline.store import KEPT, KEPT_BYTES, Timeline
 
 GAP_SECONDS = 15.0
@@ -30,6 +31,7 @@ class Recorder:
         client: ClusterClient,
         clock: Clock,
         timeline: Timeline,
+        onlookers: Sequence[Onlooker] = (),
         *,
         kept: timedelta = KEPT,
         most_bytes: int = KEPT_BYTES,
@@ -37,6 +39,9 @@ class Recorder:
         self._observer = Observer(client, clock, sizes=False)
         self._clock, self._timeline = clock, timeline
         self._kept, self._most_bytes = kept, most_bytes
+        self._onlookers = onlookers
+        self.troubles: list[TrimtabError] = []
+        """Why onlookers had nothing to tell at the last look."""
         self._last = self._remembered()
         self._forgotten = self._noted = float("-inf")
 
@@ -46,7 +51,7 @@ class Recorder:
         return None if span is None else self._timeline.state_at(span[1])
 
     def look(self) -> list[Event]:
-        """Look once, keep what has changed since the last look, and return it.
+        """Look once, keep what has changed since the last look and what onlookers tell; return it.
 
         Raises UnreachableError or AccessDeniedError; TimelineError when it cannot be kept: it is
         seen as a change by the next look then.
@@ -63,8 +68,20 @@ class Recorder:
             found = []
             self._timeline.begin(state)
         self._last = state
+        news = self._news(state)
+        self._timeline.tell(news)
         self._note_seen(state)
         self._forget()
+        return [*found, *news]
+
+    def _news(self, state: ClusterState) -> list[Event]:
+        self.troubles = []
+        found: list[Event] = []
+        for onlooker in self._onlookers:
+            try:
+                found += onlooker.news(state)
+            except TrimtabError as error:
+                self.troubles.append(error)
         return found
 
     def _note_seen(self, state: ClusterState) -> None:
@@ -102,6 +119,8 @@ def record(
         else:
             if found:
                 tell(found)
+            for trouble in recorder.troubles:
+                tell(trouble)
             wait = recorder.until_due()
         due = clock.monotonic() + wait
         while keep_on() and (left := due - clock.monotonic()) > 0:

@@ -12,6 +12,7 @@ from core.load.serving import Service, arguments, serve
 from core.watch.timeline.background import ROLE
 from core.watch.timeline.events import Event
 from core.watch.timeline.group_watch import groups_watched
+from core.watch.timeline.onlookers import onlookers
 from core.watch.timeline.recorder import Recorder, record
 from core.watch.timeline.store import Timeline
 
@@ -27,11 +28,12 @@ def _record(service: Service) -> None:
     with service.connected() as connection:
         timeline = Timeline.write(paths.timeline_file(service.given.cluster_id))
         try:
-            cluster_id, keep_on = service.given.cluster_id, service.keep_on
+            cluster_id, keep_on, clock = service.given.cluster_id, service.keep_on, SystemClock()
+            lookers_on = onlookers(cluster_id, clock, timeline)
             with groups_watched(connection.client, cluster_id, keep_on, _note):
                 record(
-                    Recorder(connection.client, connection.clock, timeline),
-                    SystemClock(),
+                    Recorder(connection.client, connection.clock, timeline, lookers_on),
+                    clock,
                     keep_on=keep_on,
                     tell=_note,
                 )

@@ -96,6 +96,8 @@ class Timeline:
 
     def tell(self, events: Sequence[Event]) -> None:
         """Keep what somebody tells of; `after` of each is Told. Raises TimelineError."""
+        if not events:
+            return
         with Whole(self.path, self._database):
             told_table.add(self._database, events)
 

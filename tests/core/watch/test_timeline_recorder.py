@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from run_help import Faulty, cluster, set_config, unreachable
 
-from core.cluster.client import ConfigChange, ConfigOp, Resource
+from core.cluster.client import ClusterClient, ConfigChange, ConfigOp, Resource
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.errors import TrimtabError
 from core.watch.timeline.events import Event, Kind
+from core.watch.timeline.onlooker import Onlooker
 from core.watch.timeline.recorder import Recorder, record
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.words import told
@@ -20,10 +22,13 @@ from core.watch.timeline.words import told
 class Recorded:
     """A cluster that is looked at each second of its own time."""
 
-    def __init__(self, path: Path, client: SimulatedCluster) -> None:
+    def __init__(
+        self, path: Path, client: SimulatedCluster, onlookers: Sequence[Onlooker] = ()
+    ) -> None:
         self.client, self.faulty = client, Faulty(client)
         self.timeline = Timeline.write(path)
-        self.recorder = Recorder(self.faulty, client.clock, self.timeline)  # type: ignore[arg-type]
+        faulty: ClusterClient = self.faulty  # type: ignore[assignment]
+        self.recorder = Recorder(faulty, client.clock, self.timeline, onlookers)
         self.troubles: list[TrimtabError] = []
 
     def spend(self, seconds: float) -> list[Event]:

@@ -6,7 +6,6 @@ fresh interpreters; their lines come in order of time, so that nothing is held b
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import signal
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from core.errors import TrimtabError
 from core.watch.statelog.event import Event
 from core.watch.statelog.merge import Merge, Tally, Wanted
 from core.watch.statelog.sources import Source
-from core.watch.statelog.told import Lines, document
+from core.watch.statelog.told import Documents, Lines
 
 BATCH = 2_000
 """Events that a worker hands over at once."""
@@ -81,10 +80,7 @@ def lines(
 
 def renderer(*, as_json: bool) -> Callable[[Event], str]:
     """Return what makes an event's line, with its end."""
-    if not as_json:
-        return Lines().text
-    encode = json.JSONEncoder(ensure_ascii=False).encode
-    return lambda event: encode(document(event)) + "\n"
+    return (Documents() if as_json else Lines()).text
 
 
 def _shares(sources: Sequence[Source], processes: int) -> list[list[Source]]:

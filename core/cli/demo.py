@@ -81,6 +81,7 @@ def sandbox_demo(ctx: click.Context) -> int:
         sandbox.start_workload(BYTES_PER_S)
         address = Address(sandbox.bootstrap)
         stack.enter_context(_load(address, sandbox.cluster_id))
+        stack.callback(say, "Stopping what measures the load…")
         return _tell(_on(context, address, load=True), throttle="10MB/s")
 
 

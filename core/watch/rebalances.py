@@ -34,10 +34,11 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """Groups with members, as they were when each was stable last, and which are not now."""
+    """Groups with members, as they were when each was stable last, and those that are not now."""
 
     stable: Mapping[str, Group] = field(default_factory=dict)
-    unsettled: frozenset[str] = frozenset()
+    unsettled: Mapping[str, Group] = field(default_factory=dict)
+    """As they were at the last look."""
 
     def then(
         self, at: datetime, groups: Iterable[Group], *, complete: bool = True
@@ -46,7 +47,7 @@ class Watched:
 
         Unless the look was `complete`, groups that are missing in it are taken for still there.
         """
-        stable, unsettled = dict(self.stable), set(self.unsettled)
+        stable, unsettled = dict(self.stable), dict(self.unsettled)
         told: list[Rebalance] = []
         seen = set()
         for group in groups:
@@ -57,17 +58,17 @@ class Watched:
                 text = self._compared(group)
                 if group.state == STABLE:
                     stable[group.id] = group
-                    unsettled.discard(group.id)
+                    unsettled.pop(group.id, None)
                 else:
-                    unsettled.add(group.id)
+                    unsettled[group.id] = group
                 if text:
                     told.append(Rebalance(at, group.id, text, _only_topic(group)))
         for id in sorted({*stable, *unsettled} - seen) if complete else ():
             last = stable.pop(id, None)
-            unsettled.discard(id)
+            unsettled.pop(id, None)
             topic = _only_topic(last) if last else None
             told.append(Rebalance(at, id, "lost its last member", topic))
-        return Watched(stable, frozenset(unsettled)), tuple(told)
+        return Watched(stable, unsettled), tuple(told)
 
     def _compared(self, group: Group) -> str:
         """Return what happened to a group that has members; "" for nothing."""
@@ -75,7 +76,8 @@ class Watched:
         came_and_went = ", ".join(_came_and_went(before, group))
         if group.state != STABLE:
             if group.id in self.unsettled:
-                return ""
+                since = ", ".join(_came_and_went(self.unsettled[group.id], group))
+                return f"went on rebalancing: {since}" if since else ""
             return f"began to rebalance{f': {came_and_went}' if came_and_went else ''}"
         if before is None:
             return f"was assigned: {shares(group)}"
@@ -91,7 +93,7 @@ def watching(groups: Iterable[Group]) -> Watched:
     with_members = [g for g in groups if g.fault is None and g.state not in WITHOUT_MEMBERS]
     return Watched(
         {g.id: g for g in with_members if g.state == STABLE},
-        frozenset(g.id for g in with_members if g.state != STABLE),
+        {g.id: g for g in with_members if g.state != STABLE},
     )
 
 

@@ -82,6 +82,17 @@ def test_a_rebalance_that_is_seen_half_way_is_compared_with_what_was_stable() ->
     ]
 
 
+def test_members_that_come_while_it_goes_on_are_told_as_they_come() -> None:
+    half = group(state="reconciling", a=ALL, b=())
+    more = group(state="reconciling", a=ALL, b=(), c=())
+    assert told([ONE], [half], [more], [more], [half], [TWO]) == [
+        "g began to rebalance: b joined",
+        "g went on rebalancing: c joined",
+        "g went on rebalancing: c left",
+        "g rebalanced: 2 members, 2+1 partitions; b joined",
+    ]
+
+
 def test_a_client_that_starts_anew_is_not_two() -> None:
     assert told([TWO], [group(a_=("t-0", "t-1"), b=("t-2",))]) == [
         "g rebalanced: 2 members, 2+1 partitions; a started anew"

@@ -11,7 +11,7 @@ REPORTS := reports
 BENCHES := bench-first-paint bench-terminal bench-estimate bench-run bench-latency bench-moves \
            bench-pipeline bench-plan bench-tools bench-timeline bench-documents bench-statelog \
            bench-replicas bench-autopilot
-SCENARIOS := dms-balancing leader-return preferred-order self-balancing
+SCENARIOS := dms-balancing group-rebalance leader-return preferred-order self-balancing
 
 # What builds trimtab is held to the same versions: older pips read the first, newer the second.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from core.cli.scenarios import dms_balancing, leader_return, preferred_order, self_balancing
+from core.cli.scenarios import (
+    dms_balancing,
+    group_rebalance,
+    leader_return,
+    preferred_order,
+    self_balancing,
+)
 from core.cli.scenarios.scenario import Scenario
 
 SCENARIOS: dict[str, Scenario] = {
     found.name: found
     for found in (
         dms_balancing.SCENARIO,
+        group_rebalance.SCENARIO,
         leader_return.SCENARIO,
         preferred_order.SCENARIO,
         self_balancing.SCENARIO,

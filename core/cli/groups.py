@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 @click.pass_obj
 def groups(
     context: Context, regex: str | None, over: str | None, as_json: bool, output: Path | None
-) -> None:
+) -> int:
     """Show consumer groups: a line each, or in full those whose whole id REGEX matches.
 
     With --over it looks twice, and tells how long each takes to catch up at the rates between.
-    --json has everything always.
+    --json has everything always. Exit 5 when a broker does not list its groups.
     """
+    from core.errors import ExitCode
     from core.patterns import pattern
     from core.units import parse_duration
     from core.watch.groups import look, views
@@ -42,21 +43,25 @@ def groups(
             before = look(connection.client, connection.clock, regex)
             connection.clock.sleep(seconds)
         now = look(connection.client, connection.clock, regex)
-        if regex is not None and not now.groups and (before is None or not before.groups):
+        known = now.groups or now.lost or (before is not None and before.groups)
+        if regex is not None and not known:
             _nothing_matches(connection.client, regex)
+    for fault in now.lost:
+        say(f"A broker does not list its groups, which are missing here: {fault}")
     if now.ends_fault:
         say(f"The ends of logs are not known, and no lag: {now.ends_fault}")
-    for id in _gone(before.groups if before else (), now.groups):
+    for id in _gone(before.groups if before and not now.lost else (), now.groups):
         say(f"Group {id} is gone meanwhile.")
     found = views(now, before)
     if as_json:
         emit([_json(view) for view in found], output)
     elif not found:
-        say("There is no consumer group.")
+        say(f"There is no consumer group{' that others list' if now.lost else ''}.")
     elif regex is None:
         write_text(_lines(found), output)
     else:
         write_text("\n".join(_text(view) for view in found), output)
+    return ExitCode.INCOMPLETE if now.lost else ExitCode.DONE
 
 
 def _nothing_matches(client: ClusterClient, regex: str) -> None:

@@ -12,7 +12,7 @@ from core.cli.topic_steps import settled, there, yes_option
 from core.errors import ExitCode, RefusedError, TrimtabError
 
 if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient
+    from core.cluster.client import ClusterClient, Fault
     from core.cluster.state import ClusterState
 
 
@@ -84,10 +84,14 @@ def _lost(client: ClusterClient, state: ClusterState, topic: str) -> str:
         ).partition_size_bytes[rows.start : rows.stop]
         if (sizes >= 0).any():
             held.append(f"{format_bytes(float(sizes[sizes >= 0].sum()))} before replication")
-        readers = [g.id for g in client.groups() if any(tp.topic == topic for tp in g.committed)]
+        lost: list[Fault] = []
+        groups = client.groups(lost=lost.append)
+        readers = [group.id for group in groups if any(tp.topic == topic for tp in group.committed)]
         if readers:
             more = f" and {len(readers) - 3} more" if len(readers) > 3 else ""
             held.append(f"read by {', '.join(readers[:3])}{more}")
+        if lost:
+            held.append(f"who else has read it is not known: {lost[0]}")
     except TrimtabError as error:
         held.append(f"more is not known: {error.title}")
     return f"{topic}: {', '.join(held)}."

@@ -6,7 +6,7 @@ and are safe to make from several threads; `core.cluster.connect` opens one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -304,11 +304,14 @@ class ClusterClient(Protocol):
         """
         ...
 
-    def groups(self, matching: str | None = None) -> tuple[Group, ...]:
+    def groups(
+        self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
+    ) -> tuple[Group, ...]:
         """Return consumer groups with members and committed offsets, by id.
 
         All, or those whose whole id an expression matches. One that vanishes meanwhile is left
-        out; one that may not be looked at has a fault of its own.
+        out; one that may not be looked at has a fault of its own. Each broker lists its own:
+        `lost` hears of every one that did not, whose groups are missing.
         """
         ...
 

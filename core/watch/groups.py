@@ -24,6 +24,8 @@ class Look:
     ends: Mapping[TopicPartition, int]
     ends_fault: str = ""
     """Why no end is known."""
+    lost: tuple[Fault, ...] = ()
+    """Of brokers that did not list their groups, which are missing here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +104,15 @@ def look(client: ClusterClient, clock: Clock, matching: str | None = None) -> Lo
 
     Raises what listing groups raises; ends that may not be asked for are unknown.
     """
-    groups = client.groups(matching)
+    lost: list[Fault] = []
+    groups = client.groups(matching, lost.append)
     at = clock.monotonic()
     read = {tp for group in groups for tp in _read(group)}
     try:
-        return Look(at, groups, client.offsets(read, OffsetAt.LATEST) if read else {})
+        ends = client.offsets(read, OffsetAt.LATEST) if read else {}
     except AccessDeniedError as error:
-        return Look(at, groups, {}, error.title)
+        return Look(at, groups, {}, error.title, tuple(lost))
+    return Look(at, groups, ends, lost=tuple(lost))
 
 
 def views(now: Look, before: Look | None = None) -> tuple[GroupView, ...]:

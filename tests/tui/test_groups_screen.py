@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -178,12 +178,17 @@ class Changing:
         self._simulated = simulated
         self.found: Sequence[Group] | Exception = simulated.groups()
         self.looks = 0
+        self.lost: tuple[Fault, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._simulated, name)
 
-    def groups(self, matching: str | None = None) -> tuple[Group, ...]:
+    def groups(
+        self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
+    ) -> tuple[Group, ...]:
         self.looks += 1
+        for fault in self.lost if lost is not None else ():
+            lost(fault)
         if isinstance(self.found, Exception):
             raise self.found
         return tuple(self.found)
@@ -222,6 +227,13 @@ async def test_what_was_seen_stays_when_the_cluster_is_lost(changing: Changing) 
         changing.found = UnreachableError("Nothing answers at b1:9092.")
         await looked_again(pilot)
         assert "▲ Nothing answers at b1:9092." in body(pilot)
+        assert "readers" in body(pilot)
+
+
+async def test_a_broker_that_does_not_list_its_groups_is_told(changing: Changing) -> None:
+    changing.lost = (Fault("COORDINATOR_LOAD_IN_PROGRESS"),)
+    async with dashboard(on(changing, changing.clock), "groups") as pilot:
+        assert "A broker does not list its groups" in body(pilot)
         assert "readers" in body(pilot)
 
 

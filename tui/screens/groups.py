@@ -143,7 +143,7 @@ class GroupsScreen(CursorKeys, Filtering):
         partitions = partitions_of(chosen, self._partition_order) if chosen else ()
         age = self._age
         followed = self._followed
-        ends_fault = followed.newest.ends_fault if followed else ""
+        newest = followed.newest if followed else None
         return GroupsView(
             groups=groups,
             rows=rows,
@@ -155,11 +155,7 @@ class GroupsScreen(CursorKeys, Filtering):
             partition=at_partition(partitions, self._tp),
             age=age_words(age.age(session.now)) if age else "",
             stale=age.stale(session.now) if age else False,
-            trouble=self._error.title
-            if self._error
-            else f"The ends of logs are not known, and no lag: {ends_fault}"
-            if ends_fault
-            else "",
+            trouble=self._error.title if self._error else _trouble(newest),
             over_seconds=followed.over_seconds if followed else None,
             words=self._words,
             typing=self.typing,
@@ -273,3 +269,12 @@ class GroupsScreen(CursorKeys, Filtering):
 
 def _other(order: Order) -> Order:
     return Order.NAME if order is Order.LAG else Order.LAG
+
+
+def _trouble(look: Look | None) -> str:
+    """Return what is not known of the groups that a look has found."""
+    if look is not None and look.lost:
+        return f"A broker does not list its groups, which are missing here: {look.lost[0]}"
+    if look is not None and look.ends_fault:
+        return f"The ends of logs are not known, and no lag: {look.ends_fault}"
+    return ""

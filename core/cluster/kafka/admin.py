@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from core.cluster.client import (
@@ -153,7 +153,9 @@ class Admin:
         self._raise_if_nothing(answers.values())
         return {tp: a.offset for tp, a in answers.items() if not isinstance(a, Fault)}
 
-    def groups(self, matching: str | None = None) -> tuple[Group, ...]:
+    def groups(
+        self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
+    ) -> tuple[Group, ...]:
         from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 
         admin = self._client()
@@ -163,6 +165,9 @@ class Admin:
             raise self._explained(error) from error
         if listed.errors and not listed.valid:
             raise self._explained(listed.errors[0])
+        if lost is not None:
+            for failure in listed.errors:
+                lost(_fault(failure))
         whole = re.compile(".*" if matching is None else matching)
         ids = [group.group_id for group in listed.valid if whole.fullmatch(group.group_id)]
         if not ids:

@@ -9,7 +9,7 @@ Each library is loaded at its first call.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import (
@@ -119,8 +119,10 @@ class KafkaClient:
     ) -> dict[tuple[TopicPartition, int], ReplicaRead | Fault]:
         return read_replicas(self._wire, asked, max_bytes)
 
-    def groups(self, matching: str | None = None) -> tuple[Group, ...]:
-        return self._admin.groups(matching)
+    def groups(
+        self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
+    ) -> tuple[Group, ...]:
+        return self._admin.groups(matching, lost)
 
     def active_groups(self, most: int) -> ActiveGroups:
         return self._admin.active_groups(most)

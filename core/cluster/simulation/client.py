@@ -10,7 +10,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -214,7 +214,9 @@ class SimulatorClient:
     ) -> dict[tuple[TopicPartition, int], ReplicaRead | Fault]:
         return {(tp, broker): NO_RECORDS for broker, tps in asked.items() for tp in tps}
 
-    def groups(self, matching: str | None = None) -> tuple[Group, ...]:
+    def groups(
+        self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
+    ) -> tuple[Group, ...]:
         return tuple(wire.decode_group(group) for group in self._ask("groups", matching))
 
     def active_groups(self, most: int) -> ActiveGroups:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -231,7 +231,9 @@ class SimulatedCluster:
     ) -> dict[tuple[TopicPartition, int], ReplicaRead | Fault]:
         return {(tp, broker): NO_RECORDS for broker, tps in asked.items() for tp in tps}
 
-    def groups(self, matching: str | None = None) -> tuple[Group, ...]:
+    def groups(
+        self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
+    ) -> tuple[Group, ...]:
         whole = re.compile(".*" if matching is None else matching)
         with self._lock:
             found = self._engine.readers.groups(self._engine)

@@ -87,6 +87,27 @@ def test_a_group_that_vanishes_while_it_is_shown_is_said(
     assert hand("groups", "left", "--over", "1s")[0] == 2
 
 
+def test_a_broker_that_does_not_list_its_groups_is_told(
+    hand: Hand, living: SimulatedCluster
+) -> None:
+    through = Faulty(living)
+
+    def listed(real: Any, matching: str | None, lost: Any) -> tuple[Group, ...]:
+        lost(Fault("COORDINATOR_LOAD_IN_PROGRESS"))
+        return tuple(group for group in real(matching) if group.id != "left")
+
+    through.replaced["groups"] = listed
+    code, out, err = hand.on(living, through)("groups")
+    assert code == 5
+    assert "readers" in out
+    assert err == (
+        "A broker does not list its groups, which are missing here: COORDINATOR_LOAD_IN_PROGRESS\n"
+    )
+    code, out, err = hand("groups", "left")
+    assert (code, out) == (5, ""), "it may be there"
+    assert "There is no consumer group that others list." in err
+
+
 def test_one_that_may_not_be_looked_at_hides_no_other(hand: Hand, living: SimulatedCluster) -> None:
     through = Faulty(living)
     no = Fault("GROUP_AUTHORIZATION_FAILED")

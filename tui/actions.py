@@ -68,6 +68,13 @@ ACTIONS: tuple[Action, ...] = (
         footer=85,
         for_drills=True,
     ),
+    Action(
+        "probe",
+        "clients",
+        ("W",),
+        "What clients feel at each broker: begin a probe, after asking; again to end it.",
+        needs_write=True,
+    ),
     Action("quit", "quit", ("q",), "Leave; a run goes on without the dashboard."),
     # -- map
     Action(

@@ -25,6 +25,7 @@ from tui.actions import GLOBAL, MAP, SCREENS, Action, actions_of, bindings_of
 from tui.drilling import Drilling
 from tui.feed import Feed
 from tui.feed_events import (
+    ClientsSeen,
     ClusterLost,
     Connected,
     GroundFound,
@@ -35,6 +36,7 @@ from tui.feed_events import (
     Trouble,
 )
 from tui.feed_events import Event as FeedEvent
+from tui.probing import Switching
 from tui.screens.base import DashboardScreen
 from tui.screens.commands import CommandScreen
 from tui.screens.help import HelpScreen
@@ -54,7 +56,7 @@ SCREEN_CLASSES = {
 }
 
 
-class TrimtabApp(Drilling):
+class TrimtabApp(Drilling, Switching):
     """One dashboard on one session. `failure` is why it ended before it showed anything."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -118,6 +120,7 @@ class TrimtabApp(Drilling):
             self.feed.attach(self._deliver)
 
     def on_unmount(self) -> None:
+        self.leave_probe()
         if self.feed is not None:
             self.feed.stop()
 
@@ -159,6 +162,8 @@ class TrimtabApp(Drilling):
                 self.session.calibration = calibration
             case GroupsSeen(groups):
                 self.session.groups = groups
+            case ClientsSeen(report):
+                self.session.clients = report
             case Trouble(error):
                 self.tell(error)
         self.draw()

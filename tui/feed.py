@@ -25,7 +25,7 @@ from tui.feed_events import (
     PictureSeen,
     Trouble,
 )
-from tui.feed_watches import find_ground, watch_groups, watch_runs
+from tui.feed_watches import find_ground, watch_clients, watch_groups, watch_runs
 from tui.first_look import FirstLook
 from tui.session import Freshness
 
@@ -107,6 +107,7 @@ class Feed:
             self._thread(self._read_runs)
             self._thread(self._read_groups)
             self._thread(self._find_ground)
+            self._thread(self._read_clients)
 
     def refresh(self) -> None:
         """Ask the cluster at once."""
@@ -311,6 +312,12 @@ class Feed:
     def _read_groups(self) -> None:
         self._state_known.wait()
         watch_groups(lambda: self._connection, self._send, self._running, self._stopped)
+
+    def _read_clients(self) -> None:
+        self._state_known.wait()
+        address = self._target.address
+        if self._state is not None and address is not None and not address.simulated:
+            watch_clients(self._state.cluster_id, self._send, self._stopped)
 
     def _find_ground(self) -> None:
         self._state_known.wait()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from core.load.snapshot import LoadSnapshot
     from core.plan.calibration import Calibration
     from core.run.tell.view import RunView
+    from core.watch.clients.report import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,13 @@ class GroupsSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientsSeen:
+    """What clients of this cluster feel, as its probe reports it; None while none runs."""
+
+    report: Report | None
+
+
+@dataclass(frozen=True, slots=True)
 class Trouble:
     """Something beside the cluster went wrong: said once, calmly."""
 
@@ -88,6 +96,7 @@ Event: TypeAlias = (
     | RunSeen
     | TimesLearned
     | GroupsSeen
+    | ClientsSeen
     | Trouble
 )
 Deliver: TypeAlias = Callable[[Event], None]

@@ -7,15 +7,25 @@ from threading import Event as Flag
 from typing import TYPE_CHECKING
 
 from core.errors import AccessDeniedError, UnreachableError
-from tui.feed_events import Deliver, GroundFound, GroupsSeen, RunSeen, TimesLearned, Trouble
+from tui.feed_events import (
+    ClientsSeen,
+    Deliver,
+    GroundFound,
+    GroupsSeen,
+    RunSeen,
+    TimesLearned,
+    Trouble,
+)
 
 if TYPE_CHECKING:
     from core.cluster.connect import Address, Connection
     from core.cluster.state import ClusterState
     from core.run.tell.view import RunView
+    from core.watch.clients.report import Report
 
 RUN_POLL_SECONDS = 1.0
 GROUPS_POLL_SECONDS = 30.0
+CLIENTS_POLL_SECONDS = 1.0
 
 
 def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped: Flag) -> None:
@@ -74,6 +84,20 @@ def watch_groups(
         except UnreachableError:
             pass
         stopped.wait(GROUPS_POLL_SECONDS)
+
+
+def watch_clients(cluster_id: str, send: Deliver, stopped: Flag) -> None:
+    """Follow what this cluster's probe on this machine reports, whoever began it."""
+    from core.clock import SystemClock
+    from core.watch.clients.background import newest_report
+
+    last: Report | None = None
+    while not stopped.is_set():
+        report = newest_report(cluster_id, SystemClock().now())
+        if report != last:
+            last = report
+            send(ClientsSeen(report))
+        stopped.wait(CLIENTS_POLL_SECONDS)
 
 
 def find_ground(address: Address, cluster_id: str, send: Deliver, stopped: Flag) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from core.plan.calibration import Calibration
     from core.run.others.foreign import ForeignMove
     from core.run.tell.view import RunView
+    from core.watch.clients.report import Report
     from tui.made import Made
     from tui.map_view import Lit
     from tui.past import Past, Then
@@ -140,6 +141,8 @@ class Session:
     """What the map shows marked."""
     groups: tuple[DocumentGroup, ...] | None = None
     """Consumer groups with their lag; None until they are read, and where they may not be."""
+    clients: Report | None = None
+    """What clients feel at each broker; None while no probe runs."""
     calibration: Calibration | None = None
     """What earlier runs on this cluster have taught about times."""
     problem: TrimtabError | None = None

@@ -159,7 +159,7 @@ def _remove(context: Context, yes: bool, as_json: bool) -> None:
         if running is not None:
             raise RefusedError(
                 f"A probe writes to {TOPIC} now (process {running.pid}).",
-                next="End it first: Ctrl-C there, or P in the dashboard.",
+                next="End it first: Ctrl-C there, or W in the dashboard.",
             )
         if state.topic(TOPIC) is not None and not yes:
             name = context.target.name or state.cluster_id[:8]

@@ -113,6 +113,11 @@ def clients(root: Path, cluster_id: str) -> Path:
     return root / "clients" / f"{cluster_folder(cluster_id)}.json"
 
 
+def clients_trouble(root: Path, cluster_id: str) -> Path:
+    """Return where the probe says why it ended."""
+    return root / "clients" / f"{cluster_folder(cluster_id)}.trouble"
+
+
 def lock(root: Path, cluster_id: str, role: str) -> Path:
     """Return the lock file of the one process that has this role for the cluster."""
     return root / "locks" / f"{cluster_folder(cluster_id)}.{role}.lock"

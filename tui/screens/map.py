@@ -102,7 +102,14 @@ class MapScreen(CursorKeys, PastMap, PlanKeys):
         self.model = model = build_model(session.state, session.load, self.view, self.model)
         session.pointed_at = (model.broker, model.topic if model.rows else None)
         self.hands.check(session)
-        layout = layout_of(width, height, model.view.zoom, racks=bool(rack_names(model)))
+        clients = None if past else session.clients
+        layout = layout_of(
+            width,
+            height,
+            model.view.zoom,
+            racks=bool(rack_names(model)),
+            clients=clients is not None,
+        )
         self.top = scrolled(self.top, model.cursor, layout.rows, len(model.rows))
         self.scene = Scene(
             model=model,
@@ -119,6 +126,7 @@ class MapScreen(CursorKeys, PastMap, PlanKeys):
             editing_filter=self._filter,
             groups=session.groups or (),
             run=session.run,
+            clients=clients,
         )
         rows, self.places = draw_map(self.scene, self.brush)
         canvas.put_rows(rows)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from core.load.verdicts import Verdict, Weight, verdicts
 from core.run.tell.view import RunState
+from tui.clients import client_verdicts
 from tui.map_moves import at_verdict, next_trouble
 from tui.map_view import Model
 from tui.session import Session
@@ -28,10 +29,12 @@ class Troubles:
         run = session.run
         going = run is not None and run.state is RunState.RUNNING
         left = run.left_seconds if run is not None and going else None
-        key = (model.state, model.load, round(left) if left is not None else None)
+        felt = client_verdicts(session.clients, model.state) if session.clients is not None else ()
+        key = (model.state, model.load, round(left) if left is not None else None, felt)
         if key != self._key:
             self._key = key
-            self._known = verdicts(model.state, model.load, model.totals, left)
+            known = verdicts(model.state, model.load, model.totals, left)
+            self._known = tuple(sorted((*felt, *known), key=lambda verdict: verdict.weight))
         if session.problem is None:
             return self._known
         lost = Verdict("lost", Weight.ACT, session.problem.title, session.problem.title)

@@ -13,6 +13,7 @@ from core.load.heat import Metric
 from core.plan.plan import Plan
 from tui.map_view import Model
 from tui.widgets.canvas import Row
+from tui.widgets.clients_line import draw_clients
 from tui.widgets.columns import Columns
 from tui.widgets.map_panel import draw_panel
 from tui.widgets.map_scene import WIDE_SIDE, Scene
@@ -200,7 +201,9 @@ def _draw_totals(scene: Scene, rows: Sequence[Row], brush: Brush, y: int) -> int
             changed=changed if after else frozenset(),
             stale=scene.stale,
         )
-    return y + 1 + layout.totals
+    if scene.clients is not None and layout.clients:
+        draw_clients(rows[y + 1 + layout.totals], scene.clients, model, columns, brush)
+    return y + 1 + layout.totals + layout.clients
 
 
 def _draw_legend(scene: Scene, row: Row, brush: Brush) -> None:

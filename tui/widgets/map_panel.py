@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from core.plan.findings import Severity
 from core.units import format_duration, format_rate
+from tui.clients import client_words, client_words_short
 from tui.map_view import Model
 from tui.widgets.canvas import Row
 from tui.widgets.inspector import (
@@ -28,7 +29,13 @@ def draw_panel(scene: Scene, rows: Sequence[Row], brush: Brush, y: int) -> int:
     layout = scene.layout
     short = not layout.roomy
     title, lines = panel_lines(scene, brush, short=short)
-    draw_rule(rows[y], title, brush, role="bright")
+    x = draw_rule(rows[y], title, brush, role="bright")
+    seen = scene.clients.of(scene.model.broker) if scene.clients is not None else None
+    if seen is not None and scene.carry is None:
+        for words in (client_words(seen), client_words_short(seen)):
+            if x + 3 + sum(len(word.text) for word in words) < rows[y].width:
+                write_sentence(rows[y], x + 2, (Word(" "), *words, Word(" ")), brush)
+                break
     for n, sentence in enumerate(lines[: layout.panel], 1):
         write_sentence(rows[y + n], 2, sentence, brush)
     return y + 1 + layout.panel

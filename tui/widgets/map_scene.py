@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from core.plan.estimate import Estimate
     from core.plan.suggest import Suggestion
     from core.run.tell.view import RunView
+    from core.watch.clients.report import Report
 
 SIDE = 32
 WIDE_SIDE = 46
@@ -46,6 +47,8 @@ class Layout:
     panel: int
     legend: bool
     roomy: bool
+    clients: bool = False
+    """Whether a line says what clients feel."""
 
     @property
     def main(self) -> int:
@@ -57,7 +60,7 @@ class Layout:
         return 3 if self.racks else 2
 
 
-def layout_of(width: int, height: int, zoom: Zoom, *, racks: bool) -> Layout:
+def layout_of(width: int, height: int, zoom: Zoom, *, racks: bool, clients: bool = False) -> Layout:
     """Return what fits: below 80×24 the panel goes first, then the totals; a row always stays.
 
     Beside partitions the panel stands always, so that columns stay where they are when a replica
@@ -80,7 +83,8 @@ def layout_of(width: int, height: int, zoom: Zoom, *, racks: bool) -> Layout:
         if zoom is Zoom.PARTITION:
             panel += 3
     legend = roomy
-    fixed = head + totals + panel
+    clients = clients and totals > 0
+    fixed = head + totals + panel + clients
     if totals:
         fixed += 2 if roomy else 1
     if panel:
@@ -97,6 +101,7 @@ def layout_of(width: int, height: int, zoom: Zoom, *, racks: bool) -> Layout:
         panel=panel,
         legend=legend,
         roomy=roomy,
+        clients=clients,
     )
 
 
@@ -130,3 +135,4 @@ class Scene:
     editing_filter: str | None
     groups: tuple[DocumentGroup, ...] = ()
     run: RunView | None = None
+    clients: Report | None = None

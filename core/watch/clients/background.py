@@ -3,40 +3,87 @@
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from core import paths
+from core import files, paths
 from core.cluster.connect import Address
-from core.errors import DocumentError
+from core.errors import DocumentError, TrimtabError
 from core.load import layout, serving
+from core.load.readers import Heartbeat
 from core.process import Process
 from core.watch.clients.report import Report, from_json
 
 ROLE = "probe"
 STOP_SECONDS = 20.0
+START_SECONDS = 30.0
 SILENT = timedelta(seconds=10)
 """A report older than this is of a probe that hangs or was killed."""
 
 
-def start_probe(address: Address, cluster_id: str, *, root: Path | None = None) -> Process | None:
-    """Start the cluster's probe, whose topic may be made; None when one runs on this machine.
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A cluster's probe that was started, or found; `close` ends it if it was started here."""
 
-    Returns at once. It ends with `stop_probe`, or 60 s after the cluster's last reader has gone.
+    cluster_id: str
+    root: Path
+    heartbeat: Heartbeat
+    process: Process | None
+    """What was started; None when one ran already."""
+
+    def wait(self) -> None:
+        """Return once it holds its lease and has begun. Raises TrimtabError when it has ended."""
+        deadline = time.monotonic() + START_SECONDS
+        while self.process is not None and time.monotonic() < deadline:
+            if layout.clients(self.root, self.cluster_id).exists():
+                return
+            if not self.process.alive:
+                self.heartbeat.close()
+                raise TrimtabError(
+                    _trouble(self.root, self.cluster_id) or "The probe has ended at once.",
+                    next="Look what it says in a terminal: trimtab probe.",
+                )
+            time.sleep(0.1)
+
+    def close(self) -> None:
+        """Count as a reader no more, and have what was started here end; it is not waited for."""
+        self.heartbeat.close()
+        if self.process is not None:
+            self.process.signal(15)
+
+
+def start_probe(address: Address, cluster_id: str, *, root: Path | None = None) -> Probe:
+    """Start the cluster's probe unless one runs on this machine; its topic may be made.
+
+    Returns at once. It ends when told to, or 60 s after the cluster's last reader has gone.
     """
     root = root or paths.load_root()
     layout.mark(root)
+    layout.clients_trouble(root, cluster_id).unlink(missing_ok=True)
+    heartbeat = Heartbeat(root, cluster_id)
     module = "core.watch.clients.service"
-    return serving.start(ROLE, module, cluster_id, root=root, address=address)
+    process = serving.start(ROLE, module, cluster_id, root=root, address=address)
+    return Probe(cluster_id, root, heartbeat, process)
 
 
-def stop_probe(
-    cluster_id: str, started: Process | None = None, *, root: Path | None = None
-) -> None:
+def stop_probe(cluster_id: str, *, root: Path | None = None) -> None:
     """End the cluster's probe, whoever started it; returns when it has ended."""
-    begun = () if started is None else (started,)
     where = root or paths.load_root()
-    serving.stop(where, cluster_id, (ROLE,), started=begun, seconds=STOP_SECONDS)
+    serving.stop(where, cluster_id, (ROLE,), seconds=STOP_SECONDS)
+
+
+def note_trouble(root: Path, cluster_id: str, error: TrimtabError) -> None:
+    """Leave why the probe ended for whoever started it."""
+    files.write_text(layout.clients_trouble(root, cluster_id), error.title)
+
+
+def _trouble(root: Path, cluster_id: str) -> str | None:
+    try:
+        return layout.clients_trouble(root, cluster_id).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return None
 
 
 def prober(cluster_id: str, *, root: Path | None = None) -> Process | None:

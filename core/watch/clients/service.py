@@ -6,7 +6,7 @@ import logging
 import sys
 
 from core.load.serving import Service, arguments, serve
-from core.watch.clients.background import ROLE
+from core.watch.clients.background import ROLE, note_trouble
 from core.watch.clients.report import Report
 from core.watch.clients.work import probe
 
@@ -15,7 +15,14 @@ log = logging.getLogger("trimtab.probe")
 
 def main(argv: list[str] | None = None) -> int:
     """Probe one cluster until told to stop or until nobody reads."""
-    return serve(ROLE, arguments(ROLE).parse_args(argv), _probe, log=log)
+    given = arguments(ROLE).parse_args(argv)
+    return serve(
+        ROLE,
+        given,
+        _probe,
+        log=log,
+        broken_off=lambda error: note_trouble(given.root, given.cluster_id, error),
+    )
 
 
 def _probe(service: Service) -> None:

@@ -1,0 +1,123 @@
+"""The switch of the clients' eye: asks, has a probe started or ended beside, and says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from textual.app import App
+from textual.message import Message
+
+from core.errors import TrimtabError
+from tui.screens.base import DashboardScreen
+
+if TYPE_CHECKING:
+    from core.watch.clients.background import Probe
+    from tui.session import Session
+
+
+class Switching(App[int]):
+    """The part of the dashboard that begins and ends probes; one that it began ends with it."""
+
+    session: Session
+    _probe: Probe | None = None
+    _switching = False
+    """Whether a worker is at it."""
+
+    class Switched(Message):
+        """A worker has begun a probe, ended one (None), or could not."""
+
+        def __init__(self, outcome: Probe | TrimtabError | None) -> None:
+            super().__init__()
+            self.outcome = outcome
+
+    def action_probe(self) -> None:
+        session, screen = self.session, self.screen
+        if session.state is None or not isinstance(screen, DashboardScreen):
+            return
+        if not session.writable or session.address is None:
+            screen.say(f"Read-only: {session.read_only_because}.", "look")
+            return
+        if session.address.simulated:
+            screen.say("A simulated cluster has no clients to probe it.")
+            return
+        if self._switching:
+            return
+        if session.clients is not None or self._probe is not None:
+            self._end_probe()
+            return
+        from core.watch.clients.topic import explained
+        from tui.screens.ask import ConfirmDialog
+
+        dialog = ConfirmDialog(
+            "Feel what clients feel?",
+            [*explained(session.state).splitlines(), "W ends it again, and so does leaving."],
+            no="Leave it",
+            yes="Begin",
+        )
+        self.push_screen(dialog, lambda yes: self._begin_probe() if yes else None)
+
+    def _begin_probe(self) -> None:
+        address, state = self.session.address, self.session.state
+        assert address is not None
+        assert state is not None
+
+        def work() -> Probe:
+            from core.watch.clients.background import start_probe
+
+            probe = start_probe(address, state.cluster_id)
+            probe.wait()
+            return probe
+
+        self._say("The probe begins; its first numbers come in a moment.", "text")
+        self._switch(work)
+
+    def _end_probe(self) -> None:
+        state, begun = self.session.state, self._probe
+        assert state is not None
+        self._probe = None
+
+        def work() -> None:
+            from core.watch.clients.background import stop_probe
+
+            if begun is not None:
+                begun.close()
+            stop_probe(state.cluster_id)
+
+        self._switch(work)
+
+    def _switch(self, work: Callable[[], Probe | None]) -> None:
+        def guarded() -> None:
+            outcome: Probe | TrimtabError | None
+            try:
+                outcome = work()
+            except TrimtabError as error:
+                outcome = error
+            self.post_message(self.Switched(outcome))
+
+        self._switching = True
+        self.run_worker(guarded, thread=True, group="probe", exit_on_error=False)
+
+    def on_switching_switched(self, message: Switched) -> None:
+        self._switching = False
+        match message.outcome:
+            case TrimtabError() as error:
+                self.tell(error)
+            case None:
+                self.session.clients = None
+                self._say("The probe has ended. Its topic stays: trimtab probe --remove.", "fine")
+            case probe:
+                self._probe = probe
+
+    def leave_probe(self) -> None:
+        """End the probe that was begun here; nobody waits for it."""
+        if self._probe is not None:
+            self._probe.close()
+
+    def tell(self, error: TrimtabError) -> None:
+        """Say what went wrong."""
+        raise NotImplementedError
+
+    def _say(self, text: str, role: str) -> None:
+        if isinstance(self.screen, DashboardScreen):
+            self.screen.say(text, role)

@@ -6,7 +6,7 @@ import re
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from core.cluster.client import (
     ActiveGroups,
@@ -26,6 +26,10 @@ from core.cluster.kafka.reach import denied, unreachable
 from core.cluster.kafka.wire import fault
 from core.cluster.state import TopicPartition
 
+CommittedBy: TypeAlias = Callable[
+    [Mapping[str, int]], Mapping[str, Mapping[TopicPartition, int] | Fault]
+]
+_UNCOORDINATED = Fault("COORDINATOR_NOT_AVAILABLE", "no broker coordinates it")
 _SECONDS = 10.0
 # A broker that is down is waited for, so this is also what a dead one costs.
 _BROKER_SECONDS = 4.0
@@ -154,9 +158,13 @@ class Admin:
         return {tp: a.offset for tp, a in answers.items() if not isinstance(a, Fault)}
 
     def groups(
-        self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
+        self,
+        matching: str | None,
+        committed: CommittedBy,
+        lost: Callable[[Fault], None] | None = None,
     ) -> tuple[Group, ...]:
-        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+        """Return groups; `committed` tells their offsets, given which broker coordinates which."""
+        from confluent_kafka import KafkaException
 
         admin = self._client()
         try:
@@ -172,18 +180,16 @@ class Admin:
         ids = [group.group_id for group in listed.valid if whole.fullmatch(group.group_id)]
         if not ids:
             return ()
-        described = admin.describe_consumer_groups(ids, request_timeout=_SECONDS)
-        committed: dict[str, Any] = {}
-        for id in ids:
-            committed |= admin.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(id)], request_timeout=_SECONDS
-            )
-        groups = []
-        for id in sorted(ids):
-            group = _group(id, self._settle(described[id]), self._settle(committed[id]))
-            if group is not None:
-                groups.append(group)
-        return tuple(groups)
+        described = self._described(ids, _SECONDS)
+        offsets = committed(
+            {
+                id: found.coordinator.id
+                for id, found in described.items()
+                if not isinstance(found, Fault) and found.coordinator is not None
+            }
+        )
+        groups = (_group(id, described[id], offsets.get(id, _UNCOORDINATED)) for id in sorted(ids))
+        return tuple(group for group in groups if group is not None)
 
     def active_groups(self, most: int) -> ActiveGroups:
         from confluent_kafka import KafkaException
@@ -197,14 +203,28 @@ class Admin:
             raise self._explained(listed.errors[0])
         ids = sorted(g.group_id for g in listed.valid if g.state.name not in _WITHOUT_MEMBERS)
         asked = ids[:most]
-        described = (
-            admin.describe_consumer_groups(asked, request_timeout=_WATCH_SECONDS) if asked else {}
-        )
-        found = [_group(id, self._settle(described[id])) for id in asked]
+        described = self._described(asked, _WATCH_SECONDS)
+        found = [_group(id, described[id]) for id in asked]
         groups = tuple(g for g in found if g is not None and g.state != "empty")
         return ActiveGroups(groups, len(ids) - len(asked), complete=not listed.errors)
 
     # -- inside ----------------------------------------------------------------------------------
+
+    def _described(self, ids: Sequence[str], seconds: float) -> dict[str, Any]:
+        """Return what each group's coordinator tells of it, or the fault that came instead."""
+
+        def ask(some: Sequence[str]) -> dict[str, Any]:
+            if not some:
+                return {}
+            asked = self._client().describe_consumer_groups(some, request_timeout=seconds)
+            return {id: self._settle(future) for id, future in asked.items()}
+
+        found = ask(ids)
+        moved = [id for id, answer in found.items() if _is_elsewhere(answer)]
+        if moved:
+            self.close()  # it remembers coordinators for minutes, whatever they answer
+            found |= ask(moved)
+        return found
 
     def _client(self) -> Any:
         from confluent_kafka import KafkaException
@@ -247,6 +267,10 @@ class Admin:
 
 _WITHOUT_MEMBERS = ("EMPTY", "DEAD")
 _NOBODY = ("ALL_BROKERS_DOWN", "TRANSPORT")
+
+
+def _is_elsewhere(answer: object) -> bool:
+    return isinstance(answer, Fault) and answer.name == "NOT_COORDINATOR"
 
 
 def _is_denial(failure: Fault) -> bool:
@@ -318,7 +342,9 @@ def source(number: int) -> ConfigSource:
     return sources.get(int(number), ConfigSource.UNKNOWN)
 
 
-def _group(id: str, description: Any, offsets: Any = None) -> Group | None:
+def _group(
+    id: str, description: Any, offsets: Mapping[TopicPartition, int] | Fault | None = None
+) -> Group | None:
     """Return a group from both answers about it; None when it has vanished since it was listed.
 
     Without `offsets` nobody asked for them: none are known, and nothing is wrong with that.
@@ -330,20 +356,13 @@ def _group(id: str, description: Any, offsets: Any = None) -> Group | None:
     if description.state.name == "DEAD":
         return None
     coordinator = description.coordinator.id if description.coordinator is not None else None
-    committed: Mapping[TopicPartition, int] = {}
-    if offsets is not None and not isinstance(offsets, Fault):
-        committed = {
-            TopicPartition(tp.topic, tp.partition): tp.offset
-            for tp in offsets.topic_partitions
-            if tp.offset >= 0
-        }
     return Group(
         id=id,
         state=description.state.name.lower(),
         assignor=description.partition_assignor or "",
         coordinator=coordinator,
         members=tuple(_member(member) for member in description.members),
-        committed=committed,
+        committed=offsets if offsets is not None and not isinstance(offsets, Fault) else {},
         protocol="consumer" if description.type.name == "CONSUMER" else "classic",
         committed_fault=offsets if isinstance(offsets, Fault) else None,
     )

@@ -10,6 +10,7 @@ Each library is loaded at its first call.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
 from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import (
@@ -26,6 +27,7 @@ from core.cluster.client import (
 )
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.cluster_wide import CLUSTER_WIDE, alter_cluster_wide, cluster_wide
+from core.cluster.kafka.committed import committed
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.description import describe
 from core.cluster.kafka.electing import elect_leaders
@@ -122,7 +124,7 @@ class KafkaClient:
     def groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
     ) -> tuple[Group, ...]:
-        return self._admin.groups(matching, lost)
+        return self._admin.groups(matching, partial(committed, self._wire), lost)
 
     def active_groups(self, most: int) -> ActiveGroups:
         return self._admin.active_groups(most)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from core.cluster.client import Fault
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.state import TopicPartition
 from core.errors import UnreachableError
 
 
@@ -32,15 +34,62 @@ def admin(listing: Listing, monkeypatch: pytest.MonkeyPatch) -> Admin:
     return found
 
 
+def nobody(coordinators: Mapping[str, int]) -> dict[str, Fault]:
+    raise AssertionError(f"{coordinators} are asked for offsets")
+
+
 def test_who_does_not_list_its_groups_is_told_and_the_others_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lost: list[Fault] = []
     asked = admin(Listing("orders"), monkeypatch)
-    assert asked.groups("payments", lost.append) == ()
+    assert asked.groups("payments", nobody, lost.append) == ()
     assert lost == [Fault("COORDINATOR_LOAD_IN_PROGRESS", "broker 2")]
 
 
 def test_a_cluster_in_which_nobody_lists_groups_tells_none(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnreachableError):
-        admin(Listing(), monkeypatch).groups()
+        admin(Listing(), monkeypatch).groups(None, nobody)
+
+
+class Remembering:
+    """A confluent-kafka admin that remembers who coordinates a group, whatever that one answers."""
+
+    def __init__(self, coordinator: int, now: int) -> None:
+        self._coordinator, self._now = coordinator, now
+
+    def list_consumer_groups(self, request_timeout: float) -> Any:
+        valid = [SimpleNamespace(group_id="orders")]
+        return SimpleNamespace(result=lambda: SimpleNamespace(valid=valid, errors=[]))
+
+    def describe_consumer_groups(self, ids: list[str], request_timeout: float) -> Any:
+        def answer() -> Any:
+            if self._coordinator != self._now:
+                raise KafkaException(KafkaError(KafkaError.NOT_COORDINATOR, "moved"))
+            return SimpleNamespace(
+                state=SimpleNamespace(name="STABLE"),
+                type=SimpleNamespace(name="CLASSIC"),
+                coordinator=SimpleNamespace(id=self._coordinator),
+                partition_assignor="range",
+                members=[],
+            )
+
+        return {id: SimpleNamespace(result=answer) for id in ids}
+
+
+def test_a_coordinator_that_has_moved_is_found_by_a_client_that_remembers_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = Admin(ConnectionSettings("h:1"))
+    opened: list[Remembering] = []
+
+    def open_anew() -> None:
+        opened.append(Remembering(2, 2))
+
+    opened.append(Remembering(1, 2))
+    monkeypatch.setattr(found, "_client", lambda: opened[-1])
+    monkeypatch.setattr(found, "close", open_anew)
+    committed = {TopicPartition("t", 0): 7}
+    (group,) = found.groups(None, lambda asked: dict.fromkeys(asked, committed))
+    assert (group.coordinator, group.committed, group.fault) == (2, committed, None)
+    assert len(opened) == 2

@@ -1,0 +1,67 @@
+"""Groups are looked at while their coordinators move, and the process that looks lives on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topics import create_topics, delete_topics
+from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.state import TopicPartition
+from core.cluster.workload import consume, fill
+
+# In a process of its own: librdkafka's way to ask for offsets ends the whole process.
+PROGRAM = """
+import sys, time
+from core.cluster.connect import Address, connect
+from core.errors import UnreachableError
+
+client = connect(Address(sys.argv[1])).client
+
+def group():
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        try:
+            (found,) = client.groups("moved-group")
+        except (UnreachableError, ValueError):  # its coordinator is still loading
+            continue
+        if found.committed:
+            return found
+        time.sleep(0.1)
+    raise SystemExit("no offsets are known")
+
+first = group()
+state = client.describe()
+rows = [state.row(i) for i in range(state.partition_count)]
+offsets = [row for row in rows if row.tp.topic == "__consumer_offsets"]
+client.alter_reassignments({r.tp: (*r.replicas[1:], r.replicas[0]) for r in offsets})
+client.elect_leaders([r.tp for r in offsets])
+for _ in range(5):
+    second = group()
+client.close()
+print(first.coordinator != second.coordinator, first.committed == second.committed)
+"""
+
+
+def test_committed_offsets_are_known_from_the_new_coordinator(sandbox: Sandbox) -> None:
+    settings = ConnectionSettings(sandbox.bootstrap)
+    create_topics(settings, {"moved-topic": [(1, 2)]})
+    fill(settings, {TopicPartition("moved-topic", 0): 1_000})
+    stop = threading.Event()
+    given = (settings, "moved-group", ["moved-topic"], stop)
+    reader = threading.Thread(target=consume, args=given)
+    reader.start()
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-c", PROGRAM, sandbox.bootstrap],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    finally:
+        stop.set()
+        reader.join()
+        delete_topics(settings, ["moved-topic"])
+    assert (ended.returncode, ended.stdout.split()) == (0, ["True", "True"]), ended.stderr

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient, Fault, OffsetAt, Resource
-from core.cluster.state import ClusterState, PartitionRow, TopicPartition
+from core.cluster.state import ClusterState, TopicPartition
 from core.errors import AccessDeniedError, UnreachableError
 from core.watch.replicas.batches import OldFormatError
 from core.watch.replicas.compare import Difference, What, compare
-from core.watch.replicas.verdict import Verdict, Verification
+from core.watch.replicas.underway import Work
+from core.watch.replicas.verdict import Verification
 
 PIECE_BYTES = 1 << 20
 AT_ONCE = 16
 """Partitions in a round; with three replicas of each it holds 48 MiB."""
-KEPT = 10
-"""Differences that are kept of a partition; more are counted."""
 _LEAST_BYTES = 16 << 10
 _OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
 _CORRUPT = "CORRUPT_MESSAGE"
@@ -37,60 +36,6 @@ class Bounds:
 
     seconds: float
     max_bytes: int
-
-
-@dataclass(slots=True)
-class _Work:
-    """One partition on its way."""
-
-    row: PartitionRow
-    compacted: bool
-    at: int = 0
-    start: int | None = None
-    end: int | None = None
-    lags: dict[int, int] = field(default_factory=dict)
-    high: dict[int, int] = field(default_factory=dict)
-    part: set[int] = field(default_factory=set)
-    """Brokers whose replicas are still compared."""
-    left_out: dict[int | None, str] = field(default_factory=dict)
-    size: int = 0
-    differences: list[Difference] = field(default_factory=list)
-    different: int = 0
-
-    @property
-    def tp(self) -> TopicPartition:
-        return self.row.tp
-
-    @property
-    def open(self) -> bool:
-        return len(self.part) > 1 and (self.end is None or self.at < self.end)
-
-    def leave(self, broker: int | None, why: str) -> None:
-        self.left_out.setdefault(broker, why)
-        if broker is None:
-            self.part.clear()
-        else:
-            self.part.discard(broker)
-
-    def differ(self, found: Sequence[Difference]) -> None:
-        self.different += len(found)
-        self.differences += found[: max(0, KEPT - len(self.differences))]
-
-    def verdict(self) -> Verdict:
-        return Verdict(
-            self.tp,
-            self.row.leader if self.row.leader >= 0 else None,
-            self.row.replicas,
-            self.lags,
-            self.high,
-            self.start,
-            None if self.start is None else self.at,
-            self.end,
-            self.size,
-            tuple(self.differences),
-            self.different,
-            self.left_out,
-        )
 
 
 class Verifier:
@@ -110,7 +55,7 @@ class Verifier:
         self._began = clock.monotonic()
         self._read_bytes = 0
         self._notes: list[str] = []
-        self._work = {(row := state.row(i)).tp: _Work(row, False) for i in rows}
+        self._work = {(row := state.row(i)).tp: Work(row, False) for i in rows}
 
     def run(self) -> Verification:
         """Verify all; raises AccessDeniedError and UnreachableError only when nothing is known."""
@@ -188,7 +133,7 @@ class Verifier:
             if isinstance(end, int) and isinstance(leads, int):
                 self._work[tp].lags[broker] = max(0, leads - end)
 
-    def _parts(self, works: Iterable[_Work]) -> dict[int, list[TopicPartition]]:
+    def _parts(self, works: Iterable[Work]) -> dict[int, list[TopicPartition]]:
         found: dict[int, list[TopicPartition]] = {}
         for work in works:
             for broker in work.part:
@@ -225,7 +170,7 @@ class Verifier:
         left = sum((work.end or 0) - work.at for work in self._work.values() if work.open)
         return done / (done + left) if done + left else 1.0
 
-    def _round(self, taken: Sequence[_Work]) -> list[_Work]:
+    def _round(self, taken: Sequence[Work]) -> list[Work]:
         """Compare a piece of each; returns those that need to be asked first the next time."""
         asked: dict[int, dict[TopicPartition, int]] = {}
         for work in taken:
@@ -250,7 +195,7 @@ class Verifier:
                 hurried.append(work)
         return hurried
 
-    def _faulted(self, work: _Work, broker: int, fault: Fault) -> None:
+    def _faulted(self, work: Work, broker: int, fault: Fault) -> None:
         if fault.name == _CORRUPT:
             self._unreadable(work, broker)
         elif fault.name != _OUT_OF_RANGE:
@@ -263,7 +208,7 @@ class Verifier:
             else:
                 work.leave(broker, f"it ends before offset {work.at}")
 
-    def _compared(self, work: _Work, read: Mapping[int, bytes], first: Collection[int]) -> bool:
+    def _compared(self, work: Work, read: Mapping[int, bytes], first: Collection[int]) -> bool:
         """Take in a piece of one partition; returns whether it must be asked first to go on."""
         if work.end is None and read:
             told = [work.high[b] for b in read if b in work.row.isr] or list(work.high.values())
@@ -286,7 +231,7 @@ class Verifier:
             self._unreadable(work, broker)
         return bool(found.short)
 
-    def _unreadable(self, work: _Work, broker: int) -> None:
+    def _unreadable(self, work: Work, broker: int) -> None:
         others = tuple(sorted(work.part - {broker}))
         work.differ([Difference(What.UNREADABLE, work.at, work.at, (broker,), others, work.at)])
         work.leave(broker, f"it cannot be read from offset {work.at} on")
@@ -308,7 +253,7 @@ class Verifier:
                 work.differences, work.different = [], 0
                 work.leave(None, "what differed is the same now: try again")
 
-    def _still(self, work: _Work) -> bool:
+    def _still(self, work: Work) -> bool:
         suspect = work.differences[0]
         brokers = {*suspect.brokers, *suspect.others}
         asked = {broker: {work.tp: suspect.first} for broker in brokers}

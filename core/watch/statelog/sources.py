@@ -8,7 +8,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
@@ -16,19 +16,14 @@ from stat import S_ISREG
 from typing import IO, NamedTuple, cast
 
 from core.errors import UsageError
-from core.watch.statelog.zones import WallClock, Zones, parse_offset
+from core.watch.statelog.stamps import LONGEST, STAMP, Times, decoded
+from core.watch.statelog.zones import Zones
 
 GZIP = b"\x1f\x8b"
 CHUNK_BYTES = 1 << 16
-LONGEST = 1 << 16
-"""Bytes of one line, and characters that may follow a record: what is longer is cut in pieces."""
 PEEKED_BYTES = 1 << 20
 """How far into a file its first time is looked for."""
 
-_STAMP = re.compile(
-    r"\[?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[.,](\d{3})\d*(Z|[+-]\d\d:?\d\d)?\]?\s+"
-    r"(?:\[[^\]]*\]\s+)?(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\s+(.*)"
-)
 _WRITER = re.compile(r"\[(?:Broker|Controller) id=(\d+)|\[Partition \S+ broker=(\d+)")
 
 
@@ -161,8 +156,8 @@ def _peek(path: Path, number: int, zones: Zones) -> Source:
     with _opened(path) as (stream, _):
         beginning = stream.read1(CHUNK_BYTES)
         while True:
-            for line in _decoded(beginning).split("\n"):
-                if (stamp := _STAMP.match(line)) is None:
+            for line in decoded(beginning).split("\n"):
+                if (stamp := STAMP.match(line)) is None:
                     continue
                 writer = _WRITER.match(stamp[5])
                 broker = int(writer[1] or writer[2]) if writer else None
@@ -182,27 +177,9 @@ def _peek(path: Path, number: int, zones: Zones) -> Source:
     return Source(path, number, size, zones.of(broker), broker, first_ms)
 
 
-def first_time(source: Source, at_byte: int, within: int) -> tuple[int, int] | None:
-    """Return where the first record that begins after a byte of a plain file is, and its time.
-
-    None when there is none within so many bytes.
-    """
-    with source.path.open("rb") as raw:
-        raw.seek(at_byte)
-        at_byte += len(raw.readline(within))
-        data = raw.read(within)
-    times = _Times(source.zone)
-    for line in data.split(b"\n"):
-        if (stamp := _STAMP.match(_decoded(line[:LONGEST]))) is not None:
-            with suppress(ValueError):
-                return at_byte, times.ms(stamp)
-        at_byte += len(line) + 1
-    return None
-
-
 def _ms(stamp: re.Match[str], zone: tzinfo) -> int | None:
     try:
-        return _Times(zone).ms(stamp)
+        return Times(zone).ms(stamp)
     except ValueError:
         return None
 
@@ -221,33 +198,6 @@ def _unpacked(raw: IO[bytes]) -> io.BufferedReader:
     return cast(io.BufferedReader, stream)  # both have read1, which is all that is used
 
 
-def _decoded(data: bytes) -> str:
-    text = data.decode("utf-8", "replace")
-    return text.replace("\r\n", "\n") if "\r" in text else text
-
-
-class _Times:
-    """Stamps of one file become milliseconds; a second is reckoned once."""
-
-    def __init__(self, zone: tzinfo) -> None:
-        self._clock = WallClock(zone)
-        self._second, self._base = "", 0
-
-    def second_ms(self, second: str) -> int:
-        """Return `2026-01-31 02:30:00` in milliseconds; raises ValueError for what is no time."""
-        if second != self._second:
-            self._base = self._clock.minute_ms(second[:16]) + int(second[17:]) * 1000
-            self._second = second
-        return self._base
-
-    def ms(self, stamp: re.Match[str]) -> int:
-        """Return when a record was written; raises ValueError for the 31st of February."""
-        if stamp[3] is None:
-            return self.second_ms(stamp[1]) + int(stamp[2])
-        zone = parse_offset(stamp[3])
-        return _Times(zone or self._clock.zone).second_ms(stamp[1]) + int(stamp[2])
-
-
 def _texts(source: Source) -> Iterator[list[str]]:
     """Yield whole lines, many at a time; sets the source's trouble when it breaks off."""
     rest = b""
@@ -260,10 +210,10 @@ def _texts(source: Source) -> Iterator[list[str]]:
                 data = rest + data
                 end = data.rfind(b"\n") + 1
                 if end:
-                    yield _decoded(data[:end])[:-1].split("\n")
+                    yield decoded(data[:end])[:-1].split("\n")
                 elif len(data) >= LONGEST:
                     end = len(data)
-                    yield [_decoded(data)]
+                    yield [decoded(data)]
                 rest = data[end:]
     except (EOFError, zlib.error, gzip.BadGzipFile):
         source.trouble, source.whole = "the gzip file is cut short or damaged", False
@@ -272,7 +222,7 @@ def _texts(source: Source) -> Iterator[list[str]]:
     if rest:
         if source.trouble is None:
             source.trouble = "its last line is cut short, or still being written"
-        yield [_decoded(rest)]
+        yield [decoded(rest)]
 
 
 def records(source: Source) -> Iterator[Record]:
@@ -281,8 +231,8 @@ def records(source: Source) -> Iterator[Record]:
     Holds one record and one chunk. A record that is followed by more than LONGEST characters goes
     on in another one of the same time.
     """
-    times = _Times(source.zone)
-    match, number = _STAMP.match, source.number
+    times = Times(source.zone)
+    match, number = STAMP.match, source.number
     held: Record | None = None
     line, length = 0, 0
     at_ms: int | None

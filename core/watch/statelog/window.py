@@ -6,9 +6,11 @@ Plain files are searched by halves, as their times rise; packed ones are read fr
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 
-from core.watch.statelog.sources import GZIP, Source, first_time
+from core.watch.statelog.sources import GZIP, Source
+from core.watch.statelog.stamps import LONGEST, STAMP, Times, decoded
 
 SLACK_MS = 60_000
 """Read before and after the range: clocks differ, and threads write out of order."""
@@ -37,12 +39,30 @@ def _begin(source: Source, from_ms: int) -> int:
     low, high = 0, source.size_bytes
     while high - low > _CLOSE_BYTES:
         middle = (low + high) // 2
-        found = first_time(source, middle, _LOOKED_AT_BYTES)
+        found = _first_time(source, middle, _LOOKED_AT_BYTES)
         if found is None or found[1] >= from_ms or found[0] >= high:
             high = middle
         else:
             low = found[0]
     return low
+
+
+def _first_time(source: Source, at_byte: int, within: int) -> tuple[int, int] | None:
+    """Return where the first record that begins after a byte of a plain file is, and its time.
+
+    None when there is none within so many bytes.
+    """
+    with source.path.open("rb") as raw:
+        raw.seek(at_byte)
+        at_byte += len(raw.readline(within))
+        data = raw.read(within)
+    times = Times(source.zone)
+    for line in data.split(b"\n"):
+        if (stamp := STAMP.match(decoded(line[:LONGEST]))) is not None:
+            with suppress(ValueError):
+                return at_byte, times.ms(stamp)
+        at_byte += len(line) + 1
+    return None
 
 
 def _packed(source: Source) -> bool:

@@ -59,6 +59,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("toggle_mouse", "mouse", ("percent_sign",), "Leave the mouse to the terminal, or not."),
     Action("save_screenshot", "screenshot", ("S",), "Save the screen as SVG."),
     Action("show_problems", "trouble", ("E",), "Show in full what went wrong.", footer=1),
+    Action("autopilot", "autopilot", ("O",), "Let balance keep itself: off, suggest or act."),
     Action(
         "drill",
         "break…",

@@ -25,6 +25,7 @@ from tui.actions import GLOBAL, MAP, SCREENS, Action, actions_of, bindings_of
 from tui.drilling import Drilling
 from tui.feed import Feed
 from tui.feed_events import (
+    AutopilotSeen,
     ClientsSeen,
     ClusterLost,
     Connected,
@@ -36,6 +37,7 @@ from tui.feed_events import (
     Trouble,
 )
 from tui.feed_events import Event as FeedEvent
+from tui.piloting import Piloting
 from tui.probing import Switching
 from tui.screens.base import DashboardScreen
 from tui.screens.commands import CommandScreen
@@ -56,7 +58,7 @@ SCREEN_CLASSES = {
 }
 
 
-class TrimtabApp(Drilling, Switching):
+class TrimtabApp(Drilling, Switching, Piloting):
     """One dashboard on one session. `failure` is why it ended before it showed anything."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -162,6 +164,8 @@ class TrimtabApp(Drilling, Switching):
                 self.session.calibration = calibration
             case GroupsSeen(groups):
                 self.session.groups = groups
+            case AutopilotSeen(standing):
+                self.session.autopilot = standing
             case ClientsSeen(report):
                 self.session.clients = report
             case Trouble(error):

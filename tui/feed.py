@@ -25,7 +25,13 @@ from tui.feed_events import (
     PictureSeen,
     Trouble,
 )
-from tui.feed_watches import find_ground, watch_clients, watch_groups, watch_runs
+from tui.feed_watches import (
+    find_ground,
+    watch_autopilot,
+    watch_clients,
+    watch_groups,
+    watch_runs,
+)
 from tui.first_look import FirstLook
 from tui.session import Freshness
 
@@ -106,6 +112,7 @@ class Feed:
             self._thread(self._read_load)
             self._thread(self._read_runs)
             self._thread(self._read_groups)
+            self._thread(self._read_autopilot)
             self._thread(self._find_ground)
             self._thread(self._read_clients)
 
@@ -318,6 +325,11 @@ class Feed:
         address = self._target.address
         if self._state is not None and address is not None and not address.simulated:
             watch_clients(self._state.cluster_id, self._send, self._stopped)
+
+    def _read_autopilot(self) -> None:
+        self._state_known.wait()
+        if self._target.address is not None:
+            watch_autopilot(lambda: self._state, self._send, self._stopped)
 
     def _find_ground(self) -> None:
         self._state_known.wait()

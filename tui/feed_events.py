@@ -11,6 +11,7 @@ from core.load.snapshot import Load
 from tui.session import Freshness
 
 if TYPE_CHECKING:
+    from core.auto.background import Standing
     from core.cluster.connect import Connection
     from core.cluster.document import DocumentGroup
     from core.cluster.drills.drill import DrillGround
@@ -82,6 +83,13 @@ class ClientsSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class AutopilotSeen:
+    """How the autopilot of this cluster stands; its switch was set once, at least."""
+
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
 class Trouble:
     """Something beside the cluster went wrong: said once, calmly."""
 
@@ -97,6 +105,7 @@ Event: TypeAlias = (
     | TimesLearned
     | GroupsSeen
     | ClientsSeen
+    | AutopilotSeen
     | Trouble
 )
 Deliver: TypeAlias = Callable[[Event], None]

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
-from core.errors import AccessDeniedError, UnreachableError
+from core.errors import AccessDeniedError, DocumentError, UnreachableError
 from tui.feed_events import (
+    AutopilotSeen,
     ClientsSeen,
     Deliver,
     GroundFound,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 RUN_POLL_SECONDS = 1.0
 GROUPS_POLL_SECONDS = 30.0
 CLIENTS_POLL_SECONDS = 1.0
+AUTOPILOT_POLL_SECONDS = 2.0
 
 
 def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped: Flag) -> None:
@@ -98,6 +100,31 @@ def watch_clients(cluster_id: str, send: Deliver, stopped: Flag) -> None:
             last = report
             send(ClientsSeen(report))
         stopped.wait(CLIENTS_POLL_SECONDS)
+
+
+def watch_autopilot(state: Callable[[], ClusterState | None], send: Deliver, stopped: Flag) -> None:
+    """Follow the autopilot's switch, process and decisions, whoever set it, until `stopped`."""
+    from core.auto.background import is_flying, standing
+    from core.auto.log import DecisionLog
+    from core.auto.switch import path_of, read
+
+    last: object = None
+    while not stopped.is_set():
+        now = state()
+        if now is not None and (path := path_of(now.cluster_id)).exists():
+            files = (path, DecisionLog(now.cluster_id).path)
+            stamps = [f.stat().st_mtime_ns if f.exists() else 0 for f in files]
+            seen = (now.cluster_id, stamps, is_flying(now.cluster_id))
+            if seen != last:
+                last = seen
+                try:
+                    switch = read(now.cluster_id)
+                except DocumentError as error:
+                    send(Trouble(error))
+                else:
+                    if switch is not None:
+                        send(AutopilotSeen(standing(switch)))
+        stopped.wait(AUTOPILOT_POLL_SECONDS)
 
 
 def find_ground(address: Address, cluster_id: str, send: Deliver, stopped: Flag) -> None:

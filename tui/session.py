@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from core.plan.plan import Plan
 
 if TYPE_CHECKING:
+    from core.auto.background import Standing
     from core.cluster.connect import Address, Connection
     from core.cluster.document import DocumentGroup
     from core.cluster.drills.drill import DrillGround
@@ -143,6 +144,8 @@ class Session:
     """Consumer groups with their lag; None until they are read, and where they may not be."""
     clients: Report | None = None
     """What clients feel at each broker; None while no probe runs."""
+    autopilot: Standing | None = None
+    """How this cluster's autopilot stands; None where there never was one."""
     calibration: Calibration | None = None
     """What earlier runs on this cluster have taught about times."""
     problem: TrimtabError | None = None

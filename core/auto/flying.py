@@ -65,6 +65,7 @@ def fly_cluster(
             start=lambda now, observed, plan: start(now.address, now.name, observed, plan),
             suggest=lambda plan: _write(suggestion(cluster_id), plan),
             tell=told,
+            patient=not switch.address.simulated,  # a simulator that is gone never comes back
         )
         fly(pilot, SystemClock(), keep_on=keep_on)
 

@@ -25,8 +25,8 @@ from core.plan.plan import Plan
 LOOK_SECONDS = 5.0
 REPEATED = timedelta(hours=1)
 """How often a reason that stays the same is written down."""
-DUTY = 20.0
-"""After a look that took long, this many times as long is waited: planning takes processor time."""
+DUTY = 10.0
+"""A look's processor time, planning among it, so many times is waited at least."""
 
 
 class Eyes(Protocol):
@@ -54,7 +54,10 @@ class Pilot:
         start: Callable[[Switch, Observed, Plan], str],
         suggest: Callable[[Plan], None],
         tell: Callable[[Entry], None],
+        patient: bool = True,
     ) -> None:
+        """`patient` waits for a cluster that does not answer; else its end is the pilot's."""
+        self._patient = patient
         self._eyes, self._clock, self._log = eyes, clock, log
         self._switch, self._start, self._suggest, self._tell = switch, start, suggest, tell
         self.history = remembered(log.entries())
@@ -74,7 +77,7 @@ class Pilot:
             observed = self._eyes.look(settings)
         except TrimtabError as error:
             self._note(Wait((Reason("unreachable", error.title),)), settings)
-            return True
+            return self._patient
         self.history = self.history.seeing(settings, observed)
         decision = decide(settings, self.history, observed)
         if isinstance(decision, Act) and settings.mode is Mode.ACT:
@@ -153,7 +156,7 @@ def fly(
     clock: Clock,
     *,
     keep_on: Callable[[], bool],
-    stopwatch: Callable[[], float] = time.monotonic,
+    stopwatch: Callable[[], float] = time.process_time,
 ) -> None:
     """Look until `keep_on` says no or the switch is off."""
     while keep_on():

@@ -111,6 +111,11 @@ def _ages(session: Session, glyphs: Glyphs) -> list[tuple[str, str]]:
         word = "live" if load.source is Source.LIVE else "load"
         stale = age.stale(session.now)
         parts.append((f"{word} {age_words(age.age(session.now))}", "look" if stale else "dim"))
+    if (auto := session.autopilot) is not None and auto.switch.mode.value != "off":
+        gone = auto.process is None
+        words = f"auto {auto.switch.mode.value}" + (" gone" if gone else "")
+        parts.append((f" {glyphs.dot} ", "dim"))
+        parts.append((words, "look" if gone else "yours"))
     if session.paused:
         parts.append((f" {glyphs.dot} paused", "yours"))
     return parts

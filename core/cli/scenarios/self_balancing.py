@@ -46,6 +46,7 @@ def play(stage: Stage) -> Iterator[Step]:
     stage.make({TOPIC: [((first, second)[n % 2],) for n in range(PARTITIONS)]})
     even = counted({first: PARTITIONS // 2, second: PARTITIONS // 2})
     yield same("leaders, as Kafka's tool describes them", even, leaders(stage.describe(TOPIC)))
+    yield from _unbalanced(stage)
     with ExitStack() as stack:
 
         def tell(text: str, partition: int | None) -> None:
@@ -55,6 +56,7 @@ def play(stage: Stage) -> Iterator[Step]:
 
         reader = Reader(stage.settings, TOPIC, PARTITIONS)
         stack.callback(reader.stop)
+        began = datetime.now(UTC)
         producer = Producer(
             stage.settings, TOPIC, PARTITIONS, per_s=PER_S, record_bytes=RECORD_BYTES, tell=tell
         )
@@ -62,11 +64,10 @@ def play(stage: Stage) -> Iterator[Step]:
         stack.callback(stage.begin("collecting", *COLLECT).stop)
         flying = stage.begin("decisions", *AUTOPILOT)
         stack.callback(flying.stop)
-        yield from _unbalanced(stage, flying)
-        began = datetime.now(UTC)
         yield from _balanced(stage, flying, began)
         yield _rates(stage)
         yield from _off(stage, flying)
+        _until(lambda: producer.is_whole, "the producer's rate to be whole")
         producer.stop()
         yield from _told(stage, began)
         yield same("records that were given up", 0, producer.refused)
@@ -85,9 +86,8 @@ SCENARIO = Scenario(
 )
 
 
-def _unbalanced(stage: Stage, flying: Running) -> Iterator[Step]:
-    """Have Kafka's own tool move all partitions to the second broker, once the autopilot looks."""
-    _until(lambda: bool(_decided(flying, "wait")), "the autopilot to look")
+def _unbalanced(stage: Stage) -> Iterator[Step]:
+    """Have Kafka's own tool move all partitions to the second broker."""
     second = stage.brokers[1]
     plan = stage.plan("all-on-one", {(TOPIC, p): (second,) for p in range(PARTITIONS)})
     stage.kafka(
@@ -109,7 +109,7 @@ def _balanced(stage: Stage, flying: Running, began: datetime) -> Iterator[Step]:
     yield Step("decided by the autopilot", "act", acts[0]["text"], bool(acts))
     seconds = (parse_time(ends[-1]["ended_at"]) - began).total_seconds()
     yield Step(
-        "from all on one broker to balanced",
+        "from all load on one broker to balanced",
         f"{format_duration(MOST_SECONDS)} at most",
         format_duration(seconds),
         seconds <= MOST_SECONDS,

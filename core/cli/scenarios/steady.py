@@ -66,6 +66,11 @@ class Producer:
         self._thread = threading.Thread(target=self._produce, name="steady-producer", daemon=True)
         self._thread.start()
 
+    @property
+    def is_whole(self) -> bool:
+        """Return whether no dip goes on."""
+        return self._dip is None
+
     def stop(self) -> None:
         """Stop producing, and wait until all is acknowledged or given up."""
         self._stop.set()

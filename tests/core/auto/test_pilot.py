@@ -163,6 +163,21 @@ def test_a_cluster_that_does_not_answer_is_waited_for(hangar: Hangar) -> None:
     assert hangar.told[-1].text == "No broker answers at 127.0.0.1:1."
 
 
+def test_a_simulator_that_is_gone_is_not_waited_for(hangar: Hangar) -> None:
+    hangar.unreachable = True
+    hangar.pilot = Pilot(
+        hangar,
+        hangar,
+        hangar.log,
+        switch=lambda: SWITCH,
+        start=hangar.start,
+        suggest=hangar.suggested.append,
+        tell=hangar.told.append,
+        patient=False,
+    )
+    assert hangar.pilot.look() is False
+
+
 def test_a_run_that_cannot_be_started_is_told_and_cooled_down_after(hangar: Hangar) -> None:
     hangar.refused = True
     assert hangar.fly(looks=3) == ["wait", "act", "failed"]

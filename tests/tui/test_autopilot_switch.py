@@ -1,0 +1,106 @@
+"""The autopilot's switch in the dashboard: how it stands in the header, and who may set it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from clusters import NOON
+from maps import lines, map_of, press, session, tell, text
+from textual.pilot import Pilot
+from textual.widgets import Button
+
+from core.auto import background
+from core.auto import switch as switches
+from core.auto.background import Standing
+from core.auto.decision import Reason
+from core.auto.history import History
+from core.auto.log import Entry, What
+from core.auto.settings import Mode, Settings
+from core.auto.switch import Switch
+from core.cluster.connect import Address
+from core.process import Process
+from tui.feed_events import AutopilotSeen
+from tui.hands import rested
+from tui.screens.autopilot_dialog import AutopilotDialog
+
+LAST = Entry(NOON, What.WAIT, (Reason("broker-down", "Not while a broker is down: 3."),))
+
+
+def stands(mode: Mode = Mode.ACT, *, flying: bool = True) -> AutopilotSeen:
+    switch = Switch("c-1", "prod", Address("b:9092"), Settings(mode=mode), NOON, "ada")
+    return AutopilotSeen(Standing(switch, Process(1, "0") if flying else None, LAST, History()))
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+
+
+@asynccontextmanager
+async def living(*, writable: bool = False) -> AsyncIterator[Pilot[int]]:
+    """Open the map on a cluster that has an address."""
+    async with map_of((120, 40), writable=writable) as pilot:
+        session(pilot).address = Address("b:9092")
+        yield pilot
+
+
+def enabled(pilot: Pilot[int]) -> set[str]:
+    assert isinstance(pilot.app.screen, AutopilotDialog)
+    return {b.id or "" for b in pilot.app.screen.query(Button) if not b.disabled}
+
+
+async def test_the_header_says_that_one_flies() -> None:
+    async with map_of((120, 40)) as pilot:
+        assert "auto" not in lines(pilot)[0]
+        await tell(pilot, stands())
+        assert "auto act" in lines(pilot)[0]
+        await tell(pilot, stands(Mode.SUGGEST, flying=False))
+        assert "auto suggest gone" in lines(pilot)[0]
+        await tell(pilot, stands(Mode.OFF))
+        assert "auto" not in lines(pilot)[0]
+
+
+async def test_who_may_not_write_can_only_turn_it_off() -> None:
+    async with living() as pilot:
+        await tell(pilot, stands())
+        await press(pilot, "O")
+        assert LAST.text in text(pilot)
+        assert enabled(pilot) == {"back", "off"}
+        await press(pilot, "escape")
+
+
+async def test_to_act_takes_the_clusters_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Switch] = []
+    monkeypatch.setattr(background, "start_flying", started.append)
+    async with living(writable=True) as pilot:
+        name = session(pilot).cluster_name
+        await press(pilot, "O")
+        assert enabled(pilot) == {"back", "suggest"}
+        await press(pilot, *name[:-1])
+        assert enabled(pilot) == {"back", "suggest"}
+        await press(pilot, name[-1])
+        assert enabled(pilot) == {"back", "suggest", "act"}
+        await press(pilot, "enter", "enter")
+        await rested(pilot)
+        (switch,) = started
+        assert (switch.mode, switch.name, switch.address) == (Mode.ACT, name, Address("b:9092"))
+        found = switches.read(switch.cluster_id)
+        assert found is not None
+        assert found.settings == switch.settings
+
+
+async def test_off_is_set_at_once() -> None:
+    async with living() as pilot:
+        await tell(pilot, stands())
+        await press(pilot, "O", "down", "enter")
+        await rested(pilot)
+        assert {switch.mode for switch in switches.every()} == {Mode.OFF}
+
+
+async def test_a_saved_document_has_none() -> None:
+    async with map_of((120, 40), writable=True) as pilot:
+        await press(pilot, "O")
+        assert "An autopilot needs a living cluster." in text(pilot)

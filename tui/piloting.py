@@ -1,0 +1,113 @@
+"""The autopilot's switch in the dashboard: asks for a mode, sets it beside, and says what holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from textual.app import App
+from textual.message import Message
+
+from core.errors import TrimtabError
+from tui.screens.base import DashboardScreen
+
+if TYPE_CHECKING:
+    from core.auto.background import Standing
+    from core.auto.settings import Mode
+    from tui.session import Session
+
+
+class Piloting(App[int]):
+    """The part of the dashboard that sets the switch; the autopilot flies without it."""
+
+    session: Session
+
+    class SwitchSet(Message):
+        """A worker has set the switch, or could not: then it says why."""
+
+        def __init__(self, done: str | TrimtabError) -> None:
+            super().__init__()
+            self.done = done
+
+    def action_autopilot(self) -> None:
+        session, screen = self.session, self.screen
+        if not isinstance(screen, DashboardScreen):
+            return
+        if session.address is None or session.state is None:
+            screen.say("An autopilot needs a living cluster.", "look")
+            return
+        from tui.screens.autopilot_dialog import AutopilotDialog
+
+        dialog = AutopilotDialog(
+            session.cluster_name,
+            session.autopilot,
+            writable=session.writable,
+            because=session.read_only_because,
+        )
+
+        def answered(mode: Mode | None) -> None:
+            if mode is not None:
+                self._set_mode(mode)
+
+        self.push_screen(dialog, answered)
+
+    def _set_mode(self, mode: Mode) -> None:
+        work = _setting(self.session, mode)
+
+        def guarded() -> None:
+            done: str | TrimtabError
+            try:
+                done = work()
+            except TrimtabError as error:
+                done = error
+            except OSError as error:
+                done = TrimtabError(f"The switch cannot be set: {error.strerror}.")
+            self.post_message(self.SwitchSet(done))
+
+        self.run_worker(guarded, thread=True, group="autopilot", exit_on_error=False)
+
+    def on_piloting_switch_set(self, message: SwitchSet) -> None:
+        if isinstance(message.done, TrimtabError):
+            self.tell(message.done)
+        elif isinstance(self.screen, DashboardScreen):
+            self.screen.say(message.done, "fine")
+
+    def tell(self, error: TrimtabError) -> None:
+        """Say what went wrong."""
+        raise NotImplementedError
+
+
+def _setting(session: Session, mode: Mode) -> Callable[[], str]:
+    """Return what sets the switch of this session's cluster, and says what holds then."""
+    address, state, name = session.address, session.state, session.cluster_name
+    snapshots, starts_load = session.snapshots, session.load_wanted
+    before: Standing | None = session.autopilot
+    assert address is not None
+    assert state is not None
+
+    def work() -> str:
+        from datetime import UTC, datetime
+
+        from core.auto.background import is_flying, set_switch, start_flying
+        from core.auto.settings import Mode, Settings
+        from core.auto.switch import Switch
+        from core.run.who import user
+
+        switch = Switch(
+            state.cluster_id,
+            name,
+            address,
+            before.switch.settings if before is not None else Settings(),
+            datetime.now(UTC),
+            user(),
+            snapshots,
+            starts_load,
+        ).turned(mode, at=datetime.now(UTC), who=user())
+        set_switch(switch)
+        if mode is Mode.OFF:
+            return "The autopilot is off; a run that it began goes on."
+        if not is_flying(state.cluster_id):
+            start_flying(switch)
+        return f"The autopilot flies, mode {mode.value}; it goes on without the dashboard."
+
+    return work

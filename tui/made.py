@@ -33,6 +33,13 @@ class Made:
             return None
         return self.found.because.get(move.tp)
 
+    def dir_words(self, move: Move) -> str:
+        """Return which log dirs a move is for, "" for none and for one that was made by hand."""
+        dirs = self.found.dirs
+        if dirs is None or self.found.plan.by_partition.get(move.tp) != move:
+            return ""
+        return ", ".join(why.words for why in dirs.because.get(move.tp, ()))
+
     def has_part_in(self, plan: Plan) -> bool:
         """Return whether a plan still holds a move of this one."""
         known = self.found.plan.by_partition

@@ -34,6 +34,8 @@ NAMES: Names = {
     Field.REPLICAS: '"replicas"',
     Field.BROKERS: '"only on"',
     Field.IGNORE_RACKS: '"ignore racks"',
+    Field.DISKS: '"log dirs"',
+    Field.BALANCE: '"brokers too"',
     Field.EXCLUDE: '"exclude"',
     Field.MAX_BYTES: '"max bytes"',
     Field.MAX_MOVES: '"max moves"',
@@ -66,6 +68,9 @@ class Wish:
     leaders: bool = False
     racks: bool = False
     ignore_racks: bool = False
+    disks: bool = False
+    balance: bool = False
+    """Whether brokers are evened out, too, where log dirs are."""
     topics: str = ""
     keep: str = ""
     exclude: str = ""
@@ -88,7 +93,8 @@ class Asked:
     @property
     def meaning(self) -> str:
         """Return in short sentences what is asked for."""
-        wanted = self.wanted
+        wanted, dirs = self.wanted, self.wanted.only_dirs
+        only = f", of {_ids_said(wanted.brokers)} only" if dirs and wanted.brokers else ""
         said = [
             ("Leaders are chosen anew; nothing is copied.", wanted.leaders_only),
             (f"Partitions get {wanted.replicas} replicas.", wanted.replicas is not None),
@@ -96,11 +102,14 @@ class Asked:
             (f"{_pairs_said(wanted)}.", wanted.replace),
             (f"{_brokers(wanted.drain)} emptied.", wanted.drain),
             (f"{_ids_said(wanted.fill)} get their share of the others.", wanted.fill),
-            (f"The topics end on {_ids_said(wanted.brokers)} only.", wanted.brokers),
+            (f"The topics end on {_ids_said(wanted.brokers)} only.", wanted.brokers and not dirs),
             ("Racks are ignored.", wanted.ignore_racks),
+            (f"Each broker's log dirs get within the band{only}.", wanted.disks),
+            ("Nothing moves between brokers.", dirs),
         ]
         words = " ".join(sentence for sentence, is_asked in said if is_asked)
-        evens = not (wanted.forces or wanted.leaders_only or wanted.fill or wanted.brokers)
+        of = wanted.brokers and not wanted.only_dirs
+        evens = not (wanted.forces or wanted.leaders_only or wanted.fill or of or wanted.only_dirs)
         even = "Disk, in, out, replicas and leaders of every broker get within the band."
         return f"{even} {words}".strip() if evens else words
 
@@ -146,6 +155,8 @@ def read(
         replicas=take("replicas", lambda: _count(wish.replicas, "3"), None),
         brokers=take("brokers", lambda: _ids(wish.brokers), ()),
         ignore_racks=wish.ignore_racks,
+        disks=wish.disks,
+        balance=wish.balance,
         exclude=take("exclude", lambda: _ids(wish.exclude), ()),
         topics=take("topics", lambda: _topics(wish.topics, state), None),
         keep=take("keep", lambda: _pattern(wish.keep), None),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from core import files
-from core.cli import suggest_told
+from core.cli import suggest_disks, suggest_told
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
 from core.errors import ExitCode, UsageError
 from core.plan.check import Severity, check_plan
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 @click.option("--replace", metavar="OLD:NEW", help="Put all that one broker holds on another.")
 @click.option("--racks", is_flag=True, help="Only repair replicas that share a rack needlessly.")
 @click.option("--rf", metavar="N", type=click.IntRange(1), help="Give partitions N replicas.")
-@click.option("--disks", is_flag=True, help="Even out log dirs; move nothing between brokers.")
+@click.option("--disks", is_flag=True, help="Even out each broker's log dirs; alone, only those.")
+@click.option("--balance", is_flag=True, help="Even brokers out: what it does without an intent.")
 @click.option("--topics", metavar="REGEX", help="Touch only these topics.")
 @click.option(
     "--topics-to-move",
@@ -67,6 +68,7 @@ def suggest(
     racks: bool,
     rf: int | None,
     disks: bool,
+    balance: bool,
     topics: str | None,
     topics_to_move: Path | None,
     brokers: str | None,
@@ -87,12 +89,13 @@ def suggest(
     Without options: disk, in, out, replicas and leaders of every broker within 10 % of its fair
     share, racks kept. Leaders are chosen anew first; data move only where that is not enough.
     What is asked for together is done together: --drain 3 --add 7,8 takes all off 3, to 7 and 8
-    first.
+    first. With --disks brokers come first (--balance, --drain …), then log dirs for what lands
+    and for what stays.
     -o FILE writes the plan. Exit 6 when the goal cannot be reached; the plan is then the best
     there is.
     """
     from core.plan.planner.limits import Limits
-    from core.plan.planner.outcome import is_reached, time_of
+    from core.plan.planner.outcome import brokers_reached, is_reached, time_of
     from core.plan.planner.planner import suggest as find_plan
     from core.plan.planner.wanted import Wanted
     from core.plan.planner.wishes import broker_ids, broker_pairs
@@ -113,6 +116,8 @@ def suggest(
         fill=broker_ids(add, "--add"),
         replace=broker_pairs(replace, "--replace"),
         racks_only=racks,
+        disks=disks,
+        balance=balance,
         replicas=rf,
         brokers=broker_ids(brokers, "--brokers"),
         ignore_racks=ignore_racks,
@@ -130,7 +135,7 @@ def suggest(
     seconds = parse_duration(within) if within else None
     state, load = context.picture()
     refuse_unknown(state, named)
-    if disks:
+    if wanted.only_dirs:
         return _even_dirs(state, load, wanted, seconds, as_json=as_json, output=output)
     known = calibration(state.cluster_id)
     found = find_plan(state, load, wanted)
@@ -140,9 +145,13 @@ def suggest(
     doubts = check_plan(state, load, found.plan)
     allow = list(dict.fromkeys(f.id for f in doubts if f.severity is Severity.UNSAFE))
     if as_json:
-        emit(suggest_told.document(found, estimate, reached) | {"allow": allow}, output)
+        dirs = None if found.dirs is None else suggest_disks.dirs_document(found.dirs)
+        document = suggest_told.document(found, estimate, reached)
+        emit(document | {"log_dirs": dirs, "allow": allow}, output)
     else:
-        write_text(suggest_told.text(found, wanted, estimate, reached, seconds), None)
+        there = brokers_reached(found, wanted)
+        beside = suggest_disks.beside(found, wanted.band, estimate)
+        write_text(suggest_told.text(found, wanted, estimate, there, seconds) + beside, None)
         if output is not None and found.plan.moves:
             write_text(dump(found.plan), output)
         if found.plan.moves:
@@ -160,7 +169,6 @@ def _even_dirs(
     output: Path | None,
 ) -> int:
     """Suggest a plan between the log dirs of each broker."""
-    from core.cli import suggest_disks
     from core.plan.planner.disks import even_dirs
     from core.plan.planner.outcome import time_of
 

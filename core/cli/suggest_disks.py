@@ -1,4 +1,4 @@
-"""What `trimtab plan suggest --disks` prints: log dirs before and after, and why replicas move."""
+"""What `trimtab plan suggest --disks` prints of log dirs: before and after, why replicas move."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from core.units import format_bytes
 
 if TYPE_CHECKING:
     from core.plan.estimate import Estimate
-    from core.plan.planner.disks import DirReason, DirShare, EvenedDirs
+    from core.plan.planner.broker_dirs import DirShare
+    from core.plan.planner.disks import DirReason, EvenedDirs
+    from core.plan.planner.told import Suggested
 
 ROWS = 15
 
@@ -22,6 +24,20 @@ def document(found: EvenedDirs, estimate: Estimate | None) -> dict[str, Any]:
     rate = None
     if estimate is not None:
         rate = estimate.recommended_bytes_per_s or estimate.rate_bytes_per_s
+    return {
+        **dirs_document(found),
+        "seconds": estimate.seconds if estimate else None,
+        "rate_bytes_per_s": rate,
+        "never": estimate.never if estimate else None,
+        "calibration": calibration(estimate),
+        "reached": found.reached,
+        "notes": list(found.notes),
+        "plan": to_document(found.plan),
+    }
+
+
+def dirs_document(found: EvenedDirs) -> dict[str, Any]:
+    """Return what is copied between log dirs, why, and what each of them holds before and after."""
     return {
         "moves": found.moves,
         "bytes": found.bytes,
@@ -35,12 +51,6 @@ def document(found: EvenedDirs, estimate: Estimate | None) -> dict[str, Any]:
             }
             for one in found.dirs
         ],
-        "seconds": estimate.seconds if estimate else None,
-        "rate_bytes_per_s": rate,
-        "never": estimate.never if estimate else None,
-        "calibration": calibration(estimate),
-        "reached": found.reached,
-        "notes": list(found.notes),
         "reasons": [
             {
                 "topic": tp.topic,
@@ -55,8 +65,16 @@ def document(found: EvenedDirs, estimate: Estimate | None) -> dict[str, Any]:
             for tp, whys in sorted(found.because.items())
             for why in whys
         ],
-        "plan": to_document(found.plan),
     }
+
+
+def beside(found: Suggested, band: float, estimate: Estimate | None) -> str:
+    """Return what is said of log dirs below what is said of brokers; "" where nothing changes."""
+    dirs = found.dirs
+    if dirs is None or not dirs.plan.moves:
+        return ""
+    took = None if found.because else estimate  # else it has been said with the brokers
+    return f"\n{_changes_text(dirs, band, took)}"
 
 
 def text(found: EvenedDirs, band: float, estimate: Estimate | None) -> str:
@@ -65,9 +83,14 @@ def text(found: EvenedDirs, band: float, estimate: Estimate | None) -> str:
     if not found.plan.moves:
         why = "Nothing to do: log dirs are even." if found.reached else "No move helps."
         return "".join(lines) + why + "\n"
-    lines.append(_dirs_text(found.dirs))
-    lines.append("\n")
-    lines.append(_moves_text(found))
+    lines.append(_changes_text(found, band, estimate))
+    return "".join(lines)
+
+
+def _changes_text(found: EvenedDirs, band: float, estimate: Estimate | None) -> str:
+    lines = [_dirs_text(found.dirs), "\n"]
+    if found.because:
+        lines.append(_moves_text(found))
     count = f"{found.moves} {'replica' if found.moves == 1 else 'replicas'}"
     took = time_text(estimate)
     lines.append(f"{count} to copy within their brokers ({format_bytes(found.bytes)}){took}.\n")

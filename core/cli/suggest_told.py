@@ -87,10 +87,11 @@ def text(
     within: float | None,
 ) -> str:
     lines = [f"{note}\n" for note in found.notes]
-    if not found.plan.moves:
-        why = (
-            "Nothing to do: it is so already." if reached else "No move helps within these limits."
-        )
+    if not found.because:
+        between = " between brokers" if found.dirs is not None else ""
+        why = f"No move{between} helps within these limits."
+        if reached:
+            why = f"Nothing to do{between}: it is so already."
         return "".join(lines) + why + "\n"
     lines.append(_measures_text(found))
     lines.append("\n")
@@ -147,7 +148,8 @@ def _measures_text(found: Suggested) -> str:
 
 
 def _moves_text(found: Suggested) -> str:
-    moves = sorted(found.plan, key=lambda move: _worth(found, move))
+    between = (move for move in found.plan if move.tp in found.because)
+    moves = sorted(between, key=lambda move: _worth(found, move))
     rows = [
         (
             str(move.tp),

@@ -81,6 +81,16 @@ def wrong(pilot: Pilot[int], field: str) -> str:
             '"leaders only" copies nothing, and "replicas" has to copy. Leave out one of the two.',
         ),
         (
+            Wish(leaders=True, disks=True),
+            TOGETHER,
+            '"leaders only" copies nothing, and "log dirs" has to copy. Leave out one of the two.',
+        ),
+        (
+            Wish(balance=True, disks=True, drain="1"),
+            TOGETHER,
+            '"brokers too" evens all brokers out, and "drain" moves only what it has to.',
+        ),
+        (
             Wish(brokers="1,2", add="3"),
             TOGETHER,
             '"only on" and "add" both say which brokers receive.',
@@ -171,6 +181,31 @@ async def test_the_whole_form_is_on_the_screen_and_its_buttons_can_be_clicked(
         assert session.wish is None
 
 
+@pytest.mark.parametrize("size", SIZES)
+async def test_log_dirs_are_asked_for_alone_and_with_brokers(size: tuple[int, int]) -> None:
+    session = demo_session()
+    session.wish = Wish(band="5")
+    async with dashboard(session, "plan", size) as pilot:
+        await pressed(pilot, "a", *["up"] * 4, "space")
+        meaning = form(pilot).query_one("#meaning", Label)
+        assert str(meaning.render()) == (
+            "Each broker's log dirs get within the band. Nothing moves between brokers."
+        )
+        await pressed(pilot, "enter")
+        assert len(session.plan)
+        assert all(move.before == move.after and move.dir_moves for move in session.plan)
+        assert "of its fair share" in body(pilot)
+        assert "made by hand" not in body(pilot)
+        alone = len(session.plan)
+        await pressed(pilot, "a", *["up"] * 3, "space", "enter")
+        between = suggest(*demo_picture(), Wanted(band=0.05)).plan.by_partition
+        assert {m.tp: m.after for m in session.plan if m.reassigns} == {
+            tp: move.after for tp, move in between.items()
+        }
+        assert any(move.dir_moves or move.arriving_dirs for move in session.plan)
+        assert len(session.plan) > alone
+
+
 async def test_wrong_input_is_said_at_once_and_makes_no_plan() -> None:
     session = demo_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
@@ -213,7 +248,7 @@ async def test_several_intents_become_one_plan() -> None:
 async def test_what_is_planned_stays_where_the_rest_is_planned_beside_it() -> None:
     session = a_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
-        await pressed(pilot, "a", *"3", "up", "up", "up", "space")
+        await pressed(pilot, "a", *"3", *["up"] * 5, "space")
         assert form(pilot).query_one("#beside", Toggle).value
         meaning = str(form(pilot).query_one("#meaning", Label).render())
         assert "The plan's 3 moves stay as planned." in meaning
@@ -358,7 +393,7 @@ async def test_a_suggested_plan_is_drawn_with_ascii_only() -> None:
 async def test_an_even_cluster_says_so_and_keeps_the_plan() -> None:
     session = a_session(Plan())
     async with dashboard(session, "plan", (80, 24)) as pilot:
-        await pressed(pilot, "a", "up", "up", "up", "up", "space", "enter")
+        await pressed(pilot, "a", *["up"] * 6, "space", "enter")
         assert "Nothing to do: it is so already." in footer(pilot)
         assert LOAD is session.load
         assert not session.history.undo
@@ -367,7 +402,7 @@ async def test_an_even_cluster_says_so_and_keeps_the_plan() -> None:
 async def test_a_deadline_chooses_the_throttle_that_keeps_it() -> None:
     session = demo_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
-        await pressed(pilot, "a", *["up"] * 6, *"6h", "enter")
+        await pressed(pilot, "a", *["up"] * 8, *"6h", "enter")
         found = planning.time_of(*demo_picture(), session.plan, 6 * 3600.0)
         assert found is not None
         assert session.rate_chosen

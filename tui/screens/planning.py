@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from core.errors import TrimtabError
+from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.plan import Plan
 from core.plan.planner.outcome import time_of
 from core.plan.planner.planner import suggest
@@ -81,10 +82,10 @@ class Planning:
             return
         session.wish, asked = answer
         making = self._making = Making(asked, screen.trimtab.monotonic())
-        state, load = session.state, session.load
+        state, load, known = session.state, session.load, session.calibration
 
         def work() -> None:
-            screen.post_message(found_for(making, state, load))
+            screen.post_message(found_for(making, state, load, known or NOTHING_LEARNED))
 
         screen.run_worker(work, thread=True, group="planning")
         self._ticks = screen.set_interval(1.0, self._tick)
@@ -150,8 +151,11 @@ class Planning:
             screen.say("The plan is made; u takes it back.", "fine")
 
 
-def found_for(making: Making, state: ClusterState, load: Load) -> Found:
-    """Return what the planner finds; it looks whether it is to stop now and then."""
+def found_for(making: Making, state: ClusterState, load: Load, known: Calibration) -> Found:
+    """Return what the planner finds; it looks whether it is to stop now and then.
+
+    `known` is what earlier runs taught about times.
+    """
     asked = making.asked
     limits = replace(asked.wanted.limits, stop=making.stopped.is_set)
     try:
@@ -159,7 +163,7 @@ def found_for(making: Making, state: ClusterState, load: Load) -> Found:
         rate = None
         if asked.within_seconds is not None and not making.stopped.is_set():
             whole = Plan.of([*asked.wanted.kept, *found.plan], cluster_id=found.plan.cluster_id)
-            estimate = time_of(state, load, whole, asked.within_seconds)
+            estimate = time_of(state, load, whole, asked.within_seconds, known)
             if estimate is not None and estimate.never is None:
                 rate = estimate.recommended_bytes_per_s
     except TrimtabError as error:

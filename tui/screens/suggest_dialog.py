@@ -40,7 +40,10 @@ TOGGLES = {
     "racks": "repair racks",
     "ignore_racks": "ignore racks",
     "beside": "keep the plan",
+    "disks": "log dirs",
+    "balance": "brokers too",
 }
+TOGGLE_ROWS = (("leaders", "racks", "ignore_racks", "beside"), ("disks", "balance"))
 
 
 class Toggle(Widget, can_focus=True):
@@ -125,10 +128,11 @@ class SuggestDialog(Dialog[tuple[Wish, Asked] | None]):
                         id=field,
                     )
                     yield Label("", classes="wrong", markup=False, id=f"wrong-{field}")
-            with Horizontal(classes="toggles"):
-                for field in TOGGLES:
-                    if field != "beside" or len(self._plan):
-                        yield Toggle(field, bool(getattr(self._wish, field)))
+            for row in TOGGLE_ROWS:
+                with Horizontal(classes="toggles"):
+                    for field in row:
+                        if field != "beside" or len(self._plan):
+                            yield Toggle(field, bool(getattr(self._wish, field)))
             yield Label("", id="meaning", markup=False)
             with Horizontal(classes="buttons"):
                 yield Button("Cancel", id="cancel", compact=True)

@@ -173,8 +173,10 @@ def why_line(view: PlanView, width: int) -> Line:
     if view.made is None or view.cursor >= len(moves):
         return BLANK
     because = view.made.because(moves[view.cursor])
+    dirs = view.made.dir_words(moves[view.cursor])
     if because is None:
-        return fit((dim("  why   "), plain("made by hand")), width)
+        of = (plain(dirs), dim(" of its fair share")) if dirs else (plain("made by hand"),)
+        return fit((dim("  why   "), *of), width)
     words = because.words
     if view.even is not None and because.broker in view.even.brokers:
         row = view.even.brokers.index(because.broker)
@@ -182,6 +184,7 @@ def why_line(view: PlanView, width: int) -> Line:
             float(loads[row, because.measure]) for loads in (view.even.before, view.even.after)
         )
         words = f"b{because.broker} {because.measure.words} {now:.0%} → {then:.0%}"
+    words = f"{words}, {dirs}" if dirs else words
     return fit((dim("  why   "), plain(words), dim(" of its fair share")), width)
 
 

@@ -17,6 +17,8 @@ class Field(Enum):
     REPLICAS = "--rf"
     BROKERS = "--brokers"
     IGNORE_RACKS = "--ignore-racks"
+    DISKS = "--disks"
+    BALANCE = "--balance"
     EXCLUDE = "--exclude"
     MAX_BYTES = "--max-bytes"
     MAX_MOVES = "--max-moves"

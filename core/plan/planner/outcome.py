@@ -31,6 +31,13 @@ DAY_SECONDS = 24 * 3600.0
 
 def is_reached(found: Suggested, wanted: Wanted) -> bool:
     """Return whether the plan does all that was wanted."""
+    if found.dirs is not None and not found.dirs.reached:
+        return False
+    return wanted.only_dirs or brokers_reached(found, wanted)
+
+
+def brokers_reached(found: Suggested, wanted: Wanted) -> bool:
+    """Return whether brokers end as was wanted, whatever their log dirs."""
     if wanted.fill:
         return not found.undone and found.filled(wanted.fill, wanted.band)
     if wanted.brokers:

@@ -16,6 +16,7 @@ import numpy as np
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.planner import forced, notes
+from core.plan.planner.disks import even_dirs
 from core.plan.planner.fields import FLAGS, Names
 from core.plan.planner.leading import even_leaders
 from core.plan.planner.limits import Limits
@@ -32,6 +33,8 @@ from core.plan.planner.wanted import Wanted, untouched
 
 FOR_LEADERS = 0.1
 """The part of the time for choosing leaders that copies leave."""
+FOR_DIRS = 0.1
+"""The part of the time for choosing log dirs that all before it leaves."""
 ATTEMPTS = 3
 """How often replicas are moved anew where brokers stay outside the band."""
 
@@ -42,6 +45,8 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
     What it says calls the fields of what is wanted by their `names`.
     """
     refuse(state, wanted, names)
+    if wanted.disks:
+        return _with_dirs(state, load, wanted, names)
     given = _problem(state, load, wanted, wanted.replicas)
     start = Placement(given if wanted.replicas is None else _problem(state, load, wanted))
     found, undone = _forced(given, wanted, names) if wanted.forces else (Placement(given), [])
@@ -61,6 +66,27 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
     said = [*undone, *notes.small_racks(given), *off, *known]
     plan = told(start, found, said, bool(undone))
     return replace(plan, notes=(*plan.notes, *notes.no_disk_sizes(given, plan.moves)))
+
+
+def _with_dirs(state: ClusterState, load: Load, wanted: Wanted, names: Names) -> Suggested:
+    """Return the plan between brokers, and in it where what lands and what stays is to lie."""
+    if wanted.only_dirs:
+        still = Placement(_problem(state, load, wanted))
+        brokers = told(still, still, [], False)
+    else:
+        first = wanted.limits.keeping(FOR_DIRS)
+        brokers = suggest(
+            state, load, replace(wanted, disks=False, balance=False, limits=first), names
+        )
+    dirs = even_dirs(state, wanted, brokers.plan)
+    return replace(
+        brokers,
+        plan=dirs.plan,
+        moves=sum(bool(move.receiving) for move in dirs.plan),
+        bytes=brokers.bytes + dirs.bytes,
+        notes=(*brokers.notes, *dirs.notes),
+        dirs=dirs,
+    )
 
 
 def _problem(

@@ -30,6 +30,7 @@ def refusals(state: ClusterState, wanted: Wanted, names: Names = FLAGS) -> Itera
     """Yield what is wrong with what is wanted; fields are called by their `names`."""
     yield from _unknown(state, wanted)
     yield from _leaders(wanted, names)
+    yield from _balance(wanted, names)
     yield from _twice(wanted, names)
     yield from _replaced(wanted, names)
     yield from _scope(wanted, names)
@@ -76,6 +77,8 @@ def _leaders(wanted: Wanted, names: Names) -> Iterator[Refusal]:
         Field.RACKS: wanted.racks_only,
         Field.REPLICAS: wanted.replicas is not None,
         Field.BROKERS: bool(wanted.brokers),
+        Field.DISKS: wanted.disks,
+        Field.BALANCE: wanted.balance,
     }
     for field, asked in copying.items():
         if asked:
@@ -83,6 +86,25 @@ def _leaders(wanted: Wanted, names: Names) -> Iterator[Refusal]:
                 (Field.LEADERS, field),
                 f"{names[Field.LEADERS]} copies nothing, and {names[field]} has to copy.",
                 "Leave out one of the two.",
+            )
+
+
+def _balance(wanted: Wanted, names: Names) -> Iterator[Refusal]:
+    """Yield what moves only what it has to, where all brokers are to be evened out."""
+    forced = {
+        Field.DRAIN: bool(wanted.drain),
+        Field.ADD: bool(wanted.fill),
+        Field.REPLACE: bool(wanted.replace),
+        Field.RACKS: wanted.racks_only,
+        Field.REPLICAS: wanted.replicas is not None,
+    }
+    for field, asked in forced.items():
+        if wanted.balance and asked:
+            yield Refusal(
+                (Field.BALANCE, field),
+                f"{names[Field.BALANCE]} evens all brokers out, and {names[field]} moves only what "
+                "it has to.",
+                "Leave out one of the two, and plan the rest once it is done.",
             )
 
 

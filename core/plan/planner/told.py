@@ -10,6 +10,7 @@ import numpy as np
 from core.cluster.state import Bool, Int32, Int64, TopicPartition
 from core.load.snapshot import Float64
 from core.plan.plan import Move, Plan
+from core.plan.planner.disks import EvenedDirs
 from core.plan.planner.measures import HOSTED, LED, SHOWN, Measure
 from core.plan.planner.placement import Placement
 from core.plan.planner.problem import NOBODY
@@ -54,6 +55,8 @@ class Suggested:
     notes: tuple[str, ...] = ()
     undone: bool = False
     """Whether something that had to move stays where it is; a note says what."""
+    dirs: EvenedDirs | None = None
+    """What was chosen between log dirs, where that was wanted; it is part of the plan."""
 
     def within(self, band: float, *, leaders_only: bool = False) -> bool:
         """Return whether every broker that counts ends within the band in all known measures."""

@@ -36,6 +36,10 @@ class Wanted:
     keep: str | None = None
     resting: frozenset[TopicPartition] = frozenset()
     """Partitions that are left as they are, whatever their topics."""
+    disks: bool = False
+    """Even out the log dirs of each broker, once brokers are done as is wanted besides."""
+    balance: bool = False
+    """Even brokers out, too, where log dirs alone would be."""
     kept: Plan = field(default_factory=Plan)
     """Moves that are planned already, and stay as they are: the rest is planned beside them."""
     band: float = BAND
@@ -55,6 +59,11 @@ class Wanted:
     def leaving(self) -> tuple[int, ...]:
         """Return the brokers that are to hold nothing."""
         return (*self.drain, *self.old)
+
+    @property
+    def only_dirs(self) -> bool:
+        """Return whether nothing is to move between brokers, only between their log dirs."""
+        return self.disks and not (self.balance or self.forces or self.fill or self.leaders_only)
 
     @property
     def forces(self) -> bool:

@@ -145,6 +145,12 @@ def test_of_log_dirs(saved: Here) -> None:
     words = ("plan", "suggest", "--disks", "--json")
     found = validate("plan suggest", saved.run(*words)[1], "plan-suggest-disks")
     assert (found["moves"], found["reached"]) == (1, True)
+    both = validate("plan suggest", saved.run(*words, "--balance")[1], "plan-suggest")
+    assert both["log_dirs"]["moves"] == 1
+    assert both["plan"]["partitions"] == found["plan"]["partitions"]
+    text = saved.run("plan", "suggest", "--disks", "--balance")[1]
+    assert "Nothing to do between brokers: it is so already." in text
+    assert "1 replica to copy within their brokers (9.0 MB); about" in text
     plan = str(saved.write("dirs.json", found["plan"]))
     validate("plan inverse", json.dumps(found["plan"]))
     assert validate("verify", saved.run("verify", plan, "--json")[1])["verified"] is False

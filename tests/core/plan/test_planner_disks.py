@@ -165,14 +165,6 @@ def test_nothing_to_even_out_is_said() -> None:
     assert "more than one log dir" in found.notes[0]
 
 
-@pytest.mark.parametrize(
-    "wanted", [Wanted(drain=(1,)), Wanted(fill=(1,)), Wanted(leaders_only=True), Wanted(replicas=2)]
-)
-def test_moves_between_brokers_are_another_plan(wanted: Wanted) -> None:
-    with pytest.raises(UsageError, match="nothing between brokers"):
-        even_dirs(jbod(many(3)), wanted)
-
-
 placements = st.lists(
     st.tuples(st.sampled_from(("/d1", "/d2", "/d3")), st.integers(1, 100)), min_size=1, max_size=40
 )

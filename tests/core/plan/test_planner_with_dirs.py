@@ -1,0 +1,199 @@
+"""Brokers first, then log dirs: one plan that says where what lands and what stays is to lie."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from clusters import MB, NOON, load_of, tp
+
+from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
+from core.cluster.state import Broker, ClusterState, LogDir, PartitionRow
+from core.errors import UsageError
+from core.load.snapshot import Load
+from core.plan.check import check_plan
+from core.plan.findings import Severity
+from core.plan.plan import ANY, Plan
+from core.plan.planner.limits import Limits
+from core.plan.planner.planner import suggest
+from core.plan.planner.told import Suggested
+from core.plan.planner.wanted import Wanted
+
+ROOMY = 10**12
+DIRS = ("/d1", "/d2")
+
+
+def cluster(
+    held: dict[str, list[tuple[int, str]]], *, brokers: int = 3, size: int = 10 * MB
+) -> ClusterState:
+    """Return partitions of one size, each replica on a broker in a log dir, the leader's first."""
+    state = ClusterState.build(
+        cluster_id="jbod",
+        fetched_at=NOON,
+        brokers=[Broker(b) for b in range(1, brokers + 1)],
+        topics=(),
+        partitions=[
+            PartitionRow(
+                *tp(name), places[0][0], tuple(b for b, _ in places), tuple(b for b, _ in places)
+            )
+            for name, places in held.items()
+        ],
+    )
+    dirs = tuple(LogDir(path, ROOMY, ROOMY) for path in DIRS)
+    logs = [
+        BrokerLogs(
+            b,
+            dirs,
+            tuple(
+                ReplicaLog(*tp(name), size, 0, path)
+                for name, places in held.items()
+                for on, path in places
+                if on == b
+            ),
+        )
+        for b in range(1, brokers + 1)
+    ]
+    return with_logs(state, logs)
+
+
+def load(state: ClusterState) -> Load:
+    return load_of(state, {str(state.tp(row)): 1000.0 for row in range(state.partition_count)})
+
+
+def dirs_after(state: ClusterState, plan: Plan) -> dict[int, dict[str, int]]:
+    """Return what each log dir of each broker holds after the plan; "" is in any of them."""
+    moves = plan.by_partition
+    held: dict[int, dict[str, int]] = {b.id: {} for b in state.brokers}
+    for row in range(state.partition_count):
+        at = state.replica_slice(row)
+        found = {
+            b: state.log_dir_paths[place]
+            for b, place in zip(state.replicas(row), state.log_dir[at].tolist(), strict=True)
+        }
+        move = moves.get(state.tp(row))
+        wanted = move.wanted_dirs if move else {}
+        for broker in move.after if move else state.replicas(row):
+            path = wanted.get(broker) or found.get(broker, "")
+            held[broker][path] = held[broker].get(path, 0) + int(state.partition_size_bytes[row])
+    return held
+
+
+def all_on_the_first(count: int = 24, *brokers: int) -> ClusterState:
+    """Return one broker's replicas all in its first log dir; broker 3 holds nothing."""
+    return cluster({f"t-{n}": [(1 + n % 2, "/d1")] for n in range(count)})
+
+
+def is_even(held: dict[int, dict[str, int]]) -> bool:
+    for dirs in held.values():
+        whole = sum(dirs.values())
+        if whole and any(abs(dirs.get(path, 0) * 2 / whole - 1) > 0.26 for path in DIRS):
+            return False
+    return True
+
+
+CASES = {
+    "balance": Wanted(disks=True, balance=True),
+    "drain": Wanted(disks=True, drain=(1,)),
+    "add": Wanted(disks=True, fill=(3,)),
+    "replace": Wanted(disks=True, replace=((1, 3),)),
+    "more replicas": Wanted(disks=True, replicas=2),
+    "only on": Wanted(disks=True, balance=True, brokers=(2, 3)),
+}
+
+
+@pytest.mark.parametrize("wanted", CASES.values(), ids=CASES)
+def test_brokers_are_done_first_and_log_dirs_for_what_lands_and_what_stays(wanted: Wanted) -> None:
+    state = all_on_the_first()
+    without = suggest(state, load(state), replace(wanted, disks=False, balance=False))
+    found = suggest(state, load(state), wanted)
+    assert {m.tp: m.after for m in without.plan} == {
+        m.tp: m.after for m in found.plan if m.after != m.before
+    }, "who holds what is planned as without log dirs"
+    assert is_even(dirs_after(state, found.plan)), dirs_after(state, found.plan)
+    assert all(path for held in dirs_after(state, found.plan).values() for path in held)
+    doubts = check_plan(state, load(state), found.plan)
+    assert not [one for one in doubts if one.severity is Severity.ILLEGAL]
+    assert (
+        Plan.of(found.plan.inverse().inverse().moves, cluster_id="jbod").moves == found.plan.moves
+    )
+
+
+def test_log_dirs_alone_move_nothing_between_brokers() -> None:
+    state = all_on_the_first()
+    found = suggest(state, load(state), Wanted(disks=True))
+    assert len(found.plan)
+    assert all(move.before == move.after for move in found.plan)
+    assert np.array_equal(found.before, found.after)
+    assert is_even({b: held for b, held in dirs_after(state, found.plan).items() if held})
+
+
+def test_what_lands_is_put_where_there_is_least_and_nothing_that_stays_is_copied_for_it() -> None:
+    held = {f"t-{n}": [(1, "/d1")] for n in range(4)} | {f"u-{n}": [(2, "/d1")] for n in range(4)}
+    state = cluster(held)
+    found = suggest(state, load(state), Wanted(disks=True, replace=((1, 2),)))
+    assert {path for m in found.plan for path in m.arriving_dirs.values()} == {"/d2"}
+    assert not [m for m in found.plan if m.dir_moves]
+    assert found.dirs is not None
+    assert found.dirs.moves == 0
+
+
+def test_each_replica_that_changes_its_log_dir_says_why() -> None:
+    state = all_on_the_first()
+    found = suggest(state, load(state), Wanted(disks=True, balance=True))
+    assert found.dirs is not None
+    within = {m.tp for m in found.plan if m.dir_moves}
+    assert within == set(found.dirs.because)
+    assert within
+
+
+@pytest.mark.parametrize("most", [3, 9])
+def test_limits_hold_for_all_of_it_together(most: int) -> None:
+    state = all_on_the_first()
+
+    def copied(found: Suggested) -> int:
+        return sum(len(move.receiving) for move in found.plan)
+
+    for limits, size in (
+        (Limits(most_moves=most), most),
+        (Limits(most_bytes=most * 10 * MB), most),
+    ):
+        found = suggest(state, load(state), Wanted(disks=True, balance=True, limits=limits))
+        assert copied(found) <= size
+        assert any("log dirs" in note for note in found.notes)
+
+
+def test_moves_that_are_planned_already_stay_and_count_where_they_are_said_to_lie() -> None:
+    state = all_on_the_first()
+    first = suggest(state, load(state), Wanted(drain=(1,))).plan
+    found = suggest(state, load(state), Wanted(disks=True, kept=first))
+    assert not {move.tp for move in first} & {move.tp for move in found.plan}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (
+            Wanted(disks=True, leaders_only=True),
+            "--leaders copies nothing, and --disks has to copy",
+        ),
+        (
+            Wanted(balance=True, drain=(1,)),
+            "--balance evens all brokers out, and --drain moves only",
+        ),
+        (Wanted(balance=True, leaders_only=True), "--leaders copies nothing, and --balance has to"),
+    ],
+)
+def test_what_contradicts_is_refused_by_name(wanted: Wanted, words: str) -> None:
+    state = all_on_the_first()
+    with pytest.raises(UsageError) as caught:
+        suggest(state, load(state), wanted)
+    assert caught.value.title.startswith(words)
+
+
+def test_a_broker_with_one_log_dir_gets_none_named() -> None:
+    state = all_on_the_first()
+    single = tuple(replace(b, log_dirs=b.log_dirs[:1]) if b.id == 3 else b for b in state.brokers)
+    state = replace(state, brokers=single)
+    found = suggest(state, load(state), Wanted(disks=True, replace=((1, 3),)))
+    assert all(m.log_dirs is None or ANY in m.log_dirs for m in found.plan if 3 in m.after)

@@ -11,6 +11,7 @@ from string import ascii_letters
 from core.cluster.client import Member
 from core.cluster.state import TopicPartition
 from core.watch.groups import GroupView, PartitionView
+from core.watch.rebalances import Rebalance
 from tui.map_view import matches
 
 KEEPS_UP_SECONDS = 10.0
@@ -108,6 +109,8 @@ class GroupsView:
     inside: bool
     """Whether the partitions of the chosen group have the whole screen, and the cursor."""
     partitions: tuple[PartitionView, ...]
+    happened: tuple[Rebalance, ...]
+    """What happened in the chosen group, the newest first."""
     partition: int
     """The one under the cursor."""
     age: str

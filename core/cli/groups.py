@@ -11,7 +11,7 @@ import click
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
 
 if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient
+    from core.cluster.client import ClusterClient, Member
     from core.watch.groups import GroupView, Rates
 
 
@@ -93,7 +93,7 @@ def _json(view: GroupView) -> dict[str, Any]:
                 "client_id": member.client_id,
                 "instance_id": member.instance_id,
                 "host": member.host,
-                "idle": not member.assignment,
+                "idle": member.id in view.idle,
                 "assignment": [{"topic": t, "partition": p} for t, p in member.assignment],
             }
             for member in group.members
@@ -184,7 +184,7 @@ def _text(view: GroupView) -> str:
         (
             member.client_id,
             member.host,
-            str(len(member.assignment)) if member.assignment else "idle",
+            _share(view, member),
             member.instance_id or "-",
             member.id,
         )
@@ -193,6 +193,10 @@ def _text(view: GroupView) -> str:
     if members:
         parts.append(table(("MEMBER", "HOST", "PARTITIONS", "STATIC ID", "ID"), members, "  >"))
     return "".join(parts)
+
+
+def _share(view: GroupView, member: Member) -> str:
+    return "idle" if member.id in view.idle else str(len(member.assignment))
 
 
 def _members(view: GroupView) -> str:

@@ -90,7 +90,9 @@ class GroupView:
 
     @property
     def idle(self) -> tuple[str, ...]:
-        """Return the ids of members that were given nothing to read."""
+        """Return the ids of members that were given nothing to read; none while it rebalances."""
+        if self.group.state != "stable":
+            return ()
         return tuple(member.id for member in self.group.members if not member.assignment)
 
     @property

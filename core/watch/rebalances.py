@@ -49,7 +49,7 @@ class Watched:
         """
         stable, unsettled = dict(self.stable), dict(self.unsettled)
         told: list[Rebalance] = []
-        seen = set()
+        seen, emptied = set(), set()
         for group in groups:
             if group.fault is not None:
                 seen.add(group.id)
@@ -63,7 +63,10 @@ class Watched:
                     unsettled[group.id] = group
                 if text:
                     told.append(Rebalance(at, group.id, text, _only_topic(group)))
-        for id in sorted({*stable, *unsettled} - seen) if complete else ():
+            else:
+                emptied.add(group.id)
+        missing = {*stable, *unsettled} - seen
+        for id in sorted(missing if complete else missing & emptied):
             last = stable.pop(id, None)
             unsettled.pop(id, None)
             topic = _only_topic(last) if last else None

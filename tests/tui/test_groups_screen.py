@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from clusters import tp
 from maps import lines, text
-from pictures import MB, SIZES, a_session, body, dashboard, footer, pressed, spot
+from pictures import MB, SIZES, STATE, a_session, body, dashboard, footer, pressed, spot
 from textual.pilot import Pilot
 
 from core.cluster.client import ClusterClient, Fault, Group, Member
@@ -20,6 +22,8 @@ from core.cluster.simulation.spec import GroupSpec, small_spec
 from core.errors import AccessDeniedError, UnreachableError
 from core.load.snapshot import Load
 from core.watch.groups import GroupView, PartitionView, Rates
+from core.watch.timeline.events import Kind
+from core.watch.timeline.telling import Teller
 from tui.group_view import Order, Pace, listed, members_of, pace_of
 from tui.hands import rested
 from tui.session import Session
@@ -280,6 +284,45 @@ async def test_a_rebalance_and_what_nobody_reads_are_said(changing: Changing) ->
         assert "rebalancing" in body(pilot)
         assert "1 of 3 partitions are read by nobody now" in body(pilot)
         assert "nobody reads it" in body(pilot)
+
+
+async def test_rebalances_are_told_as_they_are_seen_after_what_was_recorded(
+    changing: Changing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    there = tuple(changing.found)  # type: ignore[arg-type]
+    now = changing.clock.now()
+    with Teller(STATE.cluster_id) as teller:
+        for group, seconds in (("readers", 60), ("other", 30), ("readers", -60)):
+            at = now - timedelta(seconds=seconds)
+            teller.tell(Kind.GROUP, by=f"group {group}", text=f"was seen {seconds}", at=at)
+    async with dashboard(on(changing, changing.clock), "groups") as pilot:
+        await pressed(pilot, "s", "j", "j")
+        assert "was seen 60" in body(pilot)
+        assert "was seen 30" not in body(pilot)
+        assert "was seen -60" not in body(pilot)
+        changing.found = [
+            replace(g, members=g.members[:2]) if g.id == "readers" else g for g in there
+        ]
+        await looked_again(pilot)
+        _, newest = spot(pilot, "rebalanced: 2 members, 1+1")
+        _, before = spot(pilot, "was seen 60")
+        assert newest < before
+        await pilot.resize_terminal(80, 24)
+        await rested(pilot)
+        assert "rebalanced: 2 members" in body(pilot)
+        # While another screen is open nobody looks here: what is recorded then is not told twice.
+        await pressed(pilot, "1", "6")
+        assert "was seen 60" in body(pilot)
+        assert "rebalanced" not in body(pilot)
+
+
+async def test_nobody_is_idle_while_a_group_rebalances(changing: Changing) -> None:
+    (one,) = (group for group in changing.found if group.id == "readers")  # type: ignore[union-attr]
+    none = tuple(replace(member, assignment=()) for member in one.members)
+    changing.found = [replace(one, state="preparing_rebalancing", members=none)]
+    async with dashboard(on(changing, changing.clock), "groups") as pilot:
+        assert "idle" not in body(pilot)
 
 
 async def test_no_group_at_all_is_said(changing: Changing) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from textual.message import Message
 from textual.timer import Timer
@@ -16,7 +17,9 @@ from core.cluster.state import TopicPartition
 from core.errors import TrimtabError
 from core.watch.following import Followed
 from core.watch.groups import GroupView, Look, look, saved_views
+from core.watch.rebalances import Rebalance, Watched, watching
 from tui.actions import GROUPS, bindings_of
+from tui.group_history import recorded_rebalances
 from tui.group_view import (
     GroupsView,
     Order,
@@ -34,6 +37,8 @@ from tui.widgets.groups_page import GroupHit, groups_lines
 from tui.widgets.page import Page
 
 LOOK_SECONDS = 1.0
+KEPT = 1_000
+"""So many rebalances are kept of those that this screen has seen."""
 COST = 10.0
 """A look that takes long is not repeated before so many times its duration."""
 
@@ -47,14 +52,27 @@ class GroupsScreen(CursorKeys, Filtering):
     class Looked(Message):
         """A worker has looked at the groups, or could not."""
 
-        def __init__(self, look: Look | None, error: TrimtabError | None, seconds: float) -> None:
+        def __init__(
+            self, look: Look | None, at: datetime, error: TrimtabError | None, seconds: float
+        ) -> None:
             super().__init__()
-            self.look, self.error, self.seconds = look, error, seconds
+            self.look, self.at, self.error, self.seconds = look, at, error, seconds
+
+    class Recalled(Message):
+        """A worker has read what was recorded before this screen looked."""
+
+        def __init__(self, before: tuple[Rebalance, ...]) -> None:
+            super().__init__()
+            self.before = before
 
     def __init__(self) -> None:
         super().__init__()
         self._followed: Followed | None = None
         self._views: tuple[GroupView, ...] = ()
+        self._watched: Watched | None = None
+        """What rebalances are told from; None until this screen has looked since it was opened."""
+        self._before: tuple[Rebalance, ...] = ()
+        self._happened: tuple[Rebalance, ...] = ()
         self._error: TrimtabError | None = None
         self._looking = False
         self._age: Freshness | None = None
@@ -86,6 +104,7 @@ class GroupsScreen(CursorKeys, Filtering):
         """Look at once; Textual calls the handler that draws, too."""
         if self._timer is not None:
             self._timer.resume()
+        self._watched = None  # what happened while another screen was open, was recorded
         self._look()
 
     def _follow(self) -> None:
@@ -107,7 +126,8 @@ class GroupsScreen(CursorKeys, Filtering):
                 found = look(connection.client, connection.clock)
             except TrimtabError as error:
                 failed = error
-            self.post_message(self.Looked(found, failed, time.monotonic() - began))
+            took = time.monotonic() - began
+            self.post_message(self.Looked(found, connection.clock.now(), failed, took))
 
         self.run_worker(work, thread=True, group="groups")
 
@@ -124,8 +144,29 @@ class GroupsScreen(CursorKeys, Filtering):
             follow = self._followed
             self._followed = follow.then(message.look) if follow else Followed(message.look)
             self._views = self._followed.views
+            self._take_rebalances(message.look, message.at)
             self._age = Freshness(now - message.seconds, interval)
         self.trimtab.draw()
+
+    def _take_rebalances(self, look: Look, at: datetime) -> None:
+        """Tell what has happened since the last look; before the first one, what was recorded."""
+        if self._watched is None:
+            self._watched, self._happened = watching(look.groups), ()
+            state = self.session.state
+            cluster_id = state.cluster_id if state else ""
+
+            def recall() -> None:
+                self.post_message(self.Recalled(recorded_rebalances(cluster_id, at)))
+
+            self.run_worker(recall, thread=True, group="rebalances")
+            return
+        # A coordinator that does not answer hides its groups: none has lost its members by that.
+        self._watched, happened = self._watched.then(at, look.groups, complete=False)
+        self._happened = (*self._happened, *happened)[-KEPT:]
+
+    def on_groups_screen_recalled(self, message: Recalled) -> None:
+        self._before = message.before
+        self.show(self.session)
 
     # -- drawing ---------------------------------------------------------------------------------
 
@@ -152,6 +193,11 @@ class GroupsScreen(CursorKeys, Filtering):
             gone=gone and chosen is last,
             inside=self._inside and chosen is not None,
             partitions=partitions,
+            happened=tuple(
+                one
+                for one in reversed((*self._before, *self._happened))
+                if chosen is not None and one.group == chosen.group.id
+            ),
             partition=at_partition(partitions, self._tp),
             age=age_words(age.age(session.now)) if age else "",
             stale=age.stale(session.now) if age else False,

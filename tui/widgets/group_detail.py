@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC
 
 from core.cluster.client import Member
 from core.cluster.state import TopicPartition
 from core.watch.groups import GroupView, PartitionView
+from core.watch.rebalances import Rebalance
 from tui.group_view import GroupsView, Pace, letter, members_of, pace_of
 from tui.widgets.group_words import number, pace_words, rate, state_words
 from tui.widgets.lines import (
+    BLANK,
     Line,
     Lines,
     Span,
@@ -25,14 +28,15 @@ from tui.widgets.lines import (
     right,
     rule,
     window,
+    wrapped,
 )
 
 SIDE_BY_SIDE = 100
 """From so many columns the members are beside the partitions."""
 PARTITION = 24
 """The widest that a partition's name becomes beside others."""
-HOST, RATES, CAUGHT_UP = 13, 18, 17
-"""How wide hosts are, rates, and what they come to."""
+HOST, RATES, CAUGHT_UP, TIME = 13, 18, 17, 11
+"""How wide hosts are, rates and what they come to, and when something happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,14 @@ def detail_lines(view: GroupsView, width: int, height: int) -> Lines:
     if width >= SIDE_BY_SIDE:
         first = min(max(width * 2 // 5, 44), 70)
         gap = (plain("  "),)
-        side = _members(members, first, room)
+        kept = min(2 + len(view.happened), room // 2) if view.happened else 0
+        side = _members(group, members, first, room - kept)
+        side = (*side, *_happened(view, first, room - len(side)))
         return (*lines, *beside(side, _map(view, members, width - first - 2, room), first, gap=gap))
-    side = _members(members, width, min(len(members) + 1, max(room // 3, 3)))
+    side = _members(group, members, width, min(len(members) + 1, max(room // 3, 3)))
+    if view.happened:
+        newest = view.happened[0]
+        side = (*side, fit((_time(newest), plain(newest.text)), width))
     return (*lines, *side, *_map(view, members, width, room - len(side)))
 
 
@@ -81,7 +90,7 @@ def _said(view: GroupsView, of: GroupView) -> list[str]:
     said = []
     group = of.group
     if view.gone:
-        said.append("It is gone: nobody reads in this group any more. Shown is what was seen last.")
+        said.append("It is gone, or its coordinator does not answer. Shown is what was seen last.")
     if group.fault is not None:
         said.append(f"It may not be looked at: {group.fault}")
     if group.committed_fault is not None:
@@ -95,7 +104,8 @@ def _said(view: GroupsView, of: GroupView) -> list[str]:
 # -- members ---------------------------------------------------------------------------------------
 
 
-def _members(members: tuple[Member, ...], width: int, height: int) -> Lines:
+def _members(of: GroupView, members: tuple[Member, ...], width: int, height: int) -> Lines:
+    idle = set(of.idle)
     if not members:
         return (fit((dim("  no members"),), width),)
     # The static id where there is one; the client's is often the same for all of a group.
@@ -109,7 +119,7 @@ def _members(members: tuple[Member, ...], width: int, height: int) -> Lines:
     shown = len(members) - hidden - (1 if hidden else 0)
     for n, member in enumerate(members[:shown]):
         count = len(member.assignment)
-        what = Span("idle", Tone.LOOK, bold=True) if not count else plain(f"{count:,}")
+        what = Span("idle", Tone.LOOK, bold=True) if member.id in idle else plain(f"{count:,}")
         host = member.host.removeprefix("/")
         lines.append(
             fit(
@@ -124,11 +134,29 @@ def _members(members: tuple[Member, ...], width: int, height: int) -> Lines:
         )
     if hidden:
         rest = members[shown:]
-        idle = sum(not member.assignment for member in rest)
-        lines.append(
-            fit((dim(f"    and {len(rest)} more" + (f", {idle} idle" if idle else "")),), width)
-        )
+        among = sum(member.id in idle for member in rest)
+        words = f"    and {len(rest)} more" + (f", {among} idle" if among else "")
+        lines.append(fit((dim(words),), width))
     return tuple(lines)
+
+
+# -- what happened ---------------------------------------------------------------------------------
+
+
+def _happened(view: GroupsView, width: int, height: int) -> Lines:
+    """Return its rebalances, the newest first, as far as there is room."""
+    if not view.happened or height < 3:
+        return ()
+    lines: list[Line] = [BLANK, fit((dim("  rebalances, UTC"),), width)]
+    for one in view.happened[:height]:
+        at, *rest = wrapped(one.text, width - TIME)
+        lines.append(fit((_time(one), plain(at)), width))
+        lines += [fit((plain(" " * TIME), plain(words)), width) for words in rest]
+    return tuple(lines[:height])
+
+
+def _time(one: Rebalance) -> Span:
+    return dim(f"  {one.at.astimezone(UTC):%H:%M:%S} ")
 
 
 # -- partitions by members -------------------------------------------------------------------------

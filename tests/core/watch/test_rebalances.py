@@ -110,6 +110,12 @@ def test_what_may_not_be_known_is_not_taken_for_gone() -> None:
     assert told([TWO], [locked], None, [TWO]) == []
 
 
+def test_a_group_that_is_seen_empty_has_lost_its_members_whatever_else_is_not_seen() -> None:
+    watched = watching([TWO])
+    _, (one,) = watched.then(AT, [group(state="empty")], complete=False)
+    assert one.text == "lost its last member"
+
+
 @pytest.mark.parametrize(
     ("counts", "words"),
     [

@@ -13,6 +13,10 @@ from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.topics import create_topics, delete_topics
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
+from core.watch.statelog.sources import find
+from core.watch.statelog.zones import parse_zones
+from core.watch.timeline.events import Kind
+from core.watch.timeline.logged import Logs
 from core.watch.timeline.recorder import Recorder
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.words import told
@@ -25,6 +29,7 @@ def test_a_topic_that_comes_moves_and_goes_is_told(sandbox: Sandbox, tmp_path: P
     client = KafkaClient(settings)
     timeline = Timeline.write(tmp_path / "a.timeline")
     recorder = Recorder(client, SystemClock(), timeline)
+    began = SystemClock().now()
     recorder.look()
     moved = TopicPartition(TOPIC, 0)
     steps: list[tuple[Callable[[], object], str]] = [
@@ -49,3 +54,9 @@ def test_a_topic_that_comes_moves_and_goes_is_told(sandbox: Sandbox, tmp_path: P
         client.close()
     assert then is not None
     assert then.topic(TOPIC) is None
+    here = parse_zones((f"{began.astimezone():%z}",))
+    logs = Logs(find([sandbox.folder], here).sources, began, SystemClock().now())
+    logs.align()
+    leaders = [e for e in logs.events(Kind.LEADER) if e.tp == moved]
+    assert told(leaders[0]).startswith("log of broker 1: watched-0 leads from epoch 0")
+    assert {broker for event in leaders for broker in event.brokers} == {1, 2, 3}

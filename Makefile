@@ -17,6 +17,9 @@ SCENARIOS := dms-balancing group-rebalance leader-return preferred-order self-ba
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
   $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -P -m pytest
+# Tests that share nothing but the processor have all of it: each worker has its part of them,
+# and one that is done takes over from the others. What has brokers or Spark of its own plays alone.
+SPREAD := -n auto --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev demo test check lint types imports test-core test-tui test-spark \
@@ -54,7 +57,7 @@ demo: $(STAMP)  ## real brokers under a skewed load, Spark, and the dashboard on
 	@$(BIN)/trimtab sandbox demo
 
 check: lint types imports  ## the fast part of `make test`
-	$(PYTEST) -m "not long" tests/core
+	$(PYTEST) $(SPREAD) -m "not long" tests/core
 
 lint: $(DEV)
 	$(BIN)/ruff check .
@@ -69,10 +72,10 @@ imports: $(DEV)
 test: lint types imports test-core test-tui screenshots-check test-spark test-kafka test-e2e  ## everything a change must pass
 
 test-core: $(DEV)
-	$(PYTEST) tests/core
+	$(PYTEST) $(SPREAD) tests/core
 
 test-tui: $(DEV)
-	$(PYTEST) tests/tui
+	$(PYTEST) $(SPREAD) tests/tui
 
 test-spark: $(DEV)
 	$(PYTEST) tests/spark

@@ -96,7 +96,7 @@ class Terminal:
             pass
         return self.received - before
 
-    def reaction(self, *, quiet: float, seconds: float = 10.0) -> int:
+    def reaction(self, *, quiet: float, seconds: float = 60.0) -> int:
         """Return the bytes of what comes next, however late it begins, until it is quiet again."""
         before, deadline = self.received, time.monotonic() + seconds
         while self.received == before and time.monotonic() < deadline and not self._ended:

@@ -52,7 +52,8 @@ def fly_cluster(
 
         def told(entry: Entry) -> None:
             tell(entry)
-            if clause := _clause(entry):
+            clause = _clause(entry)
+            if clause and not switch.address.simulated:  # such a cluster has no timeline
                 teller.tell(Kind.AUTOPILOT, by=BY, text=clause, brokers=_brokers(entry))
 
         pilot = Pilot(
@@ -74,6 +75,8 @@ def tell_switch(switch: Switch) -> None:
     """Write down, in the log and on the timeline, that somebody has set the switch."""
     why = switches.words(switch)
     DecisionLog(switch.cluster_id).add(Entry(switch.changed_at, What.SWITCH, (why,)))
+    if switch.address.simulated:
+        return
     with Teller(switch.cluster_id) as teller:
         text = f"was set to {switch.mode.value} by {switch.who}"
         teller.tell(Kind.AUTOPILOT, by=BY, text=text)

@@ -1,0 +1,102 @@
+"""What an autopilot sees of a simulated cluster: others' moves, runs of this machine, its load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from run_help import TARGETS, TWO, Start, cluster, plan_of
+
+from core.auto.eyes import ClusterEyes
+from core.auto.guards import SAFETY, spoken
+from core.auto.history import History
+from core.auto.settings import Settings
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.state import TopicPartition
+from core.load.published import write_snapshot
+from core.load.snapshot import LoadSnapshot, Quality, Source
+
+SETTINGS = Settings()
+
+
+def publish(root: Path, client: SimulatedCluster) -> None:
+    state = client.describe()
+    count = state.partition_count
+    snapshot = LoadSnapshot(
+        cluster_id=state.cluster_id,
+        snapshot_id="0001-00000001",
+        source=Source.SPARK,
+        published_at=client.clock.now(),
+        window_end=client.clock.now(),
+        topics=tuple(topic.name for topic in state.topics),
+        topic_of=state.topic_of,
+        partition=state.partition,
+        rates={("5m", "in_bytes_per_s", "avg"): np.full(count, 1e6)},
+        size_bytes=state.partition_size_bytes,
+        growth_bytes_per_s=np.full(count, np.nan),
+        quality=np.full(count, Quality.FULL, np.int8),
+        method=np.zeros(count, np.int8),
+    )
+    write_snapshot(root, snapshot)
+
+
+def said(eyes: ClusterEyes) -> set[str]:
+    observed = eyes.look(SETTINGS)
+    history = History().seeing(SETTINGS, observed)
+    return {reason.id for reason in spoken(SAFETY, SETTINGS, history, observed)}
+
+
+@pytest.fixture
+def client() -> SimulatedCluster:
+    return cluster(TWO)
+
+
+@pytest.fixture
+def eyes(client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterEyes:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
+    cluster_id = client.describe().cluster_id
+    return ClusterEyes(client, client.clock, cluster_id, tmp_path / "load")
+
+
+def test_a_quiet_cluster_lacks_nothing_but_its_load(
+    eyes: ClusterEyes, client: SimulatedCluster, tmp_path: Path
+) -> None:
+    assert said(eyes) == {"no-load"}
+    publish(tmp_path / "load", client)
+    assert said(eyes) == set()
+    observed = eyes.look(SETTINGS)
+    assert observed.imbalance is not None
+    assert observed.imbalance.outside
+    client.clock.sleep(301)
+    assert said(eyes) == {"stale-load"}
+
+
+def test_moves_of_others_are_seen(eyes: ClusterEyes, client: SimulatedCluster) -> None:
+    client.alter_reassignments({TopicPartition("t", 0): (4, 2)})
+    assert "foreign-move" in said(eyes)
+
+
+def test_a_broker_that_is_down_is_seen(eyes: ClusterEyes, client: SimulatedCluster) -> None:
+    client.stop_broker(2)
+    client.clock.sleep(60)
+    assert {"broker-down", "out-of-sync"} <= said(eyes)
+
+
+def test_runs_of_this_machine_are_seen_and_their_ends(start: Start) -> None:
+    client = cluster(TWO)
+    cluster_id = client.describe().cluster_id
+    run = start(client, plan_of(client, TARGETS))
+    eyes = ClusterEyes(client, client.clock, cluster_id, Path("/nowhere"))
+    run.to_the_end()
+    name = run.view().run
+    observed = eyes.look(SETTINGS)
+    assert observed.running == ()
+    assert observed.run_ended_at is not None
+    ended = eyes.ended(name)
+    assert ended is not None
+    assert ended.bytes == run.view().moved_bytes
+    assert ended.text.startswith(f"Run {name} has ended (done): 40 MB copied in")
+    gone = eyes.ended("0101-000000")
+    assert gone is not None
+    assert "not known any more" in gone.text

@@ -10,7 +10,7 @@ BENCH  := $(VENV)/.installed-bench
 REPORTS := reports
 BENCHES := bench-first-paint bench-terminal bench-estimate bench-run bench-latency bench-moves \
            bench-pipeline bench-plan bench-tools bench-timeline bench-documents bench-statelog \
-           bench-replicas bench-autopilot
+           bench-replicas bench-autopilot bench-rebalances
 SCENARIOS := dms-balancing group-rebalance leader-return preferred-order self-balancing
 
 # What builds trimtab is held to the same versions: older pips read the first, newer the second.
@@ -131,6 +131,10 @@ bench-moves: $(DEV)  ## 10,000 moves in one run on the simulator: memory, journa
 bench-timeline: $(DEV)  ## the timeline: how soon a change is on it, its size, a jump in it
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -P -m tests.bench.timeline -o $(REPORTS)/timeline.json
+
+bench-rebalances: $(DEV)  ## how soon a group's rebalance is on the Groups screen and the timeline, on real brokers
+	@mkdir -p $(REPORTS)
+	$(BIN)/python -P -m tests.bench.rebalances -o $(REPORTS)/rebalances.json
 
 bench-autopilot: $(DEV)  ## months of an autopilot beside a planner with hindsight; SEEDS=5 for some
 	@mkdir -p $(REPORTS)

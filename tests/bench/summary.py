@@ -267,6 +267,25 @@ def timeline(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def rebalances(found: dict[str, Any]) -> list[str]:
+    changes = sum(protocol["screen"]["changes"] for protocol in found.values())
+    return [
+        "## Group rebalances",
+        "",
+        f"{changes} times a consumer joined or left a group, on real brokers "
+        "(`make bench-rebalances`);",
+        "from when the last client has its new partitions, in seconds: median, p95.",
+        "",
+        "| group protocol | on the Groups screen | on the timeline | target |",
+        "|---|---|---|---|",
+        *(
+            f"| {name} | {of['screen']['median']:.1f}, {of['screen']['p95']:.1f} "
+            f"| {of['timeline']['median']:.1f}, {of['timeline']['p95']:.1f} | 2 |"
+            for name, of in found.items()
+        ),
+    ]
+
+
 def statelog_merge(found: dict[str, Any]) -> list[str]:
     turns = found["turns"]
     return [
@@ -361,6 +380,7 @@ PARTS = (
     ("documents.json", documents),
     ("autopilot.json", autopilot),
     ("timeline.json", timeline),
+    ("rebalances.json", rebalances),
     ("statelog-merge.json", statelog_merge),
     ("replicas-verify.json", replicas_verify),
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event as Flag
 
 import pytest
 from maps import demo_picture, lines, map_of, press, tell, text
@@ -13,15 +15,17 @@ from textual.pilot import Pilot
 from core.cluster.connect import Address
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import small_spec
-from core.errors import TrimtabError
+from core.errors import AccessDeniedError, TrimtabError
 from core.load import layout
+from core.process import Process
 from core.watch.clients import background
 from core.watch.clients.eye import BrokerSeen, Health
 from core.watch.clients.report import Report, to_json
 from core.watch.clients.waits import Wait
 from tui.app import TrimtabApp
 from tui.clients import client_number, client_verdicts, client_words
-from tui.feed_events import ClientsSeen
+from tui.feed_events import ClientsSeen, Event
+from tui.feed_watches import watch_clients
 from tui.hands import rested
 from tui.screens.ask import ConfirmDialog
 
@@ -212,3 +216,58 @@ def test_only_a_probe_that_reports_is_shown(tmp_path: Path) -> None:
     assert background.newest_report("c", NOON + timedelta(seconds=11), root=tmp_path) is None
     where.write_text("{")
     assert background.newest_report("c", NOON, root=tmp_path) is None
+
+
+class Looked(Flag):
+    """A flag that lets so many looks pass, and changes what is there before each next one."""
+
+    def __init__(self, *changes: Callable[[], object]) -> None:
+        super().__init__()
+        self.changes = list(changes)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if self.changes:
+            self.changes.pop(0)()
+        else:
+            self.set()
+        return True
+
+
+def test_the_feed_tells_what_is_new_and_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    there: list[Report | None] = [None]
+    monkeypatch.setattr(background, "newest_report", lambda cluster_id, now: there[0])
+    seen: list[Event] = []
+
+    def becomes(now: Report | None) -> Callable[[], object]:
+        return lambda: there.__setitem__(0, now)
+
+    stopped = Looked(becomes(report()), becomes(report()), becomes(report(SLOW)), becomes(None))
+    watch_clients("c", seen.append, stopped)
+    assert seen == [ClientsSeen(report()), ClientsSeen(report(SLOW)), ClientsSeen(None)]
+
+
+class Beat:
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_probe_that_ends_as_it_begins_says_why(tmp_path: Path) -> None:
+    beat = Beat()
+    ended = background.Probe("c", tmp_path, beat, Process(2**30, "gone"))  # type: ignore[arg-type]
+    with pytest.raises(TrimtabError, match="ended at once"):
+        ended.wait()
+    background.note_trouble(tmp_path, "c", AccessDeniedError("This user may not."))
+    with pytest.raises(TrimtabError, match="This user may not"):
+        ended.wait()
+    assert beat.closed
+
+
+def test_a_probe_that_runs_already_is_not_waited_for(tmp_path: Path) -> None:
+    beat = Beat()
+    found = background.Probe("c", tmp_path, beat, None)  # type: ignore[arg-type]
+    found.wait()
+    assert not beat.closed
+    found.close()
+    assert beat.closed

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from core.cluster.state import ClusterState
+from core.load.snapshot import Load
 from core.watch.timeline.events import WORDS, Event, Kind
 from core.watch.timeline.words import Happening, told
 from tui.lanes import Lanes
@@ -120,10 +121,11 @@ class Compared:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Then:
-    """The cluster as it was: neither sizes nor load were kept."""
+    """The cluster as it was; sizes were not kept, and its load where Spark's windows still are."""
 
     at: datetime
     state: ClusterState
+    load: Load | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,18 @@ def load_of_document(document: ClusterDocument) -> Load:
     )
 
 
+def load_at(
+    cluster_id: str, state: ClusterState, moment: datetime, snapshots_path: str | None = None
+) -> Load | None:
+    """Return the load of the 5-minute window that `moment` lies in, laid upon a state of then.
+
+    None where no window of then is kept; raises DocumentError for a damaged one.
+    """
+    from core.load import windows
+
+    return windows.load_at(load_root(snapshots_path), cluster_id, state, moment)
+
+
 def history(
     cluster_id: str,
     snapshots_path: str | None = None,

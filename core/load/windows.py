@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core import files
-from core.cluster.state import Int32, Int64, TopicPartition
+from core.cluster.state import ClusterState, Int32, Int64, TopicPartition
 from core.errors import DocumentError
 from core.load import columns, layout
-from core.load.snapshot import RATES, STATISTICS, BrokerLoad, Float64
+from core.load.snapshot import RATES, STATISTICS, BrokerLoad, Float64, Load, Source
 
 FORMAT = "trimtab.window/1"
 LENGTH = timedelta(minutes=5)
@@ -203,6 +203,39 @@ def broker_history(
             ("out_bytes_per_s", "avg"): _column(rows, "out_bytes_per_s"),
         },
         _column(rows, "size_bytes"),
+    )
+
+
+def load_at(root: Path, cluster_id: str, state: ClusterState, moment: datetime) -> Load | None:
+    """Return what partitions carried in the window that `moment` lies in; None where none is kept.
+
+    A window's end is its load's time. Raises DocumentError for a damaged file.
+    """
+    start = floor(moment)
+    path = layout.window_file(root, cluster_id, start)
+    if not path.exists():
+        return None
+    names = {rate: rate_column(rate, "avg") for rate in RATES}
+    table = _read(path, ["topic", "partition", *names.values()], ["topic"])
+    codes, topics = columns.to_codes(table["topic"])
+    partitions = columns.to_numpy(table["partition"])
+    nothing = np.full(len(partitions), np.nan)
+
+    def rate(name: str) -> Float64:
+        known = names[name] in table.column_names
+        return np.asarray(columns.to_numpy(table[names[name]]) if known else nothing, np.float64)
+
+    return Load.of(
+        state,
+        keys=[
+            TopicPartition(topics[topic], partition)
+            for topic, partition in zip(codes.tolist(), partitions.tolist(), strict=True)
+        ],
+        in_bytes_per_s=rate("in_bytes_per_s"),
+        out_bytes_per_s=rate("out_bytes_per_s"),
+        messages_per_s=rate("messages_per_s"),
+        source=Source.SPARK,
+        as_of=start + LENGTH,
     )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from maps import column_of, lines, row_of, text, the_map
 from pictures import SIZES, a_session, body, dashboard, footer, pressed, spot
@@ -13,7 +15,9 @@ from watch_help import RECORDED, at, cluster, record_night, row
 
 from core import paths
 from core.cluster.connect import Address
+from core.load import layout
 from core.load.snapshot import Load
+from core.load.windows import Window, write_window
 from core.watch.timeline.changes import changes
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.words import told
@@ -281,6 +285,51 @@ async def test_the_map_shows_the_cluster_as_it_was(size: tuple[int, int], sessio
         await pressed(pilot, "1", "0")
         assert "AS IT WAS" not in text(pilot)
         assert the_map(pilot).session is session
+
+
+def spark_was_there(*, damaged: bool = False) -> None:
+    """Keep the window of 03:00 to 03:05, in which partition 0 got 7 MB/s."""
+    root, start = paths.load_root(), datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
+    window = Window(
+        start,
+        ("orders",),
+        np.zeros(1, np.int32),
+        np.zeros(1, np.int32),
+        np.ones(1, np.int32),
+        {("in_bytes_per_s", "avg"): np.array([7e6])},
+        np.array([-1]),
+        (),
+    )
+    write_window(root, RECORDED, window)
+    if damaged:
+        layout.window_file(root, RECORDED, start).write_bytes(b"no window")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_map_of_the_past_shows_the_load_of_then_where_it_is_kept(
+    size: tuple[int, int], session: Session
+) -> None:
+    spark_was_there()
+    async with dashboard(session, "timeline", size) as pilot:
+        await pressed(pilot, "{", "m")
+        assert "load until 03:05Z" in lines(pilot)[1]
+        assert "load of then" in lines(pilot)[0]
+        load = the_map(pilot).session.load
+        assert load is not None
+        assert load.in_bytes_per_s[0] == 7e6
+        assert np.isnan(load.in_bytes_per_s[1])
+        await pressed(pilot, "0")
+        assert "load of then" not in lines(pilot)[0]
+
+
+async def test_a_damaged_window_is_said_and_the_moment_is_shown_all_the_same(
+    session: Session,
+) -> None:
+    spark_was_there(damaged=True)
+    async with dashboard(session, "timeline", (120, 40)) as pilot:
+        await pressed(pilot, "{", "m")
+        assert "load and sizes unknown" in lines(pilot)[1]
+        assert "is not a window file" in session.troubles[-1].title
 
 
 async def test_the_past_cannot_be_edited(session: Session) -> None:

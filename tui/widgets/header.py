@@ -103,7 +103,9 @@ def _ages(session: Session, glyphs: Glyphs) -> list[tuple[str, str]]:
         parts.append((f"kafka {age_words(metadata.age(session.now))}", "look" if stale else "dim"))
         parts.append((f" {glyphs.dot} ", "dim"))
     age, load = session.load_age, session.load
-    if load is not None and load.source is Source.DOCUMENT:
+    if session.then is not None and load is not None and load.source is not None:
+        parts.append(("load of then", "dim"))
+    elif load is not None and load.source is Source.DOCUMENT:
         parts.append(("load saved", "dim"))
     elif age is None or load is None or load.source is None:
         parts.append(("load waiting" if session.load_wanted else "no load", "dim"))

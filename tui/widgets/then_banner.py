@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC
 
 from core.units import format_duration
+from tui.past import Then
 from tui.session import Session
 from tui.theming import Glyphs, Palette
 from tui.widgets.canvas import Canvas, Row
@@ -22,7 +23,7 @@ def banner_row(session: Session, palette: Palette, glyphs: Glyphs, width: int) -
     parts = [
         f"{at:%-d %b}, {format_duration(ago)} ago",
         "edits off",
-        "load and sizes unknown",
+        *_known(then),
     ]
     for part in parts:
         text = f"{' ' if part is parts[0] else f' {glyphs.dot} '}{part}"
@@ -35,6 +36,13 @@ def banner_row(session: Session, palette: Palette, glyphs: Glyphs, width: int) -
         told = told.replace("→", glyphs.arrow)
         row.put(x + 3, told, palette.style("bright", "raised", bold=True))
     return row
+
+
+def _known(then: Then) -> tuple[str, ...]:
+    """Say which load is shown, by the end of its window; sizes were never kept."""
+    if then.load is None or then.load.as_of is None:
+        return ("load and sizes unknown",)
+    return f"load until {then.load.as_of.astimezone(UTC):%H:%M}Z", "sizes unknown"
 
 
 class ThenBanner(Canvas):

@@ -55,6 +55,27 @@ def test_history_of_a_partition_and_of_a_broker_goes_over_midnight(tmp_path: Pat
     assert len(locate.history(CLUSTER, str(tmp_path), of=TopicPartition("c", 0), until=until)) == 0
 
 
+def test_the_load_of_a_moment_is_that_of_the_window_it_lies_in(tmp_path: Path) -> None:
+    start = datetime(2026, 2, 28, 23, 50, tzinfo=UTC)
+    windows.write_window(tmp_path, CLUSTER, window(start, 100.0))
+    rows = [PartitionRow("a", 0, 1, (1,), (1,)), PartitionRow("c", 0, 1, (1,), (1,))]
+    state = ClusterState.build(
+        cluster_id=CLUSTER, fetched_at=start, brokers=[Broker(1)], topics=(), partitions=rows
+    )
+    for seconds in (0, 299):
+        found = locate.load_at(CLUSTER, state, start + timedelta(seconds=seconds), str(tmp_path))
+        assert found is not None
+        assert found.in_bytes_per_s.tolist()[0] == 100.0
+        assert np.isnan(found.in_bytes_per_s[1]), "it was not measured"
+        assert np.isnan(found.out_bytes_per_s).all()
+        assert (found.source, found.as_of) == (Source.SPARK, start + windows.LENGTH)
+    for seconds in (-1, 300):
+        assert (
+            locate.load_at(CLUSTER, state, start + timedelta(seconds=seconds), str(tmp_path))
+            is None
+        )
+
+
 def test_a_window_written_again_replaces_the_one_before(tmp_path: Path) -> None:
     for rate in (1.0, 7.0):
         windows.write_window(tmp_path, CLUSTER, window(AT, rate))

@@ -38,7 +38,8 @@ class Made:
         dirs = self.found.dirs
         if dirs is None or self.found.plan.by_partition.get(move.tp) != move:
             return ""
-        return ", ".join(why.words for why in dirs.because.get(move.tp, ()))
+        lands = [f"lands in {path}" for path in move.arriving_dirs.values()]
+        return ", ".join([why.words for why in dirs.because.get(move.tp, ())] + lands)
 
     def has_part_in(self, plan: Plan) -> bool:
         """Return whether a plan still holds a move of this one."""

@@ -339,7 +339,7 @@ async def test_others_moves_are_adopted_for_the_eye_and_cannot_be_changed(
     assert max(width_of(line) for line in lines) <= size[0]
 
 
-@pytest.mark.parametrize(("width", "said"), [(80, "b2 dirs"), (120, "to /d2"), (160, "to /d2")])
+@pytest.mark.parametrize(("width", "said"), [(80, "b2 dir"), (120, "to /d2"), (160, "to /d2")])
 def test_a_copy_between_the_log_dirs_of_a_broker_says_where_it_goes(width: int, said: str) -> None:
     copy = DirCopy(tp("c-0"), 2, "/d2", GB // 4)
     state = replace(cluster({"c-0": [1, 2]}, size_bytes=GB), dir_copies=(copy,))

@@ -17,7 +17,7 @@ from core.plan.planner.evenness import evenness
 from core.plan.planner.planner import suggest
 from core.plan.planner.wanted import Wanted
 from tui.hands import rested
-from tui.made import helpful_first
+from tui.made import Made, helpful_first
 from tui.screens import planning
 from tui.screens.suggest_dialog import SuggestDialog, Toggle
 from tui.session import Session
@@ -204,6 +204,17 @@ async def test_log_dirs_are_asked_for_alone_and_with_brokers(size: tuple[int, in
         }
         assert any(move.dir_moves or move.arriving_dirs for move in session.plan)
         assert len(session.plan) > alone
+
+
+def test_where_a_replica_lands_is_said_of_a_move_and_of_no_other() -> None:
+    state, load = demo_picture()
+    asked, _ = read(Wish(disks=True, balance=True), state)
+    assert asked is not None
+    made = Made(asked, suggest(state, load, asked.wanted))
+    lands = next(move for move in made.found.plan if move.arriving_dirs)
+    (path,) = lands.arriving_dirs.values()
+    assert made.dir_words(lands) == f"lands in {path}"
+    assert made.dir_words(lands.inverse()) == ""
 
 
 async def test_wrong_input_is_said_at_once_and_makes_no_plan() -> None:

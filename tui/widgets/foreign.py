@@ -87,9 +87,9 @@ def _line(move: ForeignMove, width: int) -> Line:
     rate = "" if move.bytes_per_s is None else format_rate(move.bytes_per_s)
     time_left = "" if move.left_seconds is None or idle else format_duration(move.left_seconds)
     said = f"▲ no byte for {format_duration(move.idle_seconds)}" if idle else ""
-    within = move.broker is not None
-    changes = f"b{move.broker} dirs" if within else change_words(move.before, move.after)
-    to = f"  to {move.log_dir}" if within and not idle else ""
+    on = (move.broker,) if move.broker is not None else ()
+    changes = change_words(move.before, move.after, on)
+    to = f"  to {move.log_dir}" if on and not idle else ""
     return fit(
         (
             plain("  "),

@@ -184,8 +184,8 @@ def why_line(view: PlanView, width: int) -> Line:
             float(loads[row, because.measure]) for loads in (view.even.before, view.even.after)
         )
         words = f"b{because.broker} {because.measure.words} {now:.0%} → {then:.0%}"
-    words = f"{words}, {dirs}" if dirs else words
-    return fit((dim("  why   "), plain(words), dim(" of its fair share")), width)
+    more = plain(f", {dirs}" if dirs else "")
+    return fit((dim("  why   "), plain(words), dim(" of its fair share"), more), width)
 
 
 def _verdict(view: PlanView, room: int) -> Line:

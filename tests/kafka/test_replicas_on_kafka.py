@@ -8,26 +8,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from waiting import eventually
 
 from core.cli.main import run
+from core.cluster.client import OffsetAt, ReplicaRead
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.topics import create_topics, delete_topics
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import fill
+from core.watch.replicas.batches import batches
+from core.watch.replicas.records import Record, records
 
 TOPIC = "verified"
 BATCHES_FROM = 300_000
 """Where in a log of a megabyte a byte is turned."""
 
 
-@pytest.fixture
-def client(
-    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[KafkaClient]:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+@pytest.fixture(scope="module")
+def client(sandbox: Sandbox) -> Iterator[KafkaClient]:
     settings = ConnectionSettings(sandbox.bootstrap)
     create_topics(settings, {TOPIC: [(1, 2, 3), (2, 4, 1)]})
     fill(settings, {TopicPartition(TOPIC, 0): 1_000_000, TopicPartition(TOPIC, 1): 200_000})
@@ -38,8 +39,14 @@ def client(
 
 
 def test_a_flipped_byte_in_one_replicas_log_is_found_and_named(
-    sandbox: Sandbox, client: KafkaClient, capfd: pytest.CaptureFixture[str]
+    sandbox: Sandbox,
+    client: KafkaClient,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+
     def verify() -> tuple[int, Any]:
         capfd.readouterr()
         words = ["-b", sandbox.bootstrap, "replicas", "verify", "--topics", TOPIC, "--json"]
@@ -70,6 +77,36 @@ def test_a_flipped_byte_in_one_replicas_log_is_found_and_named(
     (found,) = first["differences"]
     assert (found["what"], found["brokers"], found["others"]) == ("corrupt", [3], [1, 2])
     assert 200 < found["first_offset"] <= found["offset"] <= found["last_offset"] < 400
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_records_are_read_however_they_are_packed(
+    sandbox: Sandbox, client: KafkaClient, codec: str
+) -> None:
+    tp = TopicPartition(TOPIC, 1)
+    begin = client.offsets([tp], OffsetAt.LATEST)[tp]
+    producer = Producer(
+        {"bootstrap.servers": sandbox.bootstrap, "compression.type": codec, "linger.ms": 100}
+    )
+    values = [f"value {number} ".encode() * 20 for number in range(50)]
+    for value in values:
+        producer.produce(TOPIC, value, partition=1)
+    assert producer.flush(30) == 0
+
+    def read() -> ReplicaRead:
+        answer = client.read_replicas({4: {tp: begin}}, 1_000_000)[tp, 4]
+        assert isinstance(answer, ReplicaRead)
+        return answer
+
+    # A follower hears of the high watermark with its next fetch.
+    eventually(lambda: read().high_watermark == begin + len(values))
+    answer = read()
+    found: dict[int, Record] = {}
+    for batch in batches(answer.records):
+        assert batch.sound
+        found |= records(answer.records[batch.start : batch.end]) or {}
+    assert list(found) == list(range(begin, begin + len(values)))
+    assert all(value in found[begin + at][1] for at, value in enumerate(values))
 
 
 def _flip(sandbox: Sandbox, broker: int, at: int) -> None:

@@ -7,11 +7,8 @@ import importlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime
-from pathlib import Path
 
 from textual.app import App
-from textual.drivers.linux_driver import LinuxDriver
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -21,8 +18,9 @@ from core.run.tell.notices import Notice, Notices
 from core.settings import NotifyBy
 from core.terminal import notice_sequence
 from tui import terminal
-from tui.actions import GLOBAL, MAP, SCREENS, Action, actions_of, bindings_of
+from tui.actions import GLOBAL, MAP, SCREENS, bindings_of
 from tui.drilling import Drilling
+from tui.everywhere import Everywhere
 from tui.feed import Feed
 from tui.feed_events import (
     AutopilotSeen,
@@ -40,12 +38,10 @@ from tui.feed_events import Event as FeedEvent
 from tui.piloting import Piloting
 from tui.probing import Switching
 from tui.screens.base import DashboardScreen
-from tui.screens.commands import CommandScreen
-from tui.screens.help import HelpScreen
 from tui.seen import Seen
 from tui.session import Session
 from tui.shown_on import Dashboard
-from tui.theming import ASCII, UNICODE, Glyphs, Palette, choose_palette, load_palettes
+from tui.theming import ASCII, UNICODE, Glyphs, choose_palette, load_palettes
 from tui.widgets.header import HeaderLine
 
 SCREEN_CLASSES = {
@@ -58,7 +54,7 @@ SCREEN_CLASSES = {
 }
 
 
-class TrimtabApp(Drilling, Switching, Piloting):
+class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
     """One dashboard on one session. `failure` is why it ended before it showed anything."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -105,10 +101,6 @@ class TrimtabApp(Drilling, Switching, Piloting):
         self.notify_by = notify_by or NotifyBy()
         self._notices = Notices()
         self._foreign = ForeignWatch()
-
-    @property
-    def palette(self) -> Palette:
-        return self._palette.as_plain() if self._plain else self._palette
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -228,7 +220,7 @@ class TrimtabApp(Drilling, Switching, Piloting):
         if isinstance(screen, DashboardScreen):
             screen.say_trouble(error)
 
-    # -- actions that work everywhere ------------------------------------------------------------
+    # -- which screen ----------------------------------------------------------------------------
 
     def action_show_screen(self, name: str) -> None:
         if isinstance(self.screen, DashboardScreen) and name != self.screen.PLACE:
@@ -236,122 +228,6 @@ class TrimtabApp(Drilling, Switching, Piloting):
 
     def on_header_line_screen_asked(self, message: HeaderLine.ScreenAsked) -> None:
         self.action_show_screen(message.screen_name)
-
-    def action_pause(self) -> None:
-        self.session.paused = not self.session.paused
-        if self.feed is not None:
-            self.feed.pause(self.session.paused)
-        self.draw()
-
-    def action_refresh_now(self) -> None:
-        if self.feed is not None:
-            self.feed.refresh()
-        if isinstance(self.screen, DashboardScreen):
-            self.screen.look_again()
-        driver = self._driver
-        if self._mouse_on and isinstance(driver, LinuxDriver):
-            # A multiplexer that was attached anew may have forgotten that we want the mouse.
-            driver._enable_mouse_support()
-        self.screen.refresh()
-        self.draw()
-
-    def action_help(self) -> None:
-        screen = self.screen
-        if isinstance(screen, DashboardScreen):
-            self.push_screen(
-                HelpScreen(
-                    screen.PLACE,
-                    writable=self.session.writable,
-                    because=self.session.read_only_because,
-                    keys=self.user_keys,
-                    palette=self.palette,
-                    glyphs=self.glyphs,
-                    drills=self.session.ground is not None,
-                )
-            )
-
-    def action_show_problems(self) -> None:
-        screen = self.screen
-        if not isinstance(screen, DashboardScreen):
-            return
-        if not self.session.problems:
-            screen.say("Nothing went wrong so far.", "fine")
-            return
-        from tui.screens.problem import ProblemDialog
-
-        self.session.unread = False
-        screen.hush()
-        self.push_screen(ProblemDialog(self.session.problems))
-
-    def action_commands(self) -> None:
-        screen = self.screen
-        if not isinstance(screen, DashboardScreen):
-            return
-        drills = self.session.ground is not None
-        actions = [*actions_of(screen.place), *actions_of(GLOBAL, drills=drills)]
-        offered = [action for action in actions if "{key}" not in action.call]
-
-        async def perform(action: Action | None) -> None:
-            if action is not None:
-                here = action in actions_of(screen.place)
-                await self.run_action(action.call or action.id, screen if here else self)
-
-        self.push_screen(CommandScreen(offered, self.user_keys, self.palette, self.glyphs), perform)
-
-    def action_copy(self) -> None:
-        """Copy what the screen offers; over ssh and tmux too, as far as the terminal allows."""
-        screen = self.screen
-        if not isinstance(screen, DashboardScreen):
-            return
-        text = screen.copy_text()
-        if text is None:
-            screen.say("Nothing here to copy.")
-            return
-        sequence = terminal.clipboard_sequence(text)
-        if sequence is None:
-            screen.say("Too long for the terminal's clipboard: e exports it to a file.", "look")
-            return
-        if self._driver is not None:
-            self._driver.write(sequence)
-        lines = text.count("\n") + 1
-        screen.say(f"Copied {lines} lines." if lines > 1 else f"Copied: {text}", "fine")
-
-    def action_next_theme(self) -> None:
-        names = sorted(self._palettes)
-        name = names[(names.index(self._palette.name) + 1) % len(names)]
-        self._palette = self._palettes[name]
-        if not self._plain:
-            self.theme = name
-        for screen_name in SCREENS:
-            if self.is_screen_installed(screen_name):
-                screen = self.get_screen(screen_name)
-                if isinstance(screen, DashboardScreen):
-                    screen.repaint(self.palette)
-
-    def action_toggle_mouse(self) -> None:
-        """Give the mouse back to the terminal (to select text), or take it again."""
-        self._mouse_on = not self._mouse_on
-        driver = self._driver
-        if isinstance(driver, LinuxDriver):
-            driver._mouse = True
-            if self._mouse_on:
-                driver._enable_mouse_support()
-            else:
-                driver._disable_mouse_support()
-        if isinstance(self.screen, DashboardScreen):
-            self.screen.say("The mouse is ours." if self._mouse_on else "The mouse is yours.")
-
-    def action_save_screenshot(self) -> None:
-        screen = self.screen
-        if not isinstance(screen, DashboardScreen):
-            return
-        path = Path(f"trimtab-{screen.PLACE}-{datetime.now():%Y%m%d-%H%M%S}.svg")
-        try:
-            path.write_text(self.export_screenshot(title="trimtab"), encoding="utf-8")
-        except OSError as error:
-            screen.say(f"Cannot write {path}: {error.strerror}.", "act")
-            return
-        screen.say(f"{path} written.", "fine")
 
     def _fatal_error(self) -> None:
         """End with one sentence instead of Textual's traceback, which goes to the log."""

@@ -129,6 +129,13 @@ async def test_groups_their_members_and_the_map_fit(
             assert shown.isascii()
 
 
+async def test_names_of_members_may_be_short(changing: Changing) -> None:
+    (one,) = (group for group in changing.found if group.id == "other")  # type: ignore[union-attr]
+    changing.found = [replace(one, members=(replace(one.members[0], client_id="c"),))]
+    async with dashboard(on(changing, changing.clock), "groups") as pilot:
+        assert "member  host" in body(pilot)
+
+
 async def test_rates_come_once_there_was_time_between_looks() -> None:
     simulated = a_cluster()
     async with dashboard(of(simulated), "groups") as pilot:

@@ -112,7 +112,7 @@ def _members(of: GroupView, members: tuple[Member, ...], width: int, height: int
     names = [m.instance_id or m.client_id for m in members]
     if len(set(names)) < len(names):
         names = [m.instance_id or m.id for m in members]
-    name = min(max(map(len, names)), max(width - 4 - 2 - HOST - 2 - 5, 10))
+    name = min(max(len("member"), *map(len, names)), max(width - 4 - 2 - HOST - 2 - 5, 10))
     head = f"    {left('member', name)}  {left('host', HOST)}  parts"
     lines = [fit((dim(head),), width)]
     hidden = max(len(members) - (height - 1), 0)

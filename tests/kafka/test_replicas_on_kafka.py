@@ -61,7 +61,9 @@ def test_a_flipped_byte_in_one_replicas_log_is_found_and_named(
     first, second = document["partitions"]
     assert first["until"] == first["end"] > 900
     assert first["largest_lag"] == second["largest_lag"] == 0
-    assert document["read_bytes"] == 3 * document["compared_bytes"]
+    # A batch that one replica's answer was too short for is read again with the next piece.
+    once = 3 * document["compared_bytes"]
+    assert once <= document["read_bytes"] <= 1.25 * once
 
     sandbox.stop(3)
     try:

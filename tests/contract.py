@@ -34,6 +34,7 @@ from core.cluster.client import (
     ResourceKind,
 )
 from core.cluster.state import Reassignment, TopicPartition
+from core.errors import UnreachableError
 
 BROKERS = (1, 2, 3, 4)
 RACKS = {1: "a", 2: "b", 3: "a", 4: "b"}
@@ -497,10 +498,11 @@ class ClientContract:
         tps = {TopicPartition(GROUP_TOPIC, p) for p in (0, 1)}
 
         def committed() -> bool:
-            return any(
-                group.id == GROUP and set(group.committed) == tps
-                for group in cluster.client.groups()
-            )
+            try:
+                groups = cluster.client.groups()
+            except UnreachableError:  # in the first seconds every coordinator is loading
+                return False
+            return any(group.id == GROUP and set(group.committed) == tps for group in groups)
 
         until(cluster, committed)
         group = next(group for group in cluster.client.groups() if group.id == GROUP)

@@ -16,12 +16,12 @@ from core.cluster.client import (
     ConfigValue,
     Fault,
     Group,
-    Member,
     OffsetAt,
     Resource,
     ResourceKind,
 )
 from core.cluster.kafka.connection import CONNECT_SECONDS, ConnectionSettings
+from core.cluster.kafka.group_answers import group_of, is_elsewhere
 from core.cluster.kafka.reach import denied, unreachable
 from core.cluster.kafka.wire import fault
 from core.cluster.state import TopicPartition
@@ -183,12 +183,14 @@ class Admin:
         described = self._described(ids, _SECONDS)
         offsets = committed(
             {
-                id: found.coordinator.id
-                for id, found in described.items()
-                if not isinstance(found, Fault) and found.coordinator is not None
+                id: told.coordinator.id
+                for id, told in described.items()
+                if not isinstance(told, Fault) and told.coordinator is not None
             }
         )
-        groups = (_group(id, described[id], offsets.get(id, _UNCOORDINATED)) for id in sorted(ids))
+        groups = (
+            group_of(id, described[id], offsets.get(id, _UNCOORDINATED)) for id in sorted(ids)
+        )
         return tuple(group for group in groups if group is not None)
 
     def active_groups(self, most: int) -> ActiveGroups:
@@ -204,7 +206,7 @@ class Admin:
         ids = sorted(g.group_id for g in listed.valid if g.state.name not in _WITHOUT_MEMBERS)
         asked = ids[:most]
         described = self._described(asked, _WATCH_SECONDS)
-        found = [_group(id, described[id]) for id in asked]
+        found = [group_of(id, described[id]) for id in asked]
         groups = tuple(g for g in found if g is not None and g.state != "empty")
         return ActiveGroups(groups, len(ids) - len(asked), complete=not listed.errors)
 
@@ -220,7 +222,7 @@ class Admin:
             return {id: self._settle(future) for id, future in asked.items()}
 
         found = ask(ids)
-        moved = [id for id, answer in found.items() if _is_elsewhere(answer)]
+        moved = [id for id, answer in found.items() if is_elsewhere(answer)]
         if moved:
             self.close()  # it remembers coordinators for minutes, whatever they answer
             found |= ask(moved)
@@ -267,10 +269,6 @@ class Admin:
 
 _WITHOUT_MEMBERS = ("EMPTY", "DEAD")
 _NOBODY = ("ALL_BROKERS_DOWN", "TRANSPORT")
-
-
-def _is_elsewhere(answer: object) -> bool:
-    return isinstance(answer, Fault) and answer.name == "NOT_COORDINATOR"
 
 
 def _is_denial(failure: Fault) -> bool:
@@ -340,40 +338,3 @@ def source(number: int) -> ConfigSource:
         5: ConfigSource.DEFAULT,
     }
     return sources.get(int(number), ConfigSource.UNKNOWN)
-
-
-def _group(
-    id: str, description: Any, offsets: Mapping[TopicPartition, int] | Fault | None = None
-) -> Group | None:
-    """Return a group from both answers about it; None when it has vanished since it was listed.
-
-    Without `offsets` nobody asked for them: none are known, and nothing is wrong with that.
-    """
-    if isinstance(description, Fault):
-        if description.name == "GROUP_ID_NOT_FOUND":
-            return None
-        return Group(id, "unknown", "", None, (), {}, fault=description)
-    if description.state.name == "DEAD":
-        return None
-    coordinator = description.coordinator.id if description.coordinator is not None else None
-    return Group(
-        id=id,
-        state=description.state.name.lower(),
-        assignor=description.partition_assignor or "",
-        coordinator=coordinator,
-        members=tuple(_member(member) for member in description.members),
-        committed=offsets if offsets is not None and not isinstance(offsets, Fault) else {},
-        protocol="consumer" if description.type.name == "CONSUMER" else "classic",
-        committed_fault=offsets if isinstance(offsets, Fault) else None,
-    )
-
-
-def _member(member: Any) -> Member:
-    assigned = member.assignment.topic_partitions if member.assignment is not None else ()
-    return Member(
-        member.member_id,
-        member.client_id,
-        member.host,
-        tuple(TopicPartition(tp.topic, tp.partition) for tp in assigned),
-        member.group_instance_id or None,
-    )

@@ -341,10 +341,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--first", type=int, default=0, help="The seed to begin with.")
     parser.add_argument("--days", type=int, default=DAYS)
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    for seed in range(given.seeds):
+    for seed in range(given.first, given.first + given.seeds):
         rows.append(play(seed, given.days))
         print(json.dumps(rows[-1]), flush=True)
         document = {

@@ -1,25 +1,17 @@
 """The Groups: who reads what, how far behind, and whether that grows.
 
-While it is open a worker looks at the groups, as often as the cluster likes it; else nobody does.
+While it is open the groups are looked at, as often as the cluster likes it; else nobody does.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 
-from textual.message import Message
-from textual.timer import Timer
 from textual.widget import Widget
 
 from core.cluster.state import TopicPartition
-from core.errors import TrimtabError
-from core.watch.following import Followed
-from core.watch.groups import GroupView, Look, look, saved_views
-from core.watch.rebalances import Rebalance, Watched, watching
+from core.watch.groups import GroupView, Look, saved_views
 from tui.actions import GROUPS, bindings_of
-from tui.group_history import recorded_rebalances
 from tui.group_view import (
     GroupsView,
     Order,
@@ -31,52 +23,21 @@ from tui.group_view import (
 from tui.map_view import Lit
 from tui.screens.cursor import CursorKeys
 from tui.screens.filtering import Filtering
-from tui.session import Freshness, Session, age_words
+from tui.screens.groups_looking import Looking
+from tui.session import Session, age_words
 from tui.widgets.group_detail import PartitionHit
 from tui.widgets.groups_page import GroupHit, groups_lines
 from tui.widgets.page import Page
 
-LOOK_SECONDS = 1.0
-KEPT = 1_000
-"""So many rebalances are kept of those that this screen has seen."""
-COST = 10.0
-"""A look that takes long is not repeated before so many times its duration."""
 
-
-class GroupsScreen(CursorKeys, Filtering):
+class GroupsScreen(CursorKeys, Filtering, Looking):
     """All groups, and what the chosen one reads; or only that."""
 
     PLACE = GROUPS
     BINDINGS = bindings_of(GROUPS)
 
-    class Looked(Message):
-        """A worker has looked at the groups, or could not."""
-
-        def __init__(
-            self, look: Look | None, at: datetime, error: TrimtabError | None, seconds: float
-        ) -> None:
-            super().__init__()
-            self.look, self.at, self.error, self.seconds = look, at, error, seconds
-
-    class Recalled(Message):
-        """A worker has read what was recorded before this screen looked."""
-
-        def __init__(self, before: tuple[Rebalance, ...]) -> None:
-            super().__init__()
-            self.before = before
-
     def __init__(self) -> None:
         super().__init__()
-        self._followed: Followed | None = None
-        self._views: tuple[GroupView, ...] = ()
-        self._watched: Watched | None = None
-        """What rebalances are told from; None until this screen has looked since it was opened."""
-        self._before: tuple[Rebalance, ...] = ()
-        self._happened: tuple[Rebalance, ...] = ()
-        self._error: TrimtabError | None = None
-        self._looking = False
-        self._age: Freshness | None = None
-        self._due = 0.0
         self._words = ""
         self._order = Order.LAG
         self._partition_order = Order.NAME
@@ -86,93 +47,15 @@ class GroupsScreen(CursorKeys, Filtering):
         """The chosen group as it was seen last, should it vanish."""
         self._tp: TopicPartition | None = None
         self._inside = False
-        self._timer: Timer | None = None
 
     def compose_body(self) -> Iterable[Widget]:
         yield Page(id="groups-page")
-
-    # -- looking ---------------------------------------------------------------------------------
-
-    def on_mount(self) -> None:
-        self._timer = self.set_interval(LOOK_SECONDS, self._follow)
-
-    def on_screen_suspend(self) -> None:
-        if self._timer is not None:
-            self._timer.pause()
-
-    def on_screen_resume(self) -> None:
-        """Look at once; Textual calls the handler that draws, too."""
-        if self._timer is not None:
-            self._timer.resume()
-        self._watched = None  # what happened while another screen was open, was recorded
-        self._look()
-
-    def _follow(self) -> None:
-        if not self.session.paused and self.trimtab.monotonic() >= self._due:
-            self._look()
-        self.trimtab.draw()  # an age may read differently
-
-    def _look(self) -> None:
-        """Have a worker look, unless one does; the answer comes as `Looked`."""
-        connection = self.session.connection
-        if connection is None or self._looking:
-            return
-        self._looking = True
-
-        def work() -> None:
-            began = time.monotonic()
-            found, failed = None, None
-            try:
-                found = look(connection.client, connection.clock)
-            except TrimtabError as error:
-                failed = error
-            took = time.monotonic() - began
-            self.post_message(self.Looked(found, connection.clock.now(), failed, took))
-
-        self.run_worker(work, thread=True, group="groups")
-
-    def look_again(self) -> None:
-        self._look()
-
-    def on_groups_screen_looked(self, message: Looked) -> None:
-        self._looking = False
-        now = self.trimtab.monotonic()
-        interval = max(LOOK_SECONDS, COST * message.seconds)
-        self._due = now + interval - LOOK_SECONDS / 2  # the timer ticks a little early or late
-        self._error = message.error
-        if message.look is not None:
-            follow = self._followed
-            self._followed = follow.then(message.look) if follow else Followed(message.look)
-            self._views = self._followed.views
-            self._take_rebalances(message.look, message.at)
-            self._age = Freshness(now - message.seconds, interval)
-        self.trimtab.draw()
-
-    def _take_rebalances(self, look: Look, at: datetime) -> None:
-        """Tell what has happened since the last look; before the first one, what was recorded."""
-        if self._watched is None:
-            self._watched, self._happened = watching(look.groups), ()
-            state = self.session.state
-            cluster_id = state.cluster_id if state else ""
-
-            def recall() -> None:
-                self.post_message(self.Recalled(recorded_rebalances(cluster_id, at)))
-
-            self.run_worker(recall, thread=True, group="rebalances")
-            return
-        # A coordinator that does not answer hides its groups: none has lost its members by that.
-        self._watched, happened = self._watched.then(at, look.groups, complete=False)
-        self._happened = (*self._happened, *happened)[-KEPT:]
-
-    def on_groups_screen_recalled(self, message: Recalled) -> None:
-        self._before = message.before
-        self.show(self.session)
 
     # -- drawing ---------------------------------------------------------------------------------
 
     def _view(self, session: Session) -> GroupsView:
         saved = session.connection is None and session.address is None
-        groups = saved_views(session.groups or ()) if saved else self._views
+        groups = saved_views(session.groups or ()) if saved else self.views
         known = {group.group.id for group in groups}
         last = self._last
         gone = last is not None and last.group.id == self._id and self._id not in known
@@ -182,8 +65,8 @@ class GroupsScreen(CursorKeys, Filtering):
         if chosen is not None:
             self._id, self._last = chosen.group.id, chosen
         partitions = partitions_of(chosen, self._partition_order) if chosen else ()
-        age = self._age
-        followed = self._followed
+        age = self.age
+        followed = self.followed
         newest = followed.newest if followed else None
         return GroupsView(
             groups=groups,
@@ -195,13 +78,13 @@ class GroupsScreen(CursorKeys, Filtering):
             partitions=partitions,
             happened=tuple(
                 one
-                for one in reversed((*self._before, *self._happened))
+                for one in reversed(self.happened)
                 if chosen is not None and one.group == chosen.group.id
             ),
             partition=at_partition(partitions, self._tp),
             age=age_words(age.age(session.now)) if age else "",
             stale=age.stale(session.now) if age else False,
-            trouble=self._error.title if self._error else _trouble(newest),
+            trouble=self.error.title if self.error else _trouble(newest),
             over_seconds=followed.over_seconds if followed else None,
             words=self._words,
             typing=self.typing,
@@ -209,9 +92,9 @@ class GroupsScreen(CursorKeys, Filtering):
         )
 
     def _why(self, session: Session) -> tuple[str, ...]:
-        if self._error is not None:
-            return (self._error.title, self._error.next or "")
-        if session.state is None or (session.address is not None and self._followed is None):
+        if self.error is not None:
+            return (self.error.title, self.error.next or "")
+        if session.state is None or (session.address is not None and self.followed is None):
             return (f"asking {session.cluster_name} …",)
         if session.address is None:
             if session.groups is None:
@@ -224,7 +107,7 @@ class GroupsScreen(CursorKeys, Filtering):
         )
 
     def show_body(self, session: Session) -> None:
-        if self._followed is None and self._error is None:
+        if self.followed is None and self.error is None:
             self._look()
         page = self.query_one("#groups-page", Page)
         lines = groups_lines(self._view(session), page.size.width, page.size.height)
@@ -289,7 +172,7 @@ class GroupsScreen(CursorKeys, Filtering):
 
     @property
     def can_filter(self) -> bool:
-        return not self._inside and bool(self._views or self.session.groups)
+        return not self._inside and bool(self.views or self.session.groups)
 
     def filter_by(self, words: str) -> None:
         self._words = words

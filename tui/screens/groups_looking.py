@@ -1,0 +1,138 @@
+"""Looks at consumer groups for the Groups screen, in a worker, while that is open."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+
+from textual.message import Message
+from textual.timer import Timer
+
+from core.errors import TrimtabError
+from core.watch.following import Followed
+from core.watch.groups import GroupView, Look, look
+from core.watch.rebalances import Rebalance, Watched, watching
+from tui.group_history import recorded_rebalances
+from tui.screens.base import DashboardScreen
+from tui.session import Freshness
+
+LOOK_SECONDS = 1.0
+KEPT = 1_000
+"""So many rebalances are kept of those that this screen has seen."""
+COST = 10.0
+"""A look that takes long is not repeated before so many times its duration."""
+
+
+class Looking(DashboardScreen):
+    """The part of the Groups that asks the cluster, and the timeline for what was before."""
+
+    class Looked(Message):
+        """A worker has looked at the groups, or could not."""
+
+        def __init__(
+            self, look: Look | None, at: datetime, error: TrimtabError | None, seconds: float
+        ) -> None:
+            super().__init__()
+            self.look, self.at, self.error, self.seconds = look, at, error, seconds
+
+    class Recalled(Message):
+        """A worker has read what was recorded before this screen looked."""
+
+        def __init__(self, before: tuple[Rebalance, ...]) -> None:
+            super().__init__()
+            self.before = before
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.followed: Followed | None = None
+        self.views: tuple[GroupView, ...] = ()
+        self._watched: Watched | None = None
+        """What rebalances are told from; None until this screen has looked since it was opened."""
+        self._before: tuple[Rebalance, ...] = ()
+        self._happened: tuple[Rebalance, ...] = ()
+        self.error: TrimtabError | None = None
+        self._looking = False
+        self.age: Freshness | None = None
+        self._due = 0.0
+        self._timer: Timer | None = None
+
+    def on_mount(self) -> None:
+        self._timer = self.set_interval(LOOK_SECONDS, self._follow)
+
+    def on_screen_suspend(self) -> None:
+        if self._timer is not None:
+            self._timer.pause()
+
+    def on_screen_resume(self) -> None:
+        """Look at once; Textual calls the handler that draws, too."""
+        if self._timer is not None:
+            self._timer.resume()
+        self._watched = None  # what happened while another screen was open, was recorded
+        self._look()
+
+    def _follow(self) -> None:
+        if not self.session.paused and self.trimtab.monotonic() >= self._due:
+            self._look()
+        self.trimtab.draw()  # an age may read differently
+
+    def _look(self) -> None:
+        """Have a worker look, unless one does; the answer comes as `Looked`."""
+        connection = self.session.connection
+        if connection is None or self._looking:
+            return
+        self._looking = True
+
+        def work() -> None:
+            began = time.monotonic()
+            found, failed = None, None
+            try:
+                found = look(connection.client, connection.clock)
+            except TrimtabError as error:
+                failed = error
+            took = time.monotonic() - began
+            self.post_message(self.Looked(found, connection.clock.now(), failed, took))
+
+        self.run_worker(work, thread=True, group="groups")
+
+    def look_again(self) -> None:
+        self._look()
+
+    def on_looking_looked(self, message: Looked) -> None:
+        self._looking = False
+        now = self.trimtab.monotonic()
+        interval = max(LOOK_SECONDS, COST * message.seconds)
+        self._due = now + interval - LOOK_SECONDS / 2  # the timer ticks a little early or late
+        self.error = message.error
+        if message.look is not None:
+            follow = self.followed
+            self.followed = follow.then(message.look) if follow else Followed(message.look)
+            self.views = self.followed.views
+            self._take_rebalances(message.look, message.at)
+            self.age = Freshness(now - message.seconds, interval)
+        self.trimtab.draw()
+
+    def _take_rebalances(self, look: Look, at: datetime) -> None:
+        """Tell what has happened since the last look; before the first one, what was recorded."""
+        if self._watched is None:
+            self._watched, self._happened = watching(look.groups), ()
+            state = self.session.state
+            cluster_id = state.cluster_id if state else ""
+
+            def recall() -> None:
+                self.post_message(self.Recalled(recorded_rebalances(cluster_id, at)))
+
+            self.run_worker(recall, thread=True, group="rebalances")
+            return
+        # A coordinator that does not answer hides its groups: none has lost its members by that.
+        complete = not look.lost
+        self._watched, happened = self._watched.then(at, look.groups, complete=complete)
+        self._happened = (*self._happened, *happened)[-KEPT:]
+
+    def on_looking_recalled(self, message: Recalled) -> None:
+        self._before = message.before
+        self.show(self.session)
+
+    @property
+    def happened(self) -> tuple[Rebalance, ...]:
+        """Return every rebalance that is known, the oldest first."""
+        return (*self._before, *self._happened)

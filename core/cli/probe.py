@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -83,12 +84,16 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
                     connection,
                     root,
                     keep_on=lambda: not told.is_set() and (end is None or clock.monotonic() < end),
-                    tell=_lines if as_json else _table(sys.stdout.isatty()),
+                    tell=_lines if as_json else _table(_on_terminal()),
                     say=say,
                 )
             finally:
                 if recording is not None:
                     recording.close()
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 def _lines(report: Report) -> None:
@@ -109,15 +114,25 @@ def _table(live: bool) -> Callable[[Report], None]:
         nonlocal drawn, last
         due = last is None or (report.at - last.at).total_seconds() >= SILENT_SECONDS
         if live and drawn:
-            click.echo(f"\x1b[{drawn}F\x1b[J", nl=False)
+            click.echo(f"\x1b[{drawn}F\x1b[J", nl=False, color=True)
         for said in report.told:
             click.echo(f"{said.at.astimezone():%H:%M:%S}  {said.text}")
         if live or due or report.told:
-            text = table_of(report)
-            click.echo(text, nl=False)
-            drawn, last = text.count("\n"), report
+            lines = table_of(report).splitlines()
+            if live:
+                lines = _fitting(lines, *shutil.get_terminal_size())
+            click.echo("\n".join(lines))
+            drawn, last = len(lines), report
 
     return show
+
+
+def _fitting(lines: list[str], width: int, height: int) -> list[str]:
+    """Return what stays in sight: a line that wraps, or scrolls away, could not be drawn over."""
+    most = max(2, height - 2)
+    if len(lines) > most:
+        lines = [*lines[: most - 1], f"… and {len(lines) - most + 1} more brokers"]
+    return [line[: width - 1] for line in lines]
 
 
 def table_of(report: Report) -> str:

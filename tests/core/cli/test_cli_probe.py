@@ -104,6 +104,22 @@ def test_what_clients_feel_is_on_the_timeline_and_above_the_table(
     assert told[1].text.startswith("broker 2: answers again after 6")
 
 
+def test_on_a_terminal_the_table_is_drawn_over_itself(
+    typed: Hand, stand: Stand, living: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.cli.probe._on_terminal", lambda: True)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: (60, 6))
+    began = living.clock.monotonic()
+    stand.then = [(began + 3, lambda: living.stop_broker(1))]
+    code, out, _ = typed("probe", "--for", "12s", "--yes")
+    assert code == 0
+    assert "\x1b[4F\x1b[J" in out, "four lines: a head, two brokers, and how many more"
+    assert "… and 4 more brokers" in out
+    shown = [line.replace("\x1b[4F\x1b[J", "") for line in out.splitlines()]
+    assert max(map(len, shown)) < 60
+    assert out.count("broker 1: transport failure") == 1, "what is told stays above it"
+
+
 def test_it_makes_its_topic_only_after_being_asked(
     typed: Hand, stand: Stand, living: SimulatedCluster
 ) -> None:

@@ -19,7 +19,14 @@ ROWS = 50
 @click.command()
 @click.argument("topic")
 @click.option("--partitions", metavar="N", type=click.IntRange(1, 10_000), required=True)
-@click.option("--rf", metavar="N", type=click.IntRange(1), default=3, show_default=True)
+@click.option(
+    "--rf",
+    "--replication-factor",
+    metavar="N",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+)
 @click.option(
     "--rule",
     type=click.Choice(["load", "kafka"]),

@@ -31,7 +31,13 @@ if TYPE_CHECKING:
 @click.option("--add", metavar="IDS", help="Fill these brokers, and move nothing elsewhere.")
 @click.option("--replace", metavar="OLD:NEW", help="Put all that one broker holds on another.")
 @click.option("--racks", is_flag=True, help="Only repair replicas that share a rack needlessly.")
-@click.option("--rf", metavar="N", type=click.IntRange(1), help="Give partitions N replicas.")
+@click.option(
+    "--rf",
+    "--replication-factor",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Give partitions N replicas.",
+)
 @click.option("--disks", is_flag=True, help="Even out each broker's log dirs; alone, only those.")
 @click.option("--balance", is_flag=True, help="Even brokers out: what it does without an intent.")
 @click.option("--topics", metavar="REGEX", help="Touch only these topics.")

@@ -38,7 +38,14 @@ dry_option = click.option("--dry-run", is_flag=True, help="Only show what would 
 @click.command()
 @click.argument("topic")
 @click.option("--partitions", metavar="N", type=click.IntRange(1, 10_000))
-@click.option("--rf", metavar="N", type=click.IntRange(1), default=3, show_default=True)
+@click.option(
+    "--rf",
+    "--replication-factor",
+    metavar="N",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+)
 @click.option("--replicas", metavar="1:2,2:3", help="Exactly these, instead of --partitions.")
 @rule_option
 @rate_option

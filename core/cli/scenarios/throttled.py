@@ -22,6 +22,8 @@ from core.units import format_rate
 
 ALLOWED = ("--allow", "rf-change,rack-spread")
 REQUIRED_WITHIN = PRODUCED_WITHIN = 0.05
+SHORT_PRODUCED_WITHIN, SHORT_TIMES = 0.2, 3.0
+"""The short form is played beside anything else: it shows that a run ends, the whole one when."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,9 @@ def _played(stage: Stage, part: Part, row: Throttled) -> Iterator[Step]:
             f"{title}: produced meanwhile",
             format_rate(produced),
             format_rate(rate),
-            abs(rate / produced - 1) <= PRODUCED_WITHIN,
+            abs(rate / produced - 1) <= (SHORT_PRODUCED_WITHIN if stage.short else PRODUCED_WITHIN),
         )
-    yield from _on_time(title, part, answer, events)
+    yield from (_ended if stage.short else _on_time)(title, part, answer, events)
     partitions = sum(map(len, row.after.values()))
     yield same(f"{title}: completed, as Kafka's tool verifies", partitions, stage.verified(plan))
     stage.drop(*topics)
@@ -146,6 +148,15 @@ def _on_time(
     deadline = f"{part.seconds:g} s at most"
     in_time = took <= part.seconds
     yield Step(f"{title}: time at {at}, wanted", deadline, f"{took:.1f} s", in_time)
+
+
+def _ended(
+    title: str, part: Part, answer: Any, events: Sequence[Mapping[str, Any]]
+) -> Iterator[Step]:
+    took, at = _took_seconds(events), format_rate(answer["recommended_bytes_per_s"])
+    low, most = answer["range_seconds"][0], SHORT_TIMES * part.seconds
+    told = f"not sooner than {low:.0f} s, {most:.0f} s at most"
+    yield Step(f"{title}: ends at {at}", told, f"{took:.1f} s", low <= took <= most)
 
 
 def _took_seconds(events: Sequence[Mapping[str, Any]]) -> float:

@@ -91,8 +91,9 @@ def timeline(
         return
     opened = Timeline.read(paths.timeline_file(recorded_cluster(context, cluster_id)))
     try:
-        span = opened.span
-        if span is None:
+        recorded = opened.span
+        span = recorded or opened.told_span
+        if span is None or (recorded is None and moment is not None):
             raise UsageError("Nothing has been recorded yet.", next="Wait a second, and ask again.")
         now = max(span[1], SystemClock().now())
         if moment is not None:
@@ -106,7 +107,9 @@ def timeline(
             brokers_of(brokers),
         )
         silent = (now - span[1]).total_seconds()
-        if silent > SILENT_SECONDS:
+        if recorded is None:
+            say("Nobody has recorded this cluster: this is only what was told.")
+        elif silent > SILENT_SECONDS:
             say(f"Recorded until {format_time(span[1])}, {format_duration(silent)} ago.")
         every = opened.events(wanted.since, wanted.until, wanted.kinds)
         if logs:

@@ -198,6 +198,11 @@ class Timeline:
         """Return a number that rises with each thing that is told."""
         return told_table.last(self._database)
 
+    @property
+    def told_span(self) -> tuple[datetime, datetime] | None:
+        """Return of which times something was told; None for nothing."""
+        return told_table.span(self._database)
+
     def since_newest_told(self, count: int) -> datetime | None:
         """Return since when no more than `count` were told of; None for all."""
         return told_table.newest(self._database, count)

@@ -70,6 +70,14 @@ def last(database: sqlite3.Connection) -> int:
     return int(found or 0)
 
 
+def span(database: sqlite3.Connection) -> tuple[datetime, datetime] | None:
+    """Return of which times something was told; None for nothing."""
+    if not _is_there(database):
+        return None
+    first, latest = database.execute("SELECT min(at), max(at) FROM told").fetchone()
+    return None if first is None else (_time(first), _time(latest))
+
+
 def newest(database: sqlite3.Connection, count: int) -> datetime | None:
     """Return since when no more than `count` were told of; None for all."""
     if not _is_there(database):

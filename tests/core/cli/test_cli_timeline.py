@@ -11,6 +11,8 @@ import pytest
 from watch_help import RECORDED, record_night
 
 from core.cli.main import run
+from core.watch.timeline.events import Kind
+from core.watch.timeline.telling import Teller
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
 
@@ -55,6 +57,17 @@ def test_a_summary_has_a_line_for_what_belongs_together(timeline: Any) -> None:
         "topic new was created",
         "new-0 came, on 1,2",
     ]
+
+
+def test_what_was_told_is_there_though_nobody_recorded(timeline: Any) -> None:
+    with Teller("told-only") as teller:
+        teller.tell(Kind.CLIENT, by="probe", text="transport failure", brokers=(2,))
+    code, out, err = timeline("--cluster-id", "told-only")
+    assert (code, texts(out)) == (0, ["probe: transport failure"])
+    assert "Nobody has recorded this cluster" in err
+    code, _, err = timeline("--cluster-id", "told-only", "--at", "1m")
+    assert code == 2
+    assert "Nothing has been recorded yet." in err
 
 
 @pytest.mark.parametrize(

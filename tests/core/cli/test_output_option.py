@@ -17,7 +17,7 @@ ANSWERS = {
     *("statelog merge", "pipeline status", "runs ls", "runs report"),
     *("runs retry", "runs rollback", "runs show", "snapshot ls", "snapshot show", "throttles ls"),
     "timeline",
-    *("groups", "topics describe", "topics ls"),
+    *("groups", "replicas verify", "topics describe", "topics ls"),
 }
 
 

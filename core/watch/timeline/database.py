@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any, Final
 
+from core import files
 from core.errors import TrimtabError
 from core.watch.timeline import told_table
 
@@ -42,12 +43,10 @@ def open_to_write(path: Path) -> sqlite3.Connection:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         database = sqlite3.connect(path, isolation_level=None)
-        if database.execute("PRAGMA user_version").fetchone()[0] < FORMAT:
-            _checked(path, database, new=True)
-            database.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            # At once, and nothing made twice: several may begin at the same moment.
-            database.executescript(_SCHEMA)
-            database.execute("PRAGMA journal_mode = WAL")
+        if _version(database) < FORMAT:
+            with files.locked(path.parent / ".lock"):  # several may begin at the same moment
+                if _version(database) < FORMAT:
+                    _make(path, database)
         # What the last second brought may be lost with the machine's power: it is seen again.
         database.execute("PRAGMA synchronous = NORMAL")
         return _checked(path, database)
@@ -55,12 +54,26 @@ def open_to_write(path: Path) -> sqlite3.Connection:
         raise unusable(path, error) from error
 
 
-def open_to_read(path: Path) -> sqlite3.Connection:
-    """Return a timeline that is there. Raises TimelineError."""
+def _make(path: Path, database: sqlite3.Connection) -> None:
+    """Make an empty file a timeline, or one of an earlier format one of this."""
+    if not _is_empty(database):
+        _checked(path, database)
+    database.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    database.execute("PRAGMA journal_mode = WAL")
+    database.executescript(_SCHEMA)
+
+
+def open_to_read(path: Path) -> sqlite3.Connection | None:
+    """Return a timeline, None for one that nothing is in yet. Raises TimelineError."""
     try:
+        if not path.exists():
+            return None
         database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
+        if _is_empty(database):
+            database.close()
+            return None
         return _checked(path, database)
-    except sqlite3.Error as error:
+    except (OSError, sqlite3.Error) as error:
         raise unusable(path, error) from error
 
 
@@ -88,13 +101,19 @@ class Whole:
             raise unusable(self._path, error) from error
 
 
-def _checked(path: Path, database: sqlite3.Connection, *, new: bool = False) -> sqlite3.Connection:
-    """Return the database if it is a timeline, or with `new` an empty one that becomes one."""
+def _version(database: sqlite3.Connection) -> int:
+    return int(database.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _is_empty(database: sqlite3.Connection) -> bool:
+    """Return whether nothing is in a file yet; all of a timeline comes in one transaction."""
+    return not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+
+
+def _checked(path: Path, database: sqlite3.Connection) -> sqlite3.Connection:
+    """Return the database if it is a timeline of a format that is known here."""
     application = database.execute("PRAGMA application_id").fetchone()[0]
-    version = database.execute("PRAGMA user_version").fetchone()[0]
-    if new and not application and not database.execute("SELECT 1 FROM sqlite_master").fetchone():
-        return database
-    if application != _APPLICATION_ID or version > FORMAT:
+    if application != _APPLICATION_ID or _version(database) > FORMAT:
         database.close()
         if application != _APPLICATION_ID:
             raise TimelineError(f"{path} is not a timeline.", next="Move it out of that folder.")

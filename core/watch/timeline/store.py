@@ -47,12 +47,13 @@ class Timeline:
     @classmethod
     def read(cls, path: Path) -> Timeline:
         """Open for reading. Raises TimelineError, UsageError for one that is not there."""
-        if not path.exists() or not path.stat().st_size:
+        database = open_to_read(path)
+        if database is None:
             raise UsageError(
                 "Nothing has been recorded of this cluster on this machine.",
                 next="Record it: trimtab -b HOST:PORT timeline --record, or open the dashboard.",
             )
-        return cls(path, open_to_read(path))
+        return cls(path, database)
 
     def close(self) -> None:
         self._database.close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,7 +44,9 @@ def open_to_write(path: Path) -> sqlite3.Connection:
     """Return a timeline to write to, made or brought up to this format. Raises TimelineError."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        database = sqlite3.connect(path, isolation_level=None)
+    except OSError as error:
+        raise unusable(path, error) from error
+    with _opened(path, str(path)) as database:
         if _version(database) < FORMAT:
             with files.locked(path.parent / ".lock"):  # several may begin at the same moment
                 if _version(database) < FORMAT:
@@ -50,8 +54,33 @@ def open_to_write(path: Path) -> sqlite3.Connection:
         # What the last second brought may be lost with the machine's power: it is seen again.
         database.execute("PRAGMA synchronous = NORMAL")
         return _checked(path, database)
-    except (OSError, sqlite3.Error) as error:
+
+
+def open_to_read(path: Path) -> sqlite3.Connection | None:
+    """Return a timeline, None for one that nothing is in yet. Raises TimelineError."""
+    if not path.exists():
+        return None
+    with _opened(path, f"file:{path}?mode=ro") as database:
+        if not _is_empty(database):
+            return _checked(path, database)
+    database.close()
+    return None
+
+
+@contextmanager
+def _opened(path: Path, address: str) -> Iterator[sqlite3.Connection]:
+    """Open a file, and close it again if it turns out to be of no use."""
+    try:
+        database = sqlite3.connect(address, uri=address.startswith("file:"), isolation_level=None)
+    except sqlite3.Error as error:
         raise unusable(path, error) from error
+    try:
+        yield database
+    except BaseException as error:
+        database.close()
+        if isinstance(error, (OSError, sqlite3.Error)):
+            raise unusable(path, error) from error
+        raise
 
 
 def _make(path: Path, database: sqlite3.Connection) -> None:
@@ -61,20 +90,6 @@ def _make(path: Path, database: sqlite3.Connection) -> None:
     database.execute("PRAGMA auto_vacuum = INCREMENTAL")
     database.execute("PRAGMA journal_mode = WAL")
     database.executescript(_SCHEMA)
-
-
-def open_to_read(path: Path) -> sqlite3.Connection | None:
-    """Return a timeline, None for one that nothing is in yet. Raises TimelineError."""
-    try:
-        if not path.exists():
-            return None
-        database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
-        if _is_empty(database):
-            database.close()
-            return None
-        return _checked(path, database)
-    except (OSError, sqlite3.Error) as error:
-        raise unusable(path, error) from error
 
 
 class Whole:
@@ -114,7 +129,6 @@ def _checked(path: Path, database: sqlite3.Connection) -> sqlite3.Connection:
     """Return the database if it is a timeline of a format that is known here."""
     application = database.execute("PRAGMA application_id").fetchone()[0]
     if application != _APPLICATION_ID or _version(database) > FORMAT:
-        database.close()
         if application != _APPLICATION_ID:
             raise TimelineError(f"{path} is not a timeline.", next="Move it out of that folder.")
         raise TimelineError(

@@ -58,5 +58,7 @@ def test_a_topic_that_comes_moves_and_goes_is_told(sandbox: Sandbox, tmp_path: P
     logs = Logs(find([sandbox.folder], here).sources, began, SystemClock().now())
     logs.align()
     leaders = [e for e in logs.events(Kind.LEADER) if e.tp == moved]
-    assert told(leaders[0]).startswith("log of broker 1: watched-0 leads from epoch 0")
+    # Two brokers log it in the same millisecond or so: which does first is chance.
+    first = "log of broker 1: watched-0 leads from epoch 0"
+    assert [e for e in leaders[:2] if told(e).startswith(first)]
     assert {broker for event in leaders for broker in event.brokers} == {1, 2, 3}

@@ -20,6 +20,8 @@ PYTEST := $(BIN)/python -P -m pytest
 # Tests that share nothing but the processor have all of it: each worker has its part of them,
 # and one that is done takes over from the others. What has brokers or Spark of its own plays alone.
 SPREAD := -n auto --maxprocesses 4 --dist worksteal
+# Real brokers are mostly waited for: two workers, each with brokers of its own, a file at a time.
+APART := -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev demo test check lint types imports test-core test-tui test-spark \
@@ -81,7 +83,7 @@ test-spark: $(DEV)
 	$(PYTEST) tests/spark
 
 test-kafka: $(DEV)
-	$(PYTEST) -m "not scenario" tests/kafka
+	$(PYTEST) $(APART) -m "not scenario" tests/kafka
 
 test-e2e: $(DEV)
 	$(PYTEST) tests/e2e

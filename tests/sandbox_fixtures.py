@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -15,10 +16,12 @@ def sandbox() -> Iterator[Sandbox]:
     """Four brokers, 1 to 4, in racks a, b, a, b. Leave it as you found it: whole and quiet.
 
     Its name is always the same, so that what a killed session left is cleaned by the next one;
-    a second session at the same time waits for its turn.
+    a second session at the same time waits for its turn. Each of several workers has its own.
     """
-    folder = paths.sandbox_dir("tests")
-    with files.locked(folder.with_name(".tests.session")):
-        sandbox = Sandbox.up("tests", (1, 2, 3, 4), 2, replace=True)
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    name = f"tests-{worker}" if worker else "tests"
+    folder = paths.sandbox_dir(name)
+    with files.locked(folder.with_name(f".{name}.session")):
+        sandbox = Sandbox.up(name, (1, 2, 3, 4), 2, replace=True)
         yield sandbox
         sandbox.down()

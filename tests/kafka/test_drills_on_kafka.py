@@ -77,6 +77,7 @@ def test_a_skewed_topic_gets_more_records(ground: DrillGround, connection: Conne
     def ends() -> dict[TopicPartition, int]:
         return connection.client.offsets([more, as_ever], OffsetAt.LATEST)
 
+    eventually(lambda: {more, as_ever} <= ends().keys(), 60)
     do(ground, connection, DrillKind.SKEW, "topic payments.v2")
     before = ends()
     # Beside another topic: how fast a busy machine sends is no matter.

@@ -109,6 +109,18 @@ def whole_folder(path: Path) -> Iterator[Path]:
     sync_folder(path.parent)
 
 
+def append_whole(handle: int, text: bytes, size: int) -> None:
+    """Append all of `text` to an open file of `size` bytes and sync it, or nothing at all."""
+    try:
+        done = 0
+        while done < len(text):
+            done += os.write(handle, text[done:])
+        os.fsync(handle)
+    except OSError:
+        os.ftruncate(handle, size)
+        raise
+
+
 def age_seconds(path: Path, now: float) -> float:
     """Return seconds since the last change; 0 for what another process has just taken away."""
     try:

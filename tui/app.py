@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from textual.app import App
 from textual.screen import Screen
-from textual.timer import Timer
 
 from core.errors import TrimtabError
 from core.run.others.foreign import ForeignWatch
@@ -96,7 +95,6 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
             # Before anything is drawn: a change of theme draws everything anew.
             self.set_reactive(App.theme, self._palette.name)
             self.stylesheet.set_variables(self.get_css_variables())
-        self._age_timer: Timer | None = None
         self._mouse_on = mouse
         self.notify_by = notify_by or NotifyBy()
         self._notices = Notices()
@@ -192,33 +190,6 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
             self._driver.write("\a")
         if self.notify_by.desktop:
             self._driver.write(notice_sequence(notice.title, notice.text))
-
-    def draw(self) -> None:
-        """Have the open screen draw the session, and wake up when an age reads differently.
-
-        It is drawn under a dialog too: what goes on does not wait for an answer.
-        """
-        self.session.now = self.monotonic()
-        for screen in reversed(self.screen_stack):
-            if not isinstance(screen, DashboardScreen):
-                continue
-            screen.show(self.session)
-            if self.feed is not None and self.session.state is not None:
-                self.call_after_refresh(self.feed.painted)
-            break
-        if self._age_timer is not None:
-            self._age_timer.stop()
-            self._age_timer = None
-        left = self.session.next_age_change
-        if left is not None and self.feed is not None:
-            self._age_timer = self.set_timer(left + 0.02, self.draw)
-
-    def tell(self, error: TrimtabError) -> None:
-        """Say what went wrong in the footer; the whole of it is a key away."""
-        self.session.take_trouble(error)
-        screen = self.screen
-        if isinstance(screen, DashboardScreen):
-            screen.say_trouble(error)
 
     # -- which screen ----------------------------------------------------------------------------
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from textual.app import App
 from textual.message import Message
 
 from core.errors import TrimtabError
 from tui.screens.base import DashboardScreen
+from tui.speaking import Speaking
 
 if TYPE_CHECKING:
     from core.cluster.drills.drill import Drill, DrillGround, Offer
-    from tui.session import Session
 
 DRILL = "drill"
 """The action's id; where there is no ground for it, nothing shows it and its key does nothing."""
 
 
-class Drilling(App[int]):
+class Drilling(Speaking):
     """The part of the dashboard that drills; `session.ground` says whether there is where."""
-
-    session: Session
 
     class Offered(Message):
         """A worker has looked what can be done now."""
@@ -51,10 +47,12 @@ class Drilling(App[int]):
             screen.say(f"Read-only: {self.session.read_only_because}.", "look")
             return
 
-        def look() -> Message:
-            return self.Offered(ground, ground.offers(state))
+        def answer(found: tuple[Offer, ...] | TrimtabError) -> Message:
+            if isinstance(found, TrimtabError):
+                return self.Drilled(found)
+            return self.Offered(ground, found)
 
-        self._beside(look)
+        self.beside("drill", lambda: ground.offers(state), answer)
 
     def on_drilling_offered(self, message: Offered) -> None:
         if not isinstance(self.screen, DashboardScreen):
@@ -71,37 +69,19 @@ class Drilling(App[int]):
         self.push_screen(dialog, answered)
 
     def _carry_out(self, ground: DrillGround, drill: Drill) -> None:
-        def work() -> Message:
+        def work() -> str | None:
             from core.watch.drilled import carry_out
 
-            return self.Drilled(carry_out(ground, drill))
+            return carry_out(ground, drill)
 
-        self._say(f"working on {drill.on}", "text")
-        self._beside(work)
-
-    def _beside(self, work: Callable[[], Message]) -> None:
-        def guarded() -> None:
-            try:
-                message = work()
-            except TrimtabError as error:
-                message = self.Drilled(error)
-            self.post_message(message)
-
-        self.run_worker(guarded, thread=True, group="drill", exit_on_error=False)
+        self.say(f"working on {drill.on}", "text")
+        self.beside("drill", work, self.Drilled)
 
     def on_drilling_drilled(self, message: Drilled) -> None:
         match message.done:
             case TrimtabError() as error:
                 self.tell(error)
             case None:
-                self._say("There was nothing to do.", "look")
+                self.say("There was nothing to do.", "look")
             case text:
-                self._say(f"{text[:1].upper()}{text[1:]}.", "fine")
-
-    def tell(self, error: TrimtabError) -> None:
-        """Say what went wrong."""
-        raise NotImplementedError
-
-    def _say(self, text: str, role: str) -> None:
-        if isinstance(self.screen, DashboardScreen):
-            self.screen.say(text, role)
+                self.say(f"{text[:1].upper()}{text[1:]}.", "fine")

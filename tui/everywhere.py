@@ -6,24 +6,20 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
-from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
 from tui import terminal
 from tui.actions import GLOBAL, SCREENS, Action, actions_of
-from tui.feed import Feed
 from tui.screens.base import DashboardScreen
 from tui.screens.commands import CommandScreen
 from tui.screens.help import HelpScreen
-from tui.session import Session
+from tui.speaking import Speaking
 from tui.theming import Glyphs, Palette
 
 
-class Everywhere(App[int]):
+class Everywhere(Speaking):
     """The part of the dashboard that does them; nothing here reads a cluster."""
 
-    session: Session
-    feed: Feed | None
     user_keys: Mapping[str, str]
     glyphs: Glyphs
     _palettes: Mapping[str, Palette]
@@ -34,10 +30,6 @@ class Everywhere(App[int]):
     @property
     def palette(self) -> Palette:
         return self._palette.as_plain() if self._plain else self._palette
-
-    def draw(self) -> None:
-        """Have the open screen draw the session."""
-        raise NotImplementedError
 
     def action_pause(self) -> None:
         self.session.paused = not self.session.paused

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from textual.app import App
 from textual.message import Message
 
 from core.errors import TrimtabError
 from tui.screens.base import DashboardScreen
+from tui.speaking import Speaking
 
 if TYPE_CHECKING:
     from core.auto.background import Standing
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from tui.session import Session
 
 
-class Piloting(App[int]):
+class Piloting(Speaking):
     """The part of the dashboard that sets the switch; the autopilot flies without it."""
-
-    session: Session
 
     class SwitchSet(Message):
         """A worker has set the switch, or could not: then it says why."""
@@ -52,29 +50,13 @@ class Piloting(App[int]):
         self.push_screen(dialog, answered)
 
     def _set_mode(self, mode: Mode) -> None:
-        work = _setting(self.session, mode)
-
-        def guarded() -> None:
-            done: str | TrimtabError
-            try:
-                done = work()
-            except TrimtabError as error:
-                done = error
-            except OSError as error:
-                done = TrimtabError(f"The switch cannot be set: {error.strerror}.")
-            self.post_message(self.SwitchSet(done))
-
-        self.run_worker(guarded, thread=True, group="autopilot", exit_on_error=False)
+        self.beside("autopilot", _setting(self.session, mode), self.SwitchSet)
 
     def on_piloting_switch_set(self, message: SwitchSet) -> None:
         if isinstance(message.done, TrimtabError):
             self.tell(message.done)
-        elif isinstance(self.screen, DashboardScreen):
-            self.screen.say(message.done, "fine")
-
-    def tell(self, error: TrimtabError) -> None:
-        """Say what went wrong."""
-        raise NotImplementedError
+        else:
+            self.say(message.done, "fine")
 
 
 def _setting(session: Session, mode: Mode) -> Callable[[], str]:
@@ -103,7 +85,10 @@ def _setting(session: Session, mode: Mode) -> Callable[[], str]:
             snapshots,
             starts_load,
         ).turned(mode, at=datetime.now(UTC), who=user())
-        set_switch(switch)
+        try:
+            set_switch(switch)
+        except OSError as error:
+            raise TrimtabError(f"The switch cannot be set: {error.strerror}.") from error
         if mode is Mode.OFF:
             return "The autopilot is off; a run that it began goes on."
         if not is_flying(state.cluster_id):

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from textual.app import App
 from textual.message import Message
 
 from core.errors import TrimtabError
 from tui.screens.base import DashboardScreen
+from tui.speaking import Speaking
 
 if TYPE_CHECKING:
     from core.watch.clients.background import Probe
-    from tui.session import Session
 
 
-class Switching(App[int]):
+class Switching(Speaking):
     """The part of the dashboard that begins and ends probes; one that it began ends with it."""
 
-    session: Session
     _probe: Probe | None = None
     _switching = False
     """Whether a worker is at it."""
@@ -69,7 +67,7 @@ class Switching(App[int]):
             probe.wait()
             return probe
 
-        self._say("The probe begins; its first numbers come in a moment.", "text")
+        self.say("The probe begins; its first numbers come in a moment.", "text")
         self._switch(work)
 
     def _end_probe(self) -> None:
@@ -87,16 +85,8 @@ class Switching(App[int]):
         self._switch(work)
 
     def _switch(self, work: Callable[[], Probe | None]) -> None:
-        def guarded() -> None:
-            outcome: Probe | TrimtabError | None
-            try:
-                outcome = work()
-            except TrimtabError as error:
-                outcome = error
-            self.post_message(self.Switched(outcome))
-
         self._switching = True
-        self.run_worker(guarded, thread=True, group="probe", exit_on_error=False)
+        self.beside("probe", work, self.Switched)
 
     def on_switching_switched(self, message: Switched) -> None:
         self._switching = False
@@ -105,7 +95,7 @@ class Switching(App[int]):
                 self.tell(error)
             case None:
                 self.session.clients = None
-                self._say("The probe has ended. Its topic stays: trimtab probe --remove.", "fine")
+                self.say("The probe has ended. Its topic stays: trimtab probe --remove.", "fine")
             case probe:
                 self._probe = probe
 
@@ -113,11 +103,3 @@ class Switching(App[int]):
         """End the probe that was begun here; nobody waits for it."""
         if self._probe is not None:
             self._probe.close()
-
-    def tell(self, error: TrimtabError) -> None:
-        """Say what went wrong."""
-        raise NotImplementedError
-
-    def _say(self, text: str, role: str) -> None:
-        if isinstance(self.screen, DashboardScreen):
-            self.screen.say(text, role)

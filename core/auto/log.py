@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from core import paths
+from core import files, paths
 from core.auto.decision import Reason
 from core.auto.history import Acted, History
 from core.cluster.state import TopicPartition
@@ -158,14 +158,7 @@ def _append(path: Path, text: bytes) -> None:
         size = os.lseek(handle, 0, os.SEEK_END)
         if size and os.pread(handle, 1, size - 1) != b"\n":
             text = b"\n" + text
-        try:
-            written = 0
-            while written < len(text):
-                written += os.write(handle, text[written:])
-            os.fsync(handle)
-        except OSError:
-            os.ftruncate(handle, size)
-            raise
+        files.append_whole(handle, text, size)
     finally:
         os.close(handle)
 

@@ -9,33 +9,24 @@ import click
 
 from core.cli.context import Context, emit, json_option, output_option, write_text
 from core.cli.table import brokers, table
-from core.plan.placing import Expected, by_load, in_turn, refuse
-from core.units import parse_rate, parse_size
-
-ROWS = 50
-"""Partitions that are printed; the line for Kafka's tool has them all."""
+from core.cli.topic_layout import (
+    ROWS,
+    expected_of,
+    rate_option,
+    rf_option,
+    rule_option,
+    size_option,
+)
+from core.plan.placing import by_load, in_turn, refuse
 
 
 @click.command()
 @click.argument("topic")
 @click.option("--partitions", metavar="N", type=click.IntRange(1, 10_000), required=True)
-@click.option(
-    "--rf",
-    "--replication-factor",
-    metavar="N",
-    type=click.IntRange(1),
-    default=3,
-    show_default=True,
-)
-@click.option(
-    "--rule",
-    type=click.Choice(["load", "kafka"]),
-    default="load",
-    show_default=True,
-    help="By what brokers carry, or in turn as Kafka's own tools do.",
-)
-@click.option("--in", "rate", metavar="RATE", help="Expected a partition, like 2MB/s; else usual.")
-@click.option("--size", metavar="SIZE", help="Expected a partition, like 50GB; else usual.")
+@rf_option
+@rule_option
+@rate_option
+@size_option
 @json_option
 @output_option
 @click.pass_obj
@@ -54,10 +45,7 @@ def place(
 
     Different racks first. The last line is what Kafka's own tool creates it with.
     """
-    expected = Expected(
-        in_bytes_per_s=None if rate is None else float(parse_rate(rate)),
-        size_bytes=None if size is None else float(parse_size(size)),
-    )
+    expected = expected_of(rate, size)
     state, load = context.picture()
     refuse(state, topic, rf)
     if rule == "kafka":

@@ -19,13 +19,10 @@ if TYPE_CHECKING:
 
 def record_here(context: Context, as_json: bool) -> None:
     from core import files
-    from core.clock import SystemClock
     from core.load import layout
     from core.load.readers import stop_signals
     from core.watch.timeline.background import ROLE
-    from core.watch.timeline.group_watch import groups_watched
-    from core.watch.timeline.onlookers import onlookers
-    from core.watch.timeline.recorder import Recorder, record
+    from core.watch.timeline.recording import record_cluster
     from core.watch.timeline.store import Timeline
 
     root = paths.load_root()
@@ -46,15 +43,8 @@ def record_here(context: Context, as_json: bool) -> None:
             timeline = Timeline.write(paths.timeline_file(cluster_id))
             try:
                 say(f"Recording {cluster_id} in {timeline.path}; Ctrl-C ends it.")
-                tell, clock = _teller(as_json), SystemClock()
-                lookers_on = onlookers(cluster_id, clock, timeline)
-                with groups_watched(connection.client, cluster_id, keep_on, tell):
-                    record(
-                        Recorder(connection.client, connection.clock, timeline, lookers_on),
-                        clock,
-                        keep_on=keep_on,
-                        tell=tell,
-                    )
+                tell = _teller(as_json)
+                record_cluster(connection, cluster_id, timeline, keep_on=keep_on, tell=tell)
             finally:
                 timeline.close()
 

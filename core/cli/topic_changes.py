@@ -3,49 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import click
 
 from core.cli.confirm import confirm
 from core.cli.context import Context, emit, json_option, say
+from core.cli.topic_layout import (
+    added_replicas,
+    expected_of,
+    layout_json,
+    placed,
+    rate_option,
+    rf_option,
+    rule_option,
+    show_layout,
+    size_option,
+    typed_layout,
+)
 from core.cli.topic_steps import settled, there, yes_option
 from core.errors import ExitCode, IncompleteError, TrimtabError, UsageError
 
 if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient, ConfigChange, Fault
+    from core.cluster.client import ConfigChange, Fault
     from core.cluster.state import ClusterState
-    from core.plan.placing import Expected, Replicas
+    from core.plan.placing import Replicas
 
-ROWS = 50
-rule_option = click.option(
-    "--rule",
-    type=click.Choice(["load", "kafka"]),
-    default="load",
-    show_default=True,
-    help="Place by what brokers carry, or in turn as Kafka's own tools do.",
-)
-rate_option = click.option(
-    "--in", "rate", metavar="RATE", help="Expected a partition, like 2MB/s; else usual."
-)
-size_option = click.option(
-    "--size", metavar="SIZE", help="Expected a partition, like 50GB; else usual."
-)
 dry_option = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 
 
 @click.command()
 @click.argument("topic")
 @click.option("--partitions", metavar="N", type=click.IntRange(1, 10_000))
-@click.option(
-    "--rf",
-    "--replication-factor",
-    metavar="N",
-    type=click.IntRange(1),
-    default=3,
-    show_default=True,
-)
+@rf_option
 @click.option("--replicas", metavar="1:2,2:3", help="Exactly these, instead of --partitions.")
 @rule_option
 @rate_option
@@ -80,23 +71,23 @@ def create(
     if (partitions is None) == (replicas is None):
         raise UsageError("How many partitions?", next="Say --partitions N, or --replicas.")
     values = _settings(configs)
-    expected = _expected(rate, size)
+    expected = expected_of(rate, size)
     if not dry_run:
         context.require_writable()
     with context.connected() as connection:
         client = connection.client
         state = client.describe()
         if replicas is not None:
-            layout = _layout(replicas)
+            layout = typed_layout(replicas)
             refuse(state, topic, max(map(len, layout)))
             rule = "given"
         else:
             assert partitions is not None
             refuse(state, topic, rf)
             start = crc32(topic.encode())
-            layout = _placed(context, client, state, partitions, rf, rule, expected, start)
+            layout = placed(context, client, state, partitions, rf, rule, expected, start)
         if not as_json:
-            _show_layout(topic, 0, layout)
+            show_layout(topic, 0, layout)
         if not dry_run:
             _sure(context, state, yes, "create it", "Creating a topic", "nothing was created")
             new = NewTopic(topic, tuple(layout), values)
@@ -108,7 +99,7 @@ def create(
             {
                 "topic": topic,
                 "rule": rule,
-                "partitions": _layout_json(0, layout),
+                "partitions": layout_json(0, layout),
                 "configs": values,
                 "dry_run": dry_run,
             }
@@ -154,7 +145,7 @@ def alter(
     changes = _changes(topic, _settings(sets), unsets)
     if partitions is None and not changes:
         raise UsageError("Alter what?", next="Say --partitions, --set or --unset.")
-    expected = _expected(rate, size)
+    expected = expected_of(rate, size)
     if not dry_run:
         context.require_writable()
     with context.connected() as connection:
@@ -164,12 +155,12 @@ def alter(
         now = len(state.partitions_of(topic))
         layout: list[Replicas] = []
         if partitions is not None:
-            layout = _more(context, client, state, topic, partitions, rule, expected)
+            layout = added_replicas(context, client, state, topic, partitions, rule, expected)
         lists = {change.name for change in changes} & {LEADER_LIST, FOLLOWER_LIST}
         if layout or lists:
             refuse_if_moving(state, [topic], "given partitions" if layout else "given throttles")
         if not as_json:
-            _show_layout(topic, now, layout)
+            show_layout(topic, now, layout)
             for change in changes:
                 click.echo(f"{topic}: {_words(change)}")
         if layout:
@@ -195,7 +186,7 @@ def alter(
             {
                 "topic": topic,
                 "rule": rule,
-                "added": _layout_json(now, layout),
+                "added": layout_json(now, layout),
                 "changes": [{"name": c.name, "op": c.op.value, "value": c.value} for c in changes],
                 "dry_run": dry_run,
             }
@@ -244,79 +235,6 @@ def _words(change: ConfigChange) -> str:
     return f"{change.name}={change.value}"
 
 
-def _expected(rate: str | None, size: str | None) -> Expected:
-    from core.plan.placing import Expected
-    from core.units import parse_rate, parse_size
-
-    return Expected(
-        in_bytes_per_s=None if rate is None else float(parse_rate(rate)),
-        size_bytes=None if size is None else float(parse_size(size)),
-    )
-
-
-def _layout(text: str) -> list[Replicas]:
-    """Return the replicas that were typed like 1:2,2:3, as Kafka's tool takes them."""
-    try:
-        return [tuple(int(b) for b in part.split(":")) for part in text.split(",")]
-    except ValueError as error:
-        raise UsageError(
-            f"Not replicas: {text!r}.",
-            next="Write brokers of a partition like 1:2:3, and partitions with commas between.",
-        ) from error
-
-
-def _placed(
-    context: Context,
-    client: ClusterClient,
-    state: ClusterState,
-    partitions: int,
-    rf: int,
-    rule: str,
-    expected: Expected,
-    start: int,
-) -> list[Replicas]:
-    """Return where new partitions go, by the rule that was asked for."""
-    from core.plan.placing import by_load, in_turn
-
-    if rule == "kafka":
-        racks = {broker.id: broker.rack for broker in state.brokers if broker.alive}
-        return in_turn(racks, partitions, rf, start=start % len(racks))
-    from core.cluster.observe import observe
-    from core.load.locate import newest_load
-
-    state = observe(client)
-    return by_load(state, newest_load(state, context.target.snapshots), partitions, rf, expected)
-
-
-def _more(
-    context: Context,
-    client: ClusterClient,
-    state: ClusterState,
-    topic: str,
-    partitions: int,
-    rule: str,
-    expected: Expected,
-) -> list[Replicas]:
-    """Return the replicas of the partitions that are to be added."""
-    rows = state.partitions_of(topic)
-    if partitions < len(rows):
-        raise UsageError(
-            f"{topic} has {len(rows)} partitions, and Kafka cannot take any away.",
-            next="Make another topic with fewer, and have its clients go over.",
-        )
-    if partitions == len(rows):
-        raise UsageError(
-            f"{topic} has {len(rows)} partitions already.", next="Say how many it shall have."
-        )
-    first = state.row(rows.start)
-    rf = len(first.replicas) - len(first.adding)
-    added = partitions - len(rows)
-    # In turn from where the topic has come to, so that its leaders stay in turn.
-    alive = sorted(broker.id for broker in state.brokers if broker.alive)
-    at = alive.index(first.replicas[0]) if first.replicas[0] in alive else 0
-    return _placed(context, client, state, added, rf, rule, expected, at + len(rows))
-
-
 # -- doing it --------------------------------------------------------------------------------------
 
 
@@ -337,19 +255,3 @@ def _is_led(state: ClusterState, topic: str, partitions: int) -> bool:
     rows = state.partitions_of(topic)
     at = slice(rows.start, rows.stop)
     return len(rows) >= partitions and bool((state.leader[at] >= 0).all())
-
-
-def _show_layout(topic: str, first: int, layout: Sequence[Replicas]) -> None:
-    from core.cli.table import brokers, table
-
-    if not layout:
-        return
-    rows = [(f"{topic}-{first + n}", brokers(r)) for n, r in enumerate(layout[:ROWS])]
-    text = table(("PARTITION", "REPLICAS"), rows)
-    click.echo(
-        text + (f"… and {len(layout) - ROWS} more\n" if len(layout) > ROWS else ""), nl=False
-    )
-
-
-def _layout_json(first: int, layout: Sequence[Replicas]) -> list[dict[str, Any]]:
-    return [{"partition": first + n, "replicas": list(r)} for n, r in enumerate(layout)]

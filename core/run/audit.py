@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from core import paths
+from core import files, paths
 from core.run.record.journal import JournalError
 from core.run.who import asker
 from core.units import format_time
@@ -83,7 +83,7 @@ def note(cluster_id: str, run: str | None, what: str, **detail: Any) -> None:
             line, before = _chained(mended, before)
             text = b"\n" + line
         line, _ = _chained(entry, before)
-        _append(handle, text + line, size)
+        files.append_whole(handle, text + line, size)
 
 
 @contextmanager
@@ -103,18 +103,6 @@ def _open() -> Iterator[int]:
             detail="Nothing is changed that is not written down there.",
             next="Free or mount that disk writable, or set TRIMTAB_HOME to another place.",
         ) from error
-
-
-def _append(handle: int, text: bytes, size: int) -> None:
-    """Write all of `text`, or nothing."""
-    try:
-        done = 0
-        while done < len(text):
-            done += os.write(handle, text[done:])
-        os.fsync(handle)
-    except OSError:
-        os.ftruncate(handle, size)
-        raise
 
 
 def _tail(handle: int, size: int) -> tuple[bytes, bytes | None]:

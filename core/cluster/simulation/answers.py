@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import numpy as np
@@ -12,10 +12,10 @@ from core.cluster.client import Fault
 from core.cluster.simulation.engine import Engine
 from core.cluster.simulation.logs import Float64
 from core.cluster.simulation.spec import ClusterSpec
-from core.cluster.state import UNKNOWN, Broker, ClusterState, Int32, LogDir, Topic
+from core.cluster.state import UNKNOWN, Broker, ClusterState, Int32, LogDir, Topic, TopicPartition
 
 UNANSWERED = "the broker does not answer"
-NO_RECORDS = Fault("UNSUPPORTED_VERSION", "a simulated cluster keeps no records")
+_NO_RECORDS = Fault("UNSUPPORTED_VERSION", "a simulated cluster keeps no records")
 
 
 def state_of(engine: Engine, spec: ClusterSpec, now: datetime) -> ClusterState:
@@ -103,3 +103,10 @@ def logs_of(engine: Engine, broker: int, used_bytes: Float64) -> BrokerLogs:
 def _frozen(array: Int32) -> Int32:
     array.setflags(write=False)
     return array
+
+
+def no_records(
+    asked: Mapping[int, Iterable[TopicPartition]],
+) -> dict[tuple[TopicPartition, int], Fault]:
+    """Return what each broker answers who asks for records of its replicas, or where they end."""
+    return {(tp, broker): _NO_RECORDS for broker, tps in asked.items() for tp in tps}

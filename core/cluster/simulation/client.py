@@ -30,7 +30,7 @@ from core.cluster.client import (
     Resource,
 )
 from core.cluster.simulation import wire
-from core.cluster.simulation.answers import NO_RECORDS
+from core.cluster.simulation.answers import no_records
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.errors import UnreachableError
 
@@ -207,12 +207,12 @@ class SimulatorClient:
     def replica_offsets(
         self, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
     ) -> dict[tuple[TopicPartition, int], int | Fault]:
-        return {(tp, broker): NO_RECORDS for broker, tps in asked.items() for tp in tps}
+        return {**no_records(asked)}
 
     def read_replicas(
         self, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
     ) -> dict[tuple[TopicPartition, int], ReplicaRead | Fault]:
-        return {(tp, broker): NO_RECORDS for broker, tps in asked.items() for tp in tps}
+        return {**no_records(asked)}
 
     def groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None

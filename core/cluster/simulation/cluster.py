@@ -28,7 +28,7 @@ from core.cluster.client import (
     ResourceKind,
 )
 from core.cluster.simulation import controller, growing
-from core.cluster.simulation.answers import NO_RECORDS, UNANSWERED, logs_of, state_of
+from core.cluster.simulation.answers import UNANSWERED, logs_of, no_records, state_of
 from core.cluster.simulation.engine import FINE_SECONDS, STEP_SECONDS, Engine
 from core.cluster.simulation.logs import Float64
 from core.cluster.simulation.spec import ClusterSpec
@@ -224,12 +224,12 @@ class SimulatedCluster:
     def replica_offsets(
         self, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
     ) -> dict[tuple[TopicPartition, int], int | Fault]:
-        return {(tp, broker): NO_RECORDS for broker, tps in asked.items() for tp in tps}
+        return {**no_records(asked)}
 
     def read_replicas(
         self, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
     ) -> dict[tuple[TopicPartition, int], ReplicaRead | Fault]:
-        return {(tp, broker): NO_RECORDS for broker, tps in asked.items() for tp in tps}
+        return {**no_records(asked)}
 
     def groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None

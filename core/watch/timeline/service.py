@@ -6,14 +6,11 @@ import logging
 import sys
 
 from core import paths
-from core.clock import SystemClock
 from core.errors import TrimtabError
 from core.load.serving import Service, arguments, serve
 from core.watch.timeline.background import ROLE
 from core.watch.timeline.events import Event
-from core.watch.timeline.group_watch import groups_watched
-from core.watch.timeline.onlookers import onlookers
-from core.watch.timeline.recorder import Recorder, record
+from core.watch.timeline.recording import record_cluster
 from core.watch.timeline.store import Timeline
 
 log = logging.getLogger("trimtab.record")
@@ -28,15 +25,8 @@ def _record(service: Service) -> None:
     with service.connected() as connection:
         timeline = Timeline.write(paths.timeline_file(service.given.cluster_id))
         try:
-            cluster_id, keep_on, clock = service.given.cluster_id, service.keep_on, SystemClock()
-            lookers_on = onlookers(cluster_id, clock, timeline)
-            with groups_watched(connection.client, cluster_id, keep_on, _note):
-                record(
-                    Recorder(connection.client, connection.clock, timeline, lookers_on),
-                    clock,
-                    keep_on=keep_on,
-                    tell=_note,
-                )
+            cluster_id, keep_on = service.given.cluster_id, service.keep_on
+            record_cluster(connection, cluster_id, timeline, keep_on=keep_on, tell=_note)
         finally:
             timeline.close()
 

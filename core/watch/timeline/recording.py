@@ -1,0 +1,48 @@
+"""Recording put together: a recorder, who looks on beside it, and groups in their own thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from core.clock import Clock, SystemClock
+from core.cluster.connect import Connection
+from core.errors import TrimtabError
+from core.load.locate import newest_snapshot
+from core.watch.timeline.events import Event, Kind
+from core.watch.timeline.group_watch import groups_watched
+from core.watch.timeline.load_news import LoadNews
+from core.watch.timeline.onlooker import Onlooker
+from core.watch.timeline.recorder import Recorder, record
+from core.watch.timeline.run_news import RunNews
+from core.watch.timeline.store import Timeline
+
+
+def record_cluster(
+    connection: Connection,
+    cluster_id: str,
+    timeline: Timeline,
+    *,
+    keep_on: Callable[[], bool],
+    tell: Callable[[list[Event] | TrimtabError], None],
+) -> None:
+    """Record a cluster until `keep_on` says no; what fails is told, and tried again.
+
+    `tell` is called by two threads.
+    """
+    clock = SystemClock()
+    looking_on = _onlookers(cluster_id, clock, timeline)
+    recorder = Recorder(connection.client, connection.clock, timeline, looking_on)
+    with groups_watched(connection.client, cluster_id, keep_on, tell):
+        record(recorder, clock, keep_on=keep_on, tell=tell)
+
+
+def _onlookers(cluster_id: str, clock: Clock, timeline: Timeline) -> tuple[Onlooker, ...]:
+    """Return those that go on where the recorder before left off."""
+    runs = [event.at for event in timeline.told(kinds=Kind.RUN)]
+    span = timeline.span
+    since = max((*runs, datetime.now(UTC) if span is None else span[0]))
+    return (
+        RunNews(cluster_id, clock, since),
+        LoadNews(lambda: newest_snapshot(cluster_id), clock, timeline.told(kinds=Kind.LOAD)),
+    )

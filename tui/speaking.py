@@ -1,0 +1,77 @@
+"""How the parts of the dashboard reach the open screen: drawn, told, and worked for beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from textual.app import App
+from textual.message import Message
+from textual.timer import Timer
+
+from core.errors import TrimtabError
+from tui.screens.base import DashboardScreen
+
+if TYPE_CHECKING:
+    from tui.feed import Feed
+    from tui.session import Session
+
+Done = TypeVar("Done")
+
+
+class Speaking(App[int]):
+    """The part of the dashboard that the others stand on; nothing here reads a cluster."""
+
+    session: Session
+    feed: Feed | None
+    monotonic: Callable[[], float]
+    _age_timer: Timer | None = None
+
+    def draw(self) -> None:
+        """Have the open screen draw the session, and wake up when an age reads differently.
+
+        It is drawn under a dialog too: what goes on does not wait for an answer.
+        """
+        self.session.now = self.monotonic()
+        for screen in reversed(self.screen_stack):
+            if not isinstance(screen, DashboardScreen):
+                continue
+            screen.show(self.session)
+            if self.feed is not None and self.session.state is not None:
+                self.call_after_refresh(self.feed.painted)
+            break
+        if self._age_timer is not None:
+            self._age_timer.stop()
+            self._age_timer = None
+        left = self.session.next_age_change
+        if left is not None and self.feed is not None:
+            self._age_timer = self.set_timer(left + 0.02, self.draw)
+
+    def tell(self, error: TrimtabError) -> None:
+        """Say what went wrong in the footer; the whole of it is a key away."""
+        self.session.take_trouble(error)
+        if isinstance(self.screen, DashboardScreen):
+            self.screen.say_trouble(error)
+
+    def say(self, text: str, role: str) -> None:
+        """Say something in the footer of the open screen; a dialog has none."""
+        if isinstance(self.screen, DashboardScreen):
+            self.screen.say(text, role)
+
+    def beside(
+        self,
+        group: str,
+        work: Callable[[], Done],
+        answer: Callable[[Done | TrimtabError], Message],
+    ) -> None:
+        """Have a thread do some work; post what `answer` makes of it, or of why it could not."""
+
+        def guarded() -> None:
+            done: Done | TrimtabError
+            try:
+                done = work()
+            except TrimtabError as error:
+                done = error
+            self.post_message(answer(done))
+
+        self.run_worker(guarded, thread=True, group=group, exit_on_error=False)

@@ -17,6 +17,7 @@ from textual.app import App
 from textual.events import Key
 from textual.keys import KEY_NAME_REPLACEMENTS, REPLACED_KEYS, key_to_character
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.worker import Worker
 
 from tui.screens.map import MapScreen
@@ -39,7 +40,24 @@ class Hands(Pilot[int]):
             await self.app.animator.wait_until_complete()
             await super().pause(0.0)
             pumps = [self.app, *self.app.screen.walk_children(with_self=True)]
-            quiet = 0 if any(pump.message_queue_size for pump in pumps) else quiet + 1
+            undrawn = self._undrawn()
+            for waiting in undrawn:
+                # Textual forgets a frame that falls due while it changes screens.
+                waiting.check_idle()
+            busy = undrawn or any(pump.message_queue_size for pump in pumps)
+            quiet = 0 if busy else quiet + 1
+
+    def _undrawn(self) -> list[Screen[Any]]:
+        """Return those of the screens in sight whose next frame brings something.
+
+        No message tells of it. The stack begins with a screen of Textual's own: never drawn.
+        """
+        return [
+            screen
+            for screen in self.app.screen_stack[1:]
+            if screen.is_current
+            and (screen._layout_required or screen._repaint_required or screen._dirty_widgets)
+        ]
 
     async def press(self, *keys: str) -> None:
         for key in keys:

@@ -145,10 +145,12 @@ class DashboardScreen(Screen[None]):
         above = self.app.screen
         if above is self or not isinstance(above, ModalScreen):
             super()._compositor_refresh()
-        elif regions := set(self._compositor._dirty_regions):
+        else:
+            regions = set(self._compositor._dirty_regions)
             self._compositor._dirty_regions.clear()
             self._dirty_widgets.clear()
-            above.refresh(*regions)
+            if regions:
+                above.refresh(*regions)
 
     # -- events ----------------------------------------------------------------------------------
 

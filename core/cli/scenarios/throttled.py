@@ -21,8 +21,9 @@ from core.plan.spread import START_SECONDS
 from core.units import format_rate
 
 ALLOWED = ("--allow", "rf-change,rack-spread")
-REQUIRED_WITHIN = PRODUCED_WITHIN = 0.05
-SHORT_PRODUCED_WITHIN, SHORT_TIMES = 0.2, 3.0
+MEASURED_FOR, REQUIRED_WITHIN, PRODUCED_WITHIN = "10s", 0.05, 0.05
+SHORT_MEASURED_FOR, SHORT_REQUIRED_WITHIN, SHORT_PRODUCED_WITHIN = "5s", 0.1, 0.2
+SHORT_TIMES = 3.0
 """The short form is played beside anything else: it shows that a run ends, the whole one when."""
 
 
@@ -81,14 +82,16 @@ def _played(stage: Stage, part: Part, row: Throttled) -> Iterator[Step]:
     with _produced(stage, topics, produced):
         if produced:
             stage.tell(f"{title}: measuring what is produced")
-            _must(stage.trimtab("collect", "--once", "--interval", "10s"))
+            interval = SHORT_MEASURED_FOR if stage.short else MEASURED_FOR
+            _must(stage.trimtab("collect", "--once", "--interval", interval))
         _fill(stage, topics, part.size_bytes)
         plan = stage.plan(f"throttled-{row.name}", targets(row, named))
         if produced:
             # The in-sync follower and the new replica take 2 x what is produced.
             yield _refused(stage, title, plan, 1.6 * produced, row.before["T1"][0][0])
         answer = stage.document("estimate", plan, "--within", f"{part.seconds}s")
-        yield from _needed(title, part, row, answer)
+        within = SHORT_REQUIRED_WITHIN if stage.short else REQUIRED_WITHIN
+        yield from _needed(title, part, row, answer, within)
         at = f"{answer['recommended_bytes_per_s']}B/s"
         grown, began = -_leaders_bytes(stage, topics), time.monotonic()
         code, events, said = stage.follow("apply", plan, "--throttle", at, *ALLOWED, "--yes")
@@ -109,7 +112,7 @@ def _played(stage: Stage, part: Part, row: Throttled) -> Iterator[Step]:
     stage.drop(*topics)
 
 
-def _needed(title: str, part: Part, row: Throttled, answer: Any) -> Iterator[Step]:
+def _needed(title: str, part: Part, row: Throttled, answer: Any, within: float) -> Iterator[Step]:
     """Compare what each broker and side needs; what was produced since is copied, too."""
     copies = sum(needs.copies for (_, side), needs in row.needs.items() if side == "follower")
     size, seen = answer["total_bytes"] / copies, required(answer)
@@ -120,7 +123,7 @@ def _needed(title: str, part: Part, row: Throttled, answer: Any) -> Iterator[Ste
             f"{title}: broker {broker} needs as {side}",
             format_rate(expected),
             format_rate(got),
-            abs(got / expected - 1) <= REQUIRED_WITHIN,
+            abs(got / expected - 1) <= within,
         )
 
 

@@ -53,12 +53,15 @@ class Coming:
     part_in: Mapping[int, int]
     """Replicas that a broker gives and takes."""
     bytes: float
+    placed: Mapping[int, Sequence[tuple[int, float, str]]]
+    """What a kept plan puts into a log dir: replicas that are new, and that change it."""
 
     @classmethod
     def of(cls, state: ClusterState, between: Plan, kept: Plan) -> Coming:
-        """Return what `between` does; of what is `kept`, replicas that leave are gone as well."""
+        """Return what `between` does; what is `kept` is taken for done already."""
         landing: defaultdict[int, list[tuple[int, float]]] = defaultdict(list)
         leaving: defaultdict[int, list[int]] = defaultdict(list)
+        placed: defaultdict[int, list[tuple[int, float, str]]] = defaultdict(list)
         part_in: Counter[int] = Counter()
         copied = 0.0
         for move in (*between, *kept):
@@ -67,6 +70,11 @@ class Coming:
                 continue
             for broker in move.removing:
                 leaving[broker].append(row)
+        for move in kept:
+            row = state.find(move.tp)
+            for broker, path in move.wanted_dirs.items() if row is not None else ():
+                size = float(max(state.partition_size_bytes[row], 0))
+                placed[broker].append((row, size, path))
         for move in between:
             row = state.find(move.tp)
             assert row is not None
@@ -77,7 +85,7 @@ class Coming:
                 landing[broker].append((row, size))
         for lands in landing.values():
             lands.sort(key=lambda one: (-one[1], one[0]))
-        return cls(landing, leaving, part_in, copied)
+        return cls(landing, leaving, part_in, copied, placed)
 
 
 class BrokerDirs:
@@ -103,6 +111,7 @@ class BrokerDirs:
         self.movable = movable[held]
         self.room = np.array([_room(one) for one in dirs])
         self._take_copies(state, known)
+        self._take_placed(coming.placed.get(id, ()), known)
         self.before: Float64 = np.bincount(self.at, self.sizes, len(dirs)).astype(np.float64)
         self._drop(coming.leaving.get(id, ()))
         self.begun = self.at.copy()
@@ -127,6 +136,23 @@ class BrokerDirs:
                 here = np.flatnonzero(self.rows == row)
                 self.at[here] = target
                 self.room[target] -= max(0.0, float(self.sizes[here].sum()) - copy.size_bytes)
+
+    def _take_placed(
+        self, placed: Sequence[tuple[int, float, str]], known: Mapping[str, int]
+    ) -> None:
+        """Take what a kept plan puts into a log dir for there already, with the room it needs."""
+        for row, size, path in placed:
+            target, here = known.get(path), np.flatnonzero(self.rows == row)
+            if target is None or (self.at[here] == target).any():
+                continue
+            if not len(here):
+                here = np.array([len(self.rows)])
+                self.rows = np.append(self.rows, row)
+                self.sizes = np.append(self.sizes, size)
+                self.at = np.append(self.at, target)
+                self.movable = np.append(self.movable, False)
+            self.at[here] = target
+            self.room[target] -= float(self.sizes[here].sum())
 
     def _drop(self, rows: Collection[int]) -> None:
         """Forget replicas that leave the broker; their room is free only once they have left."""

@@ -14,7 +14,7 @@ from core.errors import UsageError
 from core.load.snapshot import Load
 from core.plan.check import check_plan
 from core.plan.findings import Severity
-from core.plan.plan import ANY, Plan
+from core.plan.plan import ANY, Move, Plan
 from core.plan.planner.limits import Limits
 from core.plan.planner.planner import suggest
 from core.plan.planner.told import Suggested
@@ -79,8 +79,8 @@ def dirs_after(state: ClusterState, plan: Plan) -> dict[int, dict[str, int]]:
     return held
 
 
-def all_on_the_first(count: int = 24, *brokers: int) -> ClusterState:
-    """Return one broker's replicas all in its first log dir; broker 3 holds nothing."""
+def all_on_the_first(count: int = 24) -> ClusterState:
+    """Return brokers 1 and 2 with all replicas in their first log dirs; broker 3 holds nothing."""
     return cluster({f"t-{n}": [(1 + n % 2, "/d1")] for n in range(count)})
 
 
@@ -163,11 +163,31 @@ def test_limits_hold_for_all_of_it_together(most: int) -> None:
         assert any("log dirs" in note for note in found.notes)
 
 
-def test_moves_that_are_planned_already_stay_and_count_where_they_are_said_to_lie() -> None:
+@pytest.mark.parametrize("wanted", CASES.values(), ids=CASES)
+def test_what_is_planned_already_counts_where_it_is_said_to_lie(wanted: Wanted) -> None:
     state = all_on_the_first()
-    first = suggest(state, load(state), Wanted(drain=(1,))).plan
-    found = suggest(state, load(state), Wanted(disks=True, kept=first))
-    assert not {move.tp for move in first} & {move.tp for move in found.plan}
+    first = suggest(state, load(state), wanted).plan
+    assert any(move.wanted_dirs for move in first)
+    again = suggest(state, load(state), Wanted(disks=True, brokers=wanted.brokers, kept=first))
+    assert not again.plan.moves
+    assert again.dirs is not None
+    assert again.dirs.reached
+    held = dirs_after(state, first)
+    for one in again.dirs.dirs:
+        assert one.after_bytes == held[one.broker].get(one.path, 0), one
+
+
+def test_what_arrives_by_a_kept_move_takes_the_room_of_its_log_dir() -> None:
+    tight = (LogDir("/d1", ROOMY, ROOMY), LogDir("/d2", ROOMY, ROOMY // 10 + 60 * MB))
+    state = all_on_the_first()
+    state = replace(state, brokers=tuple(replace(b, log_dirs=tight) for b in state.brokers))
+    kept = [
+        Move(tp(f"t-{n}"), (1,), (3,), None, log_dirs=("/d2",), log_dirs_before=("/d1",))
+        for n in (0, 2, 4, 6, 8)
+    ]
+    wanted = Wanted(disks=True, replace=((2, 3),), kept=Plan.of(kept, cluster_id="jbod"))
+    landed = dirs_after(state, suggest(state, load(state), wanted).plan)[3]
+    assert landed["/d2"] == 10 * MB, "of 60 MB that may be filled 50 are spoken for"
 
 
 @pytest.mark.parametrize(

@@ -72,8 +72,10 @@ class Coming:
                 leaving[broker].append(row)
         for move in kept:
             row = state.find(move.tp)
-            for broker, path in move.wanted_dirs.items() if row is not None else ():
-                size = float(max(state.partition_size_bytes[row], 0))
+            if row is None:
+                continue
+            size = float(max(state.partition_size_bytes[row], 0))
+            for broker, path in move.wanted_dirs.items():
                 placed[broker].append((row, size, path))
         for move in between:
             row = state.find(move.tp)

@@ -15,9 +15,8 @@ from textual.pilot import Pilot
 from core.cluster.connect import Address
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import small_spec
-from core.errors import AccessDeniedError, TrimtabError
+from core.errors import TrimtabError
 from core.load import layout
-from core.process import Process
 from core.watch.clients import background
 from core.watch.clients.eye import BrokerSeen, Health
 from core.watch.clients.report import Report, to_json
@@ -244,30 +243,3 @@ def test_the_feed_tells_what_is_new_and_when_it_ends(monkeypatch: pytest.MonkeyP
     stopped = Looked(becomes(report()), becomes(report()), becomes(report(SLOW)), becomes(None))
     watch_clients("c", seen.append, stopped)
     assert seen == [ClientsSeen(report()), ClientsSeen(report(SLOW)), ClientsSeen(None)]
-
-
-class Beat:
-    closed = False
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def test_a_probe_that_ends_as_it_begins_says_why(tmp_path: Path) -> None:
-    beat = Beat()
-    ended = background.Probe("c", tmp_path, beat, Process(2**30, "gone"))  # type: ignore[arg-type]
-    with pytest.raises(TrimtabError, match="ended at once"):
-        ended.wait()
-    background.note_trouble(tmp_path, "c", AccessDeniedError("This user may not."))
-    with pytest.raises(TrimtabError, match="This user may not"):
-        ended.wait()
-    assert beat.closed
-
-
-def test_a_probe_that_runs_already_is_not_waited_for(tmp_path: Path) -> None:
-    beat = Beat()
-    found = background.Probe("c", tmp_path, beat, None)  # type: ignore[arg-type]
-    found.wait()
-    assert not beat.closed
-    found.close()
-    assert beat.closed

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import NoReturn
 
 from core import files, paths
 from core.cluster.connect import Address
@@ -34,18 +35,22 @@ class Probe:
     """What was started; None when one ran already."""
 
     def wait(self) -> None:
-        """Return once it holds its lease and has begun. Raises TrimtabError when it has ended."""
+        """Return once it has begun. Raises TrimtabError when it has ended, or takes too long."""
         deadline = time.monotonic() + START_SECONDS
-        while self.process is not None and time.monotonic() < deadline:
+        while self.process is not None:
             if layout.clients(self.root, self.cluster_id).exists():
                 return
             if not self.process.alive:
-                self.heartbeat.close()
-                raise TrimtabError(
-                    _trouble(self.root, self.cluster_id) or "The probe has ended at once.",
-                    next="Look what it says in a terminal: trimtab probe.",
+                self._given_up(
+                    _trouble(self.root, self.cluster_id) or "The probe has ended at once."
                 )
+            if time.monotonic() > deadline:
+                self._given_up(f"The probe has not begun within {START_SECONDS:g} s.")
             time.sleep(0.1)
+
+    def _given_up(self, why: str) -> NoReturn:
+        self.close()
+        raise TrimtabError(why, next="Look what it says in a terminal: trimtab probe.")
 
     def close(self) -> None:
         """Count as a reader no more, and have what was started here end; it is not waited for."""
@@ -62,6 +67,9 @@ def start_probe(address: Address, cluster_id: str, *, root: Path | None = None) 
     root = root or paths.load_root()
     layout.mark(root)
     layout.clients_trouble(root, cluster_id).unlink(missing_ok=True)
+    if not files.is_leased(layout.lock(root, cluster_id, ROLE)):
+        # A killed probe left it, and it would be taken for the next one's.
+        layout.clients(root, cluster_id).unlink(missing_ok=True)
     heartbeat = Heartbeat(root, cluster_id)
     module = "core.watch.clients.service"
     process = serving.start(ROLE, module, cluster_id, root=root, address=address)

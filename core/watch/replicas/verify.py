@@ -181,32 +181,37 @@ class Verifier:
         answers = self._client.read_replicas(asked, piece)
         hurried = []
         for work in taken:
+            asked_at = work.at
             read: dict[int, bytes] = {}
             for broker in sorted(work.part):
                 answer = answers[work.tp, broker]
                 if isinstance(answer, Fault):
-                    self._faulted(work, broker, answer)
+                    self._faulted(work, broker, answer, asked_at)
                 else:
                     work.high[broker] = answer.high_watermark
                     read[broker] = answer.records
                     self._read_bytes += len(answer.records)
+            if work.at > asked_at:
+                continue  # what was read begins before what is left to compare
             first = {broker for broker in read if next(iter(asked[broker])) == work.tp}
             if self._compared(work, read, first):
                 hurried.append(work)
         return hurried
 
-    def _faulted(self, work: Work, broker: int, fault: Fault) -> None:
+    def _faulted(self, work: Work, broker: int, fault: Fault, asked_at: int) -> None:
         if fault.name == _CORRUPT:
-            self._unreadable(work, broker)
+            self._unreadable(work, broker, asked_at)
         elif fault.name != _OUT_OF_RANGE:
             work.leave(broker, str(fault))
         else:
-            start = self._client.replica_offsets({broker: [work.tp]}, OffsetAt.EARLIEST)
-            now = start[work.tp, broker]
-            if isinstance(now, int) and now > work.at:
-                work.at = now  # retention has taken what was to be compared
+            answer = self._client.replica_offsets({broker: [work.tp]}, OffsetAt.EARLIEST)
+            start = answer[work.tp, broker]
+            if isinstance(start, Fault):
+                work.leave(broker, str(start))
+            elif start > asked_at:
+                work.at = max(work.at, start)  # retention has taken what was to be compared
             else:
-                work.leave(broker, f"it ends before offset {work.at}")
+                work.leave(broker, f"it ends before offset {asked_at}")
 
     def _compared(self, work: Work, read: Mapping[int, bytes], first: Collection[int]) -> bool:
         """Take in a piece of one partition; returns whether it must be asked first to go on."""
@@ -228,13 +233,13 @@ class Verifier:
         work.at, work.size = found.until, work.size + found.size_bytes
         work.differ(found.differences)
         for broker in (*found.unreadable, *(b for b in found.short if b in first)):
-            self._unreadable(work, broker)
+            self._unreadable(work, broker, work.at)
         return bool(found.short)
 
-    def _unreadable(self, work: Work, broker: int) -> None:
+    def _unreadable(self, work: Work, broker: int, at: int) -> None:
         others = tuple(sorted(work.part - {broker}))
-        work.differ([Difference(What.UNREADABLE, work.at, work.at, (broker,), others, work.at)])
-        work.leave(broker, f"it cannot be read from offset {work.at} on")
+        work.differ([Difference(What.UNREADABLE, at, at, (broker,), others, at)])
+        work.leave(broker, f"it cannot be read from offset {at} on")
 
     # -- afterwards ------------------------------------------------------------------------------
 

@@ -147,18 +147,57 @@ def test_only_what_all_still_have_is_compared() -> None:
     assert (found.standing, found.start, found.until) == (Standing.SAME, 3, 6)
 
 
-def test_retention_goes_on_meanwhile() -> None:
-    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
+OTHER_SECOND = (FIRST, batch(3, ["d", "E"]), THIRD)
+
+
+def retained(replicas: Replicas, start: int, brokers: Sequence[int]) -> Replicas:
+    """Let retention take what is below an offset, once a first piece is asked for."""
     real = replicas.replaced["read_replicas"]
 
     def read(*words: Any) -> Any:
         if not replicas.read:
-            replicas.logs[2], replicas.starts[2] = [SECOND, THIRD], 3
+            for broker in brokers:
+                kept = [b for b in replicas.logs[broker] if int.from_bytes(b[:8], "big") >= start]
+                replicas.logs[broker], replicas.starts[broker] = kept, start
+        return real(*words)
+
+    replicas.replaced["read_replicas"] = read
+    return replicas
+
+
+@pytest.mark.parametrize("brokers", [(2,), (1, 2), (1, 2, 3)])
+def test_what_retention_leaves_is_compared(brokers: Sequence[int]) -> None:
+    same = verdict(retained(Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE}), 3, brokers))
+    assert (same.standing, same.until, same.end) == (Standing.SAME, 6, 6)
+    assert same.size_bytes == len(SECOND + THIRD)
+    other = verdict(retained(Replicas.of({1: WHOLE, 2: OTHER_SECOND, 3: WHOLE}), 3, brokers))
+    assert other.differences == (Difference(What.OTHER, 3, 4, (2,), (1, 3), 4),)
+
+
+def test_retention_may_take_more_than_a_piece() -> None:
+    many = [batch(n, ["x" * 30_000]) for n in range(10)]
+    other = [*many[:8], batch(8, ["y" * 30_000]), many[9]]
+    replicas = retained(Replicas.of({1: many, 2: other, 3: many}), 5, (2,))
+    found = verdict(replicas, Bounds(60.0, 2_000_000))
+    assert [(d.what, d.first, d.brokers) for d in found.differences] == [(What.OTHER, 8, (2,))]
+    assert (found.until, dict(found.left_out)) == (10, {})
+    assert found.size_bytes == sum(map(len, many[5:]))
+
+
+def test_a_log_that_ends_before_what_is_compared_is_left_out() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
+    real = replicas.replaced["read_replicas"]
+    replicas.starts = {1: 3, 2: 3, 3: 3}
+
+    def read(*words: Any) -> Any:
+        if not replicas.read:
+            replicas.logs[2], replicas.starts[2] = [], 0
         return real(*words)
 
     replicas.replaced["read_replicas"] = read
     found = verdict(replicas)
-    assert (found.standing, found.until, found.end) == (Standing.SAME, 6, 6)
+    assert dict(found.left_out) == {2: "it ends before offset 3"}
+    assert (found.until, found.end) == (6, 6)
 
 
 def test_compaction_may_have_taken_records_from_one_replica() -> None:

@@ -179,6 +179,13 @@ class ActiveGroups:
     complete: bool = True
     """False when a coordinator did not tell of its groups: one that is missing may be there."""
 
+    @property
+    def up_to(self) -> str | None:
+        """The last id that is told of, where some are left out; they come after it."""
+        if not self.left_out:
+            return None
+        return self.groups[-1].id if self.groups else ""
+
     @classmethod
     def of(cls, groups: Iterable[Group], most: int) -> ActiveGroups:
         """Return the first `most` of those that have members."""
@@ -316,7 +323,7 @@ class ClusterClient(Protocol):
         ...
 
     def active_groups(self, most: int) -> ActiveGroups:
-        """Return groups that have members, `most` of them: cheap enough to ask each second.
+        """Return groups that have members, the first `most` by id: cheap enough to ask each second.
 
         One whose members may not be looked at has a fault of its own, as in `groups`.
         """

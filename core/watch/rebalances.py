@@ -39,13 +39,22 @@ class Watched:
     stable: Mapping[str, Group] = field(default_factory=dict)
     unsettled: Mapping[str, Group] = field(default_factory=dict)
     """As they were at the last look."""
+    up_to: str | None = None
+    """The last id that was looked at, where there were more groups than that."""
 
     def then(
-        self, at: datetime, groups: Iterable[Group], *, complete: bool = True
+        self,
+        at: datetime,
+        groups: Iterable[Group],
+        *,
+        complete: bool = True,
+        up_to: str | None = None,
     ) -> tuple[Watched, tuple[Rebalance, ...]]:
         """Return what is watched after a look, and what happened since the one before.
 
         Unless the look was `complete`, groups that are missing in it are taken for still there.
+        Those beyond the id `up_to` were left out of it: they are watched no more, nothing is told
+        of that, nor of their being looked at again.
         """
         stable, unsettled = dict(self.stable), dict(self.unsettled)
         told: list[Rebalance] = []
@@ -55,7 +64,7 @@ class Watched:
                 seen.add(group.id)
             elif group.state not in WITHOUT_MEMBERS:
                 seen.add(group.id)
-                text = self._compared(group)
+                text = self._compared(group) if _within(group.id, self.up_to) else ""
                 if group.state == STABLE:
                     stable[group.id] = group
                     unsettled.pop(group.id, None)
@@ -65,13 +74,17 @@ class Watched:
                     told.append(Rebalance(at, group.id, text, _only_topic(group)))
             else:
                 emptied.add(group.id)
+        stable, unsettled = (
+            {id: group for id, group in kept.items() if _within(id, up_to)}
+            for kept in (stable, unsettled)
+        )
         missing = {*stable, *unsettled} - seen
         for id in sorted(missing if complete else missing & emptied):
             last = stable.pop(id, None)
             unsettled.pop(id, None)
             topic = _only_topic(last) if last else None
             told.append(Rebalance(at, id, "lost its last member", topic))
-        return Watched(stable, unsettled), tuple(told)
+        return Watched(stable, unsettled, up_to), tuple(told)
 
     def _compared(self, group: Group) -> str:
         """Return what happened to a group that has members; "" for nothing."""
@@ -91,12 +104,13 @@ class Watched:
         )
 
 
-def watching(groups: Iterable[Group]) -> Watched:
+def watching(groups: Iterable[Group], up_to: str | None = None) -> Watched:
     """Return what is watched from a first look on, which tells of nothing yet."""
     with_members = [g for g in groups if g.fault is None and g.state not in WITHOUT_MEMBERS]
     return Watched(
         {g.id: g for g in with_members if g.state == STABLE},
         {g.id: g for g in with_members if g.state != STABLE},
+        up_to,
     )
 
 
@@ -114,6 +128,10 @@ def shares(group: Group) -> str:
         return f"{members}, {each} partitions each{idle}"
     many = "partition" if reading == [1] else "partitions"
     return f"{members}, {'+'.join(map(str, reading))} {many}{idle}"
+
+
+def _within(id: str, up_to: str | None) -> bool:
+    return up_to is None or id <= up_to
 
 
 def _came_and_went(before: Group | None, now: Group) -> Iterator[str]:

@@ -44,11 +44,11 @@ class GroupWatch:
         at = self._clock.now()
         happened: tuple[Rebalance, ...] = ()
         if self._watched is None:
-            self._watched = watching(found.groups)
+            self._watched = watching(found.groups, found.up_to)
         else:
-            # Which groups are left out may change from look to look: then none has gone.
-            whole = found.complete and not found.left_out
-            self._watched, happened = self._watched.then(at, found.groups, complete=whole)
+            self._watched, happened = self._watched.then(
+                at, found.groups, complete=found.complete, up_to=found.up_to
+            )
         events = [
             Event(one.at, Kind.GROUP, None, Told(f"group {one.group}", one.text), one.topic)
             for one in happened

@@ -113,11 +113,29 @@ def test_groups_that_are_not_told_of_are_not_gone(path: Path) -> None:
     answers = [
         seen(one, other),
         seen(one, complete=False),
-        seen(other, left_out=1),
+        seen(one, left_out=1),
         seen(one, other),
     ]
     told(path, answers)
     assert events(path) == ["recorder: left out 1 of 2 groups with members"]
+
+
+def test_of_more_groups_than_are_watched_one_that_goes_is_told_and_let_go(path: Path) -> None:
+    many = seen(group("a", id="f"), group("b", id="h"), left_out=3)
+    answers = [
+        many,
+        seen(group("b", id="h"), group("c", id="i"), left_out=2),  # f goes, i is looked at now
+        many,  # f comes back, and i is left out again
+        seen(group("a", id="f"), group("b", id="h"), group("d", id="i")),
+        seen(group("a", id="f"), group("b", id="h"), group("d", "e", id="i")),
+    ]
+    told(path, answers)
+    assert events(path) == [
+        "recorder: left out 3 of 5 groups with members",
+        "group f: lost its last member",
+        "group f: was assigned: 1 member, 1 partition",
+        "group i: rebalanced: 2 members, 1+1 partitions; e joined",
+    ]
 
 
 def test_a_look_that_takes_long_is_seldom(path: Path) -> None:

@@ -116,6 +116,15 @@ def test_a_group_that_is_seen_empty_has_lost_its_members_whatever_else_is_not_se
     assert one.text == "lost its last member"
 
 
+def test_however_many_groups_come_and_go_no_more_are_kept_than_are_looked_at() -> None:
+    watched = watching([group("a"), group("b")], "b")
+    for number in range(50):
+        half = group(f"consumer-{number:02}", "preparing_rebalancing", x=ALL)
+        look = [group("a", y=ALL), half] if number % 2 else [group("a", y=ALL), group("b", x=ALL)]
+        watched, _ = watched.then(AT, look, up_to=look[-1].id)
+        assert {*watched.stable, *watched.unsettled} == {one.id for one in look}
+
+
 @pytest.mark.parametrize(
     ("counts", "words"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from core.cli.suggest_told import time_text
+from core.cli.suggest_told import time_notes, time_text
 from core.cli.table import table
 from core.plan.estimate_document import calibration
 from core.plan.reassignment import to_document
@@ -31,7 +31,7 @@ def document(found: EvenedDirs, estimate: Estimate | None) -> dict[str, Any]:
         "never": estimate.never if estimate else None,
         "calibration": calibration(estimate),
         "reached": found.reached,
-        "notes": list(found.notes),
+        "notes": [*found.notes, *time_notes(estimate)],
         "plan": to_document(found.plan),
     }
 
@@ -94,6 +94,7 @@ def _changes_text(found: EvenedDirs, band: float, estimate: Estimate | None) -> 
     count = f"{found.moves} {'replica' if found.moves == 1 else 'replicas'}"
     took = time_text(estimate)
     lines.append(f"{count} to copy within their brokers ({format_bytes(found.bytes)}){took}.\n")
+    lines += [f"{note}\n" for note in time_notes(estimate)]
     if estimate is not None and estimate.never:
         lines.append(f"{estimate.never}\n")
     if not found.reached:

@@ -39,7 +39,7 @@ def document(found: Suggested, estimate: Estimate | None, reached: bool) -> dict
         "never": estimate.never if estimate else None,
         "calibration": calibration(estimate),
         "reached": reached,
-        "notes": list(found.notes),
+        "notes": [*found.notes, *time_notes(estimate)],
         "reasons": [
             {
                 "topic": tp.topic,
@@ -101,6 +101,7 @@ def text(
         f"{copies} ({format_bytes(found.bytes)}), {found.leader_moves} with another preferred "
         f"leader{time_text(estimate)}.\n"
     )
+    lines += [f"{note}\n" for note in time_notes(estimate)]
     if estimate is not None and estimate.never:
         lines.append(
             f"{estimate.never}\nGive --within longer, or --max-bytes to plan a part of it.\n"
@@ -125,6 +126,13 @@ def time_text(estimate: Estimate | None) -> str:
     about = "about" if estimate.range_seconds else "at least"
     learned = f", {estimate.calibration.words}" if estimate.calibration is not None else ""
     return f"; {about} {format_duration(estimate.seconds)} at {format_rate(rate)}{learned}"
+
+
+def time_notes(estimate: Estimate | None) -> list[str]:
+    """Return why a time is not known, or only the least it can be."""
+    if estimate is None or not estimate.note or estimate.range_seconds is not None:
+        return []
+    return [estimate.note]
 
 
 def _measures_text(found: Suggested) -> str:

@@ -28,7 +28,7 @@ from core.plan.spread import (
     Task,
     spread,
 )
-from core.units import UNLIMITED
+from core.units import UNLIMITED, format_rate
 
 ROUND_RATES = tuple(int(step * 10**power) for power in range(3, 11) for step in (1, 2, 5))
 TABLE_ROWS = 8
@@ -118,7 +118,10 @@ def estimate_within(
     if recommended is None:
         estimate = _at(task, needed, calibration)
         reason = estimate.never or no_rate_fits(
-            task.what, seconds, AROUND_RANGE[1], task.link_bytes_per_s
+            estimate.total_bytes,
+            seconds,
+            AROUND_RANGE[1],
+            f"the links give about {format_rate(task.link_bytes_per_s)}",
         )
         return replace(estimate, rate_bytes_per_s=needed, never=reason, seconds=None)
     return replace(

@@ -33,19 +33,11 @@ def risk_of(loads: Mapping[BrokerSide, SideLoad], rate: int) -> str:
     )
 
 
-def no_rate_fits(
-    what: Copying, seconds: float, around_seconds: float, link_bytes_per_s: float
-) -> str:
-    """Return why a deadline is missed at any rate."""
+def no_rate_fits(total_bytes: int, seconds: float, around_seconds: float, limit: str) -> str:
+    """Return why a deadline is missed at any rate: what is around the copying, else a `limit`."""
     if seconds <= around_seconds:
-        return (
-            f"No rate moves {format_bytes(what.total_bytes)} in {seconds:g} s: "
-            f"what comes before and after the copying may take {around_seconds:.1f} s."
-        )
-    return (
-        f"No rate moves {format_bytes(what.total_bytes)} in {seconds:g} s: "
-        f"the links give about {format_rate(link_bytes_per_s)}."
-    )
+        limit = f"what comes before and after the copying may take {around_seconds:.1f} s"
+    return f"No rate moves {format_bytes(total_bytes)} in {seconds:g} s: {limit}."
 
 
 def notes_of(what: Copying) -> list[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
+from dataclasses import replace
+from math import inf, isfinite
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.copying import Copying, copying, least_seconds
+from core.plan.dir_copies import DirCopies, dir_copies
 from core.plan.estimate import (
     ROUND_RATES,
     Estimate,
@@ -16,17 +18,26 @@ from core.plan.estimate import (
     estimate_within,
     rate_table,
 )
+from core.plan.estimate_words import no_rate_fits
 from core.plan.plan import Plan
 from core.plan.planner.told import Suggested
 from core.plan.planner.wanted import Wanted
+from core.plan.spread import AROUND_RANGE
+from core.units import format_duration, format_rate
 
 MANY = 1000
 """Copies beyond which a plan's time is told by the closed form: to play it out takes seconds."""
 PLAYED_SECONDS, LAID_OUT_SECONDS = 3e-3, 2e-5
-"""How long it takes at most to play a plan out at the round rates: a copy, and a partition."""
+"""How long it takes at most to play a plan out at the round rates: a copy, and a partition.
+
+A copy between log dirs is laid out only, as a partition is."""
 DEADLINE_TIMES = 3
 """How often as long it takes to find the rate for a deadline."""
 DAY_SECONDS = 24 * 3600.0
+NOT_PLAYED = (
+    "There was no time to play the plan out: the rate is the least that might do, and may be too "
+    "low. Ask trimtab estimate PLAN --within TIME."
+)
 
 
 def is_reached(found: Suggested, wanted: Wanted) -> bool:
@@ -57,28 +68,57 @@ def time_of(
 ) -> Estimate | None:
     """Return how fast it must be for a deadline, else how long it takes at the rate to begin with.
 
-    `known` is what earlier runs on this cluster taught. None where nothing is copied, and where no
-    rate ends. Where `seconds_left` are too few to play the plan out, it is the least time.
+    `known` is what earlier runs on this cluster taught. None where nothing is copied, where no rate
+    ends, and where no size is known. Where `seconds_left` are too few to play the plan out, it is
+    the least time, and the rate for a deadline may be too low: then its note says so.
     """
     if not any(move.receiving for move in plan):
         return None
-    what = copying(state, load, plan)
-    needed = PLAYED_SECONDS * len(what.copies) + LAID_OUT_SECONDS * state.partition_count
+    what, dirs = copying(state, load, plan), dir_copies(state, load, plan)
+    laid_out = state.partition_count + sum(len(move.dir_moves) for move in plan)
+    needed = PLAYED_SECONDS * len(what.copies) + LAID_OUT_SECONDS * laid_out
     if seconds is not None:
         if seconds_left() < DEADLINE_TIMES * needed:
-            return _at_least(what, seconds)
+            return _by_deadline(what, dirs, seconds)
         return estimate_within(state, load, plan, seconds, calibration=known)
     if len(what.copies) > MANY or seconds_left() < needed:
-        return _at_least(what)
+        return _at_least(what, dirs, DAY_SECONDS)
     rates = rate_table(state, load, plan, calibration=known)
     chosen = default_rate(rates)
     return next((row for row in rates if row.rate_bytes_per_s == chosen), None)
 
 
-def _at_least(what: Copying, deadline_seconds: float = DAY_SECONDS) -> Estimate | None:
-    """Return the least time of a plan, at the slowest round rate that ends it until then."""
+def _by_deadline(what: Copying, dirs: DirCopies, seconds: float) -> Estimate | None:
+    """Return the least time at the slowest round rate that may keep a deadline, with that doubt."""
+    found = _at_least(what, dirs, seconds)
+    if found is None or found.seconds is None:
+        return found
+    if seconds > max(found.seconds, AROUND_RANGE[1]):
+        return replace(found, note=NOT_PLAYED)
+    fastest = f"{format_rate(found.rate_bytes_per_s)} takes {format_duration(found.seconds)}"
+    never = no_rate_fits(found.total_bytes, seconds, AROUND_RANGE[1], fastest)
+    return replace(found, seconds=None, never=never)
+
+
+def _at_least(what: Copying, dirs: DirCopies, until_seconds: float) -> Estimate | None:
+    """Return the least time of a plan, at the slowest round rate that ends it until then.
+
+    Where none does it is the fastest one's.
+    """
+    total_bytes = what.total_bytes + dirs.total_bytes
+    if not total_bytes and (what.sizes_unknown or dirs.unknown):
+        return None
     for rate in ROUND_RATES:
-        least = least_seconds(what, rate)
-        if least is not None and (least <= deadline_seconds or rate == ROUND_RATES[-1]):
-            return Estimate(rate, least, None, None, None, (), what.total_bytes)
+        least = _least_seconds(what, dirs, rate)
+        if least is not None and (least <= until_seconds or rate == ROUND_RATES[-1]):
+            return Estimate(rate, least, None, None, None, (), total_bytes)
     return None
+
+
+def _least_seconds(what: Copying, dirs: DirCopies, rate: int) -> float | None:
+    """Return how long brokers copy at least, from one another and side by side between log dirs."""
+    between = least_seconds(what, rate)
+    if between is None:
+        return None
+    longest = max((between, *dirs.seconds(rate).values()))
+    return longest if isfinite(longest) else None

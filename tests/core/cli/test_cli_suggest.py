@@ -6,15 +6,11 @@ import json
 
 import pytest
 from cli_help import validate
-from clusters import cluster, load_of
 from offline import MB, Here
 
 from core.errors import ExitCode
 from core.plan.calibration import Calibration, Learned
 from core.plan.copying import Side
-from core.plan.planner.outcome import time_of
-from core.plan.planner.planner import suggest
-from core.plan.planner.wanted import Wanted
 
 ONE_SIDED = {f"t-{n}": ([n % 2, 1 - n % 2], [0, 1], 100 * MB, MB) for n in range(20)}
 """All that there is on brokers 0 and 1 of five."""
@@ -65,22 +61,23 @@ def test_the_time_is_put_right_by_earlier_runs_and_says_so(
     assert ", learned from 4 runs here: 10 % longer.\n" in out
 
 
-def test_a_budget_that_is_too_short_to_play_a_plan_out_tells_the_least_time() -> None:
-    state = cluster({f"t-{n}": [0, 1] for n in range(20)}, brokers=range(5), size_bytes=100 * MB)
-    load = load_of(state, {f"t-{n}": 0.0 for n in range(20)})
-    plan = suggest(state, load, Wanted()).plan
-    played = time_of(state, load, plan, None, seconds_left=lambda: 60.0)
-    least = time_of(state, load, plan, None, seconds_left=lambda: 0.01)
-    by_then = time_of(state, load, plan, 3600.0, seconds_left=lambda: 0.01)
-    assert played is not None
-    assert played.range_seconds is not None
-    assert least is not None
-    assert least.range_seconds is None
-    assert least.seconds is not None
-    assert by_then is not None
-    assert by_then.rate_bytes_per_s < 5 * MB
-    assert by_then.seconds is not None
-    assert by_then.seconds <= 3600
+def test_a_rate_that_was_not_played_out_says_that_it_may_be_too_low(
+    saved: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved.save_cluster(ONE_SIDED)
+    monkeypatch.setattr("core.plan.planner.outcome.PLAYED_SECONDS", 60.0)
+    asked = ("plan", "suggest", "--drain", "0", "--time-budget", "60s", "--within")
+    code, out, _ = saved.run(*asked, "1h")
+    assert code == ExitCode.DONE
+    assert "the rate is the least that might do, and may be too low." in out
+    code, found = saved.json(*asked, "1h")
+    validate("plan-suggest", found)
+    assert code == ExitCode.DONE
+    assert found["rate_bytes_per_s"]
+    assert any("may be too low" in note for note in found["notes"])
+    code, found = saved.json(*asked, "3s")
+    assert code == ExitCode.NO
+    assert found["never"].startswith("No rate moves 2.0 GB in 3 s")
 
 
 def test_only_topics_to_move_are_moved_as_kafkas_file_names_them(saved: Here) -> None:

@@ -129,7 +129,7 @@ JBOD = {
 }
 
 
-def test_of_log_dirs(saved: Here) -> None:
+def test_of_log_dirs(saved: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     """A suggestion between log dirs, and what is said of its plan by the other commands."""
     document = json.loads(saved.cluster.read_text())
     room = {"total_bytes": 900 * MB, "usable_bytes": 900 * MB}
@@ -167,6 +167,14 @@ def test_of_log_dirs(saved: Here) -> None:
     text = saved.run("plan", "suggest", "--disks")[1]
     assert "b1 /d1 200% → 100%" in text
     assert "1 replica to copy within their brokers (9.0 MB); about" in text
+    monkeypatch.setattr("core.plan.planner.outcome.LAID_OUT_SECONDS", 60.0)
+    hurried = ("--time-budget", "60s", "--within", "1h")
+    found = validate("plan suggest", saved.run(*words, *hurried)[1], "plan-suggest-disks")
+    assert 0 < found["seconds"] <= 3600
+    assert "may be too low" in found["notes"][-1]
+    text = saved.run("plan", "suggest", "--disks", *hurried)[1]
+    assert "1 replica to copy within their brokers (9.0 MB); at least" in text
+    assert "may be too low" in text
 
 
 @pytest.mark.parametrize(("schema", "command", "more"), OFFLINE)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.autopilot_told import entry_line, shown_log, shown_standing
-from core.cli.autopilot_wanted import changed, which
+from core.cli.autopilot_wanted import changed, which, which_to_stop
 from core.cli.confirm import confirm
 from core.cli.context import Context, emit, emit_line, json_option, say
 from core.errors import ExitCode, RefusedError, UsageError
@@ -104,7 +104,7 @@ def log(context: Context, last: int, as_json: bool) -> None:
 
 
 def _off(context: Context, wanted: dict[str, str | None], *, cancel: bool, as_json: bool) -> int:
-    """Turn off what was named, else every autopilot of this machine; no cluster is asked."""
+    """Turn off what the command line names, else every autopilot of this machine."""
     from core.auto.background import turn_off
     from core.run.who import user
 
@@ -112,7 +112,7 @@ def _off(context: Context, wanted: dict[str, str | None], *, cancel: bool, as_js
         raise UsageError(
             "--mode off takes no limits.", next="Say --cancel to cancel its run, too, or nothing."
         )
-    found = which(context)
+    found = which_to_stop(context)
     if not found:
         say("There is no autopilot here to turn off.")
     documents = []

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from core.cli.context import Context
-from core.errors import UsageError
+from core.errors import UnreachableError, UsageError
 from core.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from core.auto.hours import Hours
     from core.auto.settings import Settings
     from core.auto.switch import Switch
+    from core.cluster.connect import Address
 
 NONE = "none"
 
@@ -31,7 +32,8 @@ def changed(settings: Settings, wanted: Mapping[str, str | None]) -> Settings:
 def which(context: Context) -> list[Switch]:
     """Return the switches that are meant: of the cluster that was named, else all of them.
 
-    Known ones are found by address or name, so that the cluster need not answer.
+    Known ones are found by name or by any of their brokers; only for none of these is the cluster
+    asked who it is. Raises UnreachableError, naming the known ones, when it does not answer then.
     """
     from core.auto import switch as switches
 
@@ -39,12 +41,39 @@ def which(context: Context) -> list[Switch]:
     known = list(switches.every())
     if address is None:
         return known
-    found = [one for one in known if one.address.bootstrap == address.bootstrap]
+    brokers = _brokers(address)
+    found = [
+        one for one in known if one.name == context.target.name or brokers & _brokers(one.address)
+    ]
     if found or not known:
         return found
-    with context.connected() as connection:
-        cluster_id = connection.client.describe().cluster_id
+    try:
+        with context.connected() as connection:
+            cluster_id = connection.client.describe().cluster_id
+    except UnreachableError as error:
+        there = ", ".join(f"{one.name} ({one.address.bootstrap})" for one in known)
+        raise UnreachableError(
+            error.title,
+            detail=f"No autopilot is known by that address. There are: {there}.",
+            next="Say -b with a broker of one of these. All are stopped by: "
+            "trimtab autopilot --mode off.",
+        ) from error
     return [one for one in known if one.cluster_id == cluster_id]
+
+
+def which_to_stop(context: Context) -> list[Switch]:
+    """Return the switches to turn off: all, unless the command line itself names a cluster.
+
+    What the environment names for other commands must not leave an autopilot flying.
+    """
+    from core.auto import switch as switches
+
+    return which(context) if context.target.named else list(switches.every())
+
+
+def _brokers(address: Address) -> frozenset[str]:
+    named = (broker.strip().lower() for broker in address.bootstrap.split(","))
+    return frozenset(broker for broker in named if broker)
 
 
 def _percent(text: str, option: str) -> float:

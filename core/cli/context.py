@@ -34,6 +34,8 @@ class Target:
     name: str | None = None
     snapshots: str | None = None
     read_only: bool = False
+    named: bool = False
+    """Whether the command line itself names it, and not the environment."""
 
     @classmethod
     def choose(
@@ -71,7 +73,7 @@ class Target:
                 for name, cluster in settings.clusters.items()
             )
             address = Address(bootstrap, command_config)
-            return cls(address, None, cluster_name, snapshots, read_only)
+            return cls(address, None, cluster_name, snapshots, read_only, flagged)
         if cluster_name is None:
             return cls(snapshots=snapshots)
         cluster = load_settings().cluster(cluster_name)
@@ -81,6 +83,7 @@ class Target:
             cluster_name,
             snapshots or cluster.snapshots,
             cluster.read_only,
+            flagged,
         )
 
 

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 from clusters import NOON, tp
@@ -17,6 +18,7 @@ from core.auto.settings import Mode, Settings
 from core.auto.switch import Switch
 from core.cli.main import run
 from core.cluster.connect import Address
+from core.errors import UnreachableError
 
 NOWHERE = "127.0.0.1:1"
 
@@ -37,11 +39,30 @@ def here(capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
     return typed
 
 
-def known(cluster_id: str = "c-1", bootstrap: str = NOWHERE, mode: Mode = Mode.ACT) -> Switch:
+def known(
+    cluster_id: str = "c-1",
+    bootstrap: str = NOWHERE,
+    mode: Mode = Mode.ACT,
+    *,
+    name: str | None = None,
+) -> Switch:
     settings = Settings(mode=mode)
-    found = Switch(cluster_id, f"name-{cluster_id}", Address(bootstrap), settings, NOON, "ada")
+    name = name or f"name-{cluster_id}"
+    found = Switch(cluster_id, name, Address(bootstrap), settings, NOON, "ada")
     switches.write(found)
     return found
+
+
+def configured(home: Path, bootstrap: str, *more: str) -> None:
+    """Write a config.toml that knows the cluster `prod`."""
+    config = home / "config"
+    config.mkdir()
+    lines = ("[clusters.prod]", f'bootstrap = "{bootstrap}"', *more, "")
+    (config / "config.toml").write_text("\n".join(lines))
+
+
+def nobody(address: Address) -> NoReturn:
+    raise UnreachableError(f"No broker answers at {address.bootstrap}.")
 
 
 @pytest.mark.parametrize(
@@ -97,6 +118,58 @@ def test_off_of_one_cluster_leaves_the_others_and_asks_nobody(here) -> None:  # 
     }
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"), [("TRIMTAB_BOOTSTRAP", NOWHERE), ("TRIMTAB_CLUSTER", "prod")]
+)
+def test_what_the_environment_names_leaves_no_other_flying(  # type: ignore[no-untyped-def]
+    here, home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    known("c-1")
+    known("c-2", "127.0.0.1:2")
+    configured(home, NOWHERE)
+    monkeypatch.setenv(variable, value)
+    assert here("autopilot", "--mode", "off")[0] == 0
+    assert {one.mode for one in switches.every()} == {Mode.OFF}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-b", "b:2,a:1"),
+        ("-b", "b:2"),
+        ("-b", " A:1 ,elsewhere:9"),
+        ("--cluster", "prod"),  # config.toml has another address for it by now
+    ],
+)
+def test_a_switch_is_found_by_its_name_or_by_any_of_its_brokers(  # type: ignore[no-untyped-def]
+    here, home: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, str]
+) -> None:
+    monkeypatch.setattr("core.cli.context.connect", nobody)
+    known("c-1", "a:1,b:2", name="prod")
+    known("c-2", "c:3")
+    configured(home, "new:1")
+    code, out, _ = here(*words, "autopilot", "status", "--json")
+    assert (code, [one["cluster_id"] for one in json.loads(out)]) == (0, ["c-1"])
+    assert here(*words, "autopilot", "--mode", "off")[0] == 0
+    assert {one.cluster_id: one.mode for one in switches.every()} == {
+        "c-1": Mode.OFF,
+        "c-2": Mode.ACT,
+    }
+
+
+def test_where_no_broker_answers_the_known_ones_are_told(  # type: ignore[no-untyped-def]
+    here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.cli.context.connect", nobody)
+    known("c-1", "a:1")
+    known("c-2", "b:2")
+    code, _, err = here("-b", "c:3", "autopilot", "--mode", "off")
+    assert code == 4
+    assert "No broker answers at c:3." in err
+    assert "There are: name-c-1 (a:1), name-c-2 (b:2)." in err
+    assert "trimtab autopilot --mode off" in err
+
+
 def test_off_says_which_run_goes_on(here) -> None:  # type: ignore[no-untyped-def]
     known()
     log = DecisionLog("c-1")
@@ -139,11 +212,7 @@ def test_to_act_is_asked_for_by_name(here, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_read_only_cluster_is_not_acted_on(here, home: Path) -> None:  # type: ignore[no-untyped-def]
-    config = home / "config"
-    config.mkdir()
-    (config / "config.toml").write_text(
-        f'[clusters.prod]\nbootstrap = "{NOWHERE}"\nread_only = true\n'
-    )
+    configured(home, NOWHERE, "read_only = true")
     code, _, err = here("--cluster", "prod", "autopilot", "--mode", "act", "--yes")
     assert (code, "prod is marked read_only." in err) == (3, True)
 

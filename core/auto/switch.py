@@ -97,13 +97,11 @@ def words(switch: Switch) -> Reason:
 
 def _read(path: Path) -> Switch | None:
     try:
-        text = path.read_text(encoding="utf-8")
+        return _of(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except OSError as error:
         raise _damaged(path, str(error.strerror)) from error
-    try:
-        return _of(json.loads(text))
     except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
         raise _damaged(path, str(error)) from error
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,7 +13,7 @@ from core.cli.autopilot_told import entry_line, shown_log, shown_standing
 from core.cli.autopilot_wanted import changed, which, which_to_stop
 from core.cli.confirm import confirm
 from core.cli.context import Context, emit, emit_line, json_option, say
-from core.errors import ExitCode, RefusedError, UsageError
+from core.errors import ExitCode, RefusedError, TrimtabError, UsageError
 
 if TYPE_CHECKING:
     from core.auto.settings import Mode, Settings
@@ -115,28 +117,49 @@ def _off(context: Context, wanted: dict[str, str | None], *, cancel: bool, as_js
     found = which_to_stop(context)
     if not found:
         say("There is no autopilot here to turn off.")
-    documents = []
+    documents: list[dict[str, Any]] = []
+    wrong: list[str] = []
     for switch in found:
-        now = datetime.now(UTC)
-        runs, trouble = turn_off(switch, at=now, who=user(), cancel=cancel)
-        documents.append(
-            {
-                "cluster_id": switch.cluster_id,
-                "name": switch.name,
-                "mode": "off",
-                "runs": list(runs),
-                "cancelled": bool(runs) and cancel and not trouble,
-            }
-        )
-        say(f"The autopilot of {switch.name} is off.")
-        for run in runs:
-            if cancel:
-                say(trouble or f"Run {run} is being cancelled: `trimtab runs attach {run}`.")
-            else:
-                say(f"Run {run} goes on to its end; --cancel takes it back.")
+        with _noted(switch, wrong):
+            now = datetime.now(UTC)
+            runs, trouble = turn_off(switch, at=now, who=user(), cancel=cancel)
+            documents.append(
+                {
+                    "cluster_id": switch.cluster_id,
+                    "name": switch.name,
+                    "mode": "off",
+                    "runs": list(runs),
+                    "cancelled": bool(runs) and cancel and not trouble,
+                }
+            )
+            say(f"The autopilot of {switch.name} is off.")
+            for run in runs:
+                if cancel:
+                    say(trouble or f"Run {run} is being cancelled: `trimtab runs attach {run}`.")
+                else:
+                    say(f"Run {run} goes on to its end; --cancel takes it back.")
     if as_json:
         emit(documents)
+    if wrong:
+        raise TrimtabError(
+            f"Not all went well for {' For '.join(wrong)}",
+            next="Look: trimtab autopilot status. One that is not off is stopped by deleting the "
+            "file that is its switch.",
+        )
     return ExitCode.DONE
+
+
+@contextmanager
+def _noted(switch: Switch, wrong: list[str]) -> Iterator[None]:
+    """Note what goes wrong with one: it must not keep the others from being turned off."""
+    from core.auto.switch import path_of
+
+    try:
+        yield
+    except (OSError, TrimtabError) as error:
+        why = error.title if isinstance(error, TrimtabError) else f"{error.strerror}."
+        place = path_of(switch.cluster_id)
+        wrong.append(f"{switch.name}: {why} (Its switch is {place}.)")
 
 
 # -- on --------------------------------------------------------------------------------------------

@@ -83,10 +83,10 @@ def test_a_switch_is_read_back_as_it_was_set() -> None:
     assert list(switches.every()) == [SWITCH]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": "trimtab.autopilot/9"}'])
-def test_a_switch_that_cannot_be_read_is_said(text: str) -> None:
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b'{"format": "trimtab.autopilot/9"}'])
+def test_a_switch_that_cannot_be_read_is_said(text: bytes) -> None:
     switches.write(SWITCH)
-    switches.path_of("c-1").write_text(text)
+    switches.path_of("c-1").write_bytes(text)
     with pytest.raises(DocumentError, match="taken for off|cannot be read"):
         switches.read("c-1")
     assert list(switches.every()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -168,6 +169,20 @@ def test_where_no_broker_answers_the_known_ones_are_told(  # type: ignore[no-unt
     assert "No broker answers at c:3." in err
     assert "There are: name-c-1 (a:1), name-c-2 (b:2)." in err
     assert "trimtab autopilot --mode off" in err
+
+
+@pytest.mark.parametrize("broken", [f".tmp-{os.getpid()}-switch.json", "decisions.jsonl"])
+def test_one_that_cannot_be_turned_off_keeps_no_other_on(here, broken: str) -> None:  # type: ignore[no-untyped-def]
+    for cluster_id in ("c-1", "c-2", "c-3"):
+        known(cluster_id)
+    path = switches.path_of("c-2")
+    (path.parent / broken).mkdir()  # so that it cannot be written
+    code, out, err = here("autopilot", "--mode", "off", "--json")
+    assert code == 1
+    assert [one["cluster_id"] for one in json.loads(out)] == ["c-1", "c-3"]
+    assert "Not all went well for name-c-2: " in err
+    assert "Is a directory" in err
+    assert f"(Its switch is {path}.)" in err
 
 
 def test_off_says_which_run_goes_on(here) -> None:  # type: ignore[no-untyped-def]

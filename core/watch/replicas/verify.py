@@ -15,6 +15,7 @@ from core.clock import Clock
 from core.cluster.client import ClusterClient, Fault, OffsetAt, Resource
 from core.cluster.state import ClusterState, TopicPartition
 from core.errors import AccessDeniedError, UnreachableError
+from core.watch.replicas.again import CORRUPT, look_again
 from core.watch.replicas.batches import OldFormatError
 from core.watch.replicas.compare import Difference, What, compare
 from core.watch.replicas.underway import Work
@@ -25,7 +26,6 @@ AT_ONCE = 16
 """Partitions in a round; with three replicas of each it holds 48 MiB."""
 _LEAST_BYTES = 16 << 10
 _OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
-_CORRUPT = "CORRUPT_MESSAGE"
 
 Tell = Callable[[float, int], None]
 
@@ -62,7 +62,7 @@ class Verifier:
         self._learn_compaction()
         self._begin()
         ended = self._rounds()
-        self._look_again()
+        self._notes += look_again(self._client, self._state, self._work.values())
         return Verification(
             tuple(work.verdict() for work in self._work.values()),
             self._read_bytes,
@@ -199,7 +199,7 @@ class Verifier:
         return hurried
 
     def _faulted(self, work: Work, broker: int, fault: Fault, asked_at: int) -> None:
-        if fault.name == _CORRUPT:
+        if fault.name == CORRUPT:
             self._unreadable(work, broker, asked_at)
         elif fault.name != _OUT_OF_RANGE:
             work.leave(broker, str(fault))
@@ -240,35 +240,3 @@ class Verifier:
         others = tuple(sorted(work.part - {broker}))
         work.differ([Difference(What.UNREADABLE, at, at, (broker,), others, at)])
         work.leave(broker, f"it cannot be read from offset {at} on")
-
-    # -- afterwards ------------------------------------------------------------------------------
-
-    def _look_again(self) -> None:
-        """Read what differs once more: a topic made anew meanwhile, or a log cut, is no news."""
-        suspects = [work for work in self._work.values() if work.differences]
-        if not suspects:
-            return
-        now = self._client.describe()
-        for work in suspects:
-            before, after = self._state.topic(work.tp.topic), now.topic(work.tp.topic)
-            if after is None or (before is not None and before.id != after.id):
-                work.differences, work.different = [], 0
-                work.leave(None, "the topic was deleted meanwhile")
-            elif not self._still(work):
-                work.differences, work.different = [], 0
-                work.leave(None, "what differed is the same now: try again")
-
-    def _still(self, work: Work) -> bool:
-        suspect = work.differences[0]
-        brokers = {*suspect.brokers, *suspect.others}
-        asked = {broker: {work.tp: suspect.first} for broker in brokers}
-        answers = self._client.read_replicas(asked, PIECE_BYTES)
-        read, ended = {}, {}
-        for (_, broker), answer in answers.items():
-            if isinstance(answer, Fault):
-                return answer.name == _CORRUPT
-            read[broker] = answer.records
-            if not answer.records:
-                ended[broker] = answer.high_watermark
-        found = compare(suspect.first, read, ended, compacted=work.compacted)
-        return bool(found.differences or found.unreadable or found.short)

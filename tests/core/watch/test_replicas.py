@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +11,10 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from replica_logs import GZIP, TP, Replicas, batch, flipped
 
 from core.cluster.client import ConfigSource, ConfigValue, Fault, ReplicaRead
+from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from core.watch.replicas.compare import Difference, What
 from core.watch.replicas.records import records
+from core.watch.replicas.underway import KEPT
 from core.watch.replicas.verdict import Standing, Verdict, Verification
 from core.watch.replicas.verify import Bounds, Verifier
 
@@ -294,30 +296,82 @@ def test_a_bound_of_bytes_ends_it_and_says_so() -> None:
     assert 0 < one.until < 10
 
 
-def test_what_differed_only_for_a_moment_is_no_difference() -> None:
-    replicas = Replicas.of({1: WHOLE, 2: (FIRST, batch(3, ["d", "E"]), THIRD), 3: WHOLE})
+def once_found(replicas: Replicas, happens: Callable[[], Any]) -> Replicas:
+    """Let something happen when all is compared, before what differs is read again."""
 
     def describe(real: Any) -> Any:
         if replicas.read:
-            replicas.logs[2] = list(WHOLE)
+            happens()
         return real()
 
     replicas.replaced["describe"] = describe
+    return replicas
+
+
+def test_what_differed_only_for_a_moment_is_no_difference() -> None:
+    replicas = Replicas.of({1: WHOLE, 2: (FIRST, batch(3, ["d", "E"]), THIRD), 3: WHOLE})
+    once_found(replicas, lambda: replicas.logs.update({2: list(WHOLE)}))
     found = verdict(replicas)
     assert (found.standing, found.differences) == (Standing.INCOMPLETE, ())
     assert "try again" in found.left_out[None]
 
 
+def test_what_differed_only_for_a_moment_does_not_take_the_rest_along() -> None:
+    replicas = Replicas.of(
+        {1: WHOLE, 2: (FIRST, flipped(SECOND, -2), flipped(THIRD, -2)), 3: WHOLE}
+    )
+    once_found(replicas, lambda: replicas.logs.update({2: [FIRST, SECOND, flipped(THIRD, -2)]}))
+    found = verdict(replicas)
+    assert [(d.what, d.first, d.brokers) for d in found.differences] == [(What.CORRUPT, 5, (2,))]
+    assert (found.standing, found.different) == (Standing.DIFFERENT, 1)
+
+
+def test_differences_that_are_only_counted_are_not_taken_back() -> None:
+    many = [batch(n, ["x"]) for n in range(KEPT + 2)]
+    corrupt = [flipped(one, -2) for one in many]
+    replicas = Replicas.of({1: many, 2: corrupt, 3: many})
+    once_found(replicas, lambda: replicas.logs.update({2: [*many[:KEPT], *corrupt[KEPT:]]}))
+    found = verification(replicas)
+    (one,) = found.verdicts
+    assert (one.standing, one.differences, one.different) == (Standing.DIFFERENT, (), 2)
+    assert "orders-0" in found.notes[0]
+    assert f"the first {KEPT} are the same now" in found.notes[0]
+
+
+@pytest.mark.parametrize("name", ["BROKER_NOT_AVAILABLE", "OFFSET_OUT_OF_RANGE"])
+def test_what_differed_stays_so_when_it_cannot_be_read_again(name: str) -> None:
+    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: OTHER_SECOND})
+    once_found(replicas, lambda: replicas.faults.update({1: Fault(name)}))
+    found = verification(replicas)
+    assert found.verdicts[0].differences == (Difference(What.OTHER, 3, 4, (3,), (1, 2), 4),)
+    assert dict(found.verdicts[0].left_out) == {}
+    assert found.notes == (
+        f"What differs in orders-0 was not read a second time (broker 1: {name}): verify again to "
+        "see whether it still does.",
+    )
+
+
+@pytest.mark.parametrize("error", [UnreachableError, AccessDeniedError])
+def test_what_differed_stays_so_when_the_cluster_answers_no_more(
+    error: type[TrimtabError],
+) -> None:
+    def gone() -> None:
+        raise error("The cluster is gone.")
+
+    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: OTHER_SECOND})
+    found = verification(once_found(replicas, gone))
+    assert found.verdicts[0].differences == (Difference(What.OTHER, 3, 4, (3,), (1, 2), 4),)
+    assert "orders-0 was not read a second time (The cluster is gone)" in found.notes[0]
+
+
 def test_a_topic_that_is_made_anew_meanwhile_is_not_judged() -> None:
     replicas = Replicas.of({1: WHOLE, 2: (FIRST, batch(3, ["d", "E"]), THIRD), 3: WHOLE})
 
-    def describe(real: Any) -> Any:
-        if replicas.read:
-            replicas.client.delete_topic("orders")
-            replicas.client.advance(1)
-        return real()
+    def deleted() -> None:
+        replicas.client.delete_topic("orders")
+        replicas.client.advance(1)
 
-    replicas.replaced["describe"] = describe
+    once_found(replicas, deleted)
     assert dict(verdict(replicas).left_out) == {None: "the topic was deleted meanwhile"}
 
 

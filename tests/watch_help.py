@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 
 from core import paths
 from core.cluster.state import Broker, ClusterState, PartitionRow, Topic
@@ -75,3 +76,10 @@ def record_night(cluster_id: str = RECORDED) -> None:
         timeline.append(changes(before, after), after)
     timeline.note_seen(at(120))
     timeline.close()
+
+
+def damage(path: Path) -> None:
+    """Spoil all of a timeline but its first page: it can be opened, and not read."""
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (path.stat().st_size - 4096))

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from core import files
 from core.errors import TrimtabError
@@ -92,28 +92,27 @@ def _make(path: Path, database: sqlite3.Connection) -> None:
     database.executescript(_SCHEMA)
 
 
-class Whole:
-    """All of it or nothing; what SQLite has against it is told as TimelineError."""
+@contextmanager
+def guarded(path: Path) -> Iterator[None]:
+    """Tell what SQLite has against a timeline as TimelineError."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise unusable(path, error) from error
 
-    def __init__(self, path: Path, database: sqlite3.Connection) -> None:
-        self._path, self._database = path, database
 
-    def __enter__(self) -> None:
+@contextmanager
+def whole(path: Path, database: sqlite3.Connection) -> Iterator[None]:
+    """Change all of it or nothing. Raises TimelineError: a full disk may show only at the end."""
+    with guarded(path):
+        database.execute("BEGIN IMMEDIATE")
         try:
-            self._database.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            raise unusable(self._path, error) from error
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: Any
-    ) -> None:
-        if error is None:
-            self._database.execute("COMMIT")
-            return
-        if self._database.in_transaction:
-            self._database.execute("ROLLBACK")
-        if isinstance(error, sqlite3.Error):
-            raise unusable(self._path, error) from error
+            yield
+            database.execute("COMMIT")
+        except BaseException:
+            if database.in_transaction:
+                database.execute("ROLLBACK")
+            raise
 
 
 def _version(database: sqlite3.Connection) -> int:

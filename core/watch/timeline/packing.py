@@ -6,7 +6,7 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -174,3 +174,12 @@ def flags_of(of: Replicas) -> list[int]:
         _IN_SYNC * (b in of.isr) | _ADDING * (b in of.adding) | _REMOVING * (b in of.removing)
         for b in of.replicas
     ]
+
+
+def milliseconds(at: datetime) -> int:
+    """Return a time as the timeline keeps it, since 1970."""
+    return round(at.timestamp() * 1000)
+
+
+def time_of(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from heapq import merge
 from pathlib import Path
 from typing import Any, Final
@@ -17,8 +17,9 @@ from typing import Any, Final
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.watch.timeline import packing, told_table
-from core.watch.timeline.database import Whole, open_to_read, open_to_write
+from core.watch.timeline.database import guarded, open_to_read, open_to_write, whole
 from core.watch.timeline.events import EVERY, Event, Kind
+from core.watch.timeline.packing import milliseconds, time_of
 from core.watch.timeline.replay import replayed
 
 PICTURE_CHANGES: Final = 5_000
@@ -40,8 +41,13 @@ class Timeline:
     def write(cls, path: Path) -> Timeline:
         """Open for who records or tells, made when it is not there. Raises TimelineError."""
         timeline = cls(path, open_to_write(path))
-        timeline._topics = timeline._numbers()
-        timeline._since_picture = timeline._changes_since_picture()
+        try:
+            with guarded(path):
+                timeline._topics = timeline._numbers()
+                timeline._since_picture = timeline._changes_since_picture()
+        except BaseException:
+            timeline.close()
+            raise
         return timeline
 
     @classmethod
@@ -62,44 +68,49 @@ class Timeline:
 
     def begin(self, state: ClusterState) -> None:
         """Keep a whole picture; what is written next came after it. Raises TimelineError."""
-        with Whole(self.path, self._database):
+        with whole(self.path, self._database):
             self._keep(state, self._next_seq())
+        self._since_picture = 0
 
     def append(self, events: Sequence[Event], after: ClusterState) -> None:
         """Keep what was seen at one look, and the picture when it is time for one."""
         if not events:
             return
-        with Whole(self.path, self._database):
+        with whole(self.path, self._database):
             seq = self._next_seq()
+            added = self._add_topics(events)
+            topics = self._topics | added if added else self._topics
             self._database.execute(
-                "INSERT INTO looks VALUES (?, ?)", (seq, _milliseconds(events[0].at))
+                "INSERT INTO looks VALUES (?, ?)", (seq, milliseconds(events[0].at))
             )
             self._database.executemany(
                 "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)",
                 (
                     (
-                        *(seq + n, int(e.kind), self._number(e.topic), e.partition),
+                        *(seq + n, int(e.kind), None if e.topic is None else topics[e.topic]),
+                        e.partition,
                         *(packing.packed(e.before), packing.packed(e.after)),
                     )
                     for n, e in enumerate(events)
                 ),
             )
-            self._since_picture += len(events)
-            if self._since_picture >= PICTURE_CHANGES:
+            since_picture = self._since_picture + len(events)
+            if since_picture >= PICTURE_CHANGES:
                 self._keep(after, seq + len(events))
+                since_picture = 0
+        # Only now: what was not kept must not be counted on.
+        self._topics, self._since_picture = topics, since_picture
 
     def note_seen(self, at: datetime) -> None:
         """Note that the cluster was looked at, and was as it was. Raises TimelineError."""
-        with Whole(self.path, self._database):
-            self._database.execute(
-                "INSERT OR REPLACE INTO seen VALUES (1, ?)", (_milliseconds(at),)
-            )
+        with whole(self.path, self._database):
+            self._database.execute("INSERT OR REPLACE INTO seen VALUES (1, ?)", (milliseconds(at),))
 
     def tell(self, events: Sequence[Event]) -> None:
         """Keep what somebody tells of; `after` of each is Told. Raises TimelineError."""
         if not events:
             return
-        with Whole(self.path, self._database):
+        with whole(self.path, self._database):
             told_table.add(self._database, events)
 
     def forget(self, before: datetime, most_bytes: int = KEPT_BYTES) -> None:
@@ -107,14 +118,14 @@ class Timeline:
 
         The picture that the rest begins with stays.
         """
-        with Whole(self.path, self._database):
+        with whole(self.path, self._database):
             told_table.forget(self._database, before)
         pictures = self._database.execute("SELECT seq, at FROM pictures ORDER BY seq").fetchall()
         for place, (seq, _) in enumerate(pictures[1:], 1):
-            old = place + 1 < len(pictures) and pictures[place][1] <= _milliseconds(before)
+            old = place + 1 < len(pictures) and pictures[place][1] <= milliseconds(before)
             if not old and self.bytes <= most_bytes:
                 return
-            with Whole(self.path, self._database):
+            with whole(self.path, self._database):
                 for table in ("looks", "changes", "pictures"):
                     self._database.execute(f"DELETE FROM {table} WHERE seq < ?", (seq,))
             self._database.execute("PRAGMA incremental_vacuum")
@@ -131,9 +142,8 @@ class Timeline:
     def _keep(self, state: ClusterState, seq: int) -> None:
         self._database.execute(
             "INSERT OR REPLACE INTO pictures VALUES (?, ?, ?)",
-            (seq, _milliseconds(state.fetched_at), packing.packed_state(state)),
+            (seq, milliseconds(state.fetched_at), packing.packed_state(state)),
         )
-        self._since_picture = 0
 
     def _next_seq(self) -> int:
         found = self._database.execute(
@@ -149,26 +159,28 @@ class Timeline:
     def _numbers(self) -> dict[str, int]:
         return {name: n for n, name in self._database.execute("SELECT number, name FROM topics")}
 
-    def _number(self, topic: str | None) -> int | None:
-        if topic is None:
-            return None
-        if topic not in self._topics:
-            added = self._database.execute("INSERT INTO topics (name) VALUES (?)", (topic,))
-            assert added.lastrowid is not None
-            self._topics[topic] = added.lastrowid
-        return self._topics[topic]
+    def _add_topics(self, events: Sequence[Event]) -> dict[str, int]:
+        """Give numbers to the topics that have none yet, and return those."""
+        added = {}
+        for name in dict.fromkeys(event.topic for event in events):
+            if name is not None and name not in self._topics:
+                row = self._database.execute("INSERT INTO topics (name) VALUES (?)", (name,))
+                assert row.lastrowid is not None
+                added[name] = row.lastrowid
+        return added
 
     # -- reading --------------------------------------------------------------------------------
 
     @property
     def span(self) -> tuple[datetime, datetime] | None:
         """Return from when to when the cluster is known; None when nothing was recorded."""
-        first = self._database.execute("SELECT min(at) FROM pictures").fetchone()[0]
-        last = self._database.execute(
-            "SELECT max(at) FROM (SELECT max(at) AS at FROM looks"
-            " UNION SELECT max(at) FROM pictures UNION SELECT at FROM seen)"
-        ).fetchone()[0]
-        return None if first is None else (_time(first), _time(last))
+        with guarded(self.path):
+            first = self._database.execute("SELECT min(at) FROM pictures").fetchone()[0]
+            last = self._database.execute(
+                "SELECT max(at) FROM (SELECT max(at) AS at FROM looks"
+                " UNION SELECT max(at) FROM pictures UNION SELECT at FROM seen)"
+            ).fetchone()[0]
+        return None if first is None else (time_of(first), time_of(last))
 
     def events(
         self,
@@ -177,13 +189,13 @@ class Timeline:
         kinds: Kind = EVERY,
     ) -> Iterator[Event]:
         """Yield what was seen or told from `since` to `until`, both included, of `kinds` or all."""
-        seen = self._events(self._from(since), self._to(until), kinds)
+        seen = self._events(since, until, kinds)
         told = self.told(since, until, kinds)
         return merge(seen, told, key=lambda event: event.at)
 
     def seen(self, since: datetime | None = None) -> Iterator[Event]:
         """Yield what was seen since then, without what was told."""
-        return self._events(self._from(since), self._to(None), EVERY)
+        return self._events(since, None, EVERY)
 
     def told(
         self,
@@ -192,64 +204,70 @@ class Timeline:
         kinds: Kind = EVERY,
     ) -> Iterator[Event]:
         """Yield what was told of in that time, without what was seen."""
-        return told_table.read(self._database, since, until, kinds)
+        with guarded(self.path):
+            yield from told_table.read(self._database, since, until, kinds)
 
     @property
     def last_told(self) -> int:
         """Return a number that rises with each thing that is told."""
-        return told_table.last(self._database)
+        with guarded(self.path):
+            return told_table.last(self._database)
 
     @property
     def told_span(self) -> tuple[datetime, datetime] | None:
         """Return of which times something was told; None for nothing."""
-        return told_table.span(self._database)
+        with guarded(self.path):
+            return told_table.span(self._database)
 
     def since_newest_told(self, count: int) -> datetime | None:
         """Return since when no more than `count` were told of; None for all."""
-        return told_table.newest(self._database, count)
+        with guarded(self.path):
+            return told_table.newest(self._database, count)
 
     def moments(self, since: datetime | None, until: datetime | None) -> list[datetime]:
         """Return when something changed, in order."""
-        rows = self._database.execute(
-            "SELECT at FROM looks WHERE seq >= ? AND seq < ? ORDER BY seq",
-            (self._from(since), self._to(until)),
-        )
-        return [_time(at) for (at,) in rows]
+        with guarded(self.path):
+            rows = self._database.execute(
+                "SELECT at FROM looks WHERE seq >= ? AND seq < ? ORDER BY seq",
+                (self._from(since), self._to(until)),
+            )
+            return [time_of(at) for (at,) in rows]
 
     def since_newest(self, count: int) -> datetime | None:
         """Return since when there are at most `count` changes, or one look; None for all."""
-        last, first = self._database.execute("SELECT max(seq), min(seq) FROM looks").fetchone()
-        least = self._next_seq() - count
-        if first is None or first >= least:
-            return None
-        found = self._database.execute(
-            "SELECT at FROM looks WHERE seq >= ? ORDER BY seq LIMIT 1", (min(least, last),)
-        ).fetchone()
-        return _time(found[0])
+        with guarded(self.path):
+            last, first = self._database.execute("SELECT max(seq), min(seq) FROM looks").fetchone()
+            least = self._next_seq() - count
+            if first is None or first >= least:
+                return None
+            found = self._database.execute(
+                "SELECT at FROM looks WHERE seq >= ? ORDER BY seq LIMIT 1", (min(least, last),)
+            ).fetchone()
+            return time_of(found[0])
 
     def state_at(self, moment: datetime) -> ClusterState | None:
         """Return the cluster as it was; None before it was first seen.
 
         Sizes, lags and log dirs are not kept.
         """
-        # A picture that was kept with the last change of a look is as new as that look.
-        found = self._database.execute(
-            "SELECT seq, at, data FROM pictures WHERE at <= ? ORDER BY seq DESC LIMIT 1",
-            (_milliseconds(moment),),
-        ).fetchone()
-        if found is None:
-            return None
-        seq, at, data = found
-        state = packing.unpacked_state(data, _time(at))
-        events = self._events(seq, self._to(moment), EVERY)
-        return replayed(state, events, moment)
+        with guarded(self.path):
+            # A picture that was kept with the last change of a look is as new as that look.
+            found = self._database.execute(
+                "SELECT seq, at, data FROM pictures WHERE at <= ? ORDER BY seq DESC LIMIT 1",
+                (milliseconds(moment),),
+            ).fetchone()
+            if found is None:
+                return None
+            seq, at, data = found
+            state = packing.unpacked_state(data, time_of(at))
+            return replayed(state, self._between(seq, self._to(moment), EVERY), moment)
 
     def _from(self, since: datetime | None) -> int:
         """Return the number of the first change that was seen at `since` or later."""
         if since is None:
             return 0
         found = self._database.execute(
-            "SELECT seq FROM looks WHERE at >= ? ORDER BY seq LIMIT 1", (_milliseconds(since),)
+            "SELECT seq FROM looks WHERE at >= ? ORDER BY seq LIMIT 1", (milliseconds(since),)
         ).fetchone()
         return found[0] if found else self._next_seq()
 
@@ -258,11 +276,17 @@ class Timeline:
         if until is None:
             return self._next_seq()
         found = self._database.execute(
-            "SELECT seq FROM looks WHERE at > ? ORDER BY seq LIMIT 1", (_milliseconds(until),)
+            "SELECT seq FROM looks WHERE at > ? ORDER BY seq LIMIT 1", (milliseconds(until),)
         ).fetchone()
         return found[0] if found else self._next_seq()
 
-    def _events(self, first: int, last: int, kinds: Kind) -> Iterator[Event]:
+    def _events(
+        self, since: datetime | None, until: datetime | None, kinds: Kind
+    ) -> Iterator[Event]:
+        with guarded(self.path):
+            yield from self._between(self._from(since), self._to(until), kinds)
+
+    def _between(self, first: int, last: int, kinds: Kind) -> Iterator[Event]:
         names = {number: name for name, number in self._numbers().items()}
         looks = self._database.execute(
             "SELECT seq, at FROM looks WHERE seq < ? AND seq >="
@@ -280,7 +304,7 @@ class Timeline:
                 look += 1
             read = _reader(kind, partition)
             yield Event(
-                _time(looks[look][1]),
+                time_of(looks[look][1]),
                 Kind(kind),
                 packing.unpacked(before, read),
                 packing.unpacked(after, read),
@@ -295,11 +319,3 @@ def _reader(kind: int, partition: int | None) -> Any:
     if kind & (Kind.BROKER | Kind.BROKER_DOWN | Kind.BROKER_UP):
         return packing.broker
     return packing.controller if kind & (Kind.CONTROLLER | Kind.UNSEEN) else packing.topic
-
-
-def _milliseconds(at: datetime) -> int:
-    return round(at.timestamp() * 1000)
-
-
-def _time(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from core.watch.timeline.events import EVERY, Event, Kind, Told
+from core.watch.timeline.packing import milliseconds, time_of
 
 SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS told (
@@ -28,7 +29,7 @@ def add(database: sqlite3.Connection, events: Iterable[Event]) -> None:
         of = event.after
         rows.append(
             (
-                *(_milliseconds(event.at), int(event.kind), event.topic, event.partition),
+                *(milliseconds(event.at), int(event.kind), event.topic, event.partition),
                 *(of.by, of.text, json.dumps(of.brokers)),
             )
         )
@@ -52,14 +53,14 @@ def read(
         "SELECT at, kind, topic, partition, by, text, brokers FROM told"
         " WHERE at >= ? AND at <= ? AND (? = 0 OR kind & ?) ORDER BY at, seq",
         (
-            -(2**62) if since is None else _milliseconds(since),
-            2**62 if until is None else _milliseconds(until),
+            -(2**62) if since is None else milliseconds(since),
+            2**62 if until is None else milliseconds(until),
             *(int(kinds), int(kinds)),
         ),
     )
     for at, kind, topic, partition, by, text, brokers in rows:
         told = Told(by, text, tuple(json.loads(brokers)))
-        yield Event(_time(at), Kind(kind), None, told, topic, partition)
+        yield Event(time_of(at), Kind(kind), None, told, topic, partition)
 
 
 def last(database: sqlite3.Connection) -> int:
@@ -75,7 +76,7 @@ def span(database: sqlite3.Connection) -> tuple[datetime, datetime] | None:
     if not _is_there(database):
         return None
     first, latest = database.execute("SELECT min(at), max(at) FROM told").fetchone()
-    return None if first is None else (_time(first), _time(latest))
+    return None if first is None else (time_of(first), time_of(latest))
 
 
 def newest(database: sqlite3.Connection, count: int) -> datetime | None:
@@ -85,22 +86,14 @@ def newest(database: sqlite3.Connection, count: int) -> datetime | None:
     found = database.execute(
         "SELECT at FROM told ORDER BY at DESC LIMIT 1 OFFSET ?", (count,)
     ).fetchone()
-    return None if found is None else _time(found[0] + 1)
+    return None if found is None else time_of(found[0] + 1)
 
 
 def forget(database: sqlite3.Connection, before: datetime) -> None:
     """Let go of what is older."""
-    database.execute("DELETE FROM told WHERE at < ?", (_milliseconds(before),))
+    database.execute("DELETE FROM told WHERE at < ?", (milliseconds(before),))
 
 
 def _is_there(database: sqlite3.Connection) -> bool:
     """Return whether the file has the table: of the format before it had none."""
     return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'told'").fetchone())
-
-
-def _milliseconds(at: datetime) -> int:
-    return round(at.timestamp() * 1000)
-
-
-def _time(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -8,8 +8,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from watch_help import RECORDED, record_night
+from watch_help import RECORDED, damage, record_night
 
+from core import paths
 from core.cli.main import run
 from core.watch.timeline.events import Kind
 from core.watch.timeline.telling import Teller
@@ -132,6 +133,13 @@ def test_what_cannot_be_meant_is_said_in_a_sentence(timeline: Any, words: Any, s
     code, out, err = timeline(*words)
     assert (code, out) == (2, "")
     assert said in err
+
+
+def test_a_damaged_timeline_is_said_in_a_sentence(timeline: Any) -> None:
+    damage(paths.timeline_file(RECORDED))
+    code, out, err = timeline("--cluster-id", RECORDED)
+    assert (code, out) == (1, "")
+    assert "The timeline cannot be read or written: database disk image is malformed." in err
 
 
 def test_of_several_recorded_clusters_one_has_to_be_named(timeline: Any) -> None:

@@ -1,30 +1,17 @@
-"""A journal whose disk is full, told by the system itself: a limit on the size of files."""
+"""A journal whose disk is full."""
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from full_disk import files_of_at_most
 
 from core.run.record.journal import Journal, JournalError
 from core.run.record.records import Kind
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-
-@contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
-    """Let no file of this process grow beyond `size` bytes (Python has SIGXFSZ ignored)."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_no_run_starts_where_its_journal_does_not_fit(tmp_path: Path) -> None:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from random import Random
 
 import pytest
+from full_disk import files_of_at_most
 from test_timeline_changes import assert_same
-from watch_help import at, cluster, row
+from watch_help import at, cluster, damage, row
 
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.watch.timeline import store
 from core.watch.timeline.changes import changes
 from core.watch.timeline.database import TimelineError
-from core.watch.timeline.events import Event, Kind
+from core.watch.timeline.events import Event, Kind, Told
 from core.watch.timeline.store import Timeline
 
 
@@ -165,6 +166,72 @@ def test_what_cannot_be_written_leaves_the_file_as_it_was(timeline: Timeline) ->
     assert list(timeline.events()) == []
     timeline.append(seen := changes(*pictures[:2]), pictures[1])
     assert list(timeline.events()) == seen
+
+
+def test_a_disk_that_is_full_only_at_the_end_of_a_change_is_told(timeline: Timeline) -> None:
+    pictures = restless(2)
+    seen = changes(*pictures)
+    timeline.begin(pictures[0])
+    wal = timeline.path.with_name(timeline.path.name + "-wal")
+    with (
+        files_of_at_most(wal.stat().st_size),
+        pytest.raises(TimelineError, match="cannot be read or written"),
+    ):
+        timeline.append(seen, pictures[1])
+    assert list(timeline.events()) == []
+
+
+def test_what_could_not_be_kept_leaves_no_traces_in_what_is_kept_next(
+    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "PICTURE_CHANGES", 2)
+    topics = [
+        cluster([row(name, 0, (1, 2)) for name in names], seconds=10 * n)
+        for n, names in enumerate(("", "ab", "b", "bc"))
+    ]
+    timeline.begin(topics[0])
+    wal = timeline.path.with_name(timeline.path.name + "-wal")
+    with files_of_at_most(wal.stat().st_size), pytest.raises(TimelineError):
+        timeline.append(changes(*topics[:2]), topics[1])
+    seen = [changes(topics[0], topics[2]), changes(*topics[2:])]
+    timeline.append(seen[0], topics[2])
+    timeline.append(seen[1], topics[3])
+    assert list(timeline.events()) == [*seen[0], *seen[1]]
+    for picture in topics[2:]:
+        found = timeline.state_at(picture.fetched_at)
+        assert found is not None
+        assert_same(found, picture)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda timeline: timeline.span,
+        lambda timeline: list(timeline.events()),
+        lambda timeline: list(timeline.seen()),
+        lambda timeline: list(timeline.told()),
+        lambda timeline: timeline.last_told,
+        lambda timeline: timeline.told_span,
+        lambda timeline: timeline.since_newest_told(0),
+        lambda timeline: timeline.moments(None, None),
+        lambda timeline: timeline.since_newest(1),
+        lambda timeline: timeline.state_at(at(1)),
+        lambda timeline: Timeline.write(timeline.path),
+    ],
+)
+def test_a_damaged_timeline_is_told_in_a_sentence(
+    tmp_path: Path, look: Callable[[Timeline], object]
+) -> None:
+    path = tmp_path / "a.timeline"
+    timeline = Timeline.write(path)
+    recorded(timeline, restless(20))
+    timeline.tell([Event(at(0), Kind.RUN, None, Told("run 1", "began"))])
+    timeline.close()
+    damage(path)
+    timeline = Timeline.read(path)
+    with pytest.raises(TimelineError, match="malformed"):
+        look(timeline)
+    timeline.close()
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,34 @@ BY = "probe"
 """Who the timeline names."""
 
 
+class Kept:
+    """Keeps reports: what happened on the timeline, the last one in the file `place`.
+
+    What cannot be kept ends no probe: it is said once, and tried again with the next report.
+    """
+
+    def __init__(self, teller: Teller, place: Path, say: Callable[[str], None]) -> None:
+        self._teller, self._place, self._say = teller, place, say
+        self._failed = False
+
+    def take(self, report: Report) -> None:
+        self._teller.tell_all(
+            [
+                Event(said.at, Kind.CLIENT, None, Told(BY, said.text, said.brokers))
+                for said in report.told
+            ]
+        )
+        try:
+            files.replace_text(self._place, json.dumps(to_json(report)))
+        except OSError as error:
+            if not self._failed:
+                why = error.strerror or str(error)
+                self._say(f"No dashboard can show this: {self._place} cannot be written: {why}.")
+            self._failed = True
+        else:
+            self._failed = False
+
+
 def probe(
     connection: Connection,
     root: Path,
@@ -42,15 +70,10 @@ def probe(
     pinger = Pinger(connection.address, TOPIC)
     follower = Follower(pinger, audited(connection.client, state.cluster_id, None), say)
     with Teller(state.cluster_id) as teller:
+        kept = Kept(teller, place, say)
 
         def report(found: Report) -> None:
-            teller.tell_all(
-                [
-                    Event(said.at, Kind.CLIENT, None, Told(BY, said.text, said.brokers))
-                    for said in found.told
-                ]
-            )
-            files.replace_text(place, json.dumps(to_json(found)))
+            kept.take(found)
             tell(found)
 
         try:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from datetime import datetime
+from pathlib import Path
 
 import pytest
 from clients_help import Pings
+from full_disk import files_of_at_most
 from run_help import Faulty, cluster
 
 from core.cluster.client import Fault
@@ -19,6 +23,8 @@ from core.watch.clients.probing import Probing
 from core.watch.clients.report import Report, Said, from_json, to_json
 from core.watch.clients.topic import explained, make, remove
 from core.watch.clients.waits import Wait
+from core.watch.clients.work import Kept
+from core.watch.timeline.telling import Teller
 
 NOWHERE = Layout(frozenset({1, 2}), None)
 
@@ -213,9 +219,8 @@ def test_what_refuses_a_new_broker_is_said_once(living: SimulatedCluster) -> Non
     assert said == ["New brokers are not probed: TOPIC_AUTHORIZATION_FAILED."]
 
 
-def test_a_report_is_read_as_it_was_written(living: SimulatedCluster) -> None:
-    now = living.clock.now()
-    report = Report(
+def report_at(now: datetime) -> Report:
+    return Report(
         now,
         "c",
         (
@@ -224,4 +229,26 @@ def test_a_report_is_read_as_it_was_written(living: SimulatedCluster) -> None:
         ),
         (Said(now, "broker 2: timed out", (2,)),),
     )
+
+
+def test_a_report_is_read_as_it_was_written(living: SimulatedCluster) -> None:
+    report = report_at(living.clock.now())
     assert from_json(to_json(report)) == report
+
+
+def test_a_full_disk_ends_no_probe_and_is_said_once(
+    living: SimulatedCluster, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    place = tmp_path / "clients.json"
+    report = report_at(living.clock.now())
+    with Teller("c", tmp_path / "a.timeline") as teller:
+        kept = Kept(teller, place, said.append)
+        with files_of_at_most(0):
+            kept.take(report)
+            kept.take(report)
+        assert teller.trouble is not None
+        assert said == [f"No dashboard can show this: {place} cannot be written: File too large."]
+        kept.take(report)
+        assert teller.trouble is None
+    assert from_json(json.loads(place.read_text(encoding="utf-8"))) == report

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -10,7 +9,6 @@ from heapq import merge
 
 from core import paths
 from core.cluster.state import ClusterState
-from core.errors import TrimtabError
 from core.watch.timeline.changes import changes
 from core.watch.timeline.events import Told
 from core.watch.timeline.store import Timeline
@@ -29,10 +27,6 @@ def _opened(cluster_id: str) -> Iterator[Timeline]:
     timeline = Timeline.read(paths.timeline_file(cluster_id))
     try:
         yield timeline
-    except sqlite3.Error as error:
-        raise TrimtabError(
-            f"The timeline cannot be read: {error}.", detail=str(timeline.path)
-        ) from error
     finally:
         timeline.close()
 

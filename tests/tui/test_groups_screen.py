@@ -13,7 +13,9 @@ from clusters import tp
 from maps import lines, text
 from pictures import MB, SIZES, STATE, a_session, body, dashboard, footer, pressed, spot
 from textual.pilot import Pilot
+from watch_help import at, damage
 
+from core import paths
 from core.cluster.client import ClusterClient, Fault, Group, Member
 from core.cluster.connect import Address, Connection
 from core.cluster.document import DocumentGroup
@@ -24,6 +26,7 @@ from core.load.snapshot import Load
 from core.watch.groups import GroupView, PartitionView, Rates
 from core.watch.timeline.events import Kind
 from core.watch.timeline.telling import Teller
+from tui.group_history import recorded_rebalances
 from tui.group_view import Order, Pace, listed, members_of, pace_of
 from tui.hands import rested
 from tui.session import Session
@@ -322,6 +325,17 @@ async def test_rebalances_are_told_as_they_are_seen_after_what_was_recorded(
         await pressed(pilot, "1", "6")
         assert "was seen 60" in body(pilot)
         assert "rebalanced" not in body(pilot)
+
+
+def test_a_damaged_timeline_recalls_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    with Teller("c") as teller:
+        teller.tell(Kind.GROUP, by="group readers", text="rebalanced", at=at(0))
+    assert [one.text for one in recorded_rebalances("c", at(1))] == ["rebalanced"]
+    damage(paths.timeline_file("c"))
+    assert recorded_rebalances("c", at(1)) == ()
 
 
 async def test_nobody_is_idle_while_a_group_rebalances(changing: Changing) -> None:

@@ -46,8 +46,9 @@ def document(found: Suggested, estimate: Estimate | None, reached: bool) -> dict
                 "partition": tp.partition,
                 "broker": why.broker,
                 "measure": why.measure.name.lower(),
-                "before": round(max(why.before, 0.0), 4),
-                "after": round(max(why.after, 0.0), 4),
+                "before": None if why.leaves else round(max(why.before, 0.0), 4),
+                "after": None if why.leaves else round(max(why.after, 0.0), 4),
+                "leaves": why.leaves,
             }
             for tp, why in sorted(found.because.items())
         ],

@@ -39,9 +39,20 @@ def test_as_json_it_holds_the_plan_and_a_reason_for_every_move(saved: Here) -> N
     planned = found["plan"]["partitions"]
     assert all(0 not in entry["replicas"] for entry in planned)
     assert len(found["reasons"]) == len(planned) == found["moves"] == 20
-    assert {reason["broker"] for reason in found["reasons"]} == {0}
+    assert {
+        (reason["broker"], reason["leaves"], reason["before"], reason["after"])
+        for reason in found["reasons"]
+    } == {(0, True, None, None)}, "who should hold nothing has no share"
+    validate("plan-suggest", found)
     assert found["bytes"] == 20 * 100 * MB
     assert 0 < found["seconds"] <= 3600
+
+
+def test_a_reason_among_brokers_that_stay_is_in_fair_shares(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED)
+    reasons = saved.json("plan", "suggest")[1]["reasons"]
+    assert {reason["leaves"] for reason in reasons} == {False}
+    assert all(reason["before"] in (0.0, 2.5) and reason["after"] == 1.0 for reason in reasons)
 
 
 def test_the_time_is_put_right_by_earlier_runs_and_says_so(

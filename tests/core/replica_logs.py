@@ -34,9 +34,9 @@ def batch(first: int, values: Mapping[int, str] | Sequence[str], codec: int = 0)
     return first.to_bytes(8, "big") + bytes(builder.build())[8:]
 
 
-def flipped(body: bytes, at: int) -> bytes:
+def flipped(body: bytes, at: int, bit: int = 1) -> bytes:
     """Return bytes with one bit of one of them turned."""
-    return body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :]
+    return body[:at] + bytes([body[at] ^ bit]) + body[at + 1 :]
 
 
 class Replicas(Faulty):

@@ -63,7 +63,7 @@ def compare(
     """Compare what each broker gave from offset `at` on, as far as all of them go.
 
     `ended` tells of brokers that gave nothing because there is nothing below that offset.
-    Raises OldFormatError for messages older than Kafka 0.11.
+    Raises OldFormatError when all hold messages older than Kafka 0.11.
     """
     shortest = min(read, key=lambda broker: len(read[broker]))
     size = len(read[shortest])
@@ -77,11 +77,15 @@ def compare(
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What one replica gave: its whole batches, and whether something follows that is none."""
+    """What one replica gave: its whole batches, and whether something follows that is none.
+
+    `old` when that looks like messages from before batches, as it also does by one flipped bit.
+    """
 
     body: bytes
     batches: tuple[Batch, ...]
     broken: bool
+    old: bool = False
 
     @classmethod
     def of(cls, body: bytes) -> _Held:
@@ -89,10 +93,8 @@ class _Held:
         try:
             for batch in batches(body):
                 found.append(batch)
-        except OldFormatError:
-            raise
-        except UnreadableError:
-            return cls(body, tuple(found), True)
+        except UnreadableError as error:
+            return cls(body, tuple(found), True, isinstance(error, OldFormatError))
         return cls(body, tuple(found), False)
 
     def bytes_of(self, batch: Batch) -> bytes:
@@ -109,8 +111,12 @@ def _differing(
     until = min(reach.values())
     if until == at:
         stopped = [broker for broker in held if reach[broker] == at]
-        broken = tuple(broker for broker in stopped if held[broker].broken)
-        return Compared(at, 0, (), tuple(b for b in stopped if b not in broken), broken)
+        short = tuple(broker for broker in stopped if not held[broker].broken)
+        if not short and all(held[b].old and b in stopped for b in held if held[b].body):
+            raise OldFormatError
+        # While others have still to tell, what looks old may be that, or broken.
+        broken = tuple(b for b in stopped if held[b].broken and not (short and held[b].old))
+        return Compared(at, 0, (), short, broken)
     by_first: dict[int, dict[int, Batch]] = {}
     for broker, one in held.items():
         for batch in one.batches:

@@ -12,7 +12,8 @@ from replica_logs import GZIP, TP, Replicas, batch, flipped
 
 from core.cluster.client import ConfigSource, ConfigValue, Fault, ReplicaRead
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
-from core.watch.replicas.compare import Difference, What
+from core.watch.replicas.batches import OldFormatError
+from core.watch.replicas.compare import Difference, What, compare
 from core.watch.replicas.records import records
 from core.watch.replicas.underway import KEPT
 from core.watch.replicas.verdict import Standing, Verdict, Verification
@@ -98,6 +99,14 @@ FOUND: Mapping[str, tuple[Mapping[int, Sequence[bytes]], Difference]] = {
     "a length beyond the log": (
         {1: WHOLE, 2: WHOLE, 3: (FIRST, SECOND[:8] + b"\1\0\0\0" + SECOND[12:], THIRD)},
         Difference(What.UNREADABLE, 3, 3, (3,), (1, 2), 3),
+    ),
+    "a bit that makes a batch look like an old message": (
+        {1: WHOLE, 2: WHOLE, 3: (FIRST, flipped(SECOND, 16, bit=2), THIRD)},
+        Difference(What.UNREADABLE, 3, 3, (3,), (1, 2), 3),
+    ),
+    "the same on the leader, at the beginning": (
+        {1: (flipped(FIRST, 16, bit=2), SECOND, THIRD), 2: WHOLE, 3: WHOLE},
+        Difference(What.UNREADABLE, 0, 0, (1,), (2, 3), 0),
     ),
 }
 
@@ -283,6 +292,18 @@ def test_messages_older_than_batches_are_not_compared() -> None:
     }
     found = verdict(replicas)
     assert dict(found.left_out) == {None: "its messages are older than Kafka 0.11"}
+
+
+def test_what_looks_old_is_judged_when_every_replica_has_told() -> None:
+    old = flipped(FIRST, 16, bit=2)
+    found = compare(0, {1: old, 2: b"", 3: FIRST}, {}, compacted=False)
+    assert (found.short, found.unreadable) == ((2,), ())
+    found = compare(0, {1: old, 2: FIRST, 3: FIRST}, {}, compacted=False)
+    assert (found.short, found.unreadable) == ((), (1,))
+    found = compare(0, {1: old, 2: FIRST + old}, {}, compacted=False)
+    assert (found.short, found.unreadable) == ((), (1,))
+    with pytest.raises(OldFormatError):
+        compare(0, {1: old, 2: old + THIRD}, {}, compacted=False)
 
 
 def test_a_bound_of_bytes_ends_it_and_says_so() -> None:

@@ -16,6 +16,8 @@ from core.errors import TrimtabError
 from core.watch.clients.places import TOPIC, missing
 
 LOOK_SECONDS = 2.0
+FEWEST_LOOKS, MOST_LOOKS = 2, 30
+"""After so many looks what was not done is tried again: twice as many each time, up to a minute."""
 
 
 class Looks(Protocol):
@@ -28,9 +30,8 @@ class Follower:
     """Looks until `close`; `changer` is used by this thread alone."""
 
     def __init__(self, looks: Looks, changer: ClusterClient, say: Callable[[str], None]) -> None:
-        self._looks, self._changer, self._say = looks, changer, say
+        self._looks, self._extender = looks, Extender(changer, say)
         self._seen: SimpleQueue[Layout] = SimpleQueue()
-        self._refused: set[int] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="clients-follow", daemon=True)
         self._thread.start()
@@ -56,23 +57,47 @@ class Follower:
                 pass  # clients hear of it, too, and tell it
             else:
                 self._seen.put(layout)
-                self._extend(layout)
+                self._extender.extend(layout)
             self._stop.wait(LOOK_SECONDS)
 
-    def _extend(self, layout: Layout) -> None:
-        """Give each broker that lacks one a partition; what is refused is said once."""
+
+class Extender:
+    """Gives each broker that lacks one a partition, and says once what is in the way."""
+
+    def __init__(self, changer: ClusterClient, say: Callable[[str], None]) -> None:
+        self._changer, self._say = changer, say
+        self._refused: set[int] = set()
+        self._said = ""
+        self._pause, self._left = 0, 0
+        """In looks: between the last try and the next, and what is left of it."""
+
+    def extend(self, layout: Layout) -> None:
+        """Try it unless the last try was a moment ago; each is an entry in the audit."""
         if layout.partitions is None:
             return
-        wanted = layout.brokers - self._refused
-        lacking = missing(wanted, layout.partitions)
+        lacking = missing(layout.brokers - self._refused, layout.partitions)
         if not lacking:
+            self._said, self._pause, self._left = "", 0, 0
             return
-        more = NewPartitions(len(layout.partitions) + len(lacking), lacking)
+        if self._left > 0:
+            self._left -= 1
+            return
+        self._pause = min(2 * self._pause or FEWEST_LOOKS, MOST_LOOKS)
+        self._left = self._pause - 1
+        text = self._tried(NewPartitions(len(layout.partitions) + len(lacking), lacking))
+        if text and text != self._said:
+            self._say(text)
+            self._said = text
+
+    def _tried(self, more: NewPartitions) -> str:
+        """Return what was in the way; "" for nothing."""
         try:
             fault = self._changer.add_partitions({TOPIC: more}).get(TOPIC)
         except TrimtabError as error:
-            self._say(f"No partition for new brokers yet: {error.title}")
-            return
-        if fault is not None and fault.name != "INVALID_PARTITIONS":  # it had not heard of the last
-            self._refused |= {replicas[0] for replicas in lacking}
-            self._say(f"New brokers are not probed: {fault}.")
+            return f"No partition for new brokers yet: {error.title}"
+        if fault is None or fault.name == "INVALID_PARTITIONS":  # it had not heard of the last
+            return ""
+        if "AUTHORIZATION" in fault.name or fault.name == "POLICY_VIOLATION":
+            self._refused |= {replicas[0] for replicas in more.replicas}
+            return f"New brokers are not probed: {fault}."
+        return f"No partition for new brokers yet: {fault}."

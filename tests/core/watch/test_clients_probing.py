@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from clients_help import Pings
@@ -15,9 +16,9 @@ from run_help import Faulty, cluster
 from core.cluster.client import Fault
 from core.cluster.pinger import Layout
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.errors import AccessDeniedError, IncompleteError
+from core.errors import AccessDeniedError, IncompleteError, TrimtabError, UnreachableError
 from core.watch.clients.eye import BrokerSeen, Health
-from core.watch.clients.following import Follower
+from core.watch.clients.following import MOST_LOOKS, Extender
 from core.watch.clients.places import RATE, TOPIC, cost, missing, places
 from core.watch.clients.probing import Probing
 from core.watch.clients.report import Report, Said, from_json, to_json
@@ -173,50 +174,99 @@ def test_which_partition_is_whose(
     assert missing(brokers, partitions) == lacking
 
 
-class Extending(Follower):
-    """Extends when it is told to, without a thread."""
-
-    def __init__(self, living: SimulatedCluster, through: object, said: list[str]) -> None:
-        self._changer, self._say = through, said.append  # type: ignore
-        self._refused = set()
-        self._living = living
-
-    def look(self) -> None:
-        self._extend(Pings(self._living, self._living.clock).look())
-
-
-def test_a_new_broker_gets_a_partition(living: SimulatedCluster) -> None:
-    make(living, living.describe(), living.clock)
-    first = alive(living)
-    remove(living, living.describe())
-    living.stop_broker(first[-1])
-    make(living, living.describe(), living.clock)
-    living.start_broker(first[-1])
-    said: list[str] = []
-    follower = Extending(living, living, said)
-    follower.look()
-    follower.look()
-    state = living.describe()
-    assert sorted(state.replicas(row) for row in state.partitions_of(TOPIC)) == [
-        (broker,) for broker in first
-    ]
-    assert said == []
-
-
-def test_what_refuses_a_new_broker_is_said_once(living: SimulatedCluster) -> None:
+def returned(living: SimulatedCluster) -> int:
+    """Make the topic while a broker is down, have it come back, and return which."""
     last = alive(living)[-1]
     living.stop_broker(last)
     make(living, living.describe(), living.clock)
     living.start_broker(last)
-    refuses = Faulty(living)
-    refuses.replaced["add_partitions"] = lambda real, additions: {
-        TOPIC: Fault("TOPIC_AUTHORIZATION_FAILED")
-    }
-    said: list[str] = []
-    follower = Extending(living, refuses, said)
-    follower.look()
-    follower.look()
-    assert said == ["New brokers are not probed: TOPIC_AUTHORIZATION_FAILED."]
+    return last
+
+
+class Refusing:
+    """An extender on a cluster that answers so when asked for partitions, until told otherwise."""
+
+    def __init__(self, living: SimulatedCluster, answer: Fault | TrimtabError | None) -> None:
+        self.living, self.answer = living, answer
+        self.asked: list[int] = []
+        self.said: list[str] = []
+        self.looks = 0
+        cluster = Faulty(living)
+        cluster.replaced["add_partitions"] = self.add_partitions
+        self.extender = Extender(cluster, self.said.append)
+
+    def add_partitions(self, real: Any, additions: Any) -> Any:
+        self.asked.append(self.looks)
+        if isinstance(self.answer, TrimtabError):
+            raise self.answer
+        return real(additions) if self.answer is None else {TOPIC: self.answer}
+
+    def look(self, times: int) -> None:
+        for _ in range(times):
+            self.extender.extend(Pings(self.living, self.living.clock).look())
+            self.looks += 1
+
+    def lacking(self) -> int:
+        return len(alive(self.living)) - len(self.living.describe().partitions_of(TOPIC))
+
+
+def test_a_new_broker_gets_a_partition(living: SimulatedCluster) -> None:
+    returned(living)
+    taking = Refusing(living, None)
+    assert taking.lacking() == 1
+    taking.look(4)
+    state = living.describe()
+    assert sorted(state.replicas(row) for row in state.partitions_of(TOPIC)) == [
+        (broker,) for broker in alive(living)
+    ]
+    assert (taking.asked, taking.said) == ([0], [])
+
+
+@pytest.mark.parametrize("name", ["TOPIC_AUTHORIZATION_FAILED", "POLICY_VIOLATION"])
+def test_who_refuses_a_new_broker_for_good_is_not_asked_again(
+    living: SimulatedCluster, name: str
+) -> None:
+    returned(living)
+    refusing = Refusing(living, Fault(name))
+    refusing.look(100)
+    assert refusing.asked == [0]
+    assert refusing.said == [f"New brokers are not probed: {name}."]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Fault("REQUEST_TIMED_OUT"), ["No partition for new brokers yet: REQUEST_TIMED_OUT."]),
+        (
+            UnreachableError("Nobody answers."),
+            ["No partition for new brokers yet: Nobody answers."],
+        ),
+        (Fault("INVALID_PARTITIONS"), []),  # whoever told the layout had not heard of the last
+    ],
+)
+def test_what_is_in_a_new_brokers_way_is_said_once_and_tried_again_ever_more_seldom(
+    living: SimulatedCluster, answer: Fault | TrimtabError, said: list[str]
+) -> None:
+    returned(living)
+    refusing = Refusing(living, answer)
+    refusing.look(121)
+    assert refusing.asked == [0, 2, 6, 14, 30, 60, 90, 120]
+    assert refusing.said == said
+    refusing.answer = None
+    refusing.look(MOST_LOOKS)
+    assert refusing.lacking() == 0
+
+
+def test_what_is_in_the_way_of_another_time_is_said_again(living: SimulatedCluster) -> None:
+    last = returned(living)
+    refusing = Refusing(living, Fault("REQUEST_TIMED_OUT"))
+    refusing.look(9)
+    living.stop_broker(last)
+    refusing.look(1)
+    living.start_broker(last)
+    refusing.look(1)
+    assert refusing.asked == [0, 2, 6, 10]
+    assert refusing.said == ["No partition for new brokers yet: REQUEST_TIMED_OUT."] * 2
 
 
 def report_at(now: datetime) -> Report:

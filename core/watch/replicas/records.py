@@ -14,6 +14,8 @@ import pyarrow as pa
 _HEADER = Struct(">qiibIhiqqqhii")
 _CODEC, _APPEND_TIME = 0b111, 0b1000
 _XERIAL = b"\x82SNAPPY\x00"
+_LARGEST_SNAPPY, _SNAPPY_SIZE_BYTES = (1 << 32) - 1, 5
+"""What snappy says before a block: its size unpacked, of 32 bits, in five bytes at most."""
 
 Record = tuple[int, bytes]
 """A record's time in milliseconds, and its key, value and headers as they are written."""
@@ -23,7 +25,7 @@ def records(batch: bytes) -> dict[int, Record] | None:
     """Return a batch's records by offset; None when they cannot be read."""
     try:
         return _records(batch)
-    except (ArithmeticError, LookupError, OSError, ValueError, zlib.error):
+    except (ArithmeticError, LookupError, MemoryError, OSError, ValueError, zlib.error):
         return None
 
 
@@ -102,12 +104,13 @@ def _snappy(data: bytes) -> bytes:
 
 
 def _snappy_block(data: bytes) -> bytes:
-    size = shift = at = 0
+    size = at = 0
     while True:
         byte = data[at]
+        size |= (byte & 0x7F) << 7 * at
         at += 1
-        size |= (byte & 0x7F) << shift
-        shift += 7
+        if size > _LARGEST_SNAPPY or at > _SNAPPY_SIZE_BYTES:
+            raise ValueError
         if byte < 0x80:
             break
     found: bytes = pa.decompress(data, decompressed_size=size, codec="snappy", asbytes=True)

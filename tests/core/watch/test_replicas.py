@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from replica_logs import GZIP, TP, Replicas, batch, flipped
@@ -14,7 +13,6 @@ from core.cluster.client import ConfigSource, ConfigValue, Fault, ReplicaRead
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from core.watch.replicas.batches import OldFormatError
 from core.watch.replicas.compare import Difference, What, compare
-from core.watch.replicas.records import records
 from core.watch.replicas.underway import KEPT
 from core.watch.replicas.verdict import Standing, Verdict, Verification
 from core.watch.replicas.verify import Bounds, Verifier
@@ -394,21 +392,3 @@ def test_a_topic_that_is_made_anew_meanwhile_is_not_judged() -> None:
 
     once_found(replicas, deleted)
     assert dict(verdict(replicas).left_out) == {None: "the topic was deleted meanwhile"}
-
-
-def test_what_java_packs_with_snappy_is_read() -> None:
-    plain = batch(0, ["a" * 500, "b" * 500])
-    body = plain[61:]
-    packed = b"\x82SNAPPY\x00" + b"\0\0\0\1\0\0\0\1"
-    for part in (body[:300], body[300:]):
-        block = pa.compress(part, codec="snappy", asbytes=True)
-        packed += len(block).to_bytes(4, "big") + block
-    snappy = plain[:21] + b"\0\2" + plain[23:61] + packed
-    assert records(snappy) == records(plain)
-    assert records(plain) is not None
-
-
-def test_what_is_no_batch_has_no_records() -> None:
-    whole = batch(0, ["a", "b"], GZIP)
-    assert records(whole[:61] + b"no gzip") is None
-    assert records(batch(0, ["a", "b"])[:70]) is None

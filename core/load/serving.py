@@ -132,7 +132,8 @@ def serve(
 ) -> int:
     """Do `work` in this role until told to stop or until nobody reads; returns the exit code.
 
-    An error of `work` is logged, and told to `broken_off`.
+    What breaks it off is logged, and told to `broken_off`: whoever reads must learn why nothing
+    comes any more.
     """
     form = "%(asctime)s %(name)s %(levelname)s %(message)s"
     logging.basicConfig(level=logging.WARNING, format=form)
@@ -144,10 +145,28 @@ def serve(
         work(Service(given, told, Readers(root, cluster_id)))
 
     try:
-        ours = held_while_read(root, cluster_id, role, told, whole)
+        ours = _held(root, cluster_id, role, told, whole)
     except TrimtabError as error:
         log.error("%s", error)
-        broken_off(error)
+        try:
+            broken_off(error)
+        except OSError as untold:
+            log.error("Nobody who reads could be told: %s", untold)
         return int(error.exit_code)
     log.info("stopped" if ours else f"another {role} has this cluster")
     return 0
+
+
+def _held(
+    root: Path, cluster_id: str, role: str, told: threading.Event, work: Callable[[], None]
+) -> bool:
+    """Do `work` in this role while somebody reads; raises nothing but TrimtabError."""
+    try:
+        return held_while_read(root, cluster_id, role, told, work)
+    except TrimtabError:
+        raise
+    except Exception as bug:
+        from core.bugs import log_bug
+
+        words = str(bug).splitlines() or [type(bug).__name__]
+        raise TrimtabError(f"The {role} broke off: {words[0]}", next=log_bug()) from bug

@@ -7,9 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from core import files
-from core.bugs import log_bug
 from core.clock import SystemClock
-from core.errors import TrimtabError
 from core.load import layout
 from core.load.background import PIPELINE
 from core.load.serving import Service, arguments, serve
@@ -30,20 +28,10 @@ def main(argv: list[str] | None = None) -> int:
     return serve(
         PIPELINE,
         given,
-        _publish,
+        _run,
         log=log,
         broken_off=lambda error: files.write_text(trouble, f"{error}\n"),
     )
-
-
-def _publish(service: Service) -> None:
-    try:
-        _run(service)
-    except TrimtabError:
-        raise
-    except Exception as error:  # whoever reads must learn why no snapshots come
-        words = str(error).splitlines() or [type(error).__name__]
-        raise TrimtabError(f"Spark broke off: {words[0]}", next=log_bug()) from error
 
 
 def _run(service: Service) -> None:

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -195,6 +196,61 @@ def test_an_error_of_the_work_is_the_exit_code_and_told(
     assert code == ExitCode.REFUSED
     assert [str(error) for error in told] == ["It may not."]
     assert "It may not." in caplog.text
+
+
+def lease_fails(root: Path, _: pytest.MonkeyPatch) -> None:
+    layout.lock(root, "c", service.PIPELINE).mkdir(parents=True)
+
+
+def readers_fail(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def present(_: Readers) -> bool:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Readers, "present", present)
+    monkeypatch.setattr(service, "_run", lambda given: given.keep_on())
+
+
+@pytest.mark.parametrize(
+    ("fails", "words"),
+    [(lease_fails, "Is a directory"), (readers_fail, "Input/output error")],
+)
+def test_who_breaks_off_outside_of_the_work_tells_why_too(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    fails: Callable[[Path, pytest.MonkeyPatch], None],
+    words: str,
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    monkeypatch.setattr(serving, "stop_signals", lambda detached: threading.Event())
+    fails(tmp_path, monkeypatch)
+    given = ("--cluster-id", "c", "--root", str(tmp_path), "--trigger", "15")
+    assert service.main([*given, "--first-trigger", "2"]) == ExitCode.FAILED
+    title, details = (background.pipeline_trouble(tmp_path, "c") or "\n").splitlines()
+    assert title.startswith("The pipeline broke off: ")
+    assert words in title
+    assert words in Path(details.removeprefix("Details: ")).read_text()
+    assert title in caplog.text
+
+
+def test_a_reason_that_cannot_be_told_is_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(serving, "stop_signals", lambda detached: threading.Event())
+    given = serving.arguments("keeper", asks_cluster=False).parse_args(
+        ["--cluster-id", "c", "--root", str(tmp_path)]
+    )
+
+    def refused(_: serving.Service) -> None:
+        raise RefusedError("It may not.")
+
+    def full(_: TrimtabError) -> None:
+        raise OSError(28, "No space left on device")
+
+    log = logging.getLogger("trimtab.test-keeper")
+    assert serving.serve("keeper", given, refused, log=log, broken_off=full) == ExitCode.REFUSED
+    assert "It may not." in caplog.text
+    assert "No space left on device" in caplog.text
 
 
 def test_the_second_in_a_role_ends_and_says_so(

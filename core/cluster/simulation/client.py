@@ -60,11 +60,14 @@ class SimulatorClock:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedFaults:
-    """What is skewed, consumers beside a group's own (all groups that are read), full log dirs."""
+    """What drills have done to a simulated cluster and is not undone."""
 
     skewed: str | None
+    """What gets more records than it would, in words."""
     more: Mapping[str, int]
+    """For every group that has members: how many more than it began with, 0 if as many."""
     full: Mapping[int, tuple[str, ...]]
+    """Log dirs without room, by broker."""
 
 
 class SimulatorClient:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from core.cluster.state import ClusterState
 from core.errors import UsageError
-from core.watch.timeline import packing, told_table
+from core.watch.timeline import forgetting, packing, told_table
 from core.watch.timeline.database import guarded, open_to_read, open_to_write, whole
 from core.watch.timeline.events import EVERY, Event, Kind
 from core.watch.timeline.packing import milliseconds, time_of
@@ -116,28 +116,15 @@ class Timeline:
     def forget(self, before: datetime, most_bytes: int = KEPT_BYTES) -> None:
         """Let go of what is older, and of the oldest while the file is larger than `most_bytes`.
 
-        The picture that the rest begins with stays.
+        The picture that the rest begins with stays. Raises TimelineError.
         """
-        with whole(self.path, self._database):
-            told_table.forget(self._database, before)
-        pictures = self._database.execute("SELECT seq, at FROM pictures ORDER BY seq").fetchall()
-        for place, (seq, _) in enumerate(pictures[1:], 1):
-            old = place + 1 < len(pictures) and pictures[place][1] <= milliseconds(before)
-            if not old and self.bytes <= most_bytes:
-                return
-            with whole(self.path, self._database):
-                for table in ("looks", "changes", "pictures"):
-                    self._database.execute(f"DELETE FROM {table} WHERE seq < ?", (seq,))
-            self._database.execute("PRAGMA incremental_vacuum")
+        forgetting.forget(self.path, self._database, before, most_bytes)
 
     @property
     def bytes(self) -> int:
         """Return how large the file is, what is free in it left out."""
-        pages, free, size = (
-            self._database.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("page_count", "freelist_count", "page_size")
-        )
-        return int((pages - free) * size)
+        with guarded(self.path):
+            return forgetting.used_bytes(self._database)
 
     def _keep(self, state: ClusterState, seq: int) -> None:
         self._database.execute(

@@ -89,9 +89,17 @@ def newest(database: sqlite3.Connection, count: int) -> datetime | None:
     return None if found is None else time_of(found[0] + 1)
 
 
-def forget(database: sqlite3.Connection, before: datetime) -> None:
-    """Let go of what is older."""
-    database.execute("DELETE FROM told WHERE at < ?", (milliseconds(before),))
+def oldest(database: sqlite3.Connection, count: int) -> datetime | None:
+    """Return until when the `count` that are oldest were told of, or all; None for nothing."""
+    found = database.execute(
+        "SELECT max(at) FROM (SELECT at FROM told ORDER BY at LIMIT ?)", (count,)
+    ).fetchone()[0]
+    return None if found is None else time_of(found)
+
+
+def forget(database: sqlite3.Connection, before: datetime, *, included: bool = False) -> None:
+    """Let go of what is older, `included` of that moment itself."""
+    database.execute("DELETE FROM told WHERE at < ?", (milliseconds(before) + included,))
 
 
 def _is_there(database: sqlite3.Connection) -> bool:

@@ -125,34 +125,6 @@ def test_a_reader_sees_what_is_being_written(timeline: Timeline) -> None:
     reader.close()
 
 
-def test_what_is_old_is_let_go_and_the_rest_is_as_before(
-    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store, "PICTURE_CHANGES", 20)
-    pictures = restless(60)
-    recorded(timeline, pictures)
-    timeline.forget(at(300))
-    assert timeline.span is not None
-    assert at(0) < timeline.span[0] <= at(300)
-    for picture in pictures[30:]:
-        found = timeline.state_at(picture.fetched_at)
-        assert found is not None
-        assert_same(found, picture)
-    assert timeline.state_at(at(0)) is None
-
-
-def test_a_file_that_grows_too_large_loses_the_oldest(
-    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store, "PICTURE_CHANGES", 50)
-    recorded(timeline, restless(400))
-    whole = timeline.bytes
-    timeline.forget(at(-1), most_bytes=whole // 2)
-    assert timeline.bytes <= whole // 2
-    assert timeline.span is not None
-    assert timeline.span[1] == at(3990)
-
-
 def test_what_cannot_be_written_leaves_the_file_as_it_was(timeline: Timeline) -> None:
     pictures = restless(3)
     timeline.begin(pictures[0])

@@ -1,0 +1,106 @@
+"""What is old, or does not fit, is let go of: the oldest first, whether it was seen or told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_timeline_store import assert_same, recorded, restless
+from watch_help import at
+
+from core.watch.timeline import store
+from core.watch.timeline.events import Event, Kind, Told
+from core.watch.timeline.store import Timeline
+
+
+@pytest.fixture
+def timeline(tmp_path: Path) -> Iterator[Timeline]:
+    timeline = Timeline.write(tmp_path / "a.timeline")
+    yield timeline
+    timeline.close()
+
+
+def said(seconds: int, text: str = "said") -> Event:
+    return Event(at(seconds), Kind.CLIENT, None, Told("probe", text))
+
+
+def test_what_is_old_is_let_go_and_the_rest_is_as_before(
+    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "PICTURE_CHANGES", 20)
+    pictures = restless(60)
+    recorded(timeline, pictures)
+    timeline.forget(at(300))
+    assert timeline.span is not None
+    assert at(0) < timeline.span[0] <= at(300)
+    for picture in pictures[30:]:
+        found = timeline.state_at(picture.fetched_at)
+        assert found is not None
+        assert_same(found, picture)
+    assert timeline.state_at(at(0)) is None
+
+
+def test_a_file_that_grows_too_large_loses_the_oldest(
+    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "PICTURE_CHANGES", 50)
+    recorded(timeline, restless(400))
+    whole = timeline.bytes
+    timeline.forget(at(-1), most_bytes=whole // 2)
+    assert timeline.bytes <= whole // 2
+    assert timeline.span is not None
+    assert timeline.span[1] == at(3990)
+
+
+def test_a_file_that_much_is_told_to_loses_the_oldest_of_both(
+    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "PICTURE_CHANGES", 50)
+    pictures = restless(200)
+    recorded(timeline, pictures)
+    seen_alone = timeline.bytes
+    timeline.tell([said(n, "x" * 100) for n in range(20_000)])  # ten times as long as it was seen
+    timeline.forget(at(-1), most_bytes=2 * seen_alone)
+    assert timeline.bytes <= 2 * seen_alone
+    assert timeline.told_span is not None
+    assert timeline.told_span[1] == at(19_999)
+    assert timeline.told_span[0] > at(1_990)
+    timeline.forget(at(-1), most_bytes=seen_alone // 2)
+    assert timeline.bytes <= seen_alone // 2
+    assert timeline.span is not None
+    assert timeline.span[1] == at(1_990)
+    last = timeline.state_at(at(1_990))
+    assert last is not None
+    assert_same(last, pictures[-1])
+
+
+def test_what_was_told_while_it_was_seen_goes_with_what_was_seen_then(
+    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "PICTURE_CHANGES", 50)
+    recorded(timeline, restless(200))
+    timeline.tell([said(n // 10, "x" * 100) for n in range(19_900)])
+    timeline.forget(at(-1), most_bytes=timeline.bytes // 2)
+    assert timeline.span is not None
+    assert timeline.told_span is not None
+    assert at(500) < timeline.span[0] < at(1_500)
+    assert abs((timeline.span[0] - timeline.told_span[0]).total_seconds()) < 200
+    assert (timeline.span[1], timeline.told_span[1]) == (at(1_990), at(1_989))
+
+
+@pytest.mark.parametrize("told_alone", [False, True])
+def test_the_room_of_what_was_let_go_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told_alone: bool
+) -> None:
+    monkeypatch.setattr(store, "PICTURE_CHANGES", 50)
+    timeline = Timeline.write(tmp_path / "a.timeline")
+    if told_alone:
+        timeline.tell([said(n, "x" * 100) for n in range(2_000)])
+        timeline.forget(at(1_990))
+    else:
+        recorded(timeline, restless(100))
+        timeline.forget(at(990))
+    left = timeline.bytes
+    timeline.close()
+    assert timeline.path.stat().st_size == left

@@ -239,7 +239,8 @@ def _sentence(found: Difference) -> str:
         case What.MISSING:
             return f"{where}: missing on {who}; {others} {_has(found.others)} it"
         case What.UNREADABLE:
-            return f"from {where} on: {who} cannot be read; {others} can"
+            can = f"; {others} can" if found.others else ""
+            return f"from {where} on: {who} cannot be read{can}"
         case What.OTHER if found.others:
             return f"{where}: other records on {who}{record}; {others} {_agree(found.others)}"
         case _:

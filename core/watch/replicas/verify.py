@@ -183,14 +183,18 @@ class Verifier:
         for work in taken:
             asked_at = work.at
             read: dict[int, bytes] = {}
+            corrupt: list[int] = []
             for broker in sorted(work.part):
                 answer = answers[work.tp, broker]
-                if isinstance(answer, Fault):
+                if isinstance(answer, Fault) and answer.name == CORRUPT:
+                    corrupt.append(broker)
+                elif isinstance(answer, Fault):
                     self._faulted(work, broker, answer, asked_at)
                 else:
                     work.high[broker] = answer.high_watermark
                     read[broker] = answer.records
                     self._read_bytes += len(answer.records)
+            _unreadable(work, corrupt, asked_at)
             if work.at > asked_at:
                 continue  # what was read begins before what is left to compare
             first = {broker for broker in read if next(iter(asked[broker])) == work.tp}
@@ -199,9 +203,7 @@ class Verifier:
         return hurried
 
     def _faulted(self, work: Work, broker: int, fault: Fault, asked_at: int) -> None:
-        if fault.name == CORRUPT:
-            self._unreadable(work, broker, asked_at)
-        elif fault.name != _OUT_OF_RANGE:
+        if fault.name != _OUT_OF_RANGE:
             work.leave(broker, str(fault))
         else:
             answer = self._client.replica_offsets({broker: [work.tp]}, OffsetAt.EARLIEST)
@@ -232,11 +234,15 @@ class Verifier:
             return False
         work.at, work.size = found.until, work.size + found.size_bytes
         work.differ(found.differences)
-        for broker in (*found.unreadable, *(b for b in found.short if b in first)):
-            self._unreadable(work, broker, work.at)
+        _unreadable(work, [*found.unreadable, *(b for b in found.short if b in first)], work.at)
         return bool(found.short)
 
-    def _unreadable(self, work: Work, broker: int, at: int) -> None:
-        others = tuple(sorted(work.part - {broker}))
-        work.differ([Difference(What.UNREADABLE, at, at, (broker,), others, at)])
+
+def _unreadable(work: Work, brokers: Collection[int], at: int) -> None:
+    """Tell that some replicas cannot be read from an offset on, if any, and go on without them."""
+    if not brokers:
+        return
+    others = tuple(sorted(work.part - {*brokers}))
+    work.differ([Difference(What.UNREADABLE, at, at, tuple(sorted(brokers)), others, at)])
+    for broker in brokers:
         work.leave(broker, f"it cannot be read from offset {at} on")

@@ -45,6 +45,14 @@ def test_what_was_not_compared_is_exit_5_and_told(hand: Hand) -> None:
     assert "1 of 1 the same as far as they were compared" in out
 
 
+def test_where_no_replica_can_be_read_none_is_said_to_be(hand: Hand) -> None:
+    replicas = Replicas.of({1: WHOLE, 2: WHOLE})
+    replicas.faults = dict.fromkeys((1, 2), Fault("CORRUPT_MESSAGE"))
+    code, out, _ = verify(hand, replicas, "--topics", "orders")
+    assert code == 6
+    assert "orders-0: from offset 0 on: brokers 1, 2 cannot be read\n" in out
+
+
 def test_a_simulated_cluster_has_nothing_to_compare(hand: Hand) -> None:
     simulated = Replicas.of({1: (), 2: ()}).client
     code, out, _ = hand.on(simulated)("replicas", "verify", "--topics", "orders")

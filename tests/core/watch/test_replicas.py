@@ -264,6 +264,16 @@ def test_a_broker_that_calls_its_own_records_corrupt_is_named() -> None:
     assert found.differences == (Difference(What.UNREADABLE, 0, 0, (2,), (1, 3), 0),)
 
 
+def test_replicas_that_cannot_be_read_from_the_same_offset_on_are_named_together() -> None:
+    broken = (FIRST, SECOND[:8] + b"\0\0\0\1" + SECOND[12:], THIRD)
+    replicas = Replicas.of({1: broken, 2: WHOLE, 3: broken})
+    replicas.ends = {1: 6, 3: 6}
+    assert verdict(replicas).differences == (Difference(What.UNREADABLE, 3, 3, (1, 3), (2,), 3),)
+    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
+    replicas.faults |= {2: Fault("CORRUPT_MESSAGE"), 3: Fault("CORRUPT_MESSAGE")}
+    assert verdict(replicas).differences == (Difference(What.UNREADABLE, 0, 0, (2, 3), (1,), 0),)
+
+
 def test_a_broker_that_is_down_is_left_out() -> None:
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
     replicas.client.stop_broker(3)

@@ -127,6 +127,8 @@ class Pinger:
 
     def send(self, broker: int) -> None:
         """Send one message to a broker; its fate is heard of later."""
+        from confluent_kafka import KafkaException
+
         self._sent += 1
         number = self._sent
         head = _HEAD.pack(self._us, number, time.monotonic())
@@ -138,7 +140,9 @@ class Pinger:
                 on_delivery=self._delivered(broker, number),
             )
         except BufferError:
-            self._heard.put(Heard(time.monotonic(), Side.PRODUCE, broker, error="_QUEUE_FULL"))
+            self._refused(broker, number, "_QUEUE_FULL")
+        except KafkaException as error:  # metadata say that there is no such topic, or partition
+            self._refused(broker, number, error.args[0].name())
 
     def hear(self, seconds: float) -> list[Heard]:
         """Return what was heard of within `seconds`, oldest first."""
@@ -170,7 +174,10 @@ class Pinger:
         self._producer.purge()
         self._producer.flush(0.5)
 
-    # -- heard by librdkafka's threads ------------------------------------------------------------
+    # -- heard in the threads that poll: whoever calls `hear`, and the reading one -----------------
+
+    def _refused(self, broker: int, number: int, error: str) -> None:
+        self._heard.put(Heard(time.monotonic(), Side.PRODUCE, broker, number, error=error))
 
     def _delivered(self, broker: int, number: int) -> Callable[[Any, Any], None]:
         def heard(error: Any, message: Any) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
 from waiting import eventually
 
 from core import paths
+from core.cluster import pinger
 from core.cluster.connect import Address, connect
 from core.cluster.sandbox.sandbox import Sandbox
+from core.errors import IncompleteError
+from core.watch.clients import probing
 from core.watch.clients.eye import Health
 from core.watch.clients.places import TOPIC
 from core.watch.clients.report import Report
@@ -45,8 +49,8 @@ def test_a_broker_s_death_and_return_are_felt_and_told(
     def told() -> list[str]:
         return [one.text for report in list(reports) for one in report.told]
 
-    probing = threading.Thread(target=work)
-    probing.start()
+    worker = threading.Thread(target=work)
+    worker.start()
     try:
         eventually(lambda: all(health(b) in (Health.FINE, Health.SLOW) for b in (1, 2, 3, 4)))
         eventually(lambda: all(seen.fetch.messages > 2 for seen in reports[-1].brokers))
@@ -59,7 +63,7 @@ def test_a_broker_s_death_and_return_are_felt_and_told(
         eventually(lambda: any(text.startswith("broker 2: answers again") for text in told()))
     finally:
         stop.set()
-        probing.join()
+        worker.join()
         remove(connection.client, connection.client.describe())
         connection.client.close()
     assert said == []
@@ -72,6 +76,39 @@ def test_a_broker_s_death_and_return_are_felt_and_told(
     timeline.close()
     assert kept == told()
     eventually(lambda: TOPIC not in _topics(sandbox))
+
+
+def test_a_topic_that_somebody_deletes_ends_the_probe_with_a_sentence(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "timeline_file", lambda cluster_id: tmp_path / "a.timeline")
+    monkeypatch.setattr(probing, "ABSENT_SECONDS", 1.0)
+    # librdkafka takes a topic for new, not for gone, for 30 s after it was first heard of.
+    config = {**pinger.producer_config(pinger.TIMEOUT_SECONDS)}
+    config["topic.metadata.propagation.max.ms"] = 0
+    monkeypatch.setattr(pinger, "producer_config", lambda seconds: config)
+    connection = connect(Address(sandbox.bootstrap))
+    client = connection.client
+    deadline = time.monotonic() + 60
+    told: list[str] = []
+
+    def delete(report: Report) -> None:
+        told.extend(one.text for one in report.told)
+        if any(seen.fetch.messages for seen in report.brokers):
+            remove(client, client.describe())
+
+    try:
+        with pytest.raises(IncompleteError, match="somebody has deleted it"):
+            probe(
+                connection,
+                tmp_path,
+                keep_on=lambda: time.monotonic() < deadline,
+                tell=delete,
+                say=told.append,
+            )
+    finally:
+        client.close()
+    assert told == [], "no broker is to blame"
 
 
 def _topics(sandbox: Sandbox) -> set[str]:

@@ -92,7 +92,13 @@ def _setting(session: Session, mode: Mode) -> Callable[[], str]:
         if mode is Mode.OFF:
             return "The autopilot is off; a run that it began goes on."
         if not is_flying(state.cluster_id):
-            start_flying(switch)
+            try:
+                start_flying(switch)
+            except OSError as error:
+                raise TrimtabError(
+                    f"The switch is set; the autopilot cannot be started: {error.strerror}.",
+                    next="Set the mode again once that is mended.",
+                ) from error
         return f"The autopilot flies, mode {mode.value}; it goes on without the dashboard."
 
     return work

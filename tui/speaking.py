@@ -64,7 +64,10 @@ class Speaking(App[int]):
         work: Callable[[], Done],
         answer: Callable[[Done | TrimtabError], Message],
     ) -> None:
-        """Have a thread do some work; post what `answer` makes of it, or of why it could not."""
+        """Have a thread do some work; post what `answer` makes of it, or of why it could not.
+
+        A bug is one more reason: whoever waits for the answer must get one.
+        """
 
         def guarded() -> None:
             done: Done | TrimtabError
@@ -72,6 +75,12 @@ class Speaking(App[int]):
                 done = work()
             except TrimtabError as error:
                 done = error
+            except Exception:  # noqa: BLE001 - a bug in a thread must reach the log and the user
+                from core.bugs import log_bug
+
+                done = TrimtabError(
+                    "This is a bug in trimtab: what was asked for broke off.", detail=log_bug()
+                )
             self.post_message(answer(done))
 
         self.run_worker(guarded, thread=True, group=group, exit_on_error=False)

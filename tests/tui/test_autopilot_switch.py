@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -90,6 +91,19 @@ async def test_to_act_takes_the_clusters_name(monkeypatch: pytest.MonkeyPatch) -
         found = switches.read(switch.cluster_id)
         assert found is not None
         assert found.settings == switch.settings
+
+
+async def test_one_that_cannot_be_started_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(switch: Switch) -> None:
+        raise OSError(errno.EAGAIN, "no more processes")
+
+    monkeypatch.setattr(background, "start_flying", refuse)
+    async with living(writable=True) as pilot:
+        await press(pilot, "O")
+        await pilot.click("#suggest")
+        await rested(pilot)
+        said = "The switch is set; the autopilot cannot be started: no more processes."
+        assert said in lines(pilot)[-1]
 
 
 async def test_off_is_set_at_once() -> None:

@@ -12,6 +12,7 @@ import pytest
 from maps import demo_picture, lines, map_of, press, tell, text
 from textual.pilot import Pilot
 
+from core import paths
 from core.cluster.connect import Address
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import small_spec
@@ -120,7 +121,7 @@ def test_what_is_said_of_a_broker(seen: BrokerSeen, words: str, number: float | 
 class Begun:
     """A probe that was begun, without a process."""
 
-    def __init__(self, trouble: TrimtabError | None = None) -> None:
+    def __init__(self, trouble: Exception | None = None) -> None:
         self.trouble, self.closed = trouble, False
 
     def wait(self) -> None:
@@ -184,6 +185,23 @@ async def test_what_ends_it_at_once_is_said(begun: Begun) -> None:
         await rested(pilot)
         assert app._probe is None
         assert "The probe may not write to its topic." in lines(pilot)[-1]
+
+
+async def test_a_bug_in_what_is_done_beside_is_said_logged_and_blocks_nothing(
+    begun: Begun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "log_dir", lambda: tmp_path)
+    begun.trouble = ZeroDivisionError("a bug")
+    async with map_of((120, 40), writable=True) as pilot:
+        app = real(pilot)
+        await press(pilot, "W", "right", "enter")
+        await rested(pilot)
+        assert "This is a bug in trimtab" in lines(pilot)[-1]
+        assert "ZeroDivisionError: a bug" in (tmp_path / "trimtab.log").read_text()
+        begun.trouble = None
+        await press(pilot, "W", "right", "enter")
+        await rested(pilot)
+        assert app._probe is begun
 
 
 async def test_read_only_it_is_refused(begun: Begun) -> None:

@@ -42,6 +42,8 @@ class Recorder:
         self._onlookers = onlookers
         self.troubles: list[TrimtabError] = []
         """Why onlookers had nothing to tell at the last look."""
+        self._untold: list[Event] = []
+        """What onlookers told and could not be kept yet: they tell it once."""
         self._last = self._remembered()
         self._forgotten = self._noted = float("-inf")
 
@@ -53,8 +55,8 @@ class Recorder:
     def look(self) -> list[Event]:
         """Look once, keep what has changed since the last look and what onlookers tell; return it.
 
-        Raises UnreachableError or AccessDeniedError; TimelineError when it cannot be kept: it is
-        seen as a change by the next look then.
+        Raises UnreachableError or AccessDeniedError; TimelineError when it cannot be kept: the
+        next look sees it as a change then, and keeps what was told with its own.
         """
         state = self._observer.poll()
         last = self._last
@@ -68,8 +70,9 @@ class Recorder:
             found = []
             self._timeline.begin(state)
         self._last = state
-        news = self._news(state)
-        self._timeline.tell(news)
+        self._untold += self._news(state)
+        self._timeline.tell(self._untold)
+        news, self._untold = self._untold, []
         self._note_seen(state)
         self._forget()
         return [*found, *news]

@@ -29,6 +29,8 @@ class RunNews:
         self._cluster_id, self._clock, self._since = cluster_id, clock, since
         self._stamps: dict[str, tuple[int, int]] = {}
         self._told: dict[str, int] = {}
+        self._said: dict[str, str] = {}
+        """Why a journal cannot be read, as it was said."""
         self._due = float("-inf")
 
     def news(self, state: ClusterState) -> list[Event]:
@@ -37,19 +39,28 @@ class RunNews:
         if began < self._due:
             return []
         found: list[Event] = []
-        damaged: JournalError | None = None
+        refused: dict[str, JournalError] = {}
         for path in sorted(paths.runs_dir(self._cluster_id).glob(f"*{SUFFIX}")):
+            run = path.name.removesuffix(SUFFIX)
             try:
-                found += self._of(path.name.removesuffix(SUFFIX), path.stat().st_mtime_ns)
+                found += self._of(run, path.stat().st_mtime_ns)
             except FileNotFoundError:
                 continue  # it was removed meanwhile
             except JournalError as error:
-                damaged = error
+                refused[run] = error
         spent = self._clock.monotonic() - began
         self._due = began + max(LEAST_SECONDS, spent * AT_MOST_PART)
-        if damaged is not None and not found:
-            raise damaged
+        if not found:
+            self._say(refused)
         return sorted(found, key=lambda event: event.at)
+
+    def _say(self, refused: dict[str, JournalError]) -> None:
+        """Raise what was not said of a journal yet; it is read again until it can be."""
+        self._said = {run: said for run, said in self._said.items() if run in refused}
+        for run, error in refused.items():
+            if self._said.get(run) != str(error):
+                self._said[run] = str(error)
+                raise error
 
     def _of(self, run: str, changed: int) -> list[Event]:
         """Return what a run has done since its journal was read last."""
@@ -58,10 +69,10 @@ class RunNews:
         stamp = (changed, wal.stat().st_mtime_ns if wal.exists() else 0)
         if self._stamps.get(run) == stamp:
             return []
-        self._stamps[run] = stamp
         if run not in self._told and max(stamp) < self._since.timestamp() * 1e9:
             return []  # it ended before
         events = read_journal(self._cluster_id, run).view.events
+        self._stamps[run] = stamp
         lines = [line for line in events if _matters(line)]
         first = self._told.get(run)
         if first is None:

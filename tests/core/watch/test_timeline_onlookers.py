@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from full_disk import files_of_at_most
 from run_help import MB, TARGETS, TWO, Run, cluster, plan_of, submitted
 from snapshots import AT, make_snapshot
 from test_timeline_recorder import Recorded
@@ -19,6 +20,10 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from core.load.snapshot import LoadSnapshot
+from core.run.record.journal import JournalError
+from core.run.tell.runs import Reading
+from core.watch.timeline import run_news as run_news_module
+from core.watch.timeline.database import TimelineError
 from core.watch.timeline.events import Event, Kind, Told
 from core.watch.timeline.load_news import LASTS, LOOK_SECONDS, LoadNews
 from core.watch.timeline.run_news import RunNews
@@ -87,6 +92,27 @@ def test_a_damaged_journal_is_said_and_the_other_runs_are_told(run: Run) -> None
         news.news(state)
 
 
+def test_a_journal_that_could_not_be_read_for_a_moment_is_told_in_the_next(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, began = run.client.describe(), run.client.now - timedelta(seconds=1)
+    news, real = run_news(run, began), run_news_module.read_journal
+
+    def refused(cluster_id: str, run: str) -> Reading:
+        raise JournalError("The disk does not answer.")
+
+    monkeypatch.setattr(run_news_module, "read_journal", refused)
+    with pytest.raises(JournalError):
+        news.news(state)
+    run.client.advance(5)
+    assert news.news(state) == []  # said once
+    run.client.advance(5)
+    monkeypatch.setattr(run_news_module, "read_journal", real)
+    assert len(news.news(state)) == 1
+    run.client.advance(5)
+    assert news.news(state) == []
+
+
 def test_what_onlookers_tell_is_on_the_timeline_and_their_trouble_stops_nothing(
     tmp_path: Path,
 ) -> None:
@@ -105,6 +131,30 @@ def test_what_onlookers_tell_is_on_the_timeline_and_their_trouble_stops_nothing(
     recorded.spend(2)
     assert next(recorded.timeline.told()) == event
     assert {str(trouble) for trouble in recorded.troubles} == {"The journal is damaged."}
+
+
+def test_what_could_not_be_kept_is_kept_once_there_is_room(tmp_path: Path) -> None:
+    simulated = cluster({"t": [(1, 2)]})
+    ended = Event(simulated.now, Kind.RUN, None, Told("run 1", "done"))
+
+    class Once:
+        def __init__(self) -> None:
+            self.left: list[Event] = []
+
+        def news(self, state: ClusterState) -> list[Event]:
+            left, self.left = self.left, []
+            return left
+
+    path = tmp_path / "a.timeline"
+    once = Once()
+    recorded = Recorded(path, simulated, (once,))
+    assert recorded.spend(2) == []
+    once.left = [ended]
+    with files_of_at_most(path.with_name(path.name + "-wal").stat().st_size):
+        assert recorded.spend(3) == []
+    assert {type(trouble) for trouble in recorded.troubles} == {TimelineError}
+    assert recorded.spend(3) == [ended]
+    assert list(recorded.timeline.told()) == [ended]
 
 
 # -- load ------------------------------------------------------------------------------------------

@@ -83,6 +83,8 @@ def status(name: str, as_json: bool) -> None:
 @json_option
 def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
     """Produce and consume with skew, until Ctrl-C."""
+    from concurrent.futures import ThreadPoolExecutor, wait
+
     from core.cluster.kafka.connection import ConnectionSettings
     from core.cluster.sandbox.sandbox import Sandbox
     from core.cluster.workload import run, skewed_workload
@@ -101,22 +103,16 @@ def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
             click.echo(f"Workload runs (pid {process.pid}); it ends with the sandbox.")
         return
     stop = threading.Event()
-    worker = threading.Thread(
-        target=run,
-        args=(
-            ConnectionSettings(found.bootstrap),
-            skewed_workload(found.broker_ids, bytes_per_s=bytes_per_s),
-            stop,
-            found.wanted,
-        ),
-    )
+    settings = ConnectionSettings(found.bootstrap)
+    workload = skewed_workload(found.broker_ids, bytes_per_s=bytes_per_s)
     say(f"Producing {rate} to sandbox {name}; Ctrl-C ends it.")
-    worker.start()
-    try:
-        worker.join()
-    except KeyboardInterrupt:
-        stop.set()
-        worker.join()
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(run, settings, workload, stop, found.wanted)
+        try:
+            wait([working])
+        except KeyboardInterrupt:
+            stop.set()
+    working.result()
 
 
 def parse_brokers(text: str) -> tuple[int, ...]:

@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from core import paths
 from core.cli.main import run
 from core.cli.sandbox import parse_brokers
-from core.errors import ExitCode, UsageError
+from core.cluster import workload
+from core.cluster.sandbox import folders
+from core.cluster.sandbox.layout import lay_out
+from core.errors import ExitCode, TrimtabError, UsageError
+from core.process import Process
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +53,22 @@ def test_without_a_sandbox_it_says_how_to_start_one(
     said = capsys.readouterr().err
     assert "There is no sandbox 'default'" in said
     assert "trimtab sandbox up" in said
+
+
+def test_a_load_that_breaks_off_says_why_and_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = paths.sandbox_dir("default")
+    folder.mkdir(parents=True)
+    nodes = lay_out(folder, (1, 2), racks=1, controllers=1)
+    folders.write_state(folder, folders.State("c", "4.0.0", True, nodes, {1: Process(2**30, "x")}))
+
+    def broken(*words: object) -> None:
+        raise TrimtabError("Topic orders cannot be created.")
+
+    monkeypatch.setattr(workload, "run", broken)
+    assert trimtab("sandbox", "load") == ExitCode.FAILED
+    assert "Topic orders cannot be created." in capsys.readouterr().err
 
 
 def test_down_of_nothing_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:

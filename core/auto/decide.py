@@ -18,15 +18,18 @@ def decide(settings: Settings, history: History, observed: Observed) -> Decision
     """Return what to do; `history` has seen this look already (`History.seeing`)."""
     if settings.mode is Mode.OFF:
         return Off()
-    against = spoken(SAFETY, settings, history, observed)
+    if reasons := against(settings, history, observed):
+        return Wait(reasons)
+    found = smallest(settings, history, observed)
+    return Wait((found,)) if isinstance(found, Reason) else found
+
+
+def against(settings: Settings, history: History, observed: Observed) -> tuple[Reason, ...]:
+    """Return what speaks against any run now, without planning one; `history` as for `decide`."""
+    unsafe = spoken(SAFETY, settings, history, observed)
     imbalance = observed.imbalance
     if imbalance is not None and not imbalance.outside:
         even = f"Brokers are even enough: {imbalance.words}"
         band = f"a run is worth more than {settings.start_band:.0%} off"
-        return Wait((*against, Reason("balanced", f"{even}, and {band}.")))
-    if against:
-        return Wait(against)
-    if against := spoken(TIMELY, settings, history, observed):
-        return Wait(against)
-    found = smallest(settings, history, observed)
-    return Wait((found,)) if isinstance(found, Reason) else found
+        return (*unsafe, Reason("balanced", f"{even}, and {band}."))
+    return unsafe or spoken(TIMELY, settings, history, observed)

@@ -1,6 +1,6 @@
 """The pilot: looks at a cluster again and again, decides, acts if it may, and says why.
 
-It reads its switch before each look, and once more right before a run is started.
+It reads its switch before each look; right before a run is started it looks and reads it again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from core.auto.decide import decide
+from core.auto.decide import against, decide
 from core.auto.decision import Act, Decision, Reason, Wait
 from core.auto.history import Acted
 from core.auto.log import DecisionLog, Entry, What, remembered
@@ -72,16 +72,12 @@ class Pilot:
         if switch is None or switch.mode is Mode.OFF:
             return False
         settings = switch.settings
-        try:
-            self._see_ends()
-            observed = self._eyes.look(settings)
-        except TrimtabError as error:
-            self._note(Wait((Reason("unreachable", error.title),)), settings)
+        observed = self._see(settings)
+        if observed is None:
             return self._patient
-        self.history = self.history.seeing(settings, observed)
         decision = decide(settings, self.history, observed)
         if isinstance(decision, Act) and settings.mode is Mode.ACT:
-            return self._act(switch, observed, decision)
+            return self._act(switch, decision)
         if self._note(decision, settings) and isinstance(decision, Act):
             self._suggest(decision.plan)
         return True
@@ -91,25 +87,47 @@ class Pilot:
         switch = self._switch()
         return switch is None or switch.mode is Mode.OFF
 
-    def _act(self, switch: Switch, observed: Observed, act: Act) -> bool:
-        now = self._clock.now()
+    def _see(self, settings: Settings) -> Observed | None:
+        """Look once and remember it; None, and a line in the log, when nobody answers."""
+        try:
+            self._see_ends()
+            observed = self._eyes.look(settings)
+        except TrimtabError as error:
+            self._note(Wait((Reason("unreachable", error.title),)), settings)
+            return None
+        self.history = self.history.seeing(settings, observed)
+        return observed
+
+    def _act(self, switch: Switch, act: Act) -> bool:
+        observed = self._see(switch.settings)  # planning may have taken long
+        if observed is None:
+            return self._patient
         again = self._switch()
         if again is None or again.settings != switch.settings:
             return again is not None and again.mode is not Mode.OFF
-        meant = _entry(now, What.ACT, act)
-        self._write(meant)
+        if reasons := against(switch.settings, self.history, observed):
+            self._note(Wait(reasons), switch.settings)
+            return True
+        now = self._clock.now()
+        self._write(_entry(now, What.ACT, act))
+        if self.is_off():  # whoever turned it off before this line relies on that nothing begins
+            self._fail(Reason("off", "It was turned off before the run was started."))
+            return False
         try:
             run = self._start(switch, observed, act.plan)
-        except TrimtabError as error:
-            why = Reason("failed", f"The run could not be started: {_sentence(error)}")
-            self._write(Entry(self._clock.now(), What.FAILED, (why,)))
-            self.history = replace(self.history, failed_at=self._clock.now(), lasting={})
+        except (TrimtabError, OSError) as error:
+            why = f"The run could not be started: {_sentence(error)}"
+            self._fail(Reason("failed", why))
             return True
         began = Reason("started", f"Run {run} carries it out.")
         self._write(Entry(self._clock.now(), What.STARTED, (began,), run=run))
         moved = frozenset(move.tp for move in act.plan)
         self.history = self.history.acting(Acted(now, run, moved, act.bytes))
         return True
+
+    def _fail(self, why: Reason) -> None:
+        self._write(Entry(self._clock.now(), What.FAILED, (why,)))
+        self.history = replace(self.history, failed_at=self._clock.now(), lasting={})
 
     def _see_ends(self) -> None:
         for act in self.history.acts:
@@ -146,9 +164,12 @@ def _ids(entry: Entry) -> tuple[str, ...]:
     return tuple(reason.id for reason in entry.reasons)
 
 
-def _sentence(error: TrimtabError) -> str:
+def _sentence(error: TrimtabError | OSError) -> str:
     """Return what went wrong in one line, with what a check has to say."""
-    return " ".join(part.strip() for part in (error.title, error.detail) if part)
+    if isinstance(error, TrimtabError):
+        return " ".join(part.strip() for part in (error.title, error.detail) if part)
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}."
 
 
 def fly(

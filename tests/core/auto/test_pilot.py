@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,6 +19,7 @@ from core.auto.pilot import REPEATED, Pilot, fly
 from core.auto.settings import Mode, Settings
 from core.auto.switch import Switch
 from core.cluster.connect import Address
+from core.cluster.state import Reassignment
 from core.errors import RefusedError, TrimtabError, UnreachableError
 from core.plan.plan import Plan
 
@@ -30,12 +33,13 @@ class Hangar:
     time: datetime = NOON
     switch: Switch | None = SWITCH
     unreachable: bool = False
-    refused: bool = False
+    refused: Exception | None = None
     runs: dict[str, Plan] = field(default_factory=dict)
     ends: dict[str, Entry] = field(default_factory=dict)
     suggested: list[Plan] = field(default_factory=list)
     told: list[Entry] = field(default_factory=list)
     seen: Observed | None = None
+    acted_on: Observed | None = None
 
     def __post_init__(self) -> None:
         self.log = DecisionLog("test-cluster")
@@ -81,8 +85,9 @@ class Hangar:
 
     def start(self, switch: Switch, observed: Observed, plan: Plan) -> str:
         assert [entry.what for entry in self.log.entries()][-1] is What.ACT
-        if self.refused:
-            raise RefusedError("Refused by a check: disk.", detail="  disk: broker 1 is full.")
+        if self.refused is not None:
+            raise self.refused
+        self.acted_on = observed
         run = f"run-{len(self.runs) + 1}"
         self.runs[run] = plan
         return run
@@ -144,6 +149,70 @@ def test_off_while_it_was_deciding_is_obeyed(hangar: Hangar) -> None:
     assert not hangar.runs
 
 
+def test_off_as_it_is_written_down_is_obeyed(
+    hangar: Hangar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who turns it off and finds nothing in the log relies on that nothing follows."""
+
+    def tell(entry: Entry) -> None:
+        hangar.told.append(entry)
+        if entry.what is What.ACT:
+            hangar.switch = SWITCH.turned(Mode.OFF, at=NOON, who="ada")
+
+    hangar.fly(looks=2)
+    monkeypatch.setattr(hangar.pilot, "_tell", tell)
+    assert hangar.pilot.look() is False
+    assert not hangar.runs
+    assert [entry.what for entry in hangar.told[-2:]] == [What.ACT, What.FAILED]
+    assert hangar.told[-1].reasons[0].id == "off"
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "reason"),
+    [
+        ({"died": ("1122-081500",)}, "dead-run"),
+        ({"running": ("1122-081500",)}, "run"),
+        ({"run_ended_at": NOON}, "cool-down"),
+        ({"reassignments": {tp("t-0"): Reassignment((1, 2), (1,), (2,))}}, "foreign-move"),
+        ({"state": replace(hot(), controller=2)}, "controller"),
+        (None, "unreachable"),
+    ],
+)
+def test_what_changed_while_it_was_planning_is_seen_before_it_acts(
+    hangar: Hangar,
+    monkeypatch: pytest.MonkeyPatch,
+    meanwhile: Mapping[str, object] | None,
+    reason: str,
+) -> None:
+    hangar.fly(looks=2)
+    seen = [hangar.look(EAGER)]
+
+    def look(settings: Settings) -> Observed:
+        if seen:
+            return seen.pop()
+        if meanwhile is None:
+            raise UnreachableError("No broker answers at 127.0.0.1:1.")
+        return replace(before, **meanwhile)  # type: ignore[arg-type]
+
+    (before,) = seen
+    monkeypatch.setattr(hangar, "look", look)
+    assert hangar.pilot.look() is True
+    assert not hangar.runs
+    assert (hangar.told[-1].what, hangar.told[-1].reasons[0].id) == (What.WAIT, reason)
+    assert What.ACT not in {entry.what for entry in hangar.log.entries()}
+
+
+def test_a_run_is_checked_by_what_was_seen_last(
+    hangar: Hangar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangar.fly(looks=2)
+    first, last = hangar.look(EAGER), hangar.look(EAGER)
+    seen = iter([first, last])
+    monkeypatch.setattr(hangar, "look", lambda settings: next(seen))
+    assert hangar.fly() == ["act", "started"]
+    assert hangar.acted_on is last
+
+
 def test_off_ends_the_wait_between_two_looks(hangar: Hangar) -> None:
     waits = 0
 
@@ -178,11 +247,27 @@ def test_a_simulator_that_is_gone_is_not_waited_for(hangar: Hangar) -> None:
     assert hangar.pilot.look() is False
 
 
-def test_a_run_that_cannot_be_started_is_told_and_cooled_down_after(hangar: Hangar) -> None:
-    hangar.refused = True
+@pytest.mark.parametrize(
+    ("refused", "says"),
+    [
+        (
+            RefusedError("Refused by a check: disk.", detail="  disk: broker 1 is full."),
+            "Refused by a check: disk. disk: broker 1 is full.",
+        ),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device."),
+        (
+            OSError(errno.EACCES, "Permission denied", "/var/runs"),
+            "/var/runs: Permission denied.",
+        ),
+    ],
+)
+def test_a_run_that_cannot_be_started_is_told_and_cooled_down_after(
+    hangar: Hangar, refused: Exception, says: str
+) -> None:
+    hangar.refused = refused
     assert hangar.fly(looks=3) == ["wait", "act", "failed"]
-    assert "disk: broker 1 is full." in hangar.told[-1].text
-    hangar.refused = False
+    assert hangar.told[-1].text == f"The run could not be started: {says}"
+    hangar.refused = None
     assert hangar.fly(looks=3) == ["wait", "wait"]
     assert "cool-down" in {reason.id for reason in hangar.told[-1].reasons}
     assert hangar.fly(looks=3) == ["act", "started", "wait"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,12 +13,15 @@ from core.auto.history import History
 from core.auto.log import DecisionLog, Entry, remembered
 from core.auto.settings import Mode
 from core.auto.switch import Switch
-from core.errors import UsageError
+from core.clock import Clock
+from core.errors import TrimtabError, UsageError
 from core.load import layout, serving
 from core.process import Process
 from core.run.requests import request
 
-STOP_SECONDS = 10.0
+STOP_SECONDS = 30.0
+"""How long a run that is just being started may take to be known, or to have failed."""
+LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +63,42 @@ def standing(switch: Switch) -> Standing:
     )
 
 
-def turn_off(
-    switch: Switch, *, at: datetime, who: str, cancel: bool = False
-) -> tuple[tuple[str, ...], str]:
+def turn_off(switch: Switch, *, at: datetime, who: str) -> None:
     """Turn an autopilot off; needs neither the cluster nor its process.
 
-    Returns its runs that are in progress, and with `cancel` why one could not be cancelled.
+    Raises OSError or TrimtabError.
     """
     set_switch(switch.turned(Mode.OFF, at=at, who=who))
-    open_ = [act.run for act in standing(switch).history.acts if act.ended_at is None]
+
+
+def left_by(switch: Switch, clock: Clock) -> tuple[str, ...]:
+    """Return the runs that go on after one was turned off.
+
+    One that is just being started is waited for, STOP_SECONDS at most; raises TrimtabError when it
+    is not known then.
+    """
+    deadline = clock.monotonic() + STOP_SECONDS
+    flew = flies = is_flying(switch.cluster_id)
+    # Whether it flies is asked before the log is read: then what it wrote last is in there.
+    while (history := standing(switch).history).is_starting and flies:
+        if clock.monotonic() > deadline:
+            break
+        clock.sleep(LOOK_SECONDS)
+        flies = is_flying(switch.cluster_id)
+    if history.is_starting and flew:
+        raise TrimtabError(
+            f"The autopilot of {switch.name} is starting a run that is not known yet.",
+            next="Look: trimtab runs list.",
+        )
+    return tuple(act.run for act in history.acts if act.ended_at is None)
+
+
+def cancel(switch: Switch, runs: Iterable[str]) -> str:
+    """Cancel runs of an autopilot's; return why one could not be, "" when all are."""
     trouble = ""
-    for run in open_ if cancel else ():
+    for run in runs:
         try:
             request(switch.cluster_id, run, "cancel")
         except UsageError as error:  # it has ended meanwhile, or is being cancelled already
             trouble = str(error.title)
-    return tuple(open_), trouble
+    return trouble

@@ -20,7 +20,10 @@ HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """One run of the autopilot's; `ended_at` is None while it is in progress."""
+    """One run of the autopilot's; `ended_at` is None while it is in progress.
+
+    `run` is "" while it is being started: only the decision is known then.
+    """
 
     at: datetime
     run: str
@@ -106,6 +109,11 @@ class History:
     def acting(self, act: Acted) -> History:
         """Return what is remembered once a run has been started."""
         return replace(self, acts=(*self.acts, act))
+
+    @property
+    def is_starting(self) -> bool:
+        """Return whether the run of what was decided last is not known (yet)."""
+        return bool(self.acts) and not self.acts[-1].run
 
     def ending(self, run: str, at: datetime, moved_bytes: float) -> History:
         """Return what is remembered once a run has ended; it may have copied more than planned.

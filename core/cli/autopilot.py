@@ -67,7 +67,7 @@ def autopilot(
         shown_standing(which(context), as_json=as_json)
         return ExitCode.DONE
     if mode == Mode.OFF.value:
-        return _off(context, wanted, cancel=cancel, as_json=as_json)
+        return _off(context, wanted, cancelling=cancel, as_json=as_json)
     if cancel:
         raise UsageError("--cancel goes with --mode off.", next="Leave it out.")
     return _on(context, Mode(mode), wanted, detach=detach, yes=yes, as_json=as_json)
@@ -105,9 +105,12 @@ def log(context: Context, last: int, as_json: bool) -> None:
 # -- off -------------------------------------------------------------------------------------------
 
 
-def _off(context: Context, wanted: dict[str, str | None], *, cancel: bool, as_json: bool) -> int:
+def _off(
+    context: Context, wanted: dict[str, str | None], *, cancelling: bool, as_json: bool
+) -> int:
     """Turn off what the command line names, else every autopilot of this machine."""
-    from core.auto.background import turn_off
+    from core.auto.background import cancel, left_by, turn_off
+    from core.clock import SystemClock
     from core.run.who import user
 
     if any(value is not None for value in wanted.values()):
@@ -117,24 +120,29 @@ def _off(context: Context, wanted: dict[str, str | None], *, cancel: bool, as_js
     found = which_to_stop(context)
     if not found:
         say("There is no autopilot here to turn off.")
+    off: list[Switch] = []
     documents: list[dict[str, Any]] = []
     wrong: list[str] = []
-    for switch in found:
+    for switch in found:  # all of them, before a run of any is waited for
         with _noted(switch, wrong):
-            now = datetime.now(UTC)
-            runs, trouble = turn_off(switch, at=now, who=user(), cancel=cancel)
+            turn_off(switch, at=datetime.now(UTC), who=user())
+            say(f"The autopilot of {switch.name} is off.")
+            off.append(switch)
+    for switch in off:
+        with _noted(switch, wrong):
+            runs = left_by(switch, SystemClock())
+            trouble = cancel(switch, runs) if cancelling else ""
             documents.append(
                 {
                     "cluster_id": switch.cluster_id,
                     "name": switch.name,
                     "mode": "off",
                     "runs": list(runs),
-                    "cancelled": bool(runs) and cancel and not trouble,
+                    "cancelled": bool(runs) and cancelling and not trouble,
                 }
             )
-            say(f"The autopilot of {switch.name} is off.")
             for run in runs:
-                if cancel:
+                if cancelling:
                     say(trouble or f"Run {run} is being cancelled: `trimtab runs attach {run}`.")
                 else:
                     say(f"Run {run} goes on to its end; --cancel takes it back.")

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 from clusters import NOON, tp
 
+from core import files, paths
 from core.auto import log as logs
 from core.auto import switch as switches
-from core.auto.background import standing, turn_off
+from core.auto.background import STOP_SECONDS, left_by, standing, turn_off
 from core.auto.decision import Reason
+from core.auto.flying import ROLE
 from core.auto.log import DecisionLog, Entry, What
 from core.auto.settings import Mode, Settings
 from core.auto.switch import Switch
 from core.cluster.connect import Address
-from core.errors import DocumentError
+from core.errors import DocumentError, TrimtabError
+from core.load import layout
 
 ENTRY = Entry(
     NOON,
@@ -43,6 +49,30 @@ SWITCH = Switch(
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     return tmp_path
+
+
+@dataclass
+class Later:
+    """A clock by which each wait lets something happen."""
+
+    events: list[Callable[[], object]] = field(default_factory=list)
+    waited: float = 0.0
+
+    def now(self) -> datetime:
+        return NOON + timedelta(seconds=self.waited)
+
+    def monotonic(self) -> float:
+        return self.waited
+
+    def sleep(self, seconds: float) -> None:
+        self.waited += seconds
+        if self.events:
+            self.events.pop(0)()
+
+
+def flies() -> AbstractContextManager[bool]:
+    """Hold what the autopilot of SWITCH holds for as long as it flies."""
+    return files.lease(layout.lock(paths.load_root(), SWITCH.cluster_id, ROLE))
 
 
 def test_entries_are_read_back_as_they_were_written() -> None:
@@ -94,7 +124,8 @@ def test_a_switch_that_cannot_be_read_is_said(text: bytes) -> None:
 
 def test_off_is_written_down_and_needs_no_cluster() -> None:
     switches.write(SWITCH)
-    assert turn_off(SWITCH, at=NOON, who="bob") == ((), "")
+    turn_off(SWITCH, at=NOON, who="bob")
+    assert left_by(SWITCH, Later()) == ()
     found = switches.read("c-1")
     assert found is not None
     assert (found.mode, found.who, found.settings.aim_band) == (Mode.OFF, "bob", 0.1)
@@ -102,3 +133,47 @@ def test_off_is_written_down_and_needs_no_cluster() -> None:
     assert stands.process is None
     assert stands.last is not None
     assert stands.last.text == "Set to off by bob."
+
+
+STARTED = Entry(NOON, What.STARTED, (Reason("started", "…"),), run="0101-120000")
+FAILED = Entry(NOON, What.FAILED, (Reason("failed", "…"),))
+MEANT = replace(ENTRY, run=None, ended_at=None)
+
+
+@pytest.mark.parametrize(("then", "runs"), [(STARTED, ("0101-120000",)), (FAILED, ())])
+def test_a_run_that_is_just_being_started_is_waited_for(then: Entry, runs: tuple[str, ...]) -> None:
+    log = DecisionLog("c-1")
+    log.add(MEANT)
+    clock = Later([lambda: None, lambda: log.add(then)])
+    with flies():
+        turn_off(SWITCH, at=NOON, who="bob")
+        assert left_by(SWITCH, clock) == runs
+    assert clock.events == []
+
+
+def test_what_its_process_wrote_last_is_read_when_it_has_ended() -> None:
+    log = DecisionLog("c-1")
+    log.add(MEANT)
+    with ExitStack() as flight:
+        flight.enter_context(flies())
+
+        def end() -> None:
+            log.add(STARTED)
+            flight.close()
+
+        assert left_by(SWITCH, Later([end])) == ("0101-120000",)
+
+
+def test_a_run_that_does_not_become_known_is_told() -> None:
+    DecisionLog("c-1").add(MEANT)
+    clock = Later()
+    with flies(), pytest.raises(TrimtabError, match="is starting a run that is not known yet"):
+        left_by(SWITCH, clock)
+    assert clock.waited >= STOP_SECONDS
+
+
+def test_what_a_process_meant_that_is_long_gone_is_not_waited_for() -> None:
+    DecisionLog("c-1").add(MEANT)
+    clock = Later()
+    assert left_by(SWITCH, clock) == ()
+    assert clock.waited == 0

@@ -70,9 +70,10 @@ def _setting(session: Session, mode: Mode) -> Callable[[], str]:
     def work() -> str:
         from datetime import UTC, datetime
 
-        from core.auto.background import is_flying, set_switch, start_flying
+        from core.auto.background import fly_by, set_switch, start_flying
         from core.auto.settings import Mode, Settings
         from core.auto.switch import Switch
+        from core.clock import SystemClock
         from core.run.who import user
 
         switch = Switch(
@@ -86,12 +87,13 @@ def _setting(session: Session, mode: Mode) -> Callable[[], str]:
             starts_load,
         ).turned(mode, at=datetime.now(UTC), who=user())
         try:
-            set_switch(switch)
+            if mode is Mode.OFF:
+                set_switch(switch)
+                return "The autopilot is off; a run that it began goes on."
+            flies = fly_by(switch, SystemClock())
         except OSError as error:
             raise TrimtabError(f"The switch cannot be set: {error.strerror}.") from error
-        if mode is Mode.OFF:
-            return "The autopilot is off; a run that it began goes on."
-        if not is_flying(state.cluster_id):
+        if not flies:
             try:
                 start_flying(switch)
             except OSError as error:

@@ -14,13 +14,15 @@ from core.auto.log import DecisionLog, Entry, remembered
 from core.auto.settings import Mode
 from core.auto.switch import Switch
 from core.clock import Clock
-from core.errors import TrimtabError, UsageError
+from core.errors import DocumentError, TrimtabError, UsageError
 from core.load import layout, serving
 from core.process import Process
 from core.run.requests import request
 
 STOP_SECONDS = 30.0
 """How long a run that is just being started may take to be known, or to have failed."""
+ENDING_SECONDS = 3.0
+"""How long a process that has read *off* may take to end."""
 LOOK_SECONDS = 0.2
 
 
@@ -40,6 +42,20 @@ def set_switch(switch: Switch) -> None:
     tell_switch(switch)
 
 
+def fly_by(switch: Switch, clock: Clock) -> bool:
+    """Set the switch to a mode that flies; return whether somebody flies on by it.
+
+    Else nobody does, and `start_flying` is due. Raises as `set_switch`.
+    """
+    was_on = _is_on(switch.cluster_id)
+    set_switch(switch)
+    # Who has read *off* already is about to end, and will not read this.
+    deadline = clock.monotonic() + (0.0 if was_on else ENDING_SECONDS)
+    while (flies := is_flying(switch.cluster_id)) and clock.monotonic() < deadline:
+        clock.sleep(LOOK_SECONDS)
+    return flies
+
+
 def start_flying(switch: Switch) -> Process | None:
     """Start the process unless one flies this cluster already; returns at once."""
     root = paths.load_root()
@@ -50,6 +66,14 @@ def start_flying(switch: Switch) -> Process | None:
 
 def is_flying(cluster_id: str) -> bool:
     return files.is_leased(layout.lock(paths.load_root(), cluster_id, ROLE))
+
+
+def _is_on(cluster_id: str) -> bool:
+    try:
+        before = switches.read(cluster_id)
+    except DocumentError:
+        return False
+    return before is not None and before.mode is not Mode.OFF
 
 
 def standing(switch: Switch) -> Standing:

@@ -185,9 +185,10 @@ def _on(
     from dataclasses import replace
 
     from core.auto import switch as switches
-    from core.auto.background import is_flying, set_switch, start_flying
+    from core.auto.background import fly_by, start_flying
     from core.auto.settings import Mode, Settings
     from core.auto.switch import Switch
+    from core.clock import SystemClock
     from core.errors import DocumentError
     from core.run.who import user
 
@@ -217,9 +218,7 @@ def _on(
         snapshots=context.target.snapshots,
         starts_load=not context.no_load,
     )
-    flying = is_flying(cluster_id)
-    set_switch(switch)
-    if flying:
+    if fly_by(switch, SystemClock()):
         say(f"The autopilot of {name} flies already; it is in mode {mode.value} now.")
         return ExitCode.DONE
     if detach:

@@ -14,7 +14,7 @@ from clusters import NOON, tp
 from core import files, paths
 from core.auto import log as logs
 from core.auto import switch as switches
-from core.auto.background import STOP_SECONDS, left_by, standing, turn_off
+from core.auto.background import ENDING_SECONDS, STOP_SECONDS, fly_by, left_by, standing, turn_off
 from core.auto.decision import Reason
 from core.auto.flying import ROLE
 from core.auto.log import DecisionLog, Entry, What
@@ -176,4 +176,29 @@ def test_what_a_process_meant_that_is_long_gone_is_not_waited_for() -> None:
     DecisionLog("c-1").add(MEANT)
     clock = Later()
     assert left_by(SWITCH, clock) == ()
+    assert clock.waited == 0
+
+
+def test_one_that_has_read_off_already_does_not_fly_by_what_is_set_next() -> None:
+    turn_off(SWITCH, at=NOON, who="bob")
+    clock = Later([lambda: None])
+    with ExitStack() as flight:
+        flight.enter_context(flies())
+        clock.events.append(flight.close)  # it ends a moment later
+        assert not fly_by(SWITCH, clock)
+    assert switches.read("c-1") == SWITCH
+
+
+@pytest.mark.parametrize(("mode", "waited"), [(Mode.OFF, ENDING_SECONDS), (Mode.SUGGEST, 0.0)])
+def test_one_that_flies_on_flies_by_what_is_set(mode: Mode, waited: float) -> None:
+    switches.write(SWITCH.turned(mode, at=NOON, who="bob"))
+    clock = Later()
+    with flies():
+        assert fly_by(SWITCH, clock)
+    assert clock.waited == pytest.approx(waited, abs=0.5)
+
+
+def test_where_nobody_flies_that_is_known_at_once() -> None:
+    clock = Later()
+    assert not fly_by(SWITCH, clock)
     assert clock.waited == 0

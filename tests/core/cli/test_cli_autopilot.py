@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,14 +13,19 @@ from typing import NoReturn
 import pytest
 from clusters import NOON, tp
 
+from core import files, paths
+from core.auto import background
 from core.auto import switch as switches
 from core.auto.decision import Reason
+from core.auto.flying import ROLE
 from core.auto.log import DecisionLog, Entry, What
 from core.auto.settings import Mode, Settings
 from core.auto.switch import Switch
 from core.cli.main import run
+from core.clock import SystemClock
 from core.cluster.connect import Address
 from core.errors import UnreachableError
+from core.load import layout
 
 NOWHERE = "127.0.0.1:1"
 
@@ -60,6 +66,11 @@ def configured(home: Path, bootstrap: str, *more: str) -> None:
     config.mkdir()
     lines = ("[clusters.prod]", f'bootstrap = "{bootstrap}"', *more, "")
     (config / "config.toml").write_text("\n".join(lines))
+
+
+def answers(address: Address) -> SimpleNamespace:
+    client = SimpleNamespace(describe=lambda: SimpleNamespace(cluster_id="c-9"), close=lambda: None)
+    return SimpleNamespace(client=client)
 
 
 def nobody(address: Address) -> NoReturn:
@@ -214,16 +225,26 @@ def test_how_it_stands_and_what_it_decided(here) -> None:  # type: ignore[no-unt
 
 
 def test_to_act_is_asked_for_by_name(here, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    client = SimpleNamespace(describe=lambda: SimpleNamespace(cluster_id="c-9"), close=lambda: None)
-
-    def connect(address: Address) -> SimpleNamespace:
-        return SimpleNamespace(client=client)
-
-    monkeypatch.setattr("core.cli.context.connect", connect)
+    monkeypatch.setattr("core.cli.context.connect", answers)
     code, _, err = here("-b", NOWHERE, "autopilot", "--mode", "act")
     assert code == 2
     assert "It may copy 100 GB and move 200 partitions in any hour" in err
     assert switches.read("c-9") is None
+
+
+def test_off_and_on_again_at_once_starts_another(here, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr("core.cli.context.connect", answers)
+    started: list[Switch] = []
+    monkeypatch.setattr(background, "start_flying", started.append)
+    known("c-9", mode=Mode.OFF)
+    with ExitStack() as flight:
+        flight.enter_context(files.lease(layout.lock(paths.load_root(), "c-9", ROLE)))
+        # It has read its switch, and is gone at the first look at whether it flies on.
+        monkeypatch.setattr(SystemClock, "sleep", lambda clock, seconds: flight.close())
+        words = ("autopilot", "--mode", "act", "--yes", "--detach")
+        code, _, err = here("-b", NOWHERE, *words)
+    assert (code, "flies by itself, mode act" in err) == (0, True)
+    assert [switch.mode for switch in started] == [Mode.ACT]
 
 
 def test_a_read_only_cluster_is_not_acted_on(here, home: Path) -> None:  # type: ignore[no-untyped-def]

@@ -159,9 +159,10 @@ def load_good(_: Settings, __: History, observed: Observed) -> Reason | None:
 
 
 def lasts(settings: Settings, history: History, observed: Observed) -> Reason | None:
-    if history.long_enough(settings):
-        return None
     assert observed.imbalance is not None
+    # What is outside may have changed by the same snapshot, as leaders and sizes do.
+    if history.long_enough(settings) & observed.imbalance.outside:
+        return None
     known = [history.lasting[p] for p in observed.imbalance.outside if p in history.lasting]
     longest = max(known, key=lambda one: (one.seconds, one.looks), default=None)
     seen, looks = (longest.seconds, longest.looks) if longest else (0.0, 0)

@@ -59,7 +59,7 @@ class History:
     last_as_of: datetime | None = None
     controller: int | None = None
     controller_since: datetime | None = None
-    """When the controller was seen to change; None when it never was."""
+    """When the controller was seen to change, or missing last; None when it never was."""
     failed_at: datetime | None = None
     """When a run could not be started, last."""
 
@@ -72,6 +72,8 @@ class History:
 
     def _seeing_controller(self, observed: Observed) -> History:
         found = observed.state.controller
+        if found is None:  # whichever comes next is a new one
+            return replace(self, controller=None, controller_since=observed.now)
         if found == self.controller:
             return self
         first = self.controller is None and self.controller_since is None

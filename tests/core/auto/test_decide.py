@@ -159,6 +159,20 @@ def test_a_controller_that_has_just_changed_is_given_a_minute() -> None:
     assert isinstance(found, Act)
 
 
+def test_the_first_controller_after_none_is_a_new_one() -> None:
+    without = look(replace(hot(), controller=None), now=ago(seconds=30))
+    history = History().seeing(EAGER, without)
+    history = lasted(EAGER, look(hot()), history, seconds=30)
+    assert ids(decide(EAGER, history, look(hot()))) == ["controller"]
+    later = look(hot(), now=NOON + timedelta(minutes=1))
+    found = decide(EAGER, lasted(EAGER, later, history, seconds=50), later)
+    assert isinstance(found, Act)
+
+
+def test_the_controller_that_is_found_at_first_has_not_changed() -> None:
+    assert isinstance(decided(look(hot())), Act)
+
+
 @pytest.mark.parametrize(("looks", "rule"), [(1, "poor-load"), (2, "poor-load"), (3, "act")])
 def test_the_collectors_own_intervals_are_enough_when_there_are_three(
     looks: int, rule: str
@@ -208,6 +222,20 @@ def test_an_imbalance_has_to_last() -> None:
         later = look(hot(), now=NOON + timedelta(seconds=seconds))
         history = history.seeing(EAGER, later)
         assert ids(decide(EAGER, history, later)) == [rule]
+
+
+def test_that_something_else_lasted_is_no_reason_to_act() -> None:
+    """By the same snapshot others may be outside, as leaders or sizes change."""
+    before = look(hot())
+    history = lasted(EAGER, before)
+    assert before.imbalance is not None
+    assert history.long_enough(EAGER) == before.imbalance.outside
+    held = {f"t-{n}": [1 + n % 2] for n in range(8)}
+    after = look(steady(cluster(held, brokers=(1, 2, 3, 4), size_bytes=MB)))
+    assert after.imbalance is not None
+    new = frozenset(place for place in after.imbalance.outside if place[0] > 2)
+    after = replace(after, imbalance=replace(after.imbalance, outside=new))
+    assert ids(decide(EAGER, history.seeing(EAGER, after), after)) == ["not-lasting"]
 
 
 def test_what_comes_and_goes_does_not_last() -> None:

@@ -81,7 +81,9 @@ class Past:
     told_upto: int
     """The number of what was told last."""
     cut: bool
-    """Whether older ones were left in the file."""
+    """Whether older ones of what was seen were left in the file."""
+    told_cut: bool
+    """Whether some of what was told in that time was left there."""
     asked: Asked
     found: tuple[Happening, ...]
     """What is asked for, folded, in the order in which it began."""

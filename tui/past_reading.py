@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from heapq import merge
 
 from core import paths
 from core.cluster.state import ClusterState
+from core.errors import UsageError
 from core.watch.timeline.changes import changes
 from core.watch.timeline.events import Told
 from core.watch.timeline.store import Timeline
@@ -24,11 +25,8 @@ _NEXT = timedelta(milliseconds=1)
 
 @contextmanager
 def _opened(cluster_id: str) -> Iterator[Timeline]:
-    timeline = Timeline.read(paths.timeline_file(cluster_id))
-    try:
+    with closing(Timeline.read(paths.timeline_file(cluster_id))) as timeline, timeline.as_of_now():
         yield timeline
-    finally:
-        timeline.close()
 
 
 def read_past(cluster_id: str, asked: Asked, known: Past | None) -> Past | None:
@@ -36,37 +34,43 @@ def read_past(cluster_id: str, asked: Asked, known: Past | None) -> Past | None:
 
     None when nothing was recorded. Raises TrimtabError.
     """
-    if not paths.timeline_file(cluster_id).exists():
+    try:
+        with _opened(cluster_id) as timeline:
+            return _read(timeline, cluster_id, asked, known)
+    except UsageError:  # nothing is there yet
         return None
-    with _opened(cluster_id) as timeline:
-        span = timeline.span
-        if span is None:
-            return None
-        if known is not None and (known.cluster_id != cluster_id or known.span[0] < span[0]):
-            known = None  # another cluster, or the oldest went: read anew
-        told_upto = timeline.last_told
-        now_known = (span, told_upto, asked)
-        if known is not None and (known.span, known.told_upto, known.asked) == now_known:
-            return known
-        if known is not None and len(known.events) < 2 * MOST_EVENTS:
-            seen, cut = (
-                [event for event in known.events if not isinstance(event.after, Told)],
-                known.cut,
-            )
-            seen += timeline.seen(seen[-1].at + _NEXT if seen else None)
-        else:
-            newest = timeline.since_newest(MOST_EVENTS)
-            seen, cut = list(timeline.seen(newest)), newest is not None
-        # Somebody may tell of what was a while ago: this is read anew, the newest of it.
-        bounds = (seen[0].at if cut else None, timeline.since_newest_told(MOST_EVENTS))
-        since = max((bound for bound in bounds if bound is not None), default=None)
-        events = tuple(merge(seen, timeline.told(since), key=lambda event: event.at))
-        first = events[0].at - _NEXT if cut else span[0]
-        start = timeline.state_at(first)
-    assert start is not None
+
+
+def _read(timeline: Timeline, cluster_id: str, asked: Asked, known: Past | None) -> Past | None:
+    span = timeline.span
+    if span is None:
+        return None
+    if known is not None and (known.cluster_id != cluster_id or known.span[0] < span[0]):
+        known = None  # another cluster, or the oldest went: read anew
+    told_upto = timeline.last_told
+    now_known = (span, told_upto, asked)
+    if known is not None and (known.span, known.told_upto, known.asked) == now_known:
+        return known
+    if known is not None and len(known.events) < 2 * MOST_EVENTS:
+        seen, cut = (
+            [event for event in known.events if not isinstance(event.after, Told)],
+            known.cut,
+        )
+        seen += timeline.seen(seen[-1].at + _NEXT if seen else None)
+    else:
+        newest = timeline.since_newest(MOST_EVENTS)
+        seen, cut = list(timeline.seen(newest)), newest is not None
+    # Somebody may tell of what was a while ago: this is read anew, the newest of it.
+    seen_since, told_since = seen[0].at if cut else None, timeline.since_newest_told(MOST_EVENTS)
+    told_cut = told_since is not None and (seen_since is None or told_since > seen_since)
+    told = timeline.told(told_since if told_cut else seen_since)
+    events = tuple(merge(seen, told, key=lambda event: event.at))
+    first = max(events[0].at - _NEXT, span[0]) if cut else span[0]
+    start = timeline.state_at(first)
+    assert start is not None  # a picture of that time is there: all is read as of one moment
     found = happenings((event for event in events if asked.has(event)), asked.kinds)
     lanes = lanes_of(start, events)
-    return Past(cluster_id, span, events, told_upto, cut, asked, tuple(found), lanes)
+    return Past(cluster_id, span, events, told_upto, cut, told_cut, asked, tuple(found), lanes)
 
 
 def read_state(cluster_id: str, moment: datetime) -> ClusterState | None:

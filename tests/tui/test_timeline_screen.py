@@ -15,11 +15,14 @@ from watch_help import RECORDED, at, cluster, record_night, row
 
 from core import paths
 from core.cluster.connect import Address
+from core.cluster.state import ClusterState
 from core.load import layout
 from core.load.snapshot import Load
 from core.load.windows import Window, write_window
 from core.watch.timeline.changes import changes
+from core.watch.timeline.events import Kind
 from core.watch.timeline.store import Timeline
+from core.watch.timeline.telling import Teller
 from core.watch.timeline.words import told
 from tui.hands import rested
 from tui.lanes import Lane
@@ -27,7 +30,9 @@ from tui.past import Asked, Past, rows_of
 from tui.past_reading import read_past
 from tui.screens.map_hands import MapCanvas
 from tui.session import Session
+from tui.widgets.lines import text_of
 from tui.widgets.page import Page
+from tui.widgets.timeline_page import TimelineView, timeline_lines
 
 ORDERS = [row("orders", p, (2, 1)) for p in range(4)]
 
@@ -127,6 +132,58 @@ def test_the_newest_are_held_and_that_older_ones_are_left_is_known(
         "new-0 came, on 1,2",
     ]
     assert found.lanes.brokers == (1, 2, 3, 4)
+
+
+def test_that_older_ones_of_what_was_told_are_left_is_known_and_hides_nothing_seen(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = past()
+    monkeypatch.setattr("tui.past_reading.MOST_EVENTS", 20)
+    with Teller(RECORDED) as teller:
+        for n in range(30):
+            teller.tell(Kind.RUN, by="run 1", text=f"step {n}", at=at(30 + n))
+    found = past()
+    assert found.told_cut
+    assert not found.cut
+    texts = [told(event) for event in found.events]
+    assert [text for text in texts if not text.startswith("run 1")] == [
+        told(event) for event in whole.events
+    ]
+    assert [text for text in texts if text.startswith("run 1")] == [
+        f"run 1: step {n}" for n in range(10, 30)
+    ]
+    assert found.lanes.times[1][0] == at(0).timestamp()
+    assert past(known=found) is found
+    rows = rows_of(found.found, frozenset())
+    view = TimelineView(found, (), rows, 0, None, None, True, None, at(121), False)
+    assert "the newest shown" in text_of(timeline_lines(view, 120, 40)[0])
+
+
+def test_a_file_that_nothing_is_in_yet_is_none(home: Path) -> None:
+    path = paths.timeline_file(RECORDED)
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert read_past(RECORDED, Asked(), None) is None
+
+
+def test_what_is_let_go_of_while_it_is_read_is_still_read(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.watch.timeline.store.PICTURE_CHANGES", 1)
+    record_night()
+    whole, state_at = past(), Timeline.state_at
+
+    def late(self: Timeline, moment: datetime) -> ClusterState | None:
+        writer = Timeline.write(self.path)
+        writer.forget(at(1_000))
+        writer.close()
+        return state_at(self, moment)
+
+    monkeypatch.setattr(Timeline, "state_at", late)
+    assert past().events == whole.events
+    monkeypatch.undo()
+    monkeypatch.setenv("TRIMTAB_HOME", str(home))
+    assert past().span[0] > whole.span[0]
 
 
 def test_rows_are_happenings_and_the_events_of_those_unfolded(session: Session) -> None:

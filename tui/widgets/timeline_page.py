@@ -165,7 +165,7 @@ def _title(view: TimelineView, past: Past, width: int) -> Line:
     recorded = f"recorded since {days}{since:%H:%M} UTC, {until:%-d %b}"
     if silent:
         recorded = f"recorded {days}{since:%H:%M} to {until:%H:%M:%S} UTC, {until:%-d %b}"
-    if past.cut:
+    if past.cut or past.told_cut:
         recorded += ", the newest shown"
     words = Span(f"▲ {recorded}", Tone.LOOK) if silent else dim(recorded)
     return fit((plain(" "), *at, *fine, plain("   "), words), width)

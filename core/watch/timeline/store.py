@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from heapq import merge
 from pathlib import Path
@@ -157,6 +158,17 @@ class Timeline:
         return added
 
     # -- reading --------------------------------------------------------------------------------
+
+    @contextmanager
+    def as_of_now(self) -> Iterator[None]:
+        """Read all within as of one moment, whatever is kept or let go of meanwhile."""
+        with guarded(self.path):
+            self._database.execute("BEGIN")
+            try:
+                yield
+            finally:
+                if self._database.in_transaction:
+                    self._database.execute("COMMIT")
 
     @property
     def span(self) -> tuple[datetime, datetime] | None:

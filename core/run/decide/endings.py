@@ -67,7 +67,7 @@ def _ending(history: History, observed: Observed, index: int, m: MoveHistory) ->
             why = f"not started: {history.stopped}"
             return Ending(index, Phase.CANCELLED, why, row.leader)
         return None
-    if cancelled and needs_order(m, row):
+    if cancelled and needs_order(m, observed, row):
         return None  # cancelled; its order is still to be put back
     return Ending(index, Phase.FAILED, CHANGED_ELSEWHERE, row.leader) if steady else None
 
@@ -77,16 +77,17 @@ def never_ends(listed: Reassignment) -> bool:
     return bool(set(listed.adding) & set(listed.removing))
 
 
-def needs_order(m: MoveHistory, row: PartitionRow) -> bool:
+def needs_order(m: MoveHistory, observed: Observed, row: PartitionRow) -> bool:
     """Return whether a cancelled partition is to be put into the order that it had.
 
     One that was overridden in place and then cancelled has kept replicas of its move as well.
+    An old sight of a move that was done before the cancel came looks the same for a moment.
     """
     before, now = set(m.move.before), set(row.replicas)
     if row.replicas in (m.move.before, m.move.after):
         return False
     grown = m.cancel_intended and before < now <= before | set(m.move.after)
-    return now == before or grown
+    return now == before or (grown and observed.is_settled(m.move.tp))
 
 
 def _sure(m: MoveHistory, observed: Observed) -> bool:

@@ -21,7 +21,7 @@ def take_back(history: History, observed: Observed) -> Cancel | Reorder | None:
         for index in _wished(history)
         if (row := observed.rows.get(history.moves[index].move.tp)) is not None
         and history.moves[index].move.tp not in observed.reassignments
-        and needs_order(history.moves[index], row)
+        and needs_order(history.moves[index], observed, row)
     ]
     return Reorder(tuple(reorder)) if reorder else None
 

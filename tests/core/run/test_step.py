@@ -325,7 +325,7 @@ def test_no_more_leaders_change_at_a_time_than_is_allowed() -> None:
 
 def cancelled(m: Move, seen: Observed, *, sent: bool = False, min_insync: int = 1) -> Step:
     past = history(m, phase=Phase.SUBMITTED, cancel_requested=True, min_insync={"foo": min_insync})
-    past.moves[0].cancel_sent = sent
+    past.moves[0].cancel_intended = past.moves[0].cancel_sent = sent
     return next_step(past, seen)
 
 
@@ -396,7 +396,10 @@ def test_a_cancel_does_not_wait_for_a_replica_of_a_move_that_is_over() -> None:
 
 
 def test_a_move_that_was_done_before_the_cancel_came_stays_done() -> None:
-    step = cancelled(MOVE, observed((0, 2, 1)))
+    """A look right after it may still show both replicas, and that nothing is in flight."""
+    in_doubt = cancelled(MOVE, observed((0, 2, 1, 3), (0, 2, 1, 3)), sent=True)
+    assert isinstance(in_doubt, Poll)
+    step = cancelled(MOVE, observed((0, 2, 1)), sent=True)
     assert step == NoteEnded((Ending(0, Phase.DONE, leader=0),))
 
 

@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("core.cli.show:show", "The cluster document, or the heat map as text."),
     "snapshot": ("core.cli.snapshot:snapshot", "List and show what was published."),
     "statelog": ("core.cli.statelog:statelog", "Merge brokers' state-change logs by time."),
-    "throttles": ("core.cli.throttles:throttles", "List every throttle in the cluster."),
+    "throttles": ("core.cli.throttles:throttles", "Throttles in the cluster: list, clear."),
     "timeline": ("core.cli.timeline:timeline", "What happened, and the cluster as it was."),
     "topics": ("core.cli.topics:topics", "Topics: list, describe, create, alter, delete."),
     "verify": ("core.cli.verify:verify", "Is the cluster as the plan says?"),

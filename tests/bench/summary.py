@@ -346,6 +346,11 @@ def autopilot(found: dict[str, Any]) -> list[str]:
     def row(what: str, key: str, form: Any) -> str:
         return f"| {what} | {form(ours[key])} | {form(theirs[key])} |"
 
+    def ratios(key: str) -> list[float]:
+        return [month["autopilot"][key] / month["daily"][key] for month in found["months"]]
+
+    single_bytes, single_hours = ratios("bytes"), ratios("outside_hours")
+    above = sum(ratio > 1.3 for ratio in single_hours)
     return [
         "## Autopilot",
         "",
@@ -363,7 +368,9 @@ def autopilot(found: dict[str, Any]) -> list[str]:
         row("moved back within a day", "back_within_a_day", str),
         "",
         f"Bytes {found['bytes_ratio']:.2f} ×, time outside the band "
-        f"{found['outside_ratio']:.2f} ×.",
+        f"{found['outside_ratio']:.2f} ×. Of single months, the largest: bytes "
+        f"{max(single_bytes):.2f} ×, time outside {max(single_hours):.2f} ×",
+        f"({above} of {len(single_hours)} above 1.3).",
     ]
 
 

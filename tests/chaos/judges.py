@@ -56,6 +56,7 @@ class Judges:
         eventually(lambda: self.configs() == self.configs())
 
     def _tool(self, name: str, *words: str) -> str:
+        """Ask thrice: the tool gives up on a broker that comes up or goes down while it asks."""
         for _ in range(3):
             done = self._sandbox.tool(name, "--bootstrap-server", self._sandbox.bootstrap, *words)
             if done.returncode == 0:

@@ -46,6 +46,9 @@ class Drilling(Speaking):
         if not self.session.writable:
             screen.say(f"Read-only: {self.session.read_only_because}.", "look")
             return
+        if screen.session is not self.session:
+            screen.say("The past cannot be broken: 0 goes back to now.", "look")
+            return
 
         def answer(found: tuple[Offer, ...] | TrimtabError) -> Message:
             if isinstance(found, TrimtabError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from tui.feed_events import GroundFound
 from tui.hands import rested
+from tui.past import Then
 from tui.screens.drill_dialog import WORDS, Choices, DrillDialog
 
 
@@ -105,6 +107,18 @@ async def test_read_only_it_is_refused() -> None:
         await press(pilot, "F")
         assert "Read-only: start with --write." in lines(pilot)[-1]
     assert ground.done == []
+
+
+async def test_the_past_cannot_be_broken() -> None:
+    ground = Ground()
+    async with on_a_sandbox(ground, writable=True) as pilot:
+        now = session(pilot)
+        assert now.state is not None
+        now.then = Then(datetime(2026, 1, 1, tzinfo=UTC), now.state)
+        await press(pilot, "F")
+        assert "The past cannot be broken: 0 goes back to now." in lines(pilot)[-1]
+        await press(pilot, "0", "F")
+        assert isinstance(pilot.app.screen, DrillDialog)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

@@ -86,7 +86,8 @@ class Notifier:
     def _stalls(self, history: History, sample: Mapping[str, Any] | None, now: datetime) -> str:
         """Return for what a run has waited too long, or ""."""
         meant = history.paused or not history.preflight
-        awaits = history.retention is not None and not history.retention.awaited
+        retention = history.retention
+        awaits = retention is not None and retention.lowered and not retention.awaited
         if not history.waiting or meant or awaits:
             self._waits_since = None
         elif self._waits_since is None:

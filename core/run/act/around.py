@@ -15,9 +15,10 @@ from core.cluster.client import (
     OffsetAt,
     Resource,
 )
-from core.cluster.faults import is_missing
+from core.cluster.faults import is_missing, passes
 from core.cluster.state import TopicPartition
 from core.run.act.resting import AGAIN_SECONDS, Resting
+from core.run.decide.finishing import next_to_elect
 from core.run.record.chronicle import Chronicle
 from core.run.record.history import History
 from core.run.record.records import Kind
@@ -28,6 +29,8 @@ CLEANUP = "cleanup.policy"
 SHORTER_SECONDS = 330.0
 """How long logs are given to become shorter: brokers look every five minutes by default."""
 OFFSETS_SECONDS = 5.0
+BETWEEN_ELECTIONS_SECONDS = 1.0
+"""What clients of one lot of leaders have to look for the new ones, before the next lot changes."""
 UNLIMITED_MS = -1
 
 
@@ -64,11 +67,16 @@ class Around:
         ]
         answers = self._client.alter_configs(changes) if changes else {}
         faults = {r.name: f for r, f in answers.items() if f is not None and not is_missing(f)}
-        if faults:
-            topic, fault = next(iter(faults.items()))
-            self._wait(f"the retention of {topic} is not lowered yet ({fault}): it is asked again")
-            return
-        self._chronicle.write(Kind.RETENTION_LOWERED, topics=sorted(retention.topics))
+        for topic, fault in faults.items():
+            if passes(fault):
+                why = f"the retention of {topic} is not lowered yet ({fault}): it is asked again"
+                self._wait(why)
+                return
+        self._chronicle.write(
+            Kind.RETENTION_LOWERED,
+            topics=sorted(retention.topics.keys() - faults.keys()),
+            refused={topic: str(fault) for topic, fault in faults.items()},
+        )
 
     def _intend(self, wanted_ms: int) -> None:
         queued = [self._history.moves[i].move for i in self._history.queued]
@@ -220,6 +228,7 @@ class Around:
         """Elect preferred leaders; one whose replica is not in sync yet is asked again."""
         self._chronicle.write(Kind.ELECTING, moves=list(moves))
         tps = {self._history.moves[i].move.tp: i for i in moves}
+        turn = 1 + min(self._history.moves[i].elections for i in moves)
         answers = self._client.elect_leaders(list(tps))
         again: dict[str, str] = {}
         done = []
@@ -230,9 +239,15 @@ class Around:
             else:
                 again[str(index)] = str(fault)
         self._chronicle.write(Kind.ELECTED, moves=done, again=again)
-        if again:
-            text, why = next(iter(again.items()))
-            tp = self._history.moves[int(text)].move.tp
+        left = next_to_elect(self._history)
+        if not left:
+            return
+        first = self._history.moves[left[0]]
+        if first.elections < turn:
+            self._clock.sleep(BETWEEN_ELECTIONS_SECONDS)
+        else:
+            why = next(iter(again.values()), "others wait as well")
+            tp = first.move.tp
             self._wait(f"the preferred leader of {tp} is not elected yet ({why}): asked again")
 
     def _wait(self, why: str) -> None:

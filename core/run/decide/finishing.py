@@ -47,19 +47,22 @@ def restore_retention(history: History, observed: Observed) -> RestoreRetention 
     return RestoreRetention(idle) if idle else None
 
 
-def elect(
-    history: History, observed: Observed, *, most: int = MOST_AT_A_TIME
-) -> ElectLeaders | None:
+def elect(history: History, observed: Observed) -> ElectLeaders | None:
     """Preferred leaders are elected at the end, when that is asked for."""
     if not history.elect or history.cancel_requested or history.in_flight or history.queued:
         return None
-    due = [
-        index
+    due = next_to_elect(history)
+    return ElectLeaders(due[:MOST_AT_A_TIME]) if due else None
+
+
+def next_to_elect(history: History) -> tuple[int, ...]:
+    """Return the moves whose preferred leader is to be elected next: who had fewest turns."""
+    due = {
+        index: m.elections
         for index, m in enumerate(history.moves)
         if _moved(m) and not m.elected and m.elections < MOST_ELECTIONS
-    ]
-    due.sort(key=lambda index: history.moves[index].elections)  # who was not asked for comes first
-    return ElectLeaders(tuple(due[:most])) if due else None
+    }
+    return tuple(index for index, turns in due.items() if turns == min(due.values()))
 
 
 def finish(history: History, observed: Observed) -> Poll | End:

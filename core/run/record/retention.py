@@ -64,7 +64,10 @@ class Retention:
                 topics = {intent.topic: intent for intent in found}
                 return replace(self, intended=True, topics=topics, earliest=earliest)
             case Kind.RETENTION_LOWERED:
-                return replace(self, lowered=True)
+                refused = p.get("refused", {})
+                kept = {t: i for t, i in self.topics.items() if t not in refused}
+                earliest = {tp: o for tp, o in self.earliest.items() if tp.topic not in refused}
+                return replace(self, lowered=True, topics=kept, earliest=earliest)
             case Kind.RETENTION_AWAITED:
                 return replace(self, awaited=True)
             case Kind.RETENTION_RESTORED:

@@ -160,6 +160,9 @@ def _take(found: dict[tuple[str, str, str], Change], record: Record) -> None:
                 source = ConfigSource[entry["source"]]
                 key = "topic", entry["topic"], RETENTION
                 found[key] = Change(*key, entry["prior"], source, [str(p["ms"])])
+        case Kind.RETENTION_LOWERED:
+            for topic in p.get("refused", {}):
+                del found["topic", topic, RETENTION]
         case Kind.RETENTION_RESTORED:
             for topic, how in p["topics"].items():
                 found["topic", topic, RETENTION].after = how

@@ -27,9 +27,12 @@ def happenings(record: Record, history: History) -> Iterator[tuple[str, Level]]:
             yield f"throttle list of {topics} is whole again", Level.INFO
         case Kind.MOVES_ADDED:
             yield from _added(p, history)
-        case Kind.RETENTION_LOWERED if p["topics"] and history.retention is not None:
-            lowered = format_duration(history.retention.ms / 1000)
-            yield f"retention of {_named(p['topics'])} lowered to {lowered}", Level.LOOK
+        case Kind.RETENTION_LOWERED if history.retention is not None:
+            if p["topics"]:
+                lowered = format_duration(history.retention.ms / 1000)
+                yield f"retention of {_named(p['topics'])} lowered to {lowered}", Level.LOOK
+            for topic, why in p.get("refused", {}).items():
+                yield f"retention of {topic} stays as it is: {why}", Level.LOOK
         case Kind.RETENTION_AWAITED if p["of"]:
             before, after = (p.get(f"{when}_bytes", 0) for when in ("before", "after"))
             saved = f": {format_bytes(after)} to copy, not {format_bytes(before)}" * (

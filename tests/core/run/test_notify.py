@@ -16,6 +16,7 @@ import pytest
 from run_help import Faulty, Run, Start, cluster, plan_of
 from waiting import eventually
 
+from core.cluster.client import Fault
 from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode, UsageError
@@ -218,6 +219,20 @@ def test_a_run_that_waits_for_a_broker_is_told_of_once(
     assert [(p["event"], p["outcome"]) for p in hook.posted] == [("stalled", None)]
     assert "broker 3 is down" in hook.posted[0]["why"]
     assert told(run) == [("stalled", "webhook", "")]
+
+
+def test_a_run_whose_topics_cannot_be_shortened_is_told_of(
+    client: SimulatedCluster, start: Start, hook: Hook
+) -> None:
+    faulty = Faulty(client)
+    faulty.replaced["alter_configs"] = lambda real, changes: {
+        c.resource: Fault("REQUEST_TIMED_OUT") for c in changes
+    }
+    plan = plan_of(client, {("t", 0): (1, 3)})
+    watched = Watched(start(client, plan, through=faulty, retention_ms=60_000), hook)
+    watched.advance(200)
+    eventually(lambda: bool(hook.posted))
+    assert "the retention of t is not lowered yet" in hook.posted[0]["why"]
 
 
 def test_a_run_that_is_paused_or_waits_for_its_time_has_not_stalled(

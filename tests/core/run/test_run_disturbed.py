@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import Reassignment, TopicPartition
 from core.plan.throttle_lists import entries
 from core.run.act.runner import Runner
+from core.run.decide import finishing
 from core.run.decide.step import next_step
 from core.run.decide.steps import (
     Cancel,
@@ -391,6 +393,28 @@ def test_preferred_leaders_are_elected_at_the_end_when_asked(start: Start) -> No
     state = client.describe()
     assert [int(state.leader[state.find(TopicPartition("t", p)) or 0]) for p in (0, 1)] == [2, 1]
     assert run.runner.history.ended_why == ""
+
+
+def test_every_leader_has_its_turn_before_those_that_were_refused_are_waited_for(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lots follow one another a second apart; only a whole round without success waits longer."""
+    monkeypatch.setattr(finishing, "MOST_AT_A_TIME", 2)
+    faulty = Faulty(cluster({"t": [(1, 2)] * 5}))
+    client = faulty.client
+    asked: list[tuple[float, int]] = []
+
+    def refuse(real: Any, tps: Any, *more: Any) -> Any:
+        asked.append((client.elapsed_seconds, len(tps)))
+        return {tp: Fault("PREFERRED_LEADER_NOT_AVAILABLE") for tp in tps}
+
+    faulty.replaced["elect_leaders"] = refuse
+    plan = plan_of(client, {("t", p): (2, 1) for p in range(5)})
+    run = start(client, plan, through=faulty, elect=True)
+    assert run.to_the_end(300) is Outcome.DONE
+    assert [n for _, n in asked] == [2, 2, 1] * finishing.MOST_ELECTIONS
+    gaps = [round(later - at) for (at, _), (later, _) in pairwise(asked)]
+    assert gaps == ([1, 1, 5] * finishing.MOST_ELECTIONS)[:-1]
 
 
 def test_a_broker_that_died_but_is_not_shown_so_yet_does_not_end_the_run(start: Start) -> None:

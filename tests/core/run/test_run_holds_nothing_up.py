@@ -26,6 +26,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.plan.throttle_lists import entries
 from core.run.record.history import Outcome, Phase
+from core.run.tell.changes import changes
 from core.run.tell.view import MoveState, RunState
 
 T, U = Resource.topic("t"), Resource.topic("u")
@@ -127,3 +128,38 @@ def test_retention_that_cannot_be_put_back_holds_nothing_else_up(start: Start, l
         faulty.replaced.clear()
         assert run.to_the_end(60) is Outcome.DONE
         assert retention(client, T) == "172800000"
+
+
+def test_retention_that_must_not_be_lowered_is_said_and_gone_without(start: Start) -> None:
+    prior = {name: {RETENTION: "172800000"} for name in "tu"}
+    faulty = Faulty(cluster({"t": [(1, 2)], "u": [(4, 5)]}, topic_configs=prior))
+    client = faulty.client
+    plan = plan_of(client, {("t", 0): (3, 2), ("u", 0): (6, 5)})
+    faulty.replaced["alter_configs"] = refusing(T, RETENTION)
+    run = start(client, plan, through=faulty, retention_ms=3_600_000)
+    run.until(submitted, seconds=600)
+    assert retention(client, T) == "172800000"
+    assert retention(client, U) == "3600000"
+    said = [event.text for event in run.view().events]
+    assert "retention of t stays as it is: POLICY_VIOLATION" in said
+    assert run.to_the_end(120) is Outcome.DONE
+    assert retention(client, T) == retention(client, U) == "172800000"
+    changed = changes(run.journal.records(), run.runner.history)
+    assert [one.name for one in changed if one.config == RETENTION] == ["u"]
+
+
+def test_retention_that_cannot_be_lowered_yet_is_asked_again(start: Start) -> None:
+    faulty = Faulty(cluster({"t": [(1, 2)]}))
+    client = faulty.client
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=faulty, retention_ms=3_600_000)
+    asked = []
+
+    def busy(real: Callable[..., Any], changes: Any) -> Any:
+        asked.append(changes)
+        return {c.resource: Fault("REQUEST_TIMED_OUT") for c in changes}
+
+    faulty.replaced["alter_configs"] = busy
+    run.until(lambda _: len(asked) > 2, seconds=60)
+    assert "it is asked again" in run.view().why
+    faulty.replaced.clear()
+    assert run.to_the_end(900) is Outcome.DONE

@@ -44,6 +44,7 @@ HEADLESS_SPEED = 30.0
 @click.pass_obj
 def demo(context: Context, seed: int, brokers: int, partitions: int, speed: float | None) -> int:
     """Open the dashboard on a simulated cluster under load: no Java, no network."""
+    from core.auto.forget import forget_autopilot
     from core.load.simulated import start_simulator
     from core.run.forget import forget_runs
 
@@ -54,6 +55,7 @@ def demo(context: Context, seed: int, brokers: int, partitions: int, speed: floa
             return _tell(_on(context, simulator.address, load=False), throttle="200MB/s")
         finally:
             simulator.stop()
+            forget_autopilot(simulator.cluster_id)
             forget_runs(simulator.cluster_id)
 
 
@@ -61,6 +63,7 @@ def demo(context: Context, seed: int, brokers: int, partitions: int, speed: floa
 @click.pass_context
 def sandbox_demo(ctx: click.Context) -> int:
     """Start real brokers under a skewed load, collector and Spark, and the dashboard on them."""
+    from core.auto.forget import forget_autopilot
     from core.cluster.connect import Address
     from core.cluster.sandbox.sandbox import Sandbox
     from core.java import find_java
@@ -81,6 +84,7 @@ def sandbox_demo(ctx: click.Context) -> int:
         sandbox.start_workload(BYTES_PER_S)
         address = Address(sandbox.bootstrap)
         stack.enter_context(_load(address, sandbox.cluster_id))
+        stack.callback(forget_autopilot, sandbox.cluster_id)
         stack.callback(say, "Stopping what measures the load…")
         return _tell(_on(context, address, load=True), throttle="10MB/s")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 import click
 
@@ -56,9 +57,12 @@ def up(
 @name_option
 @json_option
 def down(name: str, as_json: bool) -> None:
-    """Stop everything of a sandbox and remove its data."""
+    """Stop everything of a sandbox, an autopilot of it as well, and remove its data."""
+    from core.auto.forget import forget_autopilot
     from core.cluster.sandbox.sandbox import Sandbox
 
+    with suppress(UsageError):  # what cannot be read is removed all the same
+        forget_autopilot(Sandbox.open(name).cluster_id)
     there = Sandbox.remove(name)
     if as_json:
         emit({"name": name, "removed": there})

@@ -62,6 +62,7 @@ def _play(found: Scenario, *, short: bool, keep: bool, as_json: bool) -> int:
 
     What was seen until a command failed is shown before that failure.
     """
+    from core.auto.forget import forget_autopilot
     from core.cli.scenarios.stage import Stage
     from core.cluster.sandbox.sandbox import Sandbox
     from core.run.forget import forget_runs
@@ -71,6 +72,7 @@ def _play(found: Scenario, *, short: bool, keep: bool, as_json: bool) -> int:
         sandbox = Sandbox.up(name, found.brokers, found.racks, overrides=overrides, say=say)
         if not keep:
             stack.callback(forget_runs, sandbox.cluster_id)
+            stack.callback(forget_autopilot, sandbox.cluster_id)
             stack.callback(sandbox.down)
         say(f"To watch it, elsewhere: trimtab -b {sandbox.bootstrap}")
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trimtab-scenario-")))

@@ -55,20 +55,34 @@ def test_without_a_sandbox_it_says_how_to_start_one(
     assert "trimtab sandbox up" in said
 
 
-def test_a_load_that_breaks_off_says_why_and_fails(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def stopped() -> None:
+    """A sandbox of cluster `c`, none of whose nodes runs."""
     folder = paths.sandbox_dir("default")
     folder.mkdir(parents=True)
     nodes = lay_out(folder, (1, 2), racks=1, controllers=1)
     folders.write_state(folder, folders.State("c", "4.0.0", True, nodes, {1: Process(2**30, "x")}))
 
+
+@pytest.mark.usefixtures("stopped")
+def test_a_load_that_breaks_off_says_why_and_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def broken(*words: object) -> None:
         raise TrimtabError("Topic orders cannot be created.")
 
     monkeypatch.setattr(workload, "run", broken)
     assert trimtab("sandbox", "load") == ExitCode.FAILED
     assert "Topic orders cannot be created." in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("stopped")
+def test_down_takes_the_autopilot_of_its_cluster_along() -> None:
+    for cluster_id in ("c", "other"):
+        paths.autopilot_dir(cluster_id).mkdir(parents=True)
+    assert trimtab("sandbox", "down") == ExitCode.DONE
+    assert not paths.sandbox_dir("default").exists()
+    assert [found.name for found in paths.autopilots_dir().iterdir()] == ["other"]
 
 
 def test_down_of_nothing_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -119,20 +119,23 @@ def test_what_was_seen_until_a_command_failed_is_shown(
     assert [step["agrees"] for step in json.loads(shown)["steps"]] == [True]
 
 
-def test_kept_brokers_stay_with_their_runs_and_are_told(
+def test_kept_brokers_stay_with_their_runs_and_their_autopilot_and_are_told(
     brokers: Brokers, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     given(monkeypatch, GOOD)
-    runs = paths.runs_dir("c")
+    runs, autopilot = paths.runs_dir("c"), paths.autopilot_dir("c")
     runs.mkdir(parents=True)
+    autopilot.mkdir(parents=True)
     code, _, said = trimtab(capsys, "so", "--keep")
     assert code == ExitCode.DONE
     assert brokers.downs == 0
     assert runs.exists()
+    assert autopilot.exists()
     assert "trimtab -b h:1 --write" in said
     assert "trimtab sandbox down --name scenario-so" in said
     trimtab(capsys, "so")
     assert not runs.exists(), "its cluster will not be met again"
+    assert not autopilot.exists()
 
 
 def test_long_cells_are_wrapped(

@@ -12,7 +12,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 from core.cluster.kafka.connection import ConnectionSettings
@@ -51,12 +50,8 @@ class Producer:
         self.acknowledged: set[int] = set()
         self.refused = 0
         """Records that were given up."""
-        self.not_leader: dict[int, list[datetime]] = defaultdict(list)
-        """When brokers said that they lead a partition no more."""
         self._waits: dict[int, float] = {}
         """Partitions for whose new leader is being looked, since when."""
-        self.dips: list[tuple[datetime, float, float]] = []
-        """When the acknowledged rate fell, to which part of the wanted one, and for how long."""
         self._acks: dict[int, list[int]] = defaultdict(lambda: [0] * partitions)
         self._slice, self._calm = 0, 0
         self._dip: tuple[int, float] | None = None
@@ -110,7 +105,6 @@ class Producer:
                 self._dip = (begun, min(lowest, part))
                 if self._calm >= CALM:
                     took = (at + 1 - CALM - begun) * SLICE_SECONDS
-                    self.dips.append((datetime.now(UTC), lowest, took))
                     self._dip = None
                     self._tell(f"rate recovered after {took:.1f} s, at least {lowest:.0%}", None)
         self._slice = max(self._slice, now)
@@ -149,7 +143,6 @@ class Producer:
         if found is None or found["topic"].split(":")[-1] != self._topic:
             return
         partition = int(found["partition"])
-        self.not_leader[partition].append(datetime.now(UTC))
         if partition not in self._waits:
             self._waits[partition] = time.monotonic()
             self._tell("was told NOT_LEADER_OR_FOLLOWER", partition)

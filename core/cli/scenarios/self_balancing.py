@@ -106,7 +106,8 @@ def _balanced(stage: Stage, flying: Running, began: datetime) -> Iterator[Step]:
     """Wait until the autopilot has nothing left to do, and look at what it came to."""
     _until(lambda: bool(_decided(flying, "ended")), "the autopilot's run to end")
     acts, ends = _decided(flying, "act"), _decided(flying, "ended")
-    yield Step("decided by the autopilot", "act", acts[0]["text"], bool(acts))
+    why = [act["text"] for act in acts]
+    yield Step("decisions of the autopilot to act", "some", _first(why), bool(why))
     seconds = (parse_time(ends[-1]["ended_at"]) - began).total_seconds()
     yield Step(
         "from all load on one broker to balanced",
@@ -165,7 +166,7 @@ def _told(stage: Stage, began: datetime) -> Iterator[Step]:
         0 < len(seconds) == len(errors) and max(seconds) <= RECOVERS_SECONDS,
     )
     decided = [text for text in texts if "decided to act" in text]
-    yield Step("the decision on the timeline", "one", _first(decided), len(decided) >= 1)
+    yield Step("the decision on the timeline", "one at least", _first(decided), bool(decided))
 
 
 def _off(stage: Stage, flying: Running) -> Iterator[Step]:

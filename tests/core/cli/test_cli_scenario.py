@@ -10,15 +10,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from clusters import NOON
 
 from core import paths
 from core.cli.main import run
+from core.cli.scenarios import self_balancing
 from core.cli.scenarios.catalogue import SCENARIOS
 from core.cli.scenarios.replicas import described, leaders, listed, rack_spread
 from core.cli.scenarios.scenario import Scenario, Step, same
 from core.cli.scenarios.stage import Stage
 from core.cluster.sandbox.sandbox import Sandbox
 from core.errors import ExitCode, TrimtabError
+from core.units import format_time
 
 Capture = pytest.CaptureFixture[str]
 ROOT = Path(__file__).parents[3]
@@ -178,3 +181,21 @@ def test_kafkas_description_is_read() -> None:
 )
 def test_racks_are_counted_for_each_partition(replicas: Any, spread: tuple[int, int]) -> None:
     assert rack_spread(replicas, {1: "a", 2: "b", 3: "c", 4: "a"}) == spread
+
+
+# -- self-balancing --------------------------------------------------------------------------------
+
+
+def test_a_run_that_no_decision_began_is_seen_and_breaks_nothing() -> None:
+    flying = SimpleNamespace(events=lambda: [{"what": "ended", "ended_at": format_time(NOON)}])
+    step = next(self_balancing._balanced(SimpleNamespace(), flying, NOON))  # type: ignore[arg-type]
+    assert (step.seen, step.agrees) == ("none", False)
+
+
+@pytest.mark.parametrize("decisions", [0, 1, 2])
+def test_as_many_decisions_are_expected_as_are_accepted(decisions: int) -> None:
+    events = [{"text": "decided to act: broker 1 is at 0%"}] * decisions
+    stage = SimpleNamespace(document=lambda *words: events)
+    *_, step = self_balancing._told(stage, NOON)  # type: ignore[arg-type]
+    assert step.what == "the decision on the timeline"
+    assert (step.expected, step.agrees) == ("one at least", decisions > 0)

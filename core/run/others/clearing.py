@@ -124,12 +124,12 @@ def _kept(found: Throttle, runs: Iterable[Known], *, named: bool) -> str:
         return "nothing tells who set it"
     if named:
         return ""
+    if found.config == LOG_DIRS_RATE:  # whether there are such moves may not be known
+        return "it is for moves between log dirs: name the broker to clear it"
     if found.needed:
         return "moves in flight run under it"
     if found.value == ALL:
         return "it is for every replica of the topic: name the topic to clear it"
-    if found.config == LOG_DIRS_RATE:
-        return "it is for moves between log dirs: name the broker to clear it"
     return ""
 
 

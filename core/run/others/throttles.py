@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -41,7 +40,7 @@ class Throttle:
     whose: Whose
     run: str | None
     needed: bool
-    """Whether a move in flight runs under it."""
+    """Whether a move in flight runs under it; what is not known counts as one."""
     why: str
 
     def to_json(self) -> dict[str, Any]:
@@ -102,7 +101,7 @@ def find_throttles(client: ClusterClient, state: ClusterState, runs: Iterable[Kn
             if not is_missing(answer):  # deleted meanwhile
                 unread[resource] = answer
         elif resource.kind is ResourceKind.BROKER:
-            found += _rates(resource, answer, flying, copies[int(resource.name)], runs)
+            found += _rates(resource, answer, flying, copies.get(int(resource.name)), runs)
         else:
             found += _lists(resource, answer, flying, runs)
     return Throttles(tuple(found), unread)
@@ -110,17 +109,22 @@ def find_throttles(client: ClusterClient, state: ClusterState, runs: Iterable[Kn
 
 def _dir_copies(
     client: ClusterClient, rates: Mapping[Resource, Mapping[str, ConfigValue] | Fault]
-) -> Counter[int]:
-    """Return how many replicas brokers copy between their log dirs, of those with a rate for it."""
+) -> dict[int, int]:
+    """Return how many replicas brokers copy between their log dirs, of those with a rate for it.
+
+    One that does not say is left out.
+    """
     limited = [
         int(resource.name)
         for resource, answer in rates.items()
         if not isinstance(answer, Fault) and _limits(answer.get(LOG_DIRS_RATE))
     ]
     answers = client.log_dirs(limited) if limited else ()
-    return Counter(
-        {answer.broker: sum(log.future for log in answer.replicas) for answer in answers}
-    )
+    return {
+        answer.broker: sum(log.future for log in answer.replicas)
+        for answer in answers
+        if answer.error is None
+    }
 
 
 def _limits(value: ConfigValue | None) -> bool:
@@ -131,7 +135,7 @@ def _rates(
     resource: Resource,
     answer: Mapping[str, ConfigValue],
     flying: Mapping[TopicPartition, Reassignment],
-    copies: int,
+    copies: int | None,
     runs: tuple[Known, ...],
 ) -> Iterator[Throttle]:
     broker = int(resource.name)
@@ -153,10 +157,10 @@ def _rates(
             None,
         )
         if name == LOG_DIRS_RATE:
-            needed, does = copies > 0, _does("copies {} replica{} between its log dirs", copies)
+            needed, does = copies != 0, _copies(copies)
         else:
             needed, does = moving > 0, _does("takes part in {} move{} in flight", moving)
-        why = ours.says if ours else f"not ours; the broker {does}"
+        why = ours.says if ours else f"not ours; {does}"
         yield Throttle(
             resource,
             name,
@@ -169,8 +173,15 @@ def _rates(
         )
 
 
+def _copies(count: int | None) -> str:
+    if count is None:
+        return "whether the broker copies between its log dirs is not known"
+    return _does("copies {} replica{} between its log dirs", count)
+
+
 def _does(words: str, count: int) -> str:
-    return words.format(count, "" if count == 1 else "s") if count else "moves nothing"
+    does = words.format(count, "" if count == 1 else "s") if count else "moves nothing"
+    return f"the broker {does}"
 
 
 def _lists(

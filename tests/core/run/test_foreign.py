@@ -6,16 +6,18 @@ import json
 
 import pytest
 from cli_help import SLOW, Here, validate
-from run_help import MB, Start, cluster, plan_of, set_config, submitted
+from run_help import MB, Faulty, Start, cluster, plan_of, set_config, submitted
 from waiting import eventually
 
 from core.cli import foreign
+from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import LOG_DIRS_RATE, Resource
 from core.cluster.observe import observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.errors import ExitCode
 from core.plan.plan import log_dir_of
+from core.run.others.clearing import plan_clearing
 from core.run.others.foreign import ForeignWatch, foreign_moves
 from core.run.others.throttles import Throttle, find_throttles
 from core.run.record.history import Outcome
@@ -105,6 +107,19 @@ def test_its_throttle_is_needed_while_it_goes_on() -> None:
     )
     client.clock.sleep(2000)
     assert (rate().needed, rate().why.partition("; ")[2]) == (False, "the broker moves nothing")
+
+
+def test_a_throttle_of_a_broker_that_does_not_say_what_it_copies_is_taken_for_needed() -> None:
+    client, _, _ = copying_within()
+    silent = Faulty(client)
+    silent.replaced["log_dirs"] = lambda real, brokers: tuple(
+        BrokerLogs(broker, error="CLUSTER_AUTHORIZATION_FAILED") for broker in brokers
+    )
+    (rate,) = find_throttles(silent, client.describe(), []).found  # type: ignore[arg-type]
+    assert rate.needed
+    assert rate.why.endswith("; whether the broker copies between its log dirs is not known")
+    ((_, kept),) = plan_clearing(silent, client.describe(), []).kept  # type: ignore[arg-type]
+    assert kept == "it is for moves between log dirs: name the broker to clear it"
 
 
 @pytest.mark.parametrize(

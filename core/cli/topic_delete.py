@@ -83,9 +83,12 @@ def _lost(client: ClusterClient, state: ClusterState, topic: str) -> str:
             state, client.log_dirs([b.id for b in state.brokers if b.alive])
         ).partition_size_bytes[rows.start : rows.stop]
         if (sizes >= 0).any():
-            held.append(f"{format_bytes(float(sizes[sizes >= 0].sum()))} before replication")
+            size = format_bytes(float(sizes[sizes >= 0].sum()))
+            least = "" if (sizes >= 0).all() else "at least "
+            held.append(f"{least}{size} before replication")
         lost: list[Fault] = []
         groups = client.groups(lost=lost.append)
+        lost += [fault for group in groups if (fault := group.fault or group.committed_fault)]
         readers = [group.id for group in groups if any(tp.topic == topic for tp in group.committed)]
         if readers:
             more = f" and {len(readers) - 3} more" if len(readers) > 3 else ""

@@ -12,7 +12,8 @@ from cli_help import validate
 from in_process import Hand, audited
 from run_help import Faulty, Run, cluster, plan_of
 
-from core.cluster.client import LEADER_LIST, ConfigSource, Fault, Resource
+from core.cluster.broker_logs import BrokerLogs
+from core.cluster.client import LEADER_LIST, ConfigSource, Fault, Group, Resource
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError
@@ -177,6 +178,37 @@ def test_a_topic_is_deleted_by_its_name(hand: Hand, living: SimulatedCluster) ->
     validate("topics-delete", done)
     assert done == {"deleted": ["orders", "payments"], "failed": {}}
     assert replicas(living, "orders") == replicas(living, "payments") == []
+
+
+DENIED = Fault("GROUP_AUTHORIZATION_FAILED")
+
+
+@pytest.mark.parametrize("hidden", [{"fault": DENIED}, {"committed_fault": DENIED}])
+def test_a_group_that_may_not_be_looked_at_may_be_a_reader(
+    hidden: dict[str, Any], hand: Hand, living: SimulatedCluster
+) -> None:
+    reads = {TopicPartition("orders", 0): 7}
+    groups = (
+        Group("billing", "stable", "range", 1, (), reads),
+        Group("secret", "unknown", "", None, (), {}, **hidden),
+    )
+    through = Faulty(living)
+    through.replaced["groups"] = lambda real, matching=None, lost=None: groups
+    _, _, err = hand.on(living, through=through)("topics", "delete", "orders")
+    said = "read by billing, who else has read it is not known: GROUP_AUTHORIZATION_FAILED"
+    assert said in err
+
+
+def test_sizes_that_are_not_all_known_are_told_as_a_part(
+    hand: Hand, living: SimulatedCluster
+) -> None:
+    through = Faulty(living)
+    through.replaced["log_dirs"] = lambda real, brokers: tuple(
+        BrokerLogs(said.broker, error="timed out") if said.broker < 3 else said
+        for said in real(brokers)
+    )
+    _, _, err = hand.on(living, through=through)("topics", "delete", "orders")
+    assert "orders: 3 partitions, at least 40 MB before replication." in err
 
 
 def test_at_a_terminal_the_topics_name_is_typed(hand: Hand, living: SimulatedCluster) -> None:

@@ -182,7 +182,9 @@ def test_where_no_broker_answers_the_known_ones_are_told(  # type: ignore[no-unt
     assert "trimtab autopilot --mode off" in err
 
 
-@pytest.mark.parametrize("broken", [f".tmp-{os.getpid()}-switch.json", "decisions.jsonl"])
+@pytest.mark.parametrize(
+    "broken", [f".tmp-{os.getpid()}-switch.json", "decisions.jsonl"], ids=["switch", "decisions"]
+)
 def test_one_that_cannot_be_turned_off_keeps_no_other_on(here, broken: str) -> None:  # type: ignore[no-untyped-def]
     for cluster_id in ("c-1", "c-2", "c-3"):
         known(cluster_id)

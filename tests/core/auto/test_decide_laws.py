@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import numpy as np
+import pytest
 from auto_help import loaded, look, steady
 from clusters import MB, NOON, cluster
 from hypothesis import given, settings
@@ -17,16 +18,30 @@ from hypothesis import strategies as st
 
 from core.auto.decide import decide
 from core.auto.decision import Act
-from core.auto.guards import SAFETY, TIMELY, spoken
 from core.auto.history import HOUR, RESTS, Acted, History
 from core.auto.hours import Hours
-from core.auto.observed import Observed
+from core.auto.observed import Observed, Place
 from core.auto.settings import Mode, Settings
-from core.cluster.state import ClusterState, TopicPartition
+from core.cluster.state import TopicPartition
 from core.plan.plan import Plan
 
-STEP = timedelta(minutes=10)
 BUSY = Hours.parse("mon-fri 09:00-12:00", "--avoid")
+MORNING = NOON.astimezone().replace(hour=7)
+PACES = ((1200, timedelta(minutes=10)), (300, timedelta(minutes=4)))
+"""From which age in seconds load is stale, and how often is looked."""
+
+
+@dataclass
+class Weather:
+    """What one look was made to show; whatever the autopilot makes of it."""
+
+    dead: list[int]
+    late: list[str]
+    controller: int | None
+    age_seconds: int
+    good: float
+    theirs: tuple[str, ...]
+    outside: frozenset[Place] = frozenset()
 
 
 @dataclass
@@ -35,57 +50,107 @@ class Life:
 
     random: np.random.Generator
     settings: Settings
-    now: datetime = NOON
+    now: datetime = MORNING
     history: History = field(default_factory=History)
     held: dict[str, list[int]] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
+    step_by: timedelta = PACES[0][1]
+    weather: list[tuple[datetime, Weather]] = field(default_factory=list)
+    rates: dict[str, float] = field(default_factory=dict)
+    age_seconds: int = 0
     runs: int = 0
     copied: list[tuple[datetime, datetime, float, int]] = field(default_factory=list)
     left: dict[tuple[TopicPartition, int], datetime] = field(default_factory=dict)
     """When each partition left a broker, last."""
 
-    def state(self) -> ClusterState:
-        dead = [1] if self.random.random() < 0.1 else []
-        late = [n for n in self.held if self.random.random() < 0.005]
+    def change(self) -> Weather:
+        """Let the cluster be as it likes."""
+        random = self.random
+        if random.random() < 0.25:
+            self.age_seconds = int(random.choice([0, 60, 400], p=[0.5, 0.2, 0.3]))
+        weather = Weather(
+            dead=[1] if random.random() < 0.1 else [],
+            late=[n for n in self.held if random.random() < 0.005 and len(self.held[n]) > 1],
+            controller=None if random.random() < 0.05 else 1,
+            age_seconds=self.age_seconds,
+            good=float(random.choice([1.0, 0.5], p=[0.95, 0.05])),
+            theirs=("theirs",) if random.random() < 0.05 else (),
+        )
+        if not self.rates or random.random() < 0.2:  # else what is off stays so
+            self.rates = {n: float(random.lognormal(10, 1.5)) for n in self.held}
+        self.weather.append((self.now, weather))
+        return weather
+
+    def look(self, weather: Weather) -> Observed:
         state = cluster(
             self.held,
             brokers=(1, 2, 3, 4),
-            dead=dead,
-            isr={name: self.held[name][:1] for name in late},
+            dead=weather.dead,
+            isr={name: self.held[name][:1] for name in weather.late},
             size_bytes=self.sizes,
         )
-        return replace(steady(state), controller=None if self.random.random() < 0.02 else 1)
-
-    def look(self) -> Observed:
-        rates = {n: float(self.random.lognormal(10, 1.5)) for n in self.held}
-        state = self.state()
-        age = timedelta(seconds=int(self.random.choice([0, 60, 400], p=[0.6, 0.35, 0.05])))
-        return look(
+        state = replace(steady(state), controller=weather.controller)
+        age = timedelta(seconds=weather.age_seconds)
+        observed = look(
             state,
             self.settings,
             now=self.now,
-            load=loaded(state, rates, as_of=self.now - age),
-            good=float(self.random.choice([1.0, 0.5], p=[0.95, 0.05])),
-            running=("theirs",) if self.random.random() < 0.03 else (),
+            load=loaded(state, self.rates, as_of=self.now - age),
+            good=weather.good,
+            running=weather.theirs,
         )
+        assert observed.imbalance is not None
+        weather.outside = observed.imbalance.outside
+        return observed
 
-    def step(self) -> None:
-        observed = self.look()
+    def against(self) -> list[str]:
+        """Return what must keep it from acting now, said again in this test's own words."""
+        weather, local = self.weather[-1][1], self.now.astimezone()
+        ends = [ended for _, ended, _, _ in self.copied]
+        busy = self.settings.avoid and local.weekday() < 5 and 9 <= local.hour < 12
+        rules = {
+            "a broker is down": weather.dead,
+            "replicas are out of sync": weather.late,
+            "there is no controller": weather.controller is None,
+            "the load is old": weather.age_seconds > self.settings.stale_seconds,
+            "the load is not known well": weather.good < 0.95,
+            "somebody else's run is in progress": weather.theirs,
+            "a run of its own is in progress": any(end > self.now for end in ends),
+            "a run has just ended": any(
+                self.now - end < timedelta(seconds=self.settings.cool_down_seconds) for end in ends
+            ),
+            "it is a busy hour": busy,
+            "it has not lasted": not self.lasted(),
+        }
+        return [rule for rule, holds in rules.items() if holds]
+
+    def lasted(self) -> bool:
+        """Return whether one and the same was outside in every look for long enough."""
+        at, now = self.weather[-1]
+        latest, common = at - timedelta(seconds=now.age_seconds), now.outside
+        for before, weather in reversed(self.weather[:-1]):
+            common &= weather.outside
+            as_of = before - timedelta(seconds=weather.age_seconds)
+            if common and (latest - as_of).total_seconds() >= self.settings.lasting_seconds:
+                return True
+        return False
+
+    def step(self) -> list[str]:
+        """Let some time pass; return what spoke against a run in it."""
+        observed = self.look(self.change())
         self.history = self.history.seeing(self.settings, observed)
         found = decide(self.settings, self.history, observed)
-        against = (
-            *spoken(SAFETY, self.settings, self.history, observed),
-            *spoken(TIMELY, self.settings, self.history, observed),
-        )
-        assert not (against and isinstance(found, Act)), against
+        against = self.against()
         if isinstance(found, Act):
+            assert against == []
             self.begin(found.plan, found.bytes)
         self.end_runs()
-        self.now += STEP
+        self.now += self.step_by
+        return against
 
     def begin(self, plan: Plan, size: float) -> None:
         self.runs += 1
-        run, takes = f"run-{self.runs}", timedelta(minutes=int(self.random.integers(1, 200)))
+        run, takes = f"run-{self.runs}", timedelta(minutes=int(self.random.integers(1, 60)))
         moved = frozenset(move.tp for move in plan)
         self.history = self.history.acting(Acted(self.now, run, moved, size))
         self.copied.append((self.now, self.now + takes, size, len(moved)))
@@ -117,6 +182,7 @@ class Life:
 @st.composite
 def lives(draw: st.DrawFn) -> Life:
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    stale_seconds, step_by = draw(st.sampled_from(PACES))
     rules = Settings(
         mode=Mode.ACT,
         start_band=draw(st.sampled_from([0.12, 0.3])),
@@ -126,13 +192,13 @@ def lives(draw: st.DrawFn) -> Life:
         most_bytes_per_hour=draw(st.sampled_from([3 * MB, 20 * MB, 1e12])),
         most_moves_per_hour=draw(st.sampled_from([2, 10, 1000])),
         avoid=draw(st.sampled_from([Hours(), BUSY])),
-        stale_seconds=1200,
+        stale_seconds=stale_seconds,
     )
     names = [f"t-{n}" for n in range(draw(st.integers(4, 24)))]
     count = draw(st.integers(1, 2))
     held = {n: random.choice([1, 2, 3, 4], count, replace=False).tolist() for n in names}
     sizes = {n: int(random.lognormal(0, 1) * MB) for n in names}
-    return Life(random, rules, held=held, sizes=sizes)
+    return Life(random, rules, held=held, sizes=sizes, step_by=step_by)
 
 
 @given(lives())
@@ -145,11 +211,23 @@ def test_for_days(life: Life) -> None:
     assert moves <= life.settings.most_moves_per_hour
 
 
-def test_such_lives_have_runs_in_them() -> None:
-    """The laws above say nothing of lives in which nothing is done."""
-    eager = Settings(mode=Mode.ACT, lasting_seconds=600, lasting_looks=2, stale_seconds=1200)
-    held = {f"t-{n}": [1] for n in range(24)}
-    life = Life(np.random.default_rng(1), eager, held=held, sizes=dict.fromkeys(held, MB))
-    for _ in range(60):
-        life.step()
+@pytest.mark.parametrize(("stale_seconds", "step_by"), PACES)
+def test_such_lives_have_runs_in_them(stale_seconds: int, step_by: timedelta) -> None:
+    """The laws above say nothing of lives in which nothing is done, or nothing forbids it."""
+    eager = Settings(
+        mode=Mode.ACT,
+        lasting_seconds=600,
+        lasting_looks=2,
+        cool_down_seconds=5400,
+        most_moves_per_hour=4,
+        avoid=BUSY,
+        stale_seconds=stale_seconds,
+    )
+    held = {f"t-{n}": [1, 2] for n in range(60)}
+    sizes = dict.fromkeys(held, MB)
+    life = Life(np.random.default_rng(1), eager, held=held, sizes=sizes, step_by=step_by)
+    forbidden: set[str] = set()
+    for _ in range(200):
+        forbidden.update(life.step())
     assert life.runs >= 2
+    assert len(forbidden) == (10 if stale_seconds < 400 else 9)  # all, where load is ever old

@@ -16,6 +16,8 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.load.published import write_snapshot
 from core.load.snapshot import LoadSnapshot, Quality, Source
+from core.run.decide.steps import Submit
+from core.run.record.records import Kind
 
 SETTINGS = Settings()
 
@@ -88,10 +90,15 @@ def test_runs_of_this_machine_are_seen_and_their_ends(start: Start) -> None:
     cluster_id = client.describe().cluster_id
     run = start(client, plan_of(client, TARGETS))
     eyes = ClusterEyes(client, client.clock, cluster_id, Path("/nowhere"))
-    run.to_the_end()
+    run.until(lambda step: isinstance(step, Submit))
     name = run.view().run
     observed = eyes.look(SETTINGS)
-    assert observed.running == ()
+    assert (observed.running, observed.died, observed.run_ended_at) == ((name,), (), None)
+    assert said(eyes) == {"run", "no-load"}
+    assert eyes.ended(name) is None
+    run.to_the_end()
+    observed = eyes.look(SETTINGS)
+    assert (observed.running, observed.died) == ((), ())
     assert observed.run_ended_at is not None
     ended = eyes.ended(name)
     assert ended is not None
@@ -100,3 +107,16 @@ def test_runs_of_this_machine_are_seen_and_their_ends(start: Start) -> None:
     gone = eyes.ended("0101-000000")
     assert gone is not None
     assert "not known any more" in gone.text
+
+
+def test_a_run_whose_process_died_is_seen_and_has_not_ended(start: Start) -> None:
+    client = cluster(TWO)
+    run = start(client, plan_of(client, TARGETS))
+    eyes = ClusterEyes(client, client.clock, client.describe().cluster_id, Path("/nowhere"))
+    run.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
+    run.until(lambda step: isinstance(step, Submit))
+    name = run.view().run
+    observed = eyes.look(SETTINGS)
+    assert (observed.running, observed.died, observed.run_ended_at) == ((), (name,), None)
+    assert "dead-run" in said(eyes)
+    assert eyes.ended(name) is None

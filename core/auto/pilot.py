@@ -78,7 +78,7 @@ class Pilot:
         decision = decide(settings, self.history, observed)
         if isinstance(decision, Act) and settings.mode is Mode.ACT:
             return self._act(switch, decision)
-        if self._note(decision, settings) and isinstance(decision, Act):
+        if self._note(decision) and isinstance(decision, Act):
             self._suggest(decision.plan)
         return True
 
@@ -93,7 +93,7 @@ class Pilot:
             self._see_ends()
             observed = self._eyes.look(settings)
         except TrimtabError as error:
-            self._note(Wait((Reason("unreachable", error.title),)), settings)
+            self._note(Wait((Reason("unreachable", error.title),)))
             return None
         self.history = self.history.seeing(settings, observed)
         return observed
@@ -106,7 +106,7 @@ class Pilot:
         if again is None or again.settings != switch.settings:
             return again is not None and again.mode is not Mode.OFF
         if reasons := against(switch.settings, self.history, observed):
-            self._note(Wait(reasons), switch.settings)
+            self._note(Wait(reasons))
             return True
         now = self._clock.now()
         self._write(_entry(now, What.ACT, act))
@@ -136,7 +136,7 @@ class Pilot:
                 at = ended.ended_at or ended.at
                 self.history = self.history.ending(act.run, at, ended.bytes)
 
-    def _note(self, decision: Decision, settings: Settings) -> bool:
+    def _note(self, decision: Decision) -> bool:
         """Write a decision down unless it is the one before; return whether it was."""
         what = What.SUGGEST if isinstance(decision, Act) else What.WAIT
         entry = _entry(self._clock.now(), what, decision)

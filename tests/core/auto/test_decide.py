@@ -72,10 +72,6 @@ def of(state_changes: dict[str, object]) -> Callable[[Observed], Observed]:
     return bend
 
 
-HELD = [2, 2, 2, 2, 2, 2, 2, 1]
-AROUND = {f"t-{n}": [broker] for n, broker in enumerate(HELD)}
-
-
 @pytest.mark.parametrize(
     ("rule", "bend", "says"),
     [
@@ -260,10 +256,10 @@ def test_load_with_a_gap_in_it_begins_anew() -> None:
 # -- hours -----------------------------------------------------------------------------------------
 
 
-def at_noon_here(days: str = "") -> str:
+def at_noon_here() -> str:
     """Return hours that hold at the tests' noon by this machine's clock."""
     here = NOON.astimezone()
-    return f"{days}{here:%H:%M}-{(here + timedelta(hours=1)):%H:%M}"
+    return f"{here:%H:%M}-{(here + timedelta(hours=1)):%H:%M}"
 
 
 def after_noon_here() -> str:

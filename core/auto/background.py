@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,7 +18,10 @@ from core.clock import Clock
 from core.errors import DocumentError, TrimtabError, UsageError
 from core.load import layout, serving
 from core.process import Process
+from core.run.record.journal import JournalError, journal_path
 from core.run.requests import request
+from core.run.tell.runs import read_run
+from core.run.tell.view import RunState
 
 STOP_SECONDS = 30.0
 """How long a run that is just being started may take to be known, or to have failed."""
@@ -114,7 +118,18 @@ def left_by(switch: Switch, clock: Clock) -> tuple[str, ...]:
             f"The autopilot of {switch.name} is starting a run that is not known yet.",
             next="Look: trimtab runs list.",
         )
-    return tuple(act.run for act in history.acts if act.ended_at is None)
+    open_ = (act.run for act in history.acts if act.ended_at is None)
+    return tuple(run for run in open_ if _goes_on(switch.cluster_id, run))
+
+
+def _goes_on(cluster_id: str, run: str) -> bool:
+    """Return whether a run has not ended since: nobody writes that down once it is off."""
+    if not journal_path(cluster_id, run).exists():
+        return False
+    with suppress(JournalError):  # one that cannot be read may well go on
+        state = read_run(cluster_id, run).state
+        return not state.ended or state is RunState.DIED
+    return True
 
 
 def cancel(switch: Switch, runs: Iterable[str]) -> str:

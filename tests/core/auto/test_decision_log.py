@@ -23,6 +23,7 @@ from core.auto.switch import Switch
 from core.cluster.connect import Address
 from core.errors import DocumentError, TrimtabError
 from core.load import layout
+from core.run.record.journal import journal_path
 
 ENTRY = Entry(
     NOON,
@@ -140,10 +141,19 @@ FAILED = Entry(NOON, What.FAILED, (Reason("failed", "…"),))
 MEANT = replace(ENTRY, run=None, ended_at=None)
 
 
+def unreadable(started: Entry) -> None:
+    """Give a run a journal that nobody can read: it may well go on."""
+    assert started.run is not None
+    path = journal_path("c-1", started.run)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("?")
+
+
 @pytest.mark.parametrize(("then", "runs"), [(STARTED, ("0101-120000",)), (FAILED, ())])
 def test_a_run_that_is_just_being_started_is_waited_for(then: Entry, runs: tuple[str, ...]) -> None:
     log = DecisionLog("c-1")
     log.add(MEANT)
+    unreadable(STARTED)
     clock = Later([lambda: None, lambda: log.add(then)])
     with flies():
         turn_off(SWITCH, at=NOON, who="bob")
@@ -158,6 +168,7 @@ def test_what_its_process_wrote_last_is_read_when_it_has_ended() -> None:
         flight.enter_context(flies())
 
         def end() -> None:
+            unreadable(STARTED)
             log.add(STARTED)
             flight.close()
 

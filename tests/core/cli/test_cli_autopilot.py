@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import pytest
 from clusters import NOON, tp
+from run_help import TARGETS, TWO, Run, Start, cluster, plan_of
 
 from core import files, paths
 from core.auto import background
@@ -26,6 +27,8 @@ from core.clock import SystemClock
 from core.cluster.connect import Address
 from core.errors import UnreachableError
 from core.load import layout
+from core.run.decide.steps import Submit
+from core.run.record.history import Outcome
 
 NOWHERE = "127.0.0.1:1"
 
@@ -198,15 +201,42 @@ def test_one_that_cannot_be_turned_off_keeps_no_other_on(here, broken: str) -> N
     assert f"(Its switch is {path}.)" in err
 
 
-def test_off_says_which_run_goes_on(here) -> None:  # type: ignore[no-untyped-def]
-    known()
-    log = DecisionLog("c-1")
+def begun(start: Start) -> Run:
+    """Begin a run that its autopilot's log tells of, on a cluster whose switch is on."""
+    client = cluster(TWO)
+    run = start(client, plan_of(client, TARGETS))
+    cluster_id = client.describe().cluster_id
+    known(cluster_id)
+    log = DecisionLog(cluster_id)
     moved = ((tp("t-0"), (1,), (2,)),)
     log.add(Entry(NOON, What.ACT, (Reason("act", "Broker 1 is hot."),), moved=moved))
-    log.add(Entry(NOON, What.STARTED, (Reason("started", "…"),), run="0101-120000"))
+    log.add(Entry(NOON, What.STARTED, (Reason("started", "…"),), run=run.view().run))
+    return run
+
+
+def test_off_says_which_run_goes_on(here, start: Start) -> None:  # type: ignore[no-untyped-def]
+    run = begun(start)
     code, _, err = here("autopilot", "--mode", "off")
     assert code == 0
-    assert "Run 0101-120000 goes on to its end; --cancel takes it back." in err
+    assert f"Run {run.view().run} goes on to its end; --cancel takes it back." in err
+
+
+def test_off_cancels_the_run_in_progress_when_asked_to(here, start: Start) -> None:  # type: ignore[no-untyped-def]
+    run = begun(start)
+    run.until(lambda step: isinstance(step, Submit))
+    code, out, err = here("autopilot", "--mode", "off", "--cancel", "--json")
+    (found,) = json.loads(out)
+    assert (code, found["runs"], found["cancelled"]) == (0, [run.view().run], True)
+    assert f"Run {run.view().run} is being cancelled" in err
+    assert run.to_the_end() is Outcome.CANCELLED
+
+
+def test_a_run_that_has_ended_since_does_not_go_on(here, start: Start) -> None:  # type: ignore[no-untyped-def]
+    run = begun(start)
+    run.to_the_end()  # and nobody flew that would have written it down
+    code, out, err = here("autopilot", "--mode", "off", "--cancel", "--json")
+    assert (code, [one["runs"] for one in json.loads(out)]) == (0, [[]])
+    assert "Run" not in err
 
 
 def test_how_it_stands_and_what_it_decided(here) -> None:  # type: ignore[no-untyped-def]

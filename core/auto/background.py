@@ -116,7 +116,7 @@ def left_by(switch: Switch, clock: Clock) -> tuple[str, ...]:
     if history.is_starting and flew:
         raise TrimtabError(
             f"The autopilot of {switch.name} is starting a run that is not known yet.",
-            next="Look: trimtab runs list.",
+            next="Look: trimtab runs ls.",
         )
     open_ = (act.run for act in history.acts if act.ended_at is None)
     return tuple(run for run in open_ if _goes_on(switch.cluster_id, run))

@@ -13,12 +13,17 @@ from core.cluster.state import TopicPartition
 from core.cluster.workload import consume, fill
 
 # In a process of its own: librdkafka's way to ask for offsets ends the whole process.
-PROGRAM = """
+PROGRAM = '''
 import sys, time
 from core.cluster.connect import Address, connect
 from core.errors import UnreachableError
 
 client = connect(Address(sys.argv[1])).client
+
+def another_first(row):
+    """Return the replicas, one that is in sync and does not lead first: it leads once elected."""
+    first = next((b for b in row.isr if b != row.leader), row.leader)
+    return (first, *(b for b in row.replicas if b != first))
 
 def group(besides=None):
     until = time.monotonic() + 60
@@ -30,7 +35,7 @@ def group(besides=None):
         if found.committed and found.coordinator != besides:
             return found
         time.sleep(0.1)
-        if besides is not None:  # the new first replica may not have been in sync yet
+        if besides is not None:  # its new order may not have been known yet
             client.elect_leaders([r.tp for r in offsets])
     raise SystemExit("no offsets are known, or it has not moved")
 
@@ -38,13 +43,13 @@ first = group()
 state = client.describe()
 rows = [state.row(i) for i in range(state.partition_count)]
 offsets = [row for row in rows if row.tp.topic == "__consumer_offsets"]
-client.alter_reassignments({r.tp: (*r.replicas[1:], r.replicas[0]) for r in offsets})
+client.alter_reassignments({r.tp: another_first(r) for r in offsets})
 client.elect_leaders([r.tp for r in offsets])
 looked = [group() for _ in range(5)]  # while it moves
 looked.append(group(besides=first.coordinator))
 client.close()
 print(*(found.committed == first.committed for found in looked))
-"""
+'''
 
 
 def test_committed_offsets_are_known_from_the_new_coordinator(sandbox: Sandbox) -> None:

@@ -163,13 +163,21 @@ def produce(
         "partitioner": "murmur2_random",
     }
     producers = [Producer({**config, **options, "client.id": n}, logger=logger) for n in names]
+    # librdkafka leaves out partitions whose leader it has not reached yet, which takes a busy
+    # machine a while: the first record to each is told where to go.
+    first = len(names) * partitions
     for n in range(count):
         more: dict[str, Any] = {}
+        if n == first:
+            for producer in producers:
+                producer.flush(END_SECONDS)
         if how is How.EXPLICIT:
             more["partition"] = n % partitions
         elif how is How.KEYS:
             # Every key twice, by both: the same key goes to the same partition, whoever sends it.
             more["key"] = f"key-{n // len(names)}"
+        elif n < first:
+            more["partition"] = n // len(names)
         producer = producers[n % len(producers)]
         producer.produce(topic, b"x" * 100, on_delivery=delivered, **more)
         producer.poll(0)

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from waiting import eventually
 
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
@@ -69,7 +70,8 @@ def test_brokers_write_a_server_log_and_a_state_change_log(side: Sandbox) -> Non
     create_topics(ConnectionSettings(side.bootstrap), {"logged": [(7,)]})
     log = side.node(7).server_log
     assert "started" in log.read_text().lower()
-    assert "logged" in log.with_name("state-change.log").read_text()
+    changes = log.with_name("state-change.log")
+    eventually(lambda: "logged" in changes.read_text())  # the broker hears of it afterwards
 
 
 def test_a_killed_broker_starts_again_with_its_data(side: Sandbox) -> None:

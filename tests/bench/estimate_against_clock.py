@@ -2,7 +2,8 @@
 
 One and several leaders and destinations, 5 to 100 MB/s, with and without producers to what moves;
 each row takes 20 s or more. Wall time is that of the whole `apply` process. Rows are written as
-they end: what was interrupted goes on where it was, what is complete begins anew.
+they end: what was interrupted goes on where it was, what is complete begins anew. Of a row out of
+its range the run's folder, what `apply` said and what its brokers logged stay beside the results.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -117,9 +119,10 @@ ROWS = (
 class Bench:
     """One sandbox, and the command on it."""
 
-    def __init__(self, sandbox: Sandbox, home: Path, seed: int) -> None:
+    def __init__(self, sandbox: Sandbox, home: Path, kept: Path, seed: int) -> None:
         self.settings = ConnectionSettings(sandbox.bootstrap)
-        self.home, self.seed = home, seed
+        self.home, self.kept, self.seed = home, kept, seed
+        self._nodes = sandbox.nodes
 
     def trimtab(self, *words: str) -> str:
         """Run one command and return what it printed."""
@@ -157,6 +160,8 @@ class Bench:
         events = [json.loads(line) for line in told.splitlines()]
         assert events[-1]["outcome"] == "done", events[-1]
         low, high = estimate["range_seconds"]
+        if not low <= took <= high:
+            self._keep(row, told)
         return {
             "row": row.name,
             "shape": row.shape,
@@ -174,6 +179,15 @@ class Bench:
             "quiet": load < QUIET_LOAD,
             "seed": self.seed,
         }
+
+    def _keep(self, row: Row, told: str) -> None:
+        """Keep what can explain a row whose time is not within its range."""
+        folder = self.kept / row.topic.removeprefix("bench.")
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.home / "data", folder / "data")
+        for node in self._nodes:
+            shutil.copytree(node.folder / "logs", folder / f"node-{node.id}")
+        (folder / "apply.jsonl").write_text(told)
 
     def _plan(self, topic: str, moves: Sequence[Move]) -> str:
         rows = [
@@ -272,7 +286,8 @@ def main() -> None:
     )
     try:
         with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as home:
-            bench = Bench(sandbox, Path(home), arguments.seed)
+            kept = arguments.output.with_suffix(".kept")
+            bench = Bench(sandbox, Path(home), kept, arguments.seed)
             for row in wanted:
                 wait_for_quiet(arguments.patience)
                 measured = bench.measure(row)

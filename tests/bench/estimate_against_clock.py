@@ -42,6 +42,9 @@ MESSAGE_BYTES = 1_000
 COPY_SECONDS = (20.0, 32.0)
 """What the busiest broker side copies for, drawn for each row: all alike would all end near the
 same step of the quota's windows (11.5 s)."""
+WINDOWS_SECONDS = 12.0
+"""How long brokers remember what was copied: a row that began within it would have the credit that
+the one before left unused, at wire speed."""
 QUIET_LOAD = 2.5
 """What the machine may be busy with else: above it a row waits, and then says so."""
 SKEW = 0.3
@@ -123,6 +126,7 @@ class Bench:
         self.settings = ConnectionSettings(sandbox.bootstrap)
         self.home, self.kept, self.seed = home, kept, seed
         self._nodes = sandbox.nodes
+        self._ended = -WINDOWS_SECONDS
 
     def trimtab(self, *words: str) -> str:
         """Run one command and return what it printed."""
@@ -148,11 +152,13 @@ class Bench:
             with self._produced(row):
                 if row.produced_mb_per_s:
                     self.trimtab("collect", "--once", "--interval", "10s")
+                time.sleep(max(0.0, self._ended + WINDOWS_SECONDS - time.monotonic()))
                 rate = ("--throttle", f"{row.rate_mb_per_s}MB/s", "--json")
                 estimate = json.loads(self.trimtab("estimate", plan, *rate))
                 messages, started = self._messages(tps), time.monotonic()
                 told = self.trimtab("apply", plan, *rate, "--yes")
-                took = time.monotonic() - started
+                self._ended = time.monotonic()
+                took = self._ended - started
                 produced = (self._messages(tps) - messages) * MESSAGE_BYTES / took
             self.trimtab("verify", plan)
         finally:

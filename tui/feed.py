@@ -26,6 +26,7 @@ from tui.feed_events import (
     Trouble,
 )
 from tui.feed_watches import (
+    Attempts,
     find_ground,
     watch_autopilot,
     watch_clients,
@@ -260,22 +261,24 @@ class Feed:
             self._begin_load()
         root = load_root(self._target.snapshots)
         seen: object = None
+        attempts = Attempts(self._send, "Load")
         while not self._stopped.is_set():
             self._running.wait()
             self._tell_trouble()
             state = self._state
-            if state is not None:
-                manifest = read_manifest(root, state.cluster_id)
-                live = layout.live(root, state.cluster_id)
-                newest = (
-                    manifest.snapshot_id if manifest else None,
-                    live.stat().st_mtime_ns if live.exists() else None,
-                )
-                if newest != seen:
-                    seen = newest
-                    snapshot = newest_snapshot(state.cluster_id, self._target.snapshots)
-                    if snapshot is not None:
-                        self._take_load(snapshot.aligned(state), state, snapshot)
+            with attempts.attempt():
+                if state is not None:
+                    manifest = read_manifest(root, state.cluster_id)
+                    live = layout.live(root, state.cluster_id)
+                    newest = (
+                        manifest.snapshot_id if manifest else None,
+                        live.stat().st_mtime_ns if live.exists() else None,
+                    )
+                    if newest != seen:
+                        snapshot = newest_snapshot(state.cluster_id, self._target.snapshots)
+                        if snapshot is not None:
+                            self._take_load(snapshot.aligned(state), state, snapshot)
+                        seen = newest
             self._stopped.wait(LOAD_POLL_SECONDS)
 
     def _begin_load(self) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
-from core.errors import AccessDeniedError, DocumentError, UnreachableError
+from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from tui.feed_events import (
     AutopilotSeen,
     ClientsSeen,
@@ -30,6 +31,43 @@ CLIENTS_POLL_SECONDS = 1.0
 AUTOPILOT_POLL_SECONDS = 2.0
 
 
+class Attempts:
+    """Lets what follows something go on through what fails; `what` names it where a file does.
+
+    Each trouble is told once, and again only after an attempt that succeeded. Of a lost cluster
+    what reads the picture tells, and nothing else does.
+    """
+
+    def __init__(self, send: Deliver, what: str) -> None:
+        self._send, self._what = send, what
+        self._told: set[str] = set()
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Run one look; what it raises as TrimtabError or OSError is told."""
+        try:
+            yield
+        except UnreachableError:
+            pass
+        except TrimtabError as error:
+            self._tell(error)
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            self._tell(
+                TrimtabError(
+                    f"{self._what} cannot be read: {place}{error.strerror or error}.",
+                    next="It is tried again until it can.",
+                )
+            )
+        else:
+            self._told.clear()
+
+    def _tell(self, error: TrimtabError) -> None:
+        if str(error) not in self._told:
+            self._told.add(str(error))
+            self._send(Trouble(error))
+
+
 def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped: Flag) -> None:
     """Follow the newest run of this cluster, whoever started it, until `stopped`.
 
@@ -41,50 +79,48 @@ def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped:
     last: RunView | None = None
     learned = NOTHING_LEARNED
     newest, known = "", tuple[str, ...]()
+    taught = False
+    attempts = Attempts(send, "The newest run")
     while not stopped.is_set():
         now = state()
-        if now is not None:
-            names = runs_named(now.cluster_id, "")
-            taught = names != known
-            if names != known:  # all of them are read only as one comes or goes
-                runs = list_runs(now.cluster_id)
-                newest = runs[0].run if runs else ""
-                known = names if len(runs) == len(names) else ()  # one may not be readable yet
-            if newest:
-                view = read_run(now.cluster_id, newest)
-                if view != last:
-                    taught |= view.state.ended and not (last is not None and last.state.ended)
-                    last = view
-                    send(RunSeen(view))
-            if taught and (found := calibration(now.cluster_id)) != learned:
-                learned = found
-                send(TimesLearned(learned))
+        with attempts.attempt():
+            if now is not None:
+                names = runs_named(now.cluster_id, "")
+                if names != known:  # all of them are read only as one comes or goes
+                    taught = True
+                    runs = list_runs(now.cluster_id)
+                    newest = runs[0].run if runs else ""
+                    known = names if len(runs) == len(names) else ()  # one may not be readable yet
+                if newest:
+                    view = read_run(now.cluster_id, newest)
+                    if view != last:
+                        taught |= view.state.ended and not (last is not None and last.state.ended)
+                        last = view
+                        send(RunSeen(view))
+                if taught:
+                    found, taught = calibration(now.cluster_id), False
+                    if found != learned:
+                        learned = found
+                        send(TimesLearned(learned))
         stopped.wait(RUN_POLL_SECONDS)
 
 
 def watch_groups(
     connection: Callable[[], Connection | None], send: Deliver, running: Flag, stopped: Flag
 ) -> None:
-    """Follow consumer groups slowly; when they cannot be read they stay what they were.
-
-    That they may not be read is told once; what reads the picture tells of a lost cluster.
-    """
+    """Follow consumer groups slowly; when they cannot be read they stay what they were."""
     from core.cluster.document import read_groups
 
-    told = False
+    attempts = Attempts(send, "The list of groups")
     while not stopped.is_set():
         running.wait()
         now = connection()
-        try:
-            if now is not None:
-                send(GroupsSeen(read_groups(now.client)))
-                told = False
-        except AccessDeniedError as error:
-            if not told:
-                send(Trouble(_not_shown(error)))
-            told = True
-        except UnreachableError:
-            pass
+        with attempts.attempt():
+            try:
+                if now is not None:
+                    send(GroupsSeen(read_groups(now.client)))
+            except AccessDeniedError as error:
+                raise _not_shown(error) from error
         stopped.wait(GROUPS_POLL_SECONDS)
 
 
@@ -109,21 +145,18 @@ def watch_autopilot(state: Callable[[], ClusterState | None], send: Deliver, sto
     from core.auto.switch import path_of, read
 
     last: object = None
+    attempts = Attempts(send, "The autopilot")
     while not stopped.is_set():
         now = state()
-        if now is not None and (path := path_of(now.cluster_id)).exists():
-            files = (path, DecisionLog(now.cluster_id).path)
-            stamps = [f.stat().st_mtime_ns if f.exists() else 0 for f in files]
-            seen = (now.cluster_id, stamps, is_flying(now.cluster_id))
-            if seen != last:
-                last = seen
-                try:
-                    switch = read(now.cluster_id)
-                except DocumentError as error:
-                    send(Trouble(error))
-                else:
-                    if switch is not None:
+        with attempts.attempt():
+            if now is not None and (path := path_of(now.cluster_id)).exists():
+                files = (path, DecisionLog(now.cluster_id).path)
+                stamps = [f.stat().st_mtime_ns if f.exists() else 0 for f in files]
+                seen = (now.cluster_id, stamps, is_flying(now.cluster_id))
+                if seen != last:
+                    if (switch := read(now.cluster_id)) is not None:
                         send(AutopilotSeen(standing(switch)))
+                    last = seen
         stopped.wait(AUTOPILOT_POLL_SECONDS)
 
 

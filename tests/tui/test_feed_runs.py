@@ -9,6 +9,7 @@ from threading import Event as Flag
 from typing import Any
 
 import pytest
+from flags import Script
 
 from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
@@ -23,21 +24,6 @@ from tui.feed_events import Event, RunSeen, TimesLearned, Trouble
 from tui.feed_watches import watch_groups, watch_runs
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-
-class Script(Flag):
-    """A flag that does one thing each time it is waited for, and is set after the last."""
-
-    def __init__(self, *actions: Callable[[], Any]) -> None:
-        super().__init__()
-        self.actions = list(actions)
-
-    def wait(self, timeout: float | None = None) -> bool:
-        if self.actions:
-            self.actions.pop(0)()
-        else:
-            self.set()
-        return True
 
 
 def test_the_newest_run_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

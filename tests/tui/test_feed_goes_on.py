@@ -1,0 +1,208 @@
+"""What fails for a while is told once, and the feed's threads go on when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event as Flag
+from typing import Any
+
+import numpy as np
+import pytest
+from clusters import NOON, cluster
+from flags import Script
+
+from core.auto import background, switch
+from core.cli.context import Target
+from core.cluster import document
+from core.cluster.connect import Address, Connection
+from core.errors import TrimtabError
+from core.load import layout, locate
+from core.load.published import write_snapshot
+from core.load.snapshot import LoadSnapshot, Quality, Source
+from core.plan.calibration import Calibration, Speed
+from core.plan.plan import Plan
+from core.run.record.journal import JournalError
+from core.run.record.records import Kind
+from core.run.service import RunOptions, create_journal
+from core.run.tell import runs
+from tui.feed import Feed
+from tui.feed_events import Event, GroupsSeen, PictureSeen, RunSeen, TimesLearned, Trouble
+from tui.feed_watches import watch_autopilot, watch_groups, watch_runs
+
+STATE = cluster({"t-0": [1, 2], "t-1": [2, 1]})
+FULL = JournalError("The journal cannot be read.", next="Free space on that disk.")
+
+
+def nothing() -> None: ...
+
+
+def told(events: list[Event]) -> list[str]:
+    return [e.error.title if isinstance(e, Trouble) else type(e).__name__ for e in events]
+
+
+# -- load ------------------------------------------------------------------------------------------
+
+
+def publish(root: Path) -> None:
+    snapshot = LoadSnapshot(
+        cluster_id=STATE.cluster_id,
+        snapshot_id="0001-00000001",
+        source=Source.SPARK,
+        published_at=NOON,
+        window_end=NOON,
+        topics=("t",),
+        topic_of=STATE.topic_of,
+        partition=STATE.partition,
+        rates={("5m", "in_bytes_per_s", "avg"): np.full(2, 1e6)},
+        size_bytes=np.full(2, 10**9),
+        growth_bytes_per_s=np.full(2, np.nan),
+        quality=np.full(2, Quality.FULL, np.int8),
+        method=np.zeros(2, np.int8),
+    )
+    write_snapshot(root, snapshot)
+
+
+def load_followed(root: Path, *actions: Callable[[], Any]) -> list[Event]:
+    """Return what is told while a load root is followed."""
+    feed = Feed(Target(address=Address("sim:none"), snapshots=str(root)), start_load=False)
+    feed._state = STATE
+    feed._state_known.set()
+    feed._stopped = Script(*actions)
+    seen: list[Event] = []
+    feed.attach(seen.append)
+    feed._guard(feed._read_load)
+    return seen
+
+
+def test_load_is_shown_again_once_a_damaged_snapshot_is_whole(tmp_path: Path) -> None:
+    current = layout.current(tmp_path, STATE.cluster_id)
+    current.parent.mkdir(parents=True)
+    current.write_text("{")
+    seen = load_followed(tmp_path, nothing, lambda: (current.unlink(), publish(tmp_path)), nothing)
+    assert told(seen) == ["CURRENT.json is not JSON.", "PictureSeen"]
+    assert isinstance(seen[0], Trouble)
+    assert seen[0].error.next == layout.REPAIR
+
+
+def test_load_whose_files_cannot_be_read_for_a_while_is_shown_when_they_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(tmp_path)
+    real, lost = locate.newest_snapshot, [True]
+
+    def newest(*asked: Any) -> LoadSnapshot | None:
+        if lost[0]:
+            raise OSError(5, "Input/output error", "/mnt/load/partitions.arrow")
+        return real(*asked)
+
+    monkeypatch.setattr(locate, "newest_snapshot", newest)
+    seen = load_followed(tmp_path, nothing, lambda: lost.__setitem__(0, False), nothing)
+    assert told(seen) == [
+        "Load cannot be read: /mnt/load/partitions.arrow: Input/output error.",
+        "PictureSeen",
+    ]
+    assert isinstance(seen[1], PictureSeen)
+    assert seen[1].load.source is Source.SPARK
+
+
+# -- runs, groups, the autopilot -------------------------------------------------------------------
+
+
+def test_a_run_is_followed_to_its_end_though_its_journal_could_not_be_read_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    address = Address("sim:none")
+    create_journal(
+        address, STATE.cluster_id, Plan(STATE.cluster_id), RunOptions(1), None, at=NOON
+    ).close()
+    real, full = runs.read_run, [False]
+
+    def read_run(cluster_id: str, run: str) -> Any:
+        if full[0]:
+            raise FULL
+        return real(cluster_id, run)
+
+    def fill(now: bool) -> Callable[[], None]:
+        return lambda: full.__setitem__(0, now)
+
+    def ends() -> None:
+        with runs.Journal.open(runs.journal_path(STATE.cluster_id, "0101-120000")) as journal:
+            journal.write(NOON, Kind.ENDED, {"outcome": "done", "why": ""})
+        full[0] = False
+
+    monkeypatch.setattr(runs, "read_run", read_run)
+    seen: list[Event] = []
+    watch_runs(lambda: STATE, seen.append, Script(fill(True), nothing, ends, fill(True), nothing))
+    assert told(seen) == ["RunSeen", FULL.title, "RunSeen", FULL.title]
+    assert isinstance(seen[2], RunSeen)
+    assert seen[2].run is not None
+    assert seen[2].run.state.value == "done"
+
+
+def test_what_runs_teach_is_told_though_the_newest_could_not_be_read_at_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    plan = Plan(STATE.cluster_id)
+    create_journal(
+        Address("sim:none"), STATE.cluster_id, plan, RunOptions(1), None, at=NOON
+    ).close()
+    real, answers = runs.read_run, [FULL]
+
+    def read_run(cluster_id: str, run: str) -> Any:
+        if answers:
+            raise answers.pop()
+        return real(cluster_id, run)
+
+    monkeypatch.setattr(runs, "read_run", read_run)
+    monkeypatch.setattr(
+        runs, "calibration", lambda cluster: Calibration(speed=Speed(1, 1e6, 1e6, 1e6))
+    )
+    seen: list[Event] = []
+    watch_runs(lambda: STATE, seen.append, Script(nothing))
+    assert [type(event) for event in seen] == [Trouble, RunSeen, TimesLearned]
+
+
+def test_groups_are_followed_on_after_an_answer_that_was_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    odd = TrimtabError("The coordinator is loading.")
+    answers: list[TrimtabError | None] = [odd, odd, None, odd]
+
+    def read_groups(client: Any) -> tuple[()]:
+        answer = answers.pop(0)
+        if answer is not None:
+            raise answer
+        return ()
+
+    monkeypatch.setattr(document, "read_groups", read_groups)
+    running = Flag()
+    running.set()
+    there: Any = None
+    connection = Connection(there, there, Address("sim:none"))
+    seen: list[Event] = []
+    watch_groups(lambda: connection, seen.append, running, Script(nothing, nothing, nothing))
+    assert told(seen) == [odd.title, GroupsSeen.__name__, odd.title]
+
+
+def test_the_autopilot_is_followed_on_though_its_file_went_while_it_was_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    path = switch.path_of(STATE.cluster_id)
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    answers = [OSError(5, "Input/output error", "switch.json")]
+
+    def is_flying(cluster_id: str) -> bool:
+        if answers:
+            raise answers.pop()
+        return False
+
+    monkeypatch.setattr(background, "is_flying", is_flying)
+    seen: list[Event] = []
+    watch_autopilot(lambda: STATE, seen.append, Script(nothing))
+    assert len(seen) == 2
+    assert told(seen)[0].startswith("The autopilot cannot be read: switch.json: Input/output")

@@ -18,14 +18,15 @@ from core.plan.plan import Plan
 class Carry:
     """What is carried: for each partition the broker it was lifted from, and where it is now.
 
-    `findings` hold for each partition what speaks against each broker, and are found once, when
-    the replica is lifted.
+    `findings` hold for each partition what speaks against each broker; they are found when the
+    replica is lifted, and anew when what they rest on has changed.
     """
 
     sources: Mapping[TopicPartition, int]
     leads: Mapping[TopicPartition, bool]
     target: int
     findings: Mapping[TopicPartition, Mapping[int, Finding]]
+    rests_on: object
     by_mouse: bool = False
     typed: str = ""
     to_lead: bool = False
@@ -76,6 +77,26 @@ class Carry:
     def over(self, broker: int) -> Carry:
         return replace(self, target=broker)
 
+    def lost(self, state: ClusterState, plan: Plan) -> str | None:
+        """Return why it can be carried no longer; None while it can."""
+        for broker in (self.target, *self.sources.values()):
+            if broker not in state.broker_by_id:
+                return f"Broker {broker} is not there any more"
+        for tp, source in self.sources.items():
+            if state.find(tp) is None:
+                return f"{tp} does not exist any more"
+            if source not in plan.target(state, tp):
+                return f"Broker {source} holds no replica of {tp} any more"
+        return None
+
+    def renewed(self, state: ClusterState, load: Load, plan: Plan) -> Carry:
+        """Return it with what speaks against a drop now; it must not be `lost`."""
+        if self.rests_on == _basis(state, plan, self.sources):
+            return self
+        again = lift(state, load, plan, self.sources, self.sources[self.primary])
+        assert again is not None
+        return replace(self, leads=again.leads, findings=again.findings, rests_on=again.rests_on)
+
     def dropped(self, state: ClusterState, plan: Plan) -> Plan:
         """Return the plan with everything dropped where it is; what cannot be is left alone."""
         for tp, source in self.sources.items():
@@ -117,4 +138,11 @@ def lift(
         findings[tp] = {id: finding for id, finding in found.items() if finding is not None}
     if not sources:
         return None
-    return Carry(sources, leads, broker, findings, by_mouse)
+    return Carry(sources, leads, broker, findings, _basis(state, plan, sources), by_mouse)
+
+
+def _basis(state: ClusterState, plan: Plan, partitions: Iterable[TopicPartition]) -> object:
+    """Return what decides where these may be dropped; sizes, which always change, are not in it."""
+    rows = [state.row(index) for tp in partitions if (index := state.find(tp)) is not None]
+    held = [(row.tp, row.replicas, row.adding, row.removing) for row in rows]
+    return plan.moves, [(broker.id, broker.alive, broker.rack) for broker in state.brokers], held

@@ -99,9 +99,9 @@ class MapScreen(CursorKeys, PastMap, PlanKeys):
             return
         if self.view.lit is not session.lit:
             self.view, self.top = lit_up(self.view, session.lit), 0
+        self.hands.check(session)
         self.model = model = build_model(session.state, session.load, self.view, self.model)
         session.pointed_at = (model.broker, model.topic if model.rows else None)
-        self.hands.check(session)
         clients = None if past else session.clients
         layout = layout_of(
             width,

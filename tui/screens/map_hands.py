@@ -30,13 +30,17 @@ class Hands:
         self._typed_at = 0.0
 
     def check(self, session: Session) -> None:
-        """Open the hands when what they carry is no longer there."""
-        carry, state = self.carry, session.state
-        if carry is None or state is None:
+        """Hold what is carried against the session: open the hands when it can be no longer."""
+        carry, state, load = self.carry, session.state, session.load
+        if carry is None or state is None or load is None:
             return
-        if any(state.find(tp) is None for tp in carry.sources):
-            self.carry = None
-            self._screen.say("The partition is gone; nothing was changed.", "look")
+        why = carry.lost(state, session.plan)
+        if why is None:
+            self.carry = carry.renewed(state, load, session.plan)
+            return
+        self.carry = None
+        self._screen.view = replace(self._screen.view, broker=carry.sources[carry.primary])
+        self._screen.say(f"{why}: nothing was changed.", "look")
 
     # -- carrying --------------------------------------------------------------------------------
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from core import paths
 from core.cluster.connect import Address, connect
 from core.load import layout, serving
 from core.load.readers import Heartbeat
+from core.load.serving import Kept
 from core.process import Process
 
 INTERVAL_SECONDS = 10.0
@@ -22,13 +24,17 @@ STOP_SECONDS = 45.0
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A reader of load whose collector and pipeline run; `close` when it reads no more."""
+    """A reader of load whose collector and pipeline are kept going until `close`."""
 
     cluster_id: str
     root: Path
     heartbeat: Heartbeat
-    started: tuple[Process, ...] = ()
-    """What was started for this reader; too young, perhaps, to hold its lease yet."""
+    kept: tuple[Kept, ...]
+
+    @property
+    def started(self) -> tuple[Process, ...]:
+        """What was started for this reader; too young, perhaps, to hold its lease yet."""
+        return tuple(process for kept in self.kept for process in kept.started)
 
     def close(self) -> None:
         self.heartbeat.close()
@@ -46,7 +52,7 @@ def start_load(
     interval_seconds: float = INTERVAL_SECONDS,
     trigger_seconds: float = TRIGGER_SECONDS,
 ) -> Reader | None:
-    """Start collector and pipeline unless they run, and count as a reader until closed.
+    """Keep collector and pipeline going, and count as a reader, until closed.
 
     Returns at once; None for a simulated cluster, which publishes by itself. Raises
     UnreachableError when the cluster's id is not given and cannot be asked for.
@@ -61,26 +67,33 @@ def start_load(
             connection.client.close()
     root = root or paths.load_root()
     layout.mark(root)
-    heartbeat = Heartbeat(root, cluster_id)
+    # Only now: what is started again for the same trouble need not have it told again.
     layout.trouble(root, cluster_id).unlink(missing_ok=True)
-    collector = serving.start(
-        COLLECTOR,
-        "core.load.service",
-        cluster_id,
-        root=root,
-        address=address,
-        words=("--interval", str(interval_seconds)),
-    )
     first = str(min(FIRST_TRIGGER_SECONDS, trigger_seconds))
-    pipeline = serving.start(
-        PIPELINE,
-        "core.pipeline.service",
-        cluster_id,
-        root=root,
-        words=("--trigger", str(trigger_seconds), "--first-trigger", first),
+    start = partial(serving.start, cluster_id=cluster_id, root=root)
+    collector = Kept(
+        partial(
+            start,
+            COLLECTOR,
+            "core.load.service",
+            address=address,
+            words=("--interval", str(interval_seconds)),
+        )
     )
-    started = tuple(process for process in (collector, pipeline) if process is not None)
-    return Reader(cluster_id, root, heartbeat, started)
+    pipeline = Kept(
+        partial(
+            start,
+            PIPELINE,
+            "core.pipeline.service",
+            words=("--trigger", str(trigger_seconds), "--first-trigger", first),
+        )
+    )
+
+    def tend() -> None:
+        collector.look()
+        pipeline.look()
+
+    return Reader(cluster_id, root, Heartbeat(root, cluster_id, tend), (collector, pipeline))
 
 
 def stop_load(reader: Reader) -> None:

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from core import files
@@ -66,28 +67,45 @@ def held_while_read(
 
 
 class Heartbeat:
-    """One reader: beats in a thread of its own until it is closed or the process ends."""
+    """One reader: beats in a thread of its own until it is closed or the process ends.
 
-    def __init__(self, root: Path, cluster_id: str) -> None:
+    With each beat it looks after what serves it, by `tend`, the first time at once; OSError is
+    raised then, and later has `tend` called again.
+    """
+
+    def __init__(
+        self, root: Path, cluster_id: str, tend: Callable[[], None] = lambda: None
+    ) -> None:
         folder = layout.readers(root, cluster_id)
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / f"{os.getpid()}-{secrets.token_hex(4)}.beat"
         self._closed = threading.Event()
+        self._tend = tend
+        self._beating = threading.Lock()
+        """Held by a beat, so that nothing is touched or started once it is closed."""
         self._path.touch()
+        tend()
         threading.Thread(target=self._beat, name="load-heartbeat", daemon=True).start()
 
     def close(self) -> None:
         """Stop reading."""
         self._closed.set()
-        self._path.unlink(missing_ok=True)
+        with self._beating:
+            self._path.unlink(missing_ok=True)
 
     def _beat(self) -> None:
         while not self._closed.wait(BEAT_SECONDS):
-            try:
-                os.utime(self._path)
-            except OSError:
-                # Its folder was deleted below it: whoever did that wants no load.
-                return
+            with self._beating:
+                if self._closed.is_set():
+                    return
+                if not self._path.parent.is_dir():
+                    # It was deleted below it: whoever did that wants no load.
+                    return
+                # What cannot be done for now (no room, no memory) is done at a later beat.
+                with suppress(OSError):
+                    # Made anew when it is gone: it was silent while the machine slept.
+                    self._path.touch()
+                    self._tend()
 
 
 def stop_signals(*, detached: bool = False) -> threading.Event:

@@ -11,6 +11,7 @@ import json
 import logging
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,11 @@ from core.errors import TrimtabError
 from core.load import layout
 from core.load.readers import Readers, held_while_read, stop_signals
 from core.process import Process, spawn
+
+LOOK_SECONDS = 60.0
+"""How often whoever reads looks whether it is served still."""
+LONGEST_SECONDS = 3600.0
+"""What never lasts is started again as rarely as that at last."""
 
 # -- whoever starts one ----------------------------------------------------------------------------
 
@@ -50,6 +56,38 @@ def start(
     log.parent.mkdir(parents=True, exist_ok=True)
     # -P: a folder `core` where the user happens to be must not be taken for ours.
     return spawn([sys.executable, "-P", "-m", module, *where, *words], output=log)
+
+
+class Kept:
+    """A process in a role, started at the first `look`, and again when one finds that it has ended.
+
+    One that does not last (killed for its memory, not installed) is started less and less often.
+    """
+
+    def __init__(self, start: Callable[[], Process | None]) -> None:
+        self._start = start
+        self._process: Process | None = None
+        self._due = self._pause = 0.0
+
+    @property
+    def started(self) -> tuple[Process, ...]:
+        """What was started last; too young, perhaps, to hold its lease yet."""
+        return () if self._process is None else (self._process,)
+
+    def look(self) -> None:
+        """Start it unless it runs, or was looked at a moment ago; raises OSError."""
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + LOOK_SECONDS
+        lives = self._process is not None and self._process.alive
+        started = None if lives else self._start()
+        if started is None:
+            self._pause = 0.0
+            return
+        self._process = started
+        self._pause = min(max(LOOK_SECONDS, 2 * self._pause), LONGEST_SECONDS)
+        self._due = now + self._pause
 
 
 def holder(root: Path, cluster_id: str, role: str) -> Process | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core import files
@@ -43,23 +45,31 @@ def _run(service: Service) -> None:
         from core.pipeline.job import Job
 
         given = service.given
-        job = Job(session.spark, given.root, given.cluster_id, SystemClock(), _note)
+        note = Noting(layout.trouble(given.root, given.cluster_id))
+        job = Job(session.spark, given.root, given.cluster_id, SystemClock(), note)
         job.run(given.trigger, service.keep_on, first_seconds=given.first_trigger)
     finally:
         session.stop()
 
 
-def _note(published: Published) -> None:
-    batch = published.batch
-    log.info(
-        "batch %s: read %d, accepted %d, duplicate %d, quarantined %s; snapshot %s",
-        batch.key,
-        batch.read,
-        batch.accepted,
-        batch.duplicate,
-        batch.quarantined,
-        published.manifest.snapshot_id if published.manifest else "none",
-    )
+@dataclass(frozen=True, slots=True)
+class Noting:
+    """Notes what was published; with that, why an earlier pipeline ended is over."""
+
+    trouble: Path
+
+    def __call__(self, published: Published) -> None:
+        self.trouble.unlink(missing_ok=True)
+        batch = published.batch
+        log.info(
+            "batch %s: read %d, accepted %d, duplicate %d, quarantined %s; snapshot %s",
+            batch.key,
+            batch.read,
+            batch.accepted,
+            batch.duplicate,
+            batch.quarantined,
+            published.manifest.snapshot_id if published.manifest else "none",
+        )
 
 
 if __name__ == "__main__":

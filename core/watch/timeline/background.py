@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from core import paths
 from core.cluster.connect import Address
 from core.load import layout, serving
 from core.load.readers import Heartbeat
-from core.process import Process
+from core.load.serving import Kept
 
 ROLE = "recorder"
 STOP_SECONDS = 10.0
@@ -22,7 +23,7 @@ class Recording:
     cluster_id: str
     root: Path
     heartbeat: Heartbeat
-    started: Process | None
+    kept: Kept
 
     def close(self) -> None:
         """Look no more."""
@@ -31,14 +32,14 @@ class Recording:
     def stop(self) -> None:
         """End the recorder now, whoever else looks; returns when it has ended."""
         self.close()
-        started = () if self.started is None else (self.started,)
+        started = self.kept.started
         serving.stop(self.root, self.cluster_id, (ROLE,), started=started, seconds=STOP_SECONDS)
 
 
 def start_recording(
     address: Address, cluster_id: str, *, root: Path | None = None
 ) -> Recording | None:
-    """Start the recorder unless one runs, and count as a reader until closed.
+    """Keep the recorder going, and count as a reader, until closed.
 
     Returns at once; None for a simulated cluster, which is gone with its demo.
     """
@@ -46,7 +47,6 @@ def start_recording(
         return None
     root = root or paths.load_root()
     layout.mark(root)
-    heartbeat = Heartbeat(root, cluster_id)
     module = "core.watch.timeline.service"
-    started = serving.start(ROLE, module, cluster_id, root=root, address=address)
-    return Recording(cluster_id, root, heartbeat, started)
+    kept = Kept(partial(serving.start, ROLE, module, cluster_id, root=root, address=address))
+    return Recording(cluster_id, root, Heartbeat(root, cluster_id, kept.look), kept)

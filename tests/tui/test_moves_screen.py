@@ -20,6 +20,8 @@ from pictures import (
     spot,
 )
 
+from core.cluster.client import ConfigSource
+from core.run.limits.throttle import RateIntent, Side
 from core.run.tell.view import Leftovers, MoveState, RunState, RunSummary
 from core.units import UNLIMITED
 from tui.hands import rested
@@ -195,9 +197,8 @@ def test_a_run_that_goes_on_says_how_to_attach() -> None:
 
 
 def test_a_run_that_died_says_what_it_left() -> None:
-    left = Leftovers(
-        (tp("orders-2"),), (("orders", "leader", ("2:7",)),), ((7, "leader", 50 * MB),)
-    )
+    rate = RateIntent(7, Side.LEADER, None, ConfigSource.DEFAULT, 50 * MB)
+    left = Leftovers((tp("orders-2"),), (("orders", "leader", ("2:7",)),), (rate,))
     text = drawn(ending_lines(a_run(RunState.DIED, leftovers=left), 120, roomy=True))
     for words in ("(pid 4711) is gone", "in flight: orders-2", "b7 leader 50 MB/s", "runs show"):
         assert words in text

@@ -154,7 +154,10 @@ def leftover_words(run: RunView) -> list[str]:
         more = f" and {len(left_behind.moves) - 4} more" if len(left_behind.moves) > 4 else ""
         words.append(f"It left in flight: {named}{more}; Kafka goes on with them.")
     if left_behind.rates:
-        rates = ", ".join(f"b{b} {side} {format_rate(r)}" for b, side, r in left_behind.rates[:6])
+        rates = ", ".join(
+            f"b{r.broker} {r.side.value} {format_rate(r.rate_bytes_per_s)}"
+            for r in left_behind.rates[:6]
+        )
         words.append(f"Throttle rates still set: {rates}.")
     if left_behind.lists:
         topics = ", ".join(sorted({topic for topic, *_ in left_behind.lists})[:6])

@@ -19,7 +19,7 @@ from core.cluster.client import (
 from core.cluster.faults import is_missing
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.plan.throttle_lists import ALL, entries, joined
-from core.run.limits.throttle import LISTED, LISTS, NO_LIMIT, RATES, Side, own_list
+from core.run.limits.throttle import LISTED, LISTS, NO_LIMIT, RATES, Side, is_ours, own_list
 from core.run.record.history import History
 from core.units import format_rate
 
@@ -149,10 +149,7 @@ def _rates(
                 run
                 for run in runs
                 for rate in run.history.rates.values()
-                if rate.broker == broker
-                and rate.side.rate_config == name
-                and str(rate.rate_bytes_per_s) == value.value
-                and value.source is ConfigSource.BROKER
+                if rate.broker == broker and rate.side.rate_config == name and is_ours(rate, answer)
             ),
             None,
         )

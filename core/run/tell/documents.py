@@ -19,8 +19,8 @@ def left(leftovers: Leftovers) -> dict[str, Any]:
             for topic, side, pairs in leftovers.lists
         ],
         "rates": [
-            {"broker": broker, "side": side, "rate_bytes_per_s": rate}
-            for broker, side, rate in leftovers.rates
+            {"broker": r.broker, "side": r.side.value, "rate_bytes_per_s": r.rate_bytes_per_s}
+            for r in leftovers.rates
         ],
     }
 

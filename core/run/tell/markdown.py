@@ -108,8 +108,9 @@ def _left(view: RunView) -> Iterator[str]:
         yield f"- in flight: {', '.join(map(str, left.moves))}"
     for topic, side, pairs in left.lists:
         yield f"- {side} throttle list of {topic}: {','.join(pairs)}"
-    for broker, side, rate in left.rates:
-        yield f"- {side} throttle rate of broker {broker}: {format_rate(rate)}"
+    for r in left.rates:
+        rate = format_rate(r.rate_bytes_per_s)
+        yield f"- {r.side.value} throttle rate of broker {r.broker}: {rate}"
 
 
 def _ids(replicas: Iterable[int]) -> str:

@@ -152,11 +152,7 @@ def leftovers(history: History) -> Leftovers:
             for broker in history.moves[i].move.wanted_dirs
         ),
         lists=tuple((i.topic, i.side.value, i.pairs) for i in history.lists.values()),
-        rates=tuple(
-            (r.broker, r.side.value, r.rate_bytes_per_s)
-            for r in history.rates.values()
-            if r.rate_bytes_per_s is not None
-        ),
+        rates=tuple(r for r in history.rates.values() if r.rate_bytes_per_s is not None),
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from core.cluster.client import ClusterClient, Fault, Resource
 from core.cluster.faults import is_missing
 from core.cluster.state import TopicPartition
 from core.plan.throttle_lists import entries
 from core.run.limits import throttle
-from core.run.limits.throttle import Side
+from core.run.limits.throttle import RateIntent, Side
 from core.run.record.records import Record
 from core.run.tell.changes import changes
 from core.run.tell.runs import Reading
@@ -121,8 +123,9 @@ def left_lines(left: Leftovers) -> list[str]:
         lines.append(f"  in flight: {', '.join(str(tp) for tp in left.moves)}")
     for topic, side, pairs in left.lists:
         lines.append(f"  {side} throttle list of {topic}: {','.join(pairs)}")
-    for broker, side, rate in left.rates:
-        lines.append(f"  {side} throttle rate of broker {broker}: {format_rate(rate)}")
+    for r in left.rates:
+        rate = format_rate(r.rate_bytes_per_s)
+        lines.append(f"  {r.side.value} throttle rate of broker {r.broker}: {rate}")
     return lines
 
 
@@ -130,7 +133,7 @@ def left_in_cluster(client: ClusterClient, left: Leftovers) -> Leftovers:
     """Return what of `left` still stands, asked of the cluster itself, or cannot be asked."""
     flying = {*client.reassignments(), *_copied(client, left)}
     topics = sorted({topic for topic, _, _ in left.lists})
-    brokers = sorted({broker for broker, _, _ in left.rates})
+    brokers = sorted({rate.broker for rate in left.rates})
     resources = [*map(Resource.topic, topics), *map(Resource.broker, brokers)]
     found = client.configs(resources, [*throttle.LISTS, *throttle.RATES]) if resources else {}
 
@@ -141,18 +144,20 @@ def left_in_cluster(client: ClusterClient, left: Leftovers) -> Leftovers:
         there = entries(throttle.own_list(answer, Side(side)))
         return tuple(pair for pair in ours if pair in there)
 
-    def stands(broker: int, side: str, rate: int) -> bool:
-        answer = found.get(Resource.broker(broker), {})
+    def standing(rate: RateIntent) -> RateIntent | None:
+        answer = found.get(Resource.broker(rate.broker), {})
         if isinstance(answer, Fault):
-            return True
-        value = answer.get(Side(side).rate_config)
-        return value is not None and value.value == str(rate)
+            return rate
+        if not throttle.is_ours(rate, answer):
+            return None
+        held = throttle.as_rate(throttle.own_rate(answer, rate.side))
+        return replace(rate, rate_bytes_per_s=held, perhaps=())
 
     lists = [(topic, side, pairs(topic, side, ours)) for topic, side, ours in left.lists]
     return Leftovers(
         moves=tuple(tp for tp in left.moves if tp in flying),
         lists=tuple(entry for entry in lists if entry[2]),
-        rates=tuple(rate for rate in left.rates if stands(*rate)),
+        rates=tuple(rate for rate in map(standing, left.rates) if rate is not None),
     )
 
 

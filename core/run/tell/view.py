@@ -12,6 +12,7 @@ from enum import Enum
 from core.cluster.state import TopicPartition
 from core.plan.plan import ANY, Move
 from core.run.limits.pace import Bounds
+from core.run.limits.throttle import RateIntent
 from core.run.record.moves import Role
 
 
@@ -155,8 +156,8 @@ class Leftovers:
     moves: tuple[TopicPartition, ...] = ()
     lists: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     """(topic, `leader` or `follower`, our `partition:broker` pairs)."""
-    rates: tuple[tuple[int, str, int], ...] = ()
-    """(broker, `leader`, `follower` or `log-dirs`, the bytes/s that we set)."""
+    rates: tuple[RateIntent, ...] = ()
+    """Those that we set; where one was just being changed, any of its values may be in force."""
     copies: tuple[tuple[TopicPartition, int], ...] = ()
     """Of `moves`, the replicas that may be on their way to another log dir, and their brokers."""
 

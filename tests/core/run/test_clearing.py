@@ -9,7 +9,18 @@ from typing import Any
 
 import pytest
 from cli_help import SLOW, Here, validate
-from run_help import MB, Run, Start, cluster, plan_of, set_config, throttles
+from run_help import (
+    MB,
+    Faulty,
+    Run,
+    Start,
+    ask,
+    cluster,
+    plan_of,
+    set_config,
+    spend,
+    throttles,
+)
 from waiting import eventually
 
 from core.cluster.client import (
@@ -27,8 +38,11 @@ from core.cluster.state import TopicPartition
 from core.errors import ExitCode
 from core.run import audit
 from core.run.decide.steps import Poll
+from core.run.limits.throttle import Side
 from core.run.others.clearing import Clearing, clear, plan_clearing
 from core.run.others.throttles import Known
+from core.run.record.history import History
+from core.run.tell.report import left_in_cluster
 
 T, U = Resource.topic("t"), Resource.topic("u")
 Changes = set[tuple[str, str, ConfigOp, str | None]]
@@ -129,6 +143,41 @@ def test_what_a_dead_run_left_goes_as_it_would_have_put_it_back(
     assert now[Resource.broker(4)][FOLLOWER_RATE].value == "900000000"
     assert not now[U][LEADER_LIST].value
     assert not now[U][FOLLOWER_LIST].value
+
+
+class _Killed(BaseException):
+    """As `kill -9`: nothing of the run's is done after it."""
+
+
+def test_a_rate_that_a_killed_run_was_just_changing_goes_as_it_would_have_put_it_back(
+    client: SimulatedCluster, start: Start
+) -> None:
+    """The journal tells the new rate, the broker holds the one before."""
+    through = Faulty(client)
+    run = start(client, plan_of(client, {("u", 0): (4, 2)}), through=through)
+    set_config(client, Resource.broker(4), FOLLOWER_RATE, "900000000")
+    run.until(lambda step: isinstance(step, Poll))
+
+    def killed(real: Any, asked: Any) -> Any:
+        raise _Killed
+
+    through.replaced["alter_configs"] = killed
+    ask(run, "throttle", rate_bytes_per_s=3 * MB)
+    with pytest.raises(_Killed):
+        spend(run, 60)
+    client.cancel([TopicPartition("u", 0)])
+    client.clock.sleep(1)
+    left = run.view(living=False).leftovers
+    assert left is not None
+    stands = left_in_cluster(client, left)
+    assert {(r.broker, r.side, r.rate_bytes_per_s) for r in stands.rates} == {
+        *((broker, Side.LEADER, 5 * MB) for broker in (1, 2, 4)),
+        (4, Side.FOLLOWER, 5 * MB),
+    }
+    known = Known(History.fold(run.journal.records()), living=False)
+    clear(client, client.clock, look(client, runs=[known]))
+    assert throttles(client)[Resource.broker(4)][FOLLOWER_RATE].value == "900000000"
+    assert 4 not in {rate.broker for rate in left_in_cluster(client, left).rates}
 
 
 @pytest.mark.parametrize("found", ["0:1,0:2", ""])

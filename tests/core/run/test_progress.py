@@ -13,6 +13,7 @@ from run_help import MB, Start, cluster, plan_of, set_config
 from core.cluster.client import FOLLOWER_RATE, Resource
 from core.cluster.state import TopicPartition
 from core.run.decide.steps import NoteEnded, Poll
+from core.run.limits.throttle import Side
 from core.run.record.history import History
 from core.run.record.records import Kind, Record, Request, Sample
 from core.run.tell.asked_for import asked_words
@@ -302,7 +303,8 @@ def test_a_run_whose_process_died_says_what_it_left() -> None:
     assert seen.leftovers is not None
     assert seen.leftovers.moves == (TopicPartition("t", 0), TopicPartition("t", 1))
     assert seen.leftovers.lists == (("t", "leader", ("0:7", "0:12")),)
-    assert seen.leftovers.rates == ((12, "follower", 50 * MB),)
+    (rate,) = seen.leftovers.rates
+    assert (rate.broker, rate.side, rate.rate_bytes_per_s) == (12, Side.FOLLOWER, 50 * MB)
 
 
 @settings(deadline=None)

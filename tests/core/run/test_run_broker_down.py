@@ -23,6 +23,7 @@ from core.cluster.client import (
     Resource,
 )
 from core.run.decide.steps import IntendRates, NoteEnded, Poll
+from core.run.limits.throttle import Side
 from core.run.record.history import Outcome
 from core.run.record.records import Kind
 from core.run.tell.view import MoveState, RunState
@@ -128,7 +129,8 @@ def test_a_broker_that_never_returns_does_not_hold_the_run_for_ever(start: Start
     assert run.view().moves[0].state is MoveState.DONE
     left = run.view().leftovers
     assert left is not None
-    assert left.rates == ((2, "leader", 5 * MB),)
+    (rate,) = left.rates
+    assert (rate.broker, rate.side, rate.rate_bytes_per_s) == (2, Side.LEADER, 5 * MB)
     run.again()
     assert run.runner.history.ended is Outcome.INCOMPLETE
 

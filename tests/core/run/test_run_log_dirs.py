@@ -16,6 +16,7 @@ from core.run.act.log_dirs import NOT_YET
 from core.run.again import Way, plan_again
 from core.run.decide.steps import MoveDirs, Poll, Step
 from core.run.limits.pace import Bounds
+from core.run.limits.throttle import Side
 from core.run.record.history import Outcome, Phase
 from core.run.record.records import Kind
 from core.run.tell.report import left_in_cluster, report
@@ -341,7 +342,9 @@ def test_what_a_dead_run_left_under_way_is_told(start: Start) -> None:
     view = run.view(living=False)
     assert view.leftovers is not None
     left = left_in_cluster(client, view.leftovers)
-    assert (left.moves, left.rates) == ((T0,), ((1, "log-dirs", 5 * MB),))
+    (rate,) = left.rates
+    assert (rate.broker, rate.side, rate.rate_bytes_per_s) == (1, Side.LOG_DIRS, 5 * MB)
+    assert left.moves == (T0,)
     assert f"1:{run.runner.history.moves[0].move.dir_moves[1]},2" in report(run.look(living=False))
     client.alter_log_dirs({(T0, 1): here(client, T0, 1)})
     assert left_in_cluster(client, view.leftovers).moves == ()

@@ -292,7 +292,7 @@ def test_a_run_that_gives_up_says_what_it_left(start: Start) -> None:
     assert left is not None
     assert set(left.moves) == set(client.reassignments())
     assert {entry[0] for entry in left.lists} == {"t"}
-    assert {broker for broker, _, _ in left.rates} == {1, 2, 3, 4}
+    assert {rate.broker for rate in left.rates} == {1, 2, 3, 4}
     assert "It left in the cluster:" in report(run.look(living=False))
     state = client.describe()
     (known,) = with_throttles(state.cluster_id)

@@ -13,11 +13,17 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from core.cluster.broker_logs import with_logs
 from core.cluster.state import ClusterState
 from core.load.snapshot import Float64
 from tests.terminal import Terminal
+
+if TYPE_CHECKING:
+    from tui.feed_events import Deliver
 
 QUIET_SECONDS = 0.6
 """Silence after which a reaction is taken to be over."""
@@ -52,87 +58,92 @@ def measure(columns: int = 120, lines: int = 40, idle_seconds: float = 10.0) -> 
     return found
 
 
-# -- the dashboard in the pty ----------------------------------------------------------------------
+# -- the dashboard ---------------------------------------------------------------------------------
+
+
+class BenchFeed:
+    """What a live feed does, without a cluster: a picture of a simulated one whenever it is told.
+
+    `one_cell` changes the number in one cell and nothing else that is shown, `one_rate` one
+    partition's rate by 2 MB/s with all that follows: its row, the broker's totals, skews.
+    """
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        from core.cluster.simulation.cluster import SimulatedCluster
+        from core.cluster.simulation.demo import demo_spec
+
+        cluster = SimulatedCluster(demo_spec(seed=7), 7)
+        state = cluster.describe()
+        self._state = with_logs(state, cluster.log_dirs([b.id for b in state.brokers]))
+        rates = {
+            (topic.name, n): partition.in_bytes_per_s
+            for topic in cluster.spec.topics
+            for n, partition in enumerate(topic.partitions)
+        }
+        self._known = np.array([rates[tuple(state.tp(i))] for i in range(state.partition_count)])
+        self._added = np.zeros(len(self._known))
+        self._row, self._more = unseen_elsewhere(self._state, self._known)
+        self.stopped = threading.Event()
+        self.attached = threading.Event()
+
+    def attach(self, deliver: Deliver) -> None:
+        # The load's age is stepped through while idle: 5 s, 10 s.
+        self._deliver, self._load_seen = deliver, time.monotonic()
+        self.tell()
+        self.attached.set()
+
+    def tell(self) -> None:
+        from core.load.snapshot import Load, Source
+        from tui.feed_events import PictureSeen
+        from tui.session import Freshness
+
+        rates = self._known + self._added
+        load = Load(rates, rates * 1.4, rates, Source.SPARK, self._state.fetched_at)
+        ages = Freshness(time.monotonic(), 1.0), Freshness(self._load_seen, 60.0)
+        self._deliver(PictureSeen(replace(self._state), load, None, *ages))
+
+    def one_cell(self) -> None:
+        self._added[self._row] += self._more
+
+    def one_rate(self) -> None:
+        self._added[self._state.partitions_of("payments.v2").start] += 2e6
+
+    def painted(self) -> None: ...
+
+    def refresh(self) -> None: ...
+
+    def pause(self, paused: bool) -> None: ...
+
+    def stop(self) -> None:
+        self.stopped.set()
 
 
 def child() -> None:
-    """Show a simulated cluster, read each second.
-
-    SIGUSR1 changes the number in one cell and nothing else that is shown, SIGUSR2 one partition's
-    rate by 2 MB/s with all that follows: its row, the broker's totals, skews.
-    """
-    from dataclasses import replace
-
-    import numpy as np
-
-    from core.cluster.simulation.cluster import SimulatedCluster
-    from core.cluster.simulation.demo import demo_spec
-    from core.load.snapshot import Load, Source
+    """Show the dashboard in the pty, told each second; SIGUSR1 is one cell, SIGUSR2 one rate."""
     from tui.app import TrimtabApp
-    from tui.feed_events import Deliver, Event, PictureSeen
-    from tui.session import Freshness, Session
+    from tui.session import Session
 
-    cluster = SimulatedCluster(demo_spec(seed=7), 7)
-    state = cluster.describe()
-    state = with_logs(state, cluster.log_dirs([broker.id for broker in state.brokers]))
-    rates = {
-        (topic.name, n): partition.in_bytes_per_s
-        for topic in cluster.spec.topics
-        for n, partition in enumerate(topic.partitions)
-    }
-    known = np.array([rates[tuple(state.tp(i))] for i in range(state.partition_count)])
+    feed, asked = BenchFeed(), threading.Event()
 
-    class BenchFeed:
-        """What a live feed does, without a cluster: a new picture each second."""
+    def tell_each_second() -> None:
+        feed.attached.wait()
+        while not feed.stopped.is_set():
+            asked.wait(1.0)
+            asked.clear()
+            feed.tell()
 
-        def __init__(self) -> None:
-            self.stopped = threading.Event()
-            self.asked = threading.Event()
-            self.added = np.zeros(len(known))
-            # The load's age is stepped through while idle: 5 s, 10 s.
-            self.load_seen = time.monotonic()
+    def on(signal_number: int, change: Callable[[], None]) -> None:
+        def handle(*_: object) -> None:
+            change()
+            asked.set()
 
-        def attach(self, deliver: Deliver) -> None:
-            def work() -> None:
-                while not self.stopped.is_set():
-                    deliver(self.picture())
-                    self.asked.wait(1.0)
-                    self.asked.clear()
+        signal.signal(signal_number, handle)
 
-            threading.Thread(target=work, daemon=True).start()
-
-        def picture(self) -> Event:
-            changed = known + self.added
-            load = Load(changed, changed * 1.4, changed, Source.SPARK, state.fetched_at)
-            now = time.monotonic()
-            return PictureSeen(
-                replace(state), load, None, Freshness(now, 1.0), Freshness(self.load_seen, 60.0)
-            )
-
-        def painted(self) -> None: ...
-
-        def refresh(self) -> None: ...
-
-        def pause(self, paused: bool) -> None: ...
-
-        def stop(self) -> None:
-            self.stopped.set()
-            self.asked.set()
-
-    feed = BenchFeed()
-
-    row, more = unseen_elsewhere(state, known)
-
-    def one_cell(*_: object) -> None:
-        feed.added[row] += more
-        feed.asked.set()
-
-    def one_rate(*_: object) -> None:
-        feed.added[state.partitions_of("payments.v2").start] += 2e6
-        feed.asked.set()
-
-    signal.signal(signal.SIGUSR1, one_cell)
-    signal.signal(signal.SIGUSR2, one_rate)
+    on(signal.SIGUSR1, feed.one_cell)
+    on(signal.SIGUSR2, feed.one_rate)
+    threading.Thread(target=tell_each_second, daemon=True).start()
     TrimtabApp(Session("bench"), feed=feed).run()
 
 

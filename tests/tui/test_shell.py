@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,9 @@ from clusters import cluster, load_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.style import Style
+from textual.drivers import headless_driver
+from textual.drivers.headless_driver import HeadlessDriver
+from textual.events import Key
 
 from core.cli.context import Target
 from core.cluster.connect import Address
@@ -20,12 +24,12 @@ from core.load.relaid import relaid
 from core.load.scale import scale_of
 from core.load.snapshot import Load
 from core.plan.plan import Plan
-from tests.bench.terminal_bytes import BUDGETS, measure
+from tests.bench.terminal_bytes import BUDGETS, BenchFeed
 from tui import terminal
 from tui.app import TrimtabApp
 from tui.feed import Feed
 from tui.feed_events import ClusterLost, Event, GroupsSeen, PictureSeen, Trouble
-from tui.hands import operated
+from tui.hands import operated, rested
 from tui.seen import Seen
 from tui.session import Freshness, PlanHistory, Session, age_words, seconds_to_next_age
 from tui.theming import choose_palette, load_palettes, parse_palette
@@ -325,8 +329,50 @@ def test_the_first_paint_imports_nothing_that_is_slow() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_terminal_gets_few_bytes() -> None:
-    found = measure(idle_seconds=6.0)
+class Counting(HeadlessDriver):
+    """A terminal that is not there, and counts what it would get."""
+
+    received = 0
+
+    @property
+    def is_headless(self) -> bool:
+        return False
+
+    def write(self, data: str) -> None:
+        self.received += len(data.encode())
+
+
+async def test_the_terminal_gets_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(headless_driver, "HeadlessDriver", Counting)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    feed = BenchFeed()
+    app = TrimtabApp(Session("bench"), feed=feed)
+    async with operated(app, (120, 40)) as pilot:
+        counted = app._driver
+        assert isinstance(counted, Counting)
+
+        async def reaction() -> int:
+            """Return the bytes of what is on its way, once all of it is drawn."""
+            before = counted.received
+            await rested(pilot)
+            return counted.received - before
+
+        await rested(pilot)
+        assert counted.received > 10_000, "the first paint"
+        found = dict.fromkeys(BUDGETS, 0)
+        for _ in range(6):
+            feed.tell()
+            await asyncio.sleep(1.0)  # what a timer may draw takes its time
+            found["idle_10_s"] += round(await reaction() * 10 / 6)
+        feed.one_cell()
+        feed.tell()
+        found["one_cell"] = await reaction()
+        await pilot.press(*"j" * 28)
+        await reaction()
+        app.post_message(Key("j", "j"))
+        found["one_row_scrolled"] = await reaction()
     over = {case: found[case] for case, budget in BUDGETS.items() if found[case] > budget}
     assert over == {}
     assert found["one_cell"] > 0

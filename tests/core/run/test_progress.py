@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_help import MB, Start, cluster, plan_of, set_config
+from run_help import MB, Start, cluster, plan_of, set_config, spend
 
 from core.cluster.client import FOLLOWER_RATE, Resource
 from core.cluster.state import TopicPartition
+from core.process import Process
 from core.run.decide.steps import NoteEnded, Poll
 from core.run.limits.throttle import Side
 from core.run.record.history import History
 from core.run.record.records import Kind, Record, Request, Sample
+from core.run.tell import events
 from core.run.tell.asked_for import asked_words
 from core.run.tell.progress import run_view, summary
 from core.run.tell.rates import left_seconds
@@ -372,6 +374,23 @@ def test_progress_follows_the_bytes_and_the_limits(start: Start) -> None:
     assert receiving.broker == 3
     assert receiving.bytes_per_s == pytest.approx(5 * MB, rel=0.2)
     assert receiving.limit_bytes_per_s == 5 * MB
+
+
+def test_who_follows_a_run_is_told_of_bytes_before_a_partition_has_moved(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = cluster({"t": [(1,)]}, size_bytes=60 * MB)
+    run = start(client, plan_of(client, {("t", 0): (3,)}), rate=5 * MB)
+    ours = Process.this()
+    run.journal.write(client.now, Kind.STARTED, {"pid": ours.pid, "pid_started": ours.started})
+    run.again()
+    monkeypatch.setattr(events.time, "sleep", lambda _: spend(run, 1))
+    cluster_id = client.describe().cluster_id
+    told = [event for _, more in events.follow(cluster_id, run.path.stem) for event in more]
+    moved = [e["moved_bytes"] for e in told if e["event"] == "progress"]
+    assert moved == sorted(set(moved))
+    assert len([bytes for bytes in moved if 0 < bytes < 60 * MB]) > 5
+    assert moved[-1] == 60 * MB
 
 
 def test_a_foreign_quota_that_slows_a_move_is_named(start: Start) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SOURCE = "admin"
+PROMPT_SECONDS = 1.0
+"""What takes longer to ask waits for a broker that is away: the others have answered at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +105,32 @@ class Collector:
         keys = [state.tp(i) for i in range(state.partition_count)]
         wall, began = self._clock.now(), self._clock.monotonic()
         end = client.offsets(keys, OffsetAt.LATEST)
-        asked = self._clock.monotonic() - began
+        told = self._told(began)
+        began_sizes = self._clock.monotonic()
         answers = client.log_dirs([broker.id for broker in state.brokers if broker.alive])
+        sized = self._told(began_sizes)
         start = client.offsets(keys, OffsetAt.EARLIEST)
         silent = {answer.broker for answer in answers if answer.error is not None}
         silent |= {broker.id for broker in state.brokers if not broker.alive}
         committed, unattended = self._groups(state)
         return Reading(
             state=with_logs(state, answers),
-            at=wall + timedelta(seconds=asked / 2),
-            monotonic=began + asked / 2,
+            at=wall + timedelta(seconds=told - began),
+            monotonic=told,
+            sized=sized,
+            # A listing that waits for a broker does so before any commit is asked for.
+            committed_at=self._clock.monotonic(),
             end=_offsets(keys, end),
             start=_offsets(keys, start),
             committed=committed,
             silent=frozenset(silent),
             unattended=unattended,
         )
+
+    def _told(self, began: float) -> float:
+        """Return when brokers that are well have answered what was asked from `began` to now."""
+        asked = self._clock.monotonic() - began
+        return began + (asked / 2 if asked <= PROMPT_SECONDS else 0.0)
 
     def _groups(self, state: ClusterState) -> tuple[Mapping[str, Int64] | None, frozenset[str]]:
         """Return what groups have committed, and which of them have no members."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.cluster.state import UNKNOWN, Bool, Int64
-from core.load.reading import Memory, Reading
+from core.load.reading import Commits, Memory, Reading
 from core.load.sample import Method
 from core.load.snapshot import Float64
 
@@ -37,20 +37,26 @@ def outward(
         return np.full(count, np.nan), np.zeros(count, np.int8), jumped
     consumed, counted = np.zeros(count), np.zeros(count, np.bool_)
     readers = np.zeros(count, np.bool_)
+    dt = reading.monotonic - before.seen
     for group, offsets in reading.committed.items():
-        earlier = before.committed.get(group)
         readers |= offsets >= 0
+        earlier = before.commits.get(group)
         if earlier is None:
             continue
-        usable = (offsets >= 0) & (earlier >= 0) & (offsets >= earlier)
+        usable = (offsets >= 0) & (earlier.offsets >= 0) & (offsets >= earlier.offsets)
+        usable &= ~_too_soon(reading, before, earlier)
+        # Told later than the ends; long after them when a broker that is away is waited for.
+        took = reading.committed_at - earlier.read_at
+        read = np.zeros(count)
+        read[usable] = ((offsets - earlier.offsets) * dt)[usable] / took[usable]
         if group in reading.unattended or group in before.unattended:
             # Kafka refuses to reset a group that has members. Readers that assign themselves
             # their partitions have none either: what they commit is as much as came meanwhile.
-            came = reading.end - before.moved.get(group, before.end)
-            far = usable & (offsets - earlier > CATCH_UP * np.maximum(came, 0))
+            came = reading.end - earlier.moved
+            far = usable & (read > CATCH_UP * np.maximum(came, 0))
             jumped |= far
             usable &= ~far
-        consumed[usable] += (offsets - earlier)[usable]
+        consumed[usable] += read[usable]
         counted |= usable
     value = np.where(consumed > 0, consumed * per_message, 0.0)
     value[readers & ~counted] = np.nan
@@ -59,29 +65,43 @@ def outward(
     return value, method, jumped & delta_known
 
 
-def moved(reading: Reading, before: Memory | None) -> Mapping[str, Int64]:
-    """Return by group each partition's end offset when the group's commit last changed."""
-    out: dict[str, Int64] = {}
-    for group, offsets in (reading.committed or {}).items():
-        if before is None or group not in before.moved or group not in before.committed:
-            out[group] = reading.end
-        else:
-            same = (offsets == before.committed[group]) | (reading.end < 0)
-            out[group] = np.where(same, before.moved[group], reading.end)
-    return out
-
-
-def committed(reading: Reading, before: Memory, newest: Bool) -> Mapping[str, Int64]:
+def remembered(
+    reading: Reading,
+    before: Memory | None,
+    known: Bool,
+    replaced: Bool,
+) -> Mapping[str, Commits]:
     """Return the commits to measure the next interval against.
 
     They are as old as each partition's last known end offset, because its time counts from there;
     where groups could not be read they are not known.
     """
-    out: dict[str, Int64] = {}
+    out: dict[str, Commits] = {}
     for group, offsets in (reading.committed or {}).items():
-        earlier = before.committed.get(group)
-        out[group] = np.where(newest, offsets, UNKNOWN if earlier is None else earlier)
+        earlier = None if before is None else before.commits.get(group)
+        if before is None or earlier is None:
+            earlier = Commits(
+                np.full_like(offsets, UNKNOWN), np.full(len(offsets), np.nan), reading.end
+            )
+            newest = known | replaced
+        else:
+            newest = known & ~_too_soon(reading, before, earlier) | replaced
+        same = (offsets == earlier.offsets) | (reading.end < 0)
+        out[group] = Commits(
+            np.where(newest, offsets, earlier.offsets),
+            np.where(newest, reading.committed_at, earlier.read_at),
+            np.where(same, earlier.moved, reading.end),
+        )
     return out
+
+
+def _too_soon(reading: Reading, before: Memory, earlier: Commits) -> Bool:
+    """Return where commits were told so soon after the earlier ones that they tell no rate.
+
+    Groups commit every few seconds. So it is when a poll that has waited is followed at once.
+    """
+    soon: Bool = 2 * (reading.committed_at - earlier.read_at) <= reading.monotonic - before.seen
+    return soon
 
 
 def group_lag(reading: Reading) -> Int64:

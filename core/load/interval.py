@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from core.cluster.state import UNKNOWN, Bool, ClusterState, Int32, Int64
-from core.load.consumed import committed, group_lag, moved, outward
+from core.load.consumed import group_lag, outward, remembered
 from core.load.reading import Memory, Reading, laid, recreated, same_layout
 from core.load.sample import Flag, Method
 from core.load.snapshot import Float64
 
 CLOCK_STEP_SECONDS = 2.0
+APART = 0.1
+"""Offsets and sizes tell of the same interval when its lengths by each differ by no more of it."""
 SMOOTHING = 0.3
 """Weight of the newest clean interval in the mean bytes per message."""
 
@@ -75,10 +77,11 @@ def measure(reading: Reading, memory: Memory | None) -> Interval:
         flags |= np.int32(Flag.CLOCK_STEP)
 
     of = state.partition_of_replica
-    # Sizes are the newest poll's; a leader's offsets must be too, as they share a row's time.
-    adjacent = before.seen == memory.monotonic
+    # A leader's sizes and offsets share a row's time. They are of different ones where a partition
+    # had no leader, and where a poll waited between the two for a broker that is away.
+    together = np.abs(reading.sized - memory.sized - dt) <= APART * dt
     size_known = (state.size_bytes >= 0) & (before.size >= 0) & ~replaced[of] & (not stepped)
-    size_known &= ~(state.is_leader & (delta_known & ~adjacent)[of])
+    size_known &= ~(state.is_leader & (delta_known & ~together)[of])
     change = np.where(size_known, state.size_bytes - before.size, 0)
     shrunk = size_known & (change < 0)
     size_known &= ~shrunk
@@ -99,7 +102,7 @@ def measure(reading: Reading, memory: Memory | None) -> Interval:
     clean = delta_known & led_clean & ~led_anew & (start_kept | compacted[state.topic_of])
     # Bytes without messages are the log's own doing (a compaction's copy) or of messages that came
     # between asking for offsets and for sizes; the next interval then has messages without bytes.
-    clean &= adjacent & ((messages > 0) == (led_change > 0))
+    clean &= together & ((messages > 0) == (led_change > 0))
     in_bytes, in_method = _inward(messages, led_change, clean, delta_known, per_message)
     per_message = _learned(per_message, messages, led_change, clean)
     out_bytes, out_method, jumped = outward(reading, before, per_message, delta_known)
@@ -123,12 +126,12 @@ def measure(reading: Reading, memory: Memory | None) -> Interval:
             at=reading.at,
             monotonic=reading.monotonic,
             seen=np.where(known, reading.monotonic, np.where(replaced, np.nan, before.seen)),
+            sized=reading.sized,
             end=np.where(known, reading.end, np.where(replaced, UNKNOWN, before.end)),
             start=np.where(reading.start >= 0, reading.start, before.start),
             leader=np.where(state.leader >= 0, state.leader, before.leader),
             size=state.size_bytes,
-            committed=committed(reading, before, known | replaced),
-            moved=moved(reading, before),
+            commits=remembered(reading, before, known, replaced),
             unattended=reading.unattended,
             bytes_per_message=per_message,
         ),
@@ -160,12 +163,12 @@ def _first(reading: Reading, leading: Int64) -> Interval:
             at=reading.at,
             monotonic=reading.monotonic,
             seen=np.where(known, reading.monotonic, np.nan),
+            sized=reading.sized,
             end=reading.end,
             start=reading.start,
             leader=state.leader,
             size=state.size_bytes,
-            committed=dict(reading.committed or {}),
-            moved=moved(reading, None),
+            commits=remembered(reading, None, known, np.zeros(count, np.bool_)),
             unattended=reading.unattended,
             bytes_per_message=_mean_message(reading, leading),
         ),

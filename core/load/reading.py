@@ -20,19 +20,33 @@ _S = TypeVar("_S", bound=np.generic)
 class Reading:
     """One poll, laid upon `state`: offsets are int64[P], -1 unknown; sizes are in the state.
 
-    `at` and `monotonic` are the midpoint of asking for offsets; `silent` are the brokers whose
-    log dirs are unknown. `committed` is None when groups could not be read.
+    `at` and `monotonic` are when offsets were told, `sized` and `committed_at` (monotonic seconds
+    too) when sizes and commits were; `silent` are the brokers whose log dirs are unknown.
+    `committed` is None when groups could not be read.
     """
 
     state: ClusterState
     at: datetime
     monotonic: float
+    sized: float
+    committed_at: float
     end: Int64
     start: Int64
     committed: Mapping[str, Int64] | None
     silent: frozenset[int] = frozenset()
     unattended: frozenset[str] = frozenset()
     """Groups without a member: Kafka lets such a group's offsets be reset."""
+
+
+@dataclass(frozen=True, eq=False)
+class Commits:
+    """What is kept of one group's commits, by partition."""
+
+    offsets: Int64
+    read_at: Float64
+    """Monotonic seconds of when they were told."""
+    moved: Int64
+    """Each partition's end offset when the commit last changed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +59,13 @@ class Memory:
     """Of the newest poll; `seen` has each partition's own."""
     seen: Float64
     """Monotonic seconds of each partition's last known end offset, NaN never."""
+    sized: float
     end: Int64
     start: Int64
     leader: Int32
     size: Int64
-    committed: Mapping[str, Int64]
-    moved: Mapping[str, Int64]
-    """By group, each partition's end offset when the group's commit last changed."""
+    commits: Mapping[str, Commits]
+    """By group."""
     unattended: frozenset[str]
     bytes_per_message: Float64
 
@@ -109,14 +123,19 @@ def laid(memory: Memory, state: ClusterState) -> Memory:
         at=memory.at,
         monotonic=memory.monotonic,
         seen=_picked(memory.seen, at, np.nan),
+        sized=memory.sized,
         end=_picked(memory.end, at, UNKNOWN),
         start=_picked(memory.start, at, UNKNOWN),
         leader=_picked(memory.leader, at, UNKNOWN),
         size=size,
-        committed={
-            group: _picked(offsets, at, UNKNOWN) for group, offsets in memory.committed.items()
+        commits={
+            group: Commits(
+                _picked(kept.offsets, at, UNKNOWN),
+                _picked(kept.read_at, at, np.nan),
+                _picked(kept.moved, at, UNKNOWN),
+            )
+            for group, kept in memory.commits.items()
         },
-        moved={group: _picked(ends, at, UNKNOWN) for group, ends in memory.moved.items()},
         unattended=memory.unattended,
         bytes_per_message=_picked(memory.bytes_per_message, at, np.nan),
     )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from core import files
-from core.cluster.client import OffsetAt
+from core.cluster.client import Group, OffsetAt
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import GroupSpec, small_spec
 from core.cluster.state import TopicPartition
@@ -117,6 +118,43 @@ def test_a_stopped_broker_makes_the_poll_partial_and_leaders_move(
     assert Flag(rows["t", 1]["flags"]) & Flag.PARTIAL_POLL
     assert rows["t", 1]["size_bytes"] is None
     assert rows["quiet", 3]["flags"] == 0
+
+
+def test_a_broker_that_dies_does_not_make_the_rates_of_the_others_wrong(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offsets, groups = cluster.offsets, cluster.groups
+
+    def in_vain(asked: Sequence[TopicPartition], at: OffsetAt) -> dict[TopicPartition, int]:
+        found = offsets(asked, at)
+        cluster.advance(10)
+        return {tp: offset for tp, offset in found.items() if tp.topic != "quiet"}
+
+    def listed_late(**more: Any) -> tuple[Group, ...]:
+        cluster.advance(10)
+        return groups(**more)
+
+    one = collector(cluster, tmp_path)
+    one.poll()
+    cluster.advance(10)
+    with monkeypatch.context() as dying:
+        dying.setattr(cluster, "offsets", in_vain)
+        dying.setattr(cluster, "groups", listed_late)
+        segments = [one.poll().segment]
+    segments.append(one.poll().segment)
+    cluster.advance(10)
+    segments.append(one.poll().segment)
+    # The second of them begins as the commits of the first are read: of no time nothing is told.
+    for segment, seconds, commits in zip(segments, (10, 30, 10), (1, 0, 1), strict=True):
+        assert segment is not None
+        rows = pq.ParquetFile(segment).read().to_pylist()
+        led = next(r for r in rows if (r["topic"], r["partition"], r["broker_id"]) == ("t", 0, 1))
+        assert led["dt_ms"] == seconds * 1000
+        assert led["in_bytes"] / seconds == pytest.approx(4e6, rel=0.02)
+        if commits:
+            assert led["out_bytes"] / seconds == pytest.approx(4e6, rel=0.05)
+        else:
+            assert led["out_bytes"] is None
 
 
 def test_a_moved_replica_starts_a_size_series_of_its_own(

@@ -29,6 +29,8 @@ def reading(
     topic_id: str = "id-1",
     committed: dict[str, int] | None = None,
     wall: float | None = None,
+    sized: float | None = None,
+    committed_at: float | None = None,
     silent: frozenset[int] = frozenset(),
     unattended: frozenset[str] = frozenset(),
     extra_topic: bool = False,
@@ -58,6 +60,8 @@ def reading(
         state=state,
         at=AT + timedelta(seconds=seconds if wall is None else wall),
         monotonic=seconds,
+        sized=seconds if sized is None else sized,
+        committed_at=seconds if committed_at is None else committed_at,
         end=column(end),
         start=column(start),
         committed={group: column(offset) for group, offset in (committed or {}).items()},
@@ -226,6 +230,37 @@ def test_growth_never_mixes_the_time_of_two_intervals_with_the_bytes_of_one() ->
     memory = measure(reading(10.0, end=-1, size=1200), memory).memory
     interval = measure(reading(20.0, end=160, size=1500), memory)
     assert interval.size_delta_known.tolist() == [False, True]
+
+
+def test_sizes_of_another_time_than_the_offsets_tell_neither_bytes_nor_growth() -> None:
+    first = measure(reading(), None)
+    late = measure(reading(10.0, end=150, size=2000, sized=20.0), first.memory)
+    after_it = measure(reading(30.0, end=250, size=2500), late.memory)
+    for interval, messages, dt in ((late, 50, 10.0), (after_it, 100, 20.0)):
+        assert interval.dt_seconds.tolist() == [dt]
+        assert interval.messages.tolist() == [messages]
+        assert interval.in_bytes.tolist() == [messages * 10.0]
+        assert interval.in_method.tolist() == [Method.BYTES_PER_MESSAGE]
+        assert interval.size_delta_known.tolist() == [False, True]
+    assert after_it.memory.bytes_per_message.tolist() == [10.0]
+    clean = measure(reading(40.0, end=300, size=3000), after_it.memory)
+    assert clean.in_method.tolist() == [Method.CLEAN_SIZE]
+
+
+def test_what_was_read_is_counted_by_the_time_between_the_commits() -> None:
+    late = after(reading(committed={"g": 40}), reading(10.0, committed={"g": 100}, committed_at=30))
+    assert late.out_bytes.tolist() == [200.0]
+    at_once = measure(reading(31.0, committed={"g": 101}), late.memory)
+    assert np.isnan(at_once.out_bytes).all()  # in a second there may be all commits of ten, or none
+    at_last = measure(reading(40.0, committed={"g": 120}), at_once.memory)
+    assert at_last.out_bytes.tolist() == [180.0]
+
+
+def test_offsets_that_were_committed_long_after_the_ends_were_not_set_forward() -> None:
+    alone = frozenset({"g"})
+    first = reading(end=100, committed={"g": 100}, unattended=alone)
+    late = reading(10.0, end=110, committed={"g": 130}, committed_at=30.0, unattended=alone)
+    assert after(first, late).partition_flags.tolist() == [0]
 
 
 def test_messages_whose_bytes_were_seen_a_poll_before_are_not_free() -> None:

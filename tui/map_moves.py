@@ -65,7 +65,12 @@ def lit_up(view: MapView, lit: Lit | None) -> MapView:
     view = replace(view, lit=lit)
     if lit is None:
         return view
-    return replace(view, topic=None, detail=False, filter="", cursor_topic=None)
+    return replace(_of_topics(view), cursor_topic=None)
+
+
+def _of_topics(view: MapView) -> MapView:
+    """Return the view of all topics, without what was marked or filtered in one."""
+    return replace(view, topic=None, detail=False, filter="", marked=frozenset())
 
 
 def next_trouble(verdicts: Sequence[Verdict], selected: str | None, step: int) -> Verdict | None:
@@ -80,7 +85,7 @@ def next_trouble(verdicts: Sequence[Verdict], selected: str | None, step: int) -
 
 def at_verdict(view: MapView, state: ClusterState, load: Load, verdict: Verdict) -> MapView:
     """Return the view of topics with the cursor where a verdict comes from."""
-    view = replace(view, topic=None, detail=False, filter="")
+    view = _of_topics(view)
     if verdict.metric is not None:
         view = replace(view, metric=verdict.metric, metric_chosen=True)
     if verdict.broker is not None:

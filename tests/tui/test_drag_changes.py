@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.plan import Plan
+from tui.map_view import Lit
 
 BROKERS = (1, 2, 3, 4, 5)
 
@@ -26,8 +27,7 @@ def picture(
 
 async def carry(pilot: Pilot[int], *keys: str, **view: Any) -> None:
     """Pick p0's replica on broker 1 up with the keyboard, and press keys."""
-    await press(pilot, "enter")
-    look(pilot, broker=1, cursor_partition=0, **view)
+    look(pilot, topic="t", broker=1, cursor_partition=0, **view)
     await press(pilot, "space", *keys)
     assert the_map(pilot).carry is not None
 
@@ -92,3 +92,29 @@ async def test_a_newer_picture_of_the_same_changes_nothing_of_what_is_carried() 
         carried = the_map(pilot).carry
         await tell(pilot, seen(*picture()))
         assert the_map(pilot).carry is carried
+
+
+# -- marks -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("away", ["trouble", "group"])
+async def test_marks_do_not_go_along_to_another_topic(away: str) -> None:
+    """u-0 is out of sync: a trouble to go to. What was marked in t stays where it is."""
+    held = {"t-0": [1, 2, 3], "t-1": [1, 2, 3], "u-0": [1, 2, 3]}
+    async with map_of(picture=picture(held, isr={"u-0": [1]})) as pilot:
+        look(pilot, topic="t", marked=frozenset({tp("t-1")}))
+        if away == "trouble":
+            await press(pilot, "n")
+        else:
+            session(pilot).lit = Lit("billing", frozenset({tp("u-0")}))
+            pilot.app.draw()  # type: ignore[attr-defined]
+        assert the_map(pilot).view.marked == frozenset()
+        assert the_map(pilot).model.topic == "u"
+
+
+async def test_only_marks_that_can_be_seen_are_carried() -> None:
+    held = {"t-0": [1, 2, 3], "t-1": [1, 2, 3], "u-0": [1, 2, 3]}
+    marked = frozenset({tp("t-1"), tp("u-0"), tp("t-9")})
+    async with map_of(picture=picture(held)) as pilot:
+        await carry(pilot, marked=marked)
+        assert set(the_map(pilot).carry.sources) == {tp("t-0"), tp("t-1")}

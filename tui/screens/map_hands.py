@@ -52,17 +52,23 @@ class Hands:
         *,
         by_mouse: bool = False,
     ) -> bool:
-        """Pick up the replicas of these partitions on a broker; return whether there are any."""
+        """Pick up the replicas of these partitions on a broker; return whether there are any.
+
+        Only those of `first`'s topic that are there: nothing goes along that cannot be seen.
+        """
         screen, session = self._screen, self._screen.session
         if session.then is not None:
             screen.say("The past cannot be edited: 0 goes back to now.", "look")
             return False
-        assert session.state is not None
-        assert session.load is not None
-        others = sorted(set(partitions) - {first})
-        carry = lift(
-            session.state, session.load, session.plan, [first, *others], broker, by_mouse=by_mouse
+        state, load = session.state, session.load
+        assert state is not None
+        assert load is not None
+        others = sorted(
+            tp
+            for tp in set(partitions) - {first}
+            if tp.topic == first.topic and state.find(tp) is not None
         )
+        carry = lift(state, load, session.plan, [first, *others], broker, by_mouse=by_mouse)
         if carry is None:
             screen.say(f"Broker {broker} holds no replica of p{first.partition}.")
             return False

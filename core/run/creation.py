@@ -11,7 +11,7 @@ from typing import Any
 from core.cluster.connect import Address
 from core.plan.plan import Plan
 from core.run.limits.pace import Bounds
-from core.run.record.journal import Journal, JournalError, journal_path
+from core.run.record.journal import Journal, JournalError, journal_path, remove_journal
 from core.run.record.moves import move_to_json
 from core.run.record.records import Kind, Record
 from core.run.who import asker
@@ -97,7 +97,12 @@ def create_journal(
             "estimate": estimate,
             **asker(),
         }
-        journal.write(at, Kind.CREATED, created)
+        try:
+            journal.write(at, Kind.CREATED, created)
+        except BaseException:
+            journal.close()
+            remove_journal(journal.path)
+            raise
         return journal
     raise JournalError(f"There are too many runs named {stem}.", next="Try again in a second.")
 

@@ -30,7 +30,7 @@ from core.run.audited import audited
 from core.run.creation import RunOptions, address_of, address_to_json, create_journal
 from core.run.lock import take_lock
 from core.run.notify import Notifier
-from core.run.record.journal import SUFFIX, Journal
+from core.run.record.journal import SUFFIX, Journal, remove_journal
 from core.run.record.records import Kind
 from core.run.recovery import recover
 from core.run.requests import request
@@ -106,7 +106,7 @@ def _note_start(
             options=options.to_json(),
         )
     except audit.AuditError:
-        path.unlink()
+        remove_journal(path)
         raise
 
 

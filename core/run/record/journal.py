@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -58,6 +58,7 @@ class Journal:
         """Make a new journal, readable by its owner only.
 
         Raises JournalError when the place is unfit, FileExistsError when there is one already.
+        Half of one never stays: it would be taken for a damaged journal.
         """
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -67,14 +68,17 @@ class Journal:
             raise
         except OSError as error:
             raise _unfit(path, error.strerror or str(error)) from error
-        try:
-            journal = cls(path, _connect(path))
-            journal._database.execute("PRAGMA journal_mode = WAL")
-            journal._database.executescript(f"BEGIN;{_SCHEMA}COMMIT;")
-        except sqlite3.Error as error:
-            raise _unfit(path, str(error)) from error
-        files.sync_folder(path.parent)
-        return journal
+        with ExitStack() as undo:
+            undo.callback(remove_journal, path)
+            try:
+                database = undo.enter_context(closing(_connect(path)))
+                database.execute("PRAGMA journal_mode = WAL")
+                database.executescript(f"BEGIN;{_SCHEMA}COMMIT;")
+                files.sync_folder(path.parent)
+            except (sqlite3.Error, OSError) as error:
+                raise _unfit(path, str(error)) from error
+            undo.pop_all()
+        return cls(path, database)
 
     @classmethod
     def open(cls, path: Path) -> Journal:
@@ -215,6 +219,12 @@ class Journal:
 
 def journal_path(cluster_id: str, run: str) -> Path:
     return paths.runs_dir(cluster_id) / f"{paths.safe_name(run)}{SUFFIX}"
+
+
+def remove_journal(path: Path) -> None:
+    """Remove a journal that nothing has been done by, with what SQLite keeps beside it."""
+    for beside in ("", "-wal", "-shm"):
+        path.with_name(path.name + beside).unlink(missing_ok=True)
 
 
 def refuse_network(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> None:

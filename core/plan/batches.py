@@ -24,6 +24,7 @@ from core.plan.copying import (
     Side,
     copying,
 )
+from core.plan.disk_room import disks_of, free_bytes
 from core.plan.plan import Plan
 from core.units import UNLIMITED
 
@@ -227,17 +228,12 @@ def _costs(state: ClusterState, load: Load, plan: Plan) -> list[_Cost]:
 
 
 def _rooms(brokers: Iterable[Broker], most_extra_bytes: int | None) -> dict[int, float]:
-    """Return what each broker may get in one batch; infinity where its free disk is not known.
-
-    Log dirs on one file system show the same space, which counts once.
-    """
+    """Return what each broker may get in one batch; infinity where its free disk is not known."""
     most = math.inf if most_extra_bytes is None else float(most_extra_bytes)
     rooms = {}
     for broker in brokers:
-        free = {(d.total_bytes, d.usable_bytes) for d in broker.log_dirs}
-        usable = [u for _, u in free]
-        known = sum(u for u in usable if u is not None)
-        rooms[broker.id] = most if not free or None in usable else min(most, known * FREE_SHARE)
+        free = free_bytes(disks_of(broker.log_dirs))
+        rooms[broker.id] = most if free is None else min(most, free * FREE_SHARE)
     return rooms
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
+from core.plan.disk_room import disks_of, free_bytes, still_coming, whole_bytes
 from core.plan.findings import Finding, finding
 from core.plan.impact import impact
 from core.plan.plan import Move, Plan
@@ -23,32 +24,38 @@ FULL = 0.85
 def disks(
     state: ClusterState, load: Load, moves: Iterable[Move], seconds: float
 ) -> Iterator[Finding]:
-    """Compare free disk with what arrives; nothing that leaves counts before it has left."""
+    """Compare free disk with what arrives, by moves in flight too.
+
+    Nothing that leaves counts before it has left.
+    """
     arriving: defaultdict[int, list[tuple[TopicPartition, int]]] = defaultdict(list)
     grown = np.nan_to_num(load.in_bytes_per_s) * seconds
+    planned = set()
     for move in moves:
         index = state.find(move.tp)
         if index is None:
             continue
+        planned.add(index)
         size = max(0, int(state.partition_size_bytes[index]))
         for broker in move.adding:
             arriving[broker].append((move.tp, round(size + float(grown[index]))))
+    in_flight = still_coming(state, beside=planned)
     for id, sizes in sorted(arriving.items()):
-        log_dirs = state.broker_by_id[id].log_dirs if id in state.broker_by_id else ()
-        usable = [log_dir.usable_bytes for log_dir in log_dirs]
-        total = [log_dir.total_bytes for log_dir in log_dirs]
-        if not usable or None in usable:
+        there = disks_of(state.broker_by_id[id].log_dirs) if id in state.broker_by_id else ()
+        free = free_bytes(there)
+        if free is None:
             continue
-        free = sum(u for u in usable if u is not None)
-        largest = max(u for u in usable if u is not None)
+        largest = max(disk.usable_bytes or 0 for disk in there)
         tps = [tp for tp, _ in sizes]
+        others = in_flight.get(id, 0)
         incoming = sum(size for _, size in sizes)
         biggest, bytes_of_it = max(sizes, key=lambda item: item[1])
-        if incoming > free:
+        if incoming + others > free:
+            beside = f", and {format_bytes(others)} are still coming by moves in flight"
             yield finding(
                 "disk",
-                f"Broker {id} has {format_bytes(free)} free; the plan brings "
-                f"{format_bytes(incoming)}, growth meanwhile included.",
+                f"Broker {id} has {format_bytes(free)} free{beside if others else ''}; "
+                f"the plan brings {format_bytes(incoming)}, growth meanwhile included.",
                 tps,
             )
         elif bytes_of_it > largest:
@@ -58,9 +65,8 @@ def disks(
                 f"({format_bytes(bytes_of_it)}; the emptiest has {format_bytes(largest)}).",
                 [biggest],
             )
-        elif all(total):
-            capacity = sum(t for t in total if t is not None)
-            share = 1 - (free - incoming) / capacity
+        elif capacity := whole_bytes(there):
+            share = 1 - (free - incoming - others) / capacity
             if share > FULL:
                 yield finding("disk-fuller", f"The disks of broker {id} get {share:.0%} full.", tps)
 

@@ -1,4 +1,4 @@
-"""Checks of the log dirs that a plan names: whether brokers have them, and room in them."""
+"""Checks of the log dirs that a plan names: whether brokers have them, and room on their disks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
+from core.plan.disk_room import Disk, disks_of
 from core.plan.findings import Finding, finding
 from core.plan.plan import Move, log_dir_of
 from core.units import format_bytes
@@ -54,29 +55,43 @@ def copied_within(state: ClusterState, move: Move) -> bool:
 def rooms(
     state: ClusterState, load: Load, moves: Iterable[Move], seconds: float
 ) -> Iterator[Finding]:
-    """Compare the free space of each named log dir with what is to arrive in it.
+    """Compare the free space of each named log dir's disk with what is to arrive on it.
 
     What leaves it meanwhile does not count before it has left: both copies are there until then.
     """
-    arriving: defaultdict[tuple[int, str], list[tuple[TopicPartition, int]]] = defaultdict(list)
+    disk_at = {
+        (broker.id, path): disk
+        for broker in state.brokers
+        for disk in disks_of(broker.log_dirs)
+        for path in disk.paths
+    }
+    arriving: defaultdict[tuple[int, Disk], list[tuple[TopicPartition, str, int]]]
+    arriving = defaultdict(list)
     grown = np.nan_to_num(load.in_bytes_per_s) * seconds
     for move in moves:
         index = state.find(move.tp)
         if index is None:
             continue
         size = max(0, int(state.partition_size_bytes[index])) + round(float(grown[index]))
-        for place in move.wanted_dirs.items():
-            if log_dir_of(state, move.tp, place[0]) != place[1]:
-                arriving[place].append((move.tp, size))
-    for (id, path), sizes in sorted(arriving.items()):
-        broker = state.broker_by_id.get(id)
-        there = [d for d in broker.log_dirs if d.path == path] if broker else []
-        usable = there[0].usable_bytes if there else None
-        incoming = sum(size for _, size in sizes)
-        if usable is not None and incoming > usable:
-            yield finding(
-                "disk",
-                f"Log dir {path} of broker {id} has {format_bytes(usable)} free; the plan brings "
-                f"{format_bytes(incoming)}, growth meanwhile included.",
-                [tp for tp, _ in sizes],
-            )
+        for id, path in move.wanted_dirs.items():
+            disk = disk_at.get((id, path))
+            if disk is not None and log_dir_of(state, move.tp, id) != path:
+                arriving[id, disk].append((move.tp, path, size))
+    for (id, disk), copies in sorted(
+        arriving.items(), key=lambda one: (one[0][0], one[0][1].paths)
+    ):
+        incoming = sum(size for _, _, size in copies)
+        if disk.usable_bytes is None or incoming <= disk.usable_bytes:
+            continue
+        free = format_bytes(disk.usable_bytes)
+        paths = sorted({path for _, path, _ in copies})
+        if len(paths) == 1:
+            has = f"Log dir {paths[0]} of broker {id} has {free} free"
+        else:
+            listed = f"{', '.join(paths[:-1])} and {paths[-1]}"
+            has = f"Log dirs {listed} of broker {id} have {free} free, on one disk"
+        yield finding(
+            "disk",
+            f"{has}; the plan brings {format_bytes(incoming)}, growth meanwhile included.",
+            [tp for tp, _, _ in copies],
+        )

@@ -13,6 +13,7 @@ import numpy as np
 
 from core.cluster.state import Bool, ClusterState, Int64, LogDir
 from core.load.snapshot import Float64
+from core.plan.disk_room import disks_of
 from core.plan.plan import Plan
 from core.units import format_bytes
 
@@ -112,6 +113,9 @@ class BrokerDirs:
         self.at: Int64 = index[state.log_dir[held]]
         self.movable = movable[held]
         self.room = np.array([_room(one) for one in dirs])
+        on = {path: n for n, disk in enumerate(disks_of(dirs)) for path in disk.paths}
+        self._disk = np.array([on[path] for path in self.paths])
+        self._take_in_flight(state, held)
         self._take_copies(state, known)
         self._take_placed(coming.placed.get(id, ()), known)
         self.before: Float64 = np.bincount(self.at, self.sizes, len(dirs)).astype(np.float64)
@@ -130,6 +134,16 @@ class BrokerDirs:
         self.stuck = False
         self._measure()
 
+    def _fill(self, target: int, size: float) -> None:
+        """Take room in a log dir, and in those that lie on its disk."""
+        self.room[self._disk == self._disk[target]] -= size
+
+    def _take_in_flight(self, state: ClusterState, held: Int64) -> None:
+        """Keep the room that reassignments in flight are still to fill."""
+        left = state.partition_size_bytes[self.rows] - self.sizes
+        for replica in np.flatnonzero(state.adding[held] & (left > 0)).tolist():
+            self._fill(int(self.at[replica]), float(left[replica]))
+
     def _take_copies(self, state: ClusterState, known: Mapping[str, int]) -> None:
         """Take what is on its way to another log dir for there already, with the room it needs."""
         for copy in state.dir_copies:
@@ -137,7 +151,7 @@ class BrokerDirs:
             if copy.broker == self.id and target is not None:
                 here = np.flatnonzero(self.rows == row)
                 self.at[here] = target
-                self.room[target] -= max(0.0, float(self.sizes[here].sum()) - copy.size_bytes)
+                self._fill(target, max(0.0, float(self.sizes[here].sum()) - copy.size_bytes))
 
     def _take_placed(
         self, placed: Sequence[tuple[int, float, str]], known: Mapping[str, int]
@@ -154,7 +168,7 @@ class BrokerDirs:
                 self.at = np.append(self.at, target)
                 self.movable = np.append(self.movable, False)
             self.at[here] = target
-            self.room[target] -= float(self.sizes[here].sum())
+            self._fill(target, float(self.sizes[here].sum()))
 
     def _drop(self, rows: Collection[int]) -> None:
         """Forget replicas that leave the broker; their room is free only once they have left."""
@@ -171,7 +185,7 @@ class BrokerDirs:
             full = np.nan_to_num((self.bytes[roomy] + size) / self.share[roomy])
         at = int(roomy[np.argmin(full)])
         self.bytes[at] += size
-        self.room[at] -= size
+        self._fill(at, size)
         return at
 
     def _measure(self) -> None:
@@ -230,7 +244,7 @@ class BrokerDirs:
         self.at[replica] = target
         self.bytes[source] -= size
         self.bytes[target] += size
-        self.room[target] -= size
+        self._fill(target, size)
         self.movable[replica] = False
         self.moved.append(replica)
         self._measure()

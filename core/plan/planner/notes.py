@@ -7,6 +7,7 @@ from collections.abc import Sequence, Set
 import numpy as np
 
 from core.load.snapshot import Load
+from core.plan.disk_room import disks_of, whole_bytes
 from core.plan.plan import Plan
 from core.plan.planner.fields import Field, Names
 from core.plan.planner.limits import Limits
@@ -68,7 +69,7 @@ def capacities(given: Problem) -> list[str]:
             f"{_have(bare)} no rack while others have one: nothing goes there from a rack; "
             "set broker.rack."
         )
-    unsized = [b.id for b in known if not any(d.total_bytes for d in b.log_dirs)]
+    unsized = [b.id for b in known if whole_bytes(disks_of(b.log_dirs)) is None]
     if 0 < len(unsized) < len(known):
         notes.append(
             f"{_have(unsized)} disks of unknown size: shares of disk are equal parts, "
@@ -90,7 +91,7 @@ def capacities(given: Problem) -> list[str]:
 def no_disk_sizes(given: Problem, copies: int) -> list[str]:
     """Say that nothing is known of disks, where a plan copies to them."""
     known = [given.state.broker_by_id[broker] for broker in given.ids[given.counts].tolist()]
-    if not copies or any(d.total_bytes for b in known for d in b.log_dirs):
+    if not copies or any(whole_bytes(disks_of(b.log_dirs)) is not None for b in known):
         return []
     return ["No broker tells the size of its disks: nothing keeps them from filling up."]
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from core.cluster.state import Bool, ClusterState, Int32, Int64
 from core.load.snapshot import Float64, Load
+from core.plan.disk_room import disks_of, free_bytes, still_coming, whole_bytes
 from core.plan.planner.measures import HOSTED, LED, MEASURES, Measure
 from core.plan.planner.racks import rack_shares
 
@@ -58,7 +59,10 @@ class Problem:
     even_parts: Float64
     """The same if racks did not matter."""
     room_bytes: Float64
-    """Free bytes of each broker that a plan may fill, shape [B]; inf where unknown."""
+    """Free bytes of each broker that a plan may fill, shape [B]; inf where unknown.
+
+    What reassignments in flight are still to bring has its room already.
+    """
 
     @property
     def brokers(self) -> int:
@@ -179,7 +183,7 @@ def _parts(state: ClusterState, ids: Int32, able: Bool) -> Float64:
     if not able.any():
         return parts
     known = [state.broker_by_id[broker] for broker in ids[able].tolist()]
-    disk = [sum(d.total_bytes or 0 for d in b.log_dirs) or None for b in known]
+    disk = [whole_bytes(disks_of(b.log_dirs)) for b in known]
     taken = [b.in_capacity_bytes_per_s for b in known]
     sent = [b.out_capacity_bytes_per_s for b in known]
     by: dict[Measure, Sequence[float | None]] = {Measure.DISK: disk, Measure.IN: taken}
@@ -195,11 +199,11 @@ def _parts(state: ClusterState, ids: Int32, able: Bool) -> Float64:
 
 def _room(state: ClusterState, ids: Int32, full: float) -> Float64:
     room = np.full(len(ids), np.inf)
+    in_flight = still_coming(state)
     for row, broker in enumerate(ids.tolist()):
         known = state.broker_by_id.get(broker)
-        dirs = known.log_dirs if known else ()
-        total = [d.total_bytes for d in dirs if d.total_bytes is not None]
-        free = [d.usable_bytes for d in dirs if d.usable_bytes is not None]
-        if dirs and len(total) == len(free) == len(dirs):
-            room[row] = max(0.0, sum(free) - (1 - full) * sum(total))
+        disks = disks_of(known.log_dirs) if known else ()
+        free, whole = free_bytes(disks), whole_bytes(disks)
+        if free is not None and whole is not None:
+            room[row] = max(0.0, free - (1 - full) * whole - in_flight.get(broker, 0))
     return room

@@ -89,3 +89,20 @@ def test_what_arrives_in_one_log_dir_is_added_up() -> None:
     assert ids(state, one) == []
     (found,) = check_plan(state, load_of(state), Plan.of([one, two]))
     assert (found.id, len(found.partitions)) == ("disk", 2)
+
+
+def test_what_arrives_in_two_log_dirs_on_one_disk_is_added_up() -> None:
+    state = cluster({"t-0": [0], "t-1": [0]}, size_bytes=6 * MB)
+    dirs = (LogDir("/data", 100 * MB, 0), *(LogDir(d, 90 * MB, 10 * MB) for d in ("/d2", "/d3")))
+    state = replace(state, brokers=tuple(replace(b, log_dirs=dirs) for b in state.brokers))
+    one, two = (
+        Move(tp(f"t-{n}"), (0,), (0,), None, (path,), ("/data",))
+        for n, path in enumerate(("/d2", "/d3"))
+    )
+    assert ids(state, one) == ids(state, two) == []
+    (found,) = check_plan(state, load_of(state), Plan.of([one, two]))
+    assert (found.id, len(found.partitions)) == ("disk", 2)
+    assert found.sentence == (
+        "Log dirs /d2 and /d3 of broker 0 have 10 MB free, on one disk; the plan brings 12 MB, "
+        "growth meanwhile included."
+    )

@@ -93,6 +93,31 @@ def test_no_log_dir_is_filled_beyond_its_limit() -> None:
     assert "no room" in found.notes[0]
 
 
+def test_two_log_dirs_on_one_disk_are_not_filled_beyond_it_together() -> None:
+    """45 MB free of 100 on the one disk of both, of which 10 are to stay free."""
+    dirs, others = ("/d1", "/d2", "/d3"), ("/d2", "/d3")
+    total, free = dict.fromkeys(dirs, 100 * MB), dict.fromkeys(others, 45 * MB)
+    found = even_dirs(jbod(many(30), dirs=dirs, total=total, free=free), Wanted())
+    assert found.bytes == 30 * MB
+    assert "no room" in found.notes[0]
+
+
+def test_what_a_reassignment_in_flight_still_brings_is_no_room_in_its_log_dir() -> None:
+    sizes = {f"t-{n}": 10 * MB for n in range(20)} | {"u-0": 40 * MB}
+    held = {name: [2, 1] if name == "u-0" else [1] for name in sizes}
+    state = cluster(held, adding={"u-0": [1]}, isr={"u-0": [2]}, size_bytes=sizes)
+    dirs = (LogDir("/data", 300 * MB, 65 * MB), LogDir("/d2", 100 * MB, 65 * MB))
+    state = replace(
+        state,
+        brokers=tuple(replace(b, log_dirs=dirs if b.id == 1 else ()) for b in state.brokers),
+        log_dir_paths=("/data", "/d2"),
+        log_dir=state.adding.astype(np.int32),
+        size_bytes=np.where(state.adding, 5 * MB, state.size_bytes),
+    )
+    found = even_dirs(state, Wanted(band=0.01))
+    assert found.bytes == 20 * MB, "55 MB may be filled, and 35 are on their way"
+
+
 def test_each_broker_is_evened_out_by_itself() -> None:
     uneven, even = many(20), many(10, path="/d1", topic="u") | many(10, path="/d2", topic="v")
     found = even_dirs(jbod(uneven, even), Wanted())

@@ -1,0 +1,78 @@
+"""What a broker's disks have room for: each counts once, and what is still to come is taken. Pure.
+
+A log dir tells the space of its file system, so that two on one show the same (docs/kafka.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.cluster.state import ClusterState, LogDir
+
+HARDLY_USED = 0.90
+"""Free part from which log dirs that show the same are taken for new disks of one make."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """One file system of a broker and the log dirs on it; its space is None where unknown."""
+
+    paths: tuple[str, ...]
+    total_bytes: int | None
+    usable_bytes: int | None
+
+
+def disks_of(log_dirs: Iterable[LogDir]) -> tuple[Disk, ...]:
+    """Return the disks of a broker's log dirs that are online, in their order.
+
+    Log dirs that show the same space, to the byte, lie on one.
+    """
+    alike: dict[object, list[LogDir]] = {}
+    for one in log_dirs:
+        if one.error is None:
+            shows = (one.total_bytes, one.usable_bytes)
+            alike.setdefault(shows if _is_telling(one) else one.path, []).append(one)
+    return tuple(
+        Disk(tuple(one.path for one in dirs), dirs[0].total_bytes, dirs[0].usable_bytes)
+        for dirs in alike.values()
+    )
+
+
+def _is_telling(log_dir: LogDir) -> bool:
+    """Return whether no other disk would show the same space."""
+    if not log_dir.total_bytes or log_dir.usable_bytes is None:
+        return False
+    return log_dir.usable_bytes < HARDLY_USED * log_dir.total_bytes
+
+
+def free_bytes(disks: Collection[Disk]) -> int | None:
+    """Return what is free on all of them, None where that is not known of each."""
+    known = [disk.usable_bytes for disk in disks if disk.usable_bytes is not None]
+    return sum(known) if known and len(known) == len(disks) else None
+
+
+def whole_bytes(disks: Collection[Disk]) -> int | None:
+    """Return how large they are together, None where that is not known of each."""
+    known = [disk.total_bytes for disk in disks if disk.total_bytes]
+    return sum(known) if known and len(known) == len(disks) else None
+
+
+def still_coming(state: ClusterState, beside: Collection[int] = ()) -> Mapping[int, int]:
+    """Return the bytes that reassignments in flight are still to bring, by broker.
+
+    `beside` are rows of partitions that do not count.
+    """
+    replicas = np.flatnonzero(state.adding)
+    rows = state.partition_of_replica[replicas]
+    if beside:
+        counts = ~np.isin(rows, np.fromiter(beside, np.int64, len(beside)))
+        replicas, rows = replicas[counts], rows[counts]
+    arrived = np.maximum(state.size_bytes[replicas], 0)
+    left = np.maximum(state.partition_size_bytes[rows] - arrived, 0)
+    brokers, of = np.unique(state.replica_broker[replicas], return_inverse=True)
+    found = np.zeros(len(brokers), np.int64)
+    np.add.at(found, of, left)
+    return dict(zip(brokers.tolist(), found.tolist(), strict=True))

@@ -10,7 +10,7 @@ from typing import Any
 
 from core import paths
 from core.errors import UsageError
-from core.units import parse_rate
+from core.units import parse_flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,11 @@ class Settings:
                 next=f"Known: {known}. Or say -b HOST:PORT.",
             )
         return found
+
+    def about(self, name: str | None, bootstrap: str) -> dict[str, ClusterSettings]:
+        """Return all that is said of one cluster, by its name first, then by its address."""
+        named = {key: one for key, one in self.clusters.items() if key == name}
+        return named | {k: one for k, one in self.clusters.items() if one.bootstrap == bootstrap}
 
 
 def load_settings(path: Path | None = None) -> Settings:
@@ -138,7 +143,7 @@ def _cluster(name: str, table: Any, path: Path) -> ClusterSettings:
     def rate(key: str) -> float | None:
         text = _typed(table, key, str, None, at)
         try:
-            return None if text is None else float(parse_rate(text))
+            return None if text is None else float(parse_flow(text))
         except UsageError as error:
             raise _WrongError(f'{at}{key} must be a rate like "125MB/s"') from error
 

@@ -49,6 +49,16 @@ def parse_rate(text: str) -> int:
     return round(rate)
 
 
+def parse_flow(text: str) -> int:
+    """Return bytes per second that really flow: as `parse_rate`, without UNLIMITED."""
+    rate = parse_rate(text)
+    if rate == UNLIMITED:
+        raise UsageError(
+            f"Nothing flows at {text.strip()}.", next="Write it like 50MB/s, or leave it out."
+        )
+    return rate
+
+
 def parse_size(text: str) -> int:
     """Return bytes for `10GB`, `500MiB`; raises UsageError for anything else, and for none."""
     match = _SIZE.fullmatch(text)

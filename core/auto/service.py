@@ -23,7 +23,7 @@ def main(argv: list[str] | None = None) -> int:
 def _fly(service: Service) -> None:
     switch = switches.read(service.given.cluster_id)
     if switch is not None:
-        with service.connected() as connection:
+        with service.connected(switch.address.capacity) as connection:
             fly_cluster(connection, switch, keep_on=lambda: not service.told.is_set(), tell=_note)
     # Who reads its load keeps other processes going; this one goes on for nobody.
     service.told.set()

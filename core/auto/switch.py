@@ -15,6 +15,7 @@ from typing import Any
 from core import files, paths
 from core.auto.decision import Reason
 from core.auto.settings import Mode, Settings
+from core.cluster.capacity import Capacity
 from core.cluster.connect import Address
 from core.errors import DocumentError, UsageError
 from core.units import format_time, parse_time
@@ -60,6 +61,8 @@ def write(switch: Switch) -> None:
         "name": switch.name,
         "bootstrap": switch.address.bootstrap,
         "command_config": str(config.absolute()) if config else None,
+        "in_capacity_bytes_per_s": switch.address.capacity.in_bytes_per_s,
+        "out_capacity_bytes_per_s": switch.address.capacity.out_bytes_per_s,
         "changed_at": format_time(switch.changed_at),
         "who": switch.who,
         "snapshots": switch.snapshots,
@@ -110,10 +113,13 @@ def _of(document: dict[str, Any]) -> Switch:
     if document["format"] != FORMAT:
         raise ValueError(f"its format is {document['format']}")
     config = document["command_config"]
+    capacity = Capacity(
+        document.get("in_capacity_bytes_per_s"), document.get("out_capacity_bytes_per_s")
+    )
     return Switch(
         cluster_id=str(document["cluster_id"]),
         name=str(document["name"]),
-        address=Address(str(document["bootstrap"]), Path(config) if config else None),
+        address=Address(str(document["bootstrap"]), Path(config) if config else None, capacity),
         settings=Settings.from_json(document["settings"]),
         changed_at=parse_time(document["changed_at"]),
         who=str(document["who"]),

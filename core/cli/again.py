@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from core.cli.asking import ask, ask_and_follow, indices, partitions_argument
-from core.cli.context import Context, json_option, say, write_text
+from core.cli.context import Context, configured, json_option, say, write_text
 from core.cli.which import require_writable, which_run
 from core.errors import ExitCode, RefusedError, UsageError
 
@@ -132,13 +132,18 @@ def _again(
     from core.run.again import Way, plan_again
     from core.run.creation import address_of
     from core.run.requests import find_moves
+    from core.settings import load_settings
 
     history, output = look.history, words["output"]
     wishes = _wishes(look, words)
     only = [history.moves[i].move.tp for i in find_moves(history, partitions)]
     if output is None:
         require_writable(context, history)
-    picture = picture_of(context.target.address or address_of(look.records))
+    address = context.target.address
+    if address is None:
+        where = address_of(look.records)
+        address = configured(where, history.cluster_name, load_settings())
+    picture = picture_of(address)
     _refuse_other(picture, history)
     found = plan_again(history, way, picture.state, only)
     for left in found.left[:MANY]:

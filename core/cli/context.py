@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from core.cli.json_text import json_text
+from core.cluster.capacity import Capacity
 from core.cluster.connect import Address, Connection, connect
 from core.errors import RefusedError, UsageError
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from core.cluster.state import ClusterState
     from core.load.snapshot import Load
+    from core.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Target:
     ) -> Target:
         """Return the target of flags over environment (`TRIMTAB_…`) over config.toml.
 
-        What config.toml marks read_only stays so, by whichever name or address it is reached.
+        What config.toml says of a cluster holds by whichever name or address it is reached.
         """
         from core.settings import load_settings
 
@@ -69,16 +71,17 @@ class Target:
         if bootstrap:
             settings = load_settings()
             read_only = any(
-                cluster.read_only and (name == cluster_name or cluster.bootstrap == bootstrap)
-                for name, cluster in settings.clusters.items()
+                one.read_only for one in settings.about(cluster_name, bootstrap).values()
             )
-            address = Address(bootstrap, command_config)
+            address = configured(Address(bootstrap, command_config), cluster_name, settings)
             return cls(address, None, cluster_name, snapshots, read_only, flagged)
         if cluster_name is None:
             return cls(snapshots=snapshots)
-        cluster = load_settings().cluster(cluster_name)
+        settings = load_settings()
+        cluster = settings.cluster(cluster_name)
+        address = Address(cluster.bootstrap, command_config or cluster.command_config)
         return cls(
-            Address(cluster.bootstrap, command_config or cluster.command_config),
+            configured(address, cluster_name, settings),
             None,
             cluster_name,
             snapshots or cluster.snapshots,
@@ -159,6 +162,14 @@ class Context:
         with self.connected() as connection:
             state = observe(connection.client)
         return state, newest_load(state, self.target.snapshots)
+
+
+def configured(address: Address, name: str | None, settings: Settings) -> Address:
+    """Return `address` with the capacity that config.toml gives its brokers, if it gives any."""
+    about = settings.about(name, address.bootstrap).values()
+    taken = (one.in_capacity_bytes_per_s for one in about if one.in_capacity_bytes_per_s)
+    sent = (one.out_capacity_bytes_per_s for one in about if one.out_capacity_bytes_per_s)
+    return replace(address, capacity=Capacity(next(taken, None), next(sent, None)))
 
 
 def emit(document: Any, output: Path | None = None) -> None:

@@ -40,11 +40,12 @@ rf_option = click.option(
 
 
 def expected_of(rate: str | None, size: str | None) -> Expected:
+    """Return what is expected of a partition; raises UsageError for what is no rate or size."""
     from core.plan.placing import Expected
-    from core.units import parse_rate, parse_size
+    from core.units import parse_flow, parse_size
 
     return Expected(
-        in_bytes_per_s=None if rate is None else float(parse_rate(rate)),
+        in_bytes_per_s=None if rate is None else float(parse_flow(rate)),
         size_bytes=None if size is None else float(parse_size(size)),
     )
 

@@ -48,7 +48,7 @@ def require_writable(context: Context, history: History) -> None:
     from core.settings import load_settings
 
     context.require_writable()
-    for name, cluster in load_settings().clusters.items():
-        is_it = name == history.cluster_name or cluster.bootstrap == history.bootstrap
-        if cluster.read_only and is_it:
+    about = load_settings().about(history.cluster_name, history.bootstrap)
+    for name, cluster in about.items():
+        if cluster.read_only:
             raise RefusedError(f"{name} is marked read_only.", next="Change that in config.toml.")

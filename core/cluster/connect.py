@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.clock import Clock, SystemClock
+from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity, with_capacity
 
 if TYPE_CHECKING:
     from core.cluster.client import ClusterClient
@@ -16,10 +17,11 @@ SIMULATOR_PREFIX = "sim:"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a cluster is: enough to open it again from another process."""
+    """Where a cluster is, and what its brokers can carry: enough to open it again elsewhere."""
 
     bootstrap: str
     command_config: Path | None = None
+    capacity: Capacity = UNKNOWN_CAPACITY
 
     @property
     def simulated(self) -> bool:
@@ -44,9 +46,10 @@ def connect(address: Address) -> Connection:
         from core.cluster.simulation.client import SimulatorClient
 
         simulator = SimulatorClient(Path(address.bootstrap.removeprefix(SIMULATOR_PREFIX)))
-        return Connection(simulator, simulator.clock, address)
+        return Connection(with_capacity(simulator, address.capacity), simulator.clock, address)
     from core.cluster.kafka.client import KafkaClient
     from core.cluster.kafka.connection import ConnectionSettings
 
     settings = ConnectionSettings.load(address.bootstrap, address.command_config)
-    return Connection(KafkaClient(settings), SystemClock(), address)
+    client = with_capacity(KafkaClient(settings), address.capacity)
+    return Connection(client, SystemClock(), address)

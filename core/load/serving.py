@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core import files, paths
+from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity
 from core.cluster.connect import Address, Connection, connect
 from core.errors import TrimtabError
 from core.load import layout
@@ -151,9 +152,9 @@ class Service:
         return not self.told.is_set() and not self.readers.gone()
 
     @contextmanager
-    def connected(self) -> Iterator[Connection]:
+    def connected(self, capacity: Capacity = UNKNOWN_CAPACITY) -> Iterator[Connection]:
         """Speak to the cluster; raises UnreachableError."""
-        connection = connect(Address(self.given.bootstrap, self.given.command_config))
+        connection = connect(Address(self.given.bootstrap, self.given.command_config, capacity))
         try:
             yield connection
         finally:

@@ -66,6 +66,8 @@ def test_a_named_cluster_is_found(home: Path) -> None:
         ('[clusters.x]\nbootstrap = "a:1"\nread_only = "no"', "read_only must be true or false"),
         ('[clusters.x]\nbootstrap = "a:1"\nin_capacity = 5', "in_capacity must be a text"),
         ('[clusters.x]\nbootstrap = "a:1"\nin_capacity = "5"', "must be a rate"),
+        ('[clusters.x]\nbootstrap = "a:1"\nin_capacity = "unlimited"', "must be a rate"),
+        ('[clusters.x]\nbootstrap = "a:1"\nout_capacity = "-1"', "must be a rate"),
         ('[clusters.x]\nbootstrap = "a:1"\nsnapshots = 7', "snapshots must be a text"),
         ('[clusters.x]\nbootstrap = "a:1"\ncommand_config = 7', "command_config must be a text"),
         ("theme = 7", "theme must be a text"),

@@ -253,6 +253,14 @@ def test_a_new_topic_is_placed_where_there_is_room_and_can_be_created_so(saved: 
     assert found["partitions"][0]["replicas"] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("rate", ["unlimited", "-1"])
+def test_a_rate_without_a_limit_is_nothing_to_expect(saved: Here, rate: str) -> None:
+    saved.save_cluster(ONE_SIDED)
+    code, out, err = saved.run("plan", "place", "new", "--partitions", "4", f"--in={rate}")
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert f"Nothing flows at {rate}." in err
+
+
 def test_a_topic_that_is_there_is_not_placed_anew(saved: Here) -> None:
     saved.save_cluster(ONE_SIDED)
     code, _, err = saved.run("plan", "place", "t", "--partitions", "4")

@@ -100,6 +100,7 @@ def test_configs_that_may_not_be_read_hold_nothing_up(hand: Hand, living: Simula
         (("create", "a/b", "--partitions", "3"), "is no name for a topic"),
         (("create", "new", "--partitions", "3", "--rf", "7"), "7 replicas on 6 brokers"),
         (("create", "new", "--replicas", "1:x"), "Not replicas"),
+        (("create", "new", "--partitions", "3", "--in", "unlimited"), "Nothing flows"),
     ],
 )
 def test_bad_words(hand: Hand, living: SimulatedCluster, words: tuple[str, ...], said: str) -> None:

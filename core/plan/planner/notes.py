@@ -174,9 +174,7 @@ def too_big(on: Placement, *, stopped: bool) -> list[str]:
     """
     given, notes = on.problem, []
     for measure in WHOLE:
-        whole = given.items[:, measure] * (
-            1 if measure is Measure.OUT else (given.replicas >= 0).sum(axis=1)
-        )
+        whole = given.items[:, measure] * (1 if measure is Measure.OUT else given.held)
         share = whole.sum() * given.parts[given.counts, measure].max(initial=0.0)
         if not share > 0:
             continue

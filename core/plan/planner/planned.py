@@ -39,6 +39,7 @@ def with_moves(given: Problem, plan: Plan) -> Problem:
     return replace(
         given,
         replicas=replicas,
+        held=np.where(touched, (replicas >= 0).sum(axis=1), given.held),
         items=items,
         may_lead=may_lead,
         movable=given.movable & ~touched,

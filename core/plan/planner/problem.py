@@ -37,6 +37,8 @@ class Problem:
     """Broker ids, shape [B]."""
     replicas: Int32
     """Broker rows in assignment order, preferred leader first, shape [P, W]; NOBODY pads."""
+    held: Int64
+    """How many replicas each partition is to have, shape [P]."""
     racks: Int32
     """Shape [B]; -1 without a rack."""
     items: Float64
@@ -108,6 +110,7 @@ def problem(
         state=state,
         ids=ids,
         replicas=replicas,
+        held=held,
         racks=racks,
         items=items,
         active=active,

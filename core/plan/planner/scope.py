@@ -30,7 +30,7 @@ def scoped(given: Problem, brokers: Collection[int]) -> Problem:
     inside = np.isin(given.ids, np.array(list(brokers), np.int32))
     elsewhere = ~inside[given.replicas] & ~given.asked[:, None]
     replicas = np.where(elsewhere, NOBODY, given.replicas)
-    chosen = (given.replicas != NOBODY).sum(axis=1) * given.asked
+    chosen = given.held * given.asked
     parts = given.even_parts.copy()
     for measure in HOSTED:
         items = given.items[:, measure]

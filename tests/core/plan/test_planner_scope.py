@@ -115,6 +115,31 @@ def test_replicas_are_added_on_these_brokers_only() -> None:
     assert not found.undone
 
 
+def test_shares_are_counted_for_the_replicas_that_are_wanted() -> None:
+    """A third of three replicas in each of three racks is on the one broker that rack a has."""
+    racks = {1: "a", 2: "b", 3: "b", 4: "c", 5: "c"}
+    held = {f"t-{n}": [(2, 4), (3, 5), (1,)][n % 3] for n in range(30)}
+    state = cluster(held, brokers=racks, racks=racks, size_bytes=GB)
+    for brokers in ((), (1, 2, 3, 4, 5)):
+        wanted = Wanted(replicas=3, brokers=brokers)
+        found = suggest(state, load_of(state, MB), wanted)
+        counts = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
+        assert counts[1] == 30
+        assert is_reached(found, wanted)
+        assert any("Broker 1 carries 167% of the mean" in note for note in found.notes)
+        assert found.after[0, Measure.DISK] == pytest.approx(1)
+
+
+def test_a_partition_is_large_beside_the_replicas_that_are_wanted() -> None:
+    """7 GB of 18 are 117 % of a broker's share of one replica each, and 39 % of that of three."""
+    held = {f"t-{n}": [1 + n % 3] for n in range(12)}
+    state = cluster(held, brokers=[1, 2, 3], size_bytes=dict.fromkeys(held, GB) | {"t-0": 7 * GB})
+    wanted = Wanted(replicas=3, brokers=(1, 2, 3))
+    found = suggest(state, load_of(state, MB), wanted)
+    assert is_reached(found, wanted)
+    assert not [note for note in found.notes if "alone is" in note]
+
+
 def test_a_limit_bounds_what_is_gathered_and_evened_out_together() -> None:
     state, load = two_topics()
     wanted = Wanted(topics="a", brokers=(1, 2, 3), limits=Limits(most_bytes=20 * GB))

@@ -17,8 +17,9 @@ UNLIMITED = -1
 _DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
 _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40, "pi": 2**50}
 _FACTORS = _DECIMAL | _BINARY
-_RATE = re.compile(r"\s*(\d+(?:[._]\d+)*|\.\d+)\s*([kmgtp]i?)?b(?:/s|ps)\s*", re.IGNORECASE)
-_SIZE = re.compile(r"\s*(\d+(?:[._]\d+)*|\.\d+)\s*([kmgtp]i?)?b\s*", re.IGNORECASE)
+_AMOUNT = r"\s*(\d+(?:_\d+)*(?:\.\d+)?|\.\d+)\s*([kmgtp]i?)?b"
+_RATE = re.compile(_AMOUNT + r"(?:/s|ps)\s*", re.IGNORECASE)
+_SIZE = re.compile(_AMOUNT + r"\s*", re.IGNORECASE)
 _BARE = re.compile(r"\s*\d+(?:\.\d+)?\s*")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|sec|m|min|h|d)", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
@@ -31,8 +32,8 @@ def parse_rate(text: str) -> int:
     """
     if text.strip().lower() in ("-1", "unlimited"):
         return UNLIMITED
-    match = _RATE.fullmatch(text)
-    if match is None:
+    rate = _amount(_RATE, text)
+    if rate is None:
         if not _BARE.fullmatch(text):
             raise UsageError(f"Not a rate: {text!r}.", next="Write it like 50MB/s or 50MiB/s.")
         number = text.strip()
@@ -43,7 +44,6 @@ def parse_rate(text: str) -> int:
             next=f"Say {number}MB/s ({float(number) * 1e6:,.0f} bytes a second) "
             f"or {number}B/s; MiB/s is 1,048,576.",
         )
-    rate = float(match[1].replace("_", "")) * _FACTORS[(match[2] or "").lower()]
     if rate < 1:
         raise _moves_nothing(text.strip())
     return round(rate)
@@ -61,11 +61,19 @@ def parse_flow(text: str) -> int:
 
 def parse_size(text: str) -> int:
     """Return bytes for `10GB`, `500MiB`; raises UsageError for anything else, and for none."""
-    match = _SIZE.fullmatch(text)
-    size = float(match[1].replace("_", "")) * _FACTORS[(match[2] or "").lower()] if match else 0.0
-    if size < 1:
+    size = _amount(_SIZE, text)
+    if size is None or size < 1:
         raise UsageError(f"Not a size: {text!r}.", next="Write it like 10GB or 500MiB.")
     return round(size)
+
+
+def _amount(pattern: re.Pattern[str], text: str) -> float | None:
+    """Return the bytes of a number and its unit; None when that is not what it says."""
+    match = pattern.fullmatch(text)
+    if match is None:
+        return None
+    amount = float(match[1].replace("_", "")) * _FACTORS[(match[2] or "").lower()]
+    return amount if math.isfinite(amount) else None
 
 
 def _moves_nothing(rate: str) -> UsageError:

@@ -17,6 +17,7 @@ from core.units import (
     format_time,
     parse_duration,
     parse_rate,
+    parse_size,
     parse_time,
 )
 
@@ -31,6 +32,8 @@ from core.units import (
         ("10KB/s", 10_000),
         ("10KiB/s", 10_240),
         ("1_000B/s", 1_000),
+        ("1_000.5kB/s", 1_000_500),
+        (".5MB/s", 500_000),
         ("2GBps", 2_000_000_000),
         ("-1", UNLIMITED),
         ("unlimited", UNLIMITED),
@@ -49,11 +52,32 @@ def test_bare_number_as_rate_is_refused_with_both_readings() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "fast", "MB/s", "50MB", "50 Mb/h", "-5MB/s", "0B/s", "0.1B/s"]
+    "text",
+    [
+        *("", "fast", "MB/s", "50MB", "50 Mb/h", "-5MB/s", "0B/s", "0.1B/s"),
+        *("50.000.000B/s", "1.2.3MB/s", "1._5MB/s", "50.000.000", f"{'9' * 400}MB/s"),
+    ],
 )
 def test_what_is_no_rate_is_refused_with_advice(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         parse_rate(text)
+    assert refused.value.next
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("10GB", 10**10), ("500MiB", 500 * 2**20), ("1.5 kB", 1500), ("1_000b", 1000)],
+)
+def test_size_is_bytes(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "lots", "GB", "10", "0GB", "0.1B", "1.2.3GB", "50.000.000B", f"{'9' * 400}GB"]
+)
+def test_what_is_no_size_is_refused_with_advice(text: str) -> None:
+    with pytest.raises(UsageError, match="Not a size") as refused:
+        parse_size(text)
     assert refused.value.next
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from core.clock import Clock
 from core.cluster.broker_logs import with_logs
-from core.cluster.client import ClusterClient, OffsetAt
+from core.cluster.client import ClusterClient, Fault, Group, OffsetAt
 from core.cluster.state import UNKNOWN, ClusterState, Int64, TopicPartition
 from core.errors import TrimtabError
 from core.load.brokers import state_loads
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SOURCE = "admin"
+GROUPS_TOPIC = "__consumer_offsets"
+"""The leader of a group's partition of it is its coordinator."""
 PROMPT_SECONDS = 1.0
 """What takes longer to ask waits for a broker that is away: the others have answered at once."""
 
@@ -112,7 +114,9 @@ class Collector:
         start = client.offsets(keys, OffsetAt.EARLIEST)
         silent = {answer.broker for answer in answers if answer.error is not None}
         silent |= {broker.id for broker in state.brokers if not broker.alive}
-        committed, unattended = self._groups(state)
+        lost: list[Fault] = []
+        groups = self._groups(lost)
+        told_of = [g for g in groups if g.fault is None and g.committed_fault is None]
         return Reading(
             state=with_logs(state, answers),
             at=wall + timedelta(seconds=told - began),
@@ -122,9 +126,11 @@ class Collector:
             committed_at=self._clock.monotonic(),
             end=_offsets(keys, end),
             start=_offsets(keys, start),
-            committed=committed,
+            committed={g.id: _commits(state, g) for g in told_of},
             silent=frozenset(silent),
-            unattended=unattended,
+            unattended=frozenset(g.id for g in told_of if not g.members),
+            untold=frozenset(g.id for g in groups) - {g.id for g in told_of},
+            listed=not lost and _coordinated(state),
         )
 
     def _told(self, began: float) -> float:
@@ -132,21 +138,27 @@ class Collector:
         asked = self._clock.monotonic() - began
         return began + (asked / 2 if asked <= PROMPT_SECONDS else 0.0)
 
-    def _groups(self, state: ClusterState) -> tuple[Mapping[str, Int64] | None, frozenset[str]]:
-        """Return what groups have committed, and which of them have no members."""
+    def _groups(self, lost: list[Fault]) -> tuple[Group, ...]:
+        """Return all groups, and in `lost` why some are missing: without the right, all are."""
         try:
-            groups = [group for group in self._client.groups() if group.fault is None]
-        except TrimtabError:
-            # Without the right to list groups, what consumers read stays unknown.
-            return None, frozenset()
-        out: dict[str, Int64] = {}
-        for group in groups:
-            offsets = np.full(state.partition_count, UNKNOWN, np.int64)
-            for tp, offset in group.committed.items():
-                if (row := state.find(tp)) is not None:
-                    offsets[row] = offset
-            out[group.id] = offsets
-        return out, frozenset(group.id for group in groups if not group.members)
+            return self._client.groups(lost=lost.append)
+        except TrimtabError as error:
+            lost.append(Fault("UNKNOWN", error.title))
+            return ()
+
+
+def _commits(state: ClusterState, group: Group) -> Int64:
+    offsets = np.full(state.partition_count, UNKNOWN, np.int64)
+    for tp, offset in group.committed.items():
+        if (row := state.find(tp)) is not None:
+            offsets[row] = offset
+    return offsets
+
+
+def _coordinated(state: ClusterState) -> bool:
+    """Return whether each group has a coordinator: nobody lists those that have none."""
+    rows = state.partitions_of(GROUPS_TOPIC)
+    return bool((state.leader[rows.start : rows.stop] >= 0).all())
 
 
 def _offsets(keys: Sequence[TopicPartition], found: Mapping[TopicPartition, int]) -> Int64:

@@ -1,6 +1,7 @@
 """What consumer groups read in an interval, from what they committed; pure.
 
-Only the commits are seen. A group that goes back is left out, and so is one that jumps forward.
+Only the commits are seen. A group that goes back is left out, and so is one that jumps forward;
+what one reads whose coordinator is away is unknown until it is back, and then counted.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ def outward(
 
     A partition that no group reads carries 0 with method NONE: nobody is known to read it. Where
     a group went back or jumped, that group is left out; where nothing else is known, the value
-    is NaN.
+    is NaN. So it is where a group reads that was not told of this time, and everywhere as long as
+    not every coordinator has listed its groups once. One that nobody here has ever been told of
+    may read anything: then no value is 0.
     """
     count = len(reading.end)
     jumped = np.zeros(count, np.bool_)
-    if reading.committed is None:
+    if not (reading.listed or before.listed):
         return np.full(count, np.nan), np.zeros(count, np.int8), jumped
     consumed, counted = np.zeros(count), np.zeros(count, np.bool_)
     readers = np.zeros(count, np.bool_)
@@ -60,6 +63,10 @@ def outward(
         counted |= usable
     value = np.where(consumed > 0, consumed * per_message, 0.0)
     value[readers & ~counted] = np.nan
+    if reading.untold - before.commits.keys():
+        value[consumed == 0] = np.nan
+    for group in away(reading, before):
+        value[before.commits[group].offsets >= 0] = np.nan
     value[~delta_known] = np.nan
     method = np.where(counted & ~np.isnan(value), int(Method.BYTES_PER_MESSAGE), 0).astype(np.int8)
     return value, method, jumped & delta_known
@@ -73,11 +80,13 @@ def remembered(
 ) -> Mapping[str, Commits]:
     """Return the commits to measure the next interval against.
 
-    They are as old as each partition's last known end offset, because its time counts from there;
-    where groups could not be read they are not known.
+    They are as old as each partition's last known end offset, because its time counts from there,
+    and as the last that was told of the group.
     """
     out: dict[str, Commits] = {}
-    for group, offsets in (reading.committed or {}).items():
+    if before is not None:
+        out = {group: before.commits[group] for group in away(reading, before)}
+    for group, offsets in reading.committed.items():
         earlier = None if before is None else before.commits.get(group)
         if before is None or earlier is None:
             earlier = Commits(
@@ -95,6 +104,15 @@ def remembered(
     return out
 
 
+def away(reading: Reading, before: Memory) -> set[str]:
+    """Return groups that were there before and that this reading does not tell of.
+
+    One that is missing from a list of all groups is gone.
+    """
+    missing = before.commits.keys() - reading.committed.keys()
+    return missing & reading.untold if reading.listed else missing
+
+
 def _too_soon(reading: Reading, before: Memory, earlier: Commits) -> Bool:
     """Return where commits were told so soon after the earlier ones that they tell no rate.
 
@@ -107,7 +125,7 @@ def _too_soon(reading: Reading, before: Memory, earlier: Commits) -> Bool:
 def group_lag(reading: Reading) -> Int64:
     """Return how far the slowest group is behind, -1 where no group has committed."""
     lag = np.full(len(reading.end), UNKNOWN, np.int64)
-    for offsets in (reading.committed or {}).values():
+    for offsets in reading.committed.values():
         usable = (offsets >= 0) & (reading.end >= 0)
         lag[usable] = np.maximum(lag[usable], np.maximum(0, (reading.end - offsets)[usable]))
     return lag

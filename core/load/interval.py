@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.cluster.state import UNKNOWN, Bool, ClusterState, Int32, Int64
-from core.load.consumed import group_lag, outward, remembered
+from core.load.consumed import away, group_lag, outward, remembered
 from core.load.reading import Memory, Reading, laid, recreated, same_layout
 from core.load.sample import Flag, Method
 from core.load.snapshot import Float64
@@ -132,7 +132,8 @@ def measure(reading: Reading, memory: Memory | None) -> Interval:
             leader=np.where(state.leader >= 0, state.leader, before.leader),
             size=state.size_bytes,
             commits=remembered(reading, before, known, replaced),
-            unattended=reading.unattended,
+            unattended=reading.unattended | (before.unattended & away(reading, before)),
+            listed=reading.listed or before.listed,
             bytes_per_message=per_message,
         ),
     )
@@ -170,6 +171,7 @@ def _first(reading: Reading, leading: Int64) -> Interval:
             size=state.size_bytes,
             commits=remembered(reading, None, known, np.zeros(count, np.bool_)),
             unattended=reading.unattended,
+            listed=reading.listed,
             bytes_per_message=_mean_message(reading, leading),
         ),
     )

@@ -22,7 +22,6 @@ class Reading:
 
     `at` and `monotonic` are when offsets were told, `sized` and `committed_at` (monotonic seconds
     too) when sizes and commits were; `silent` are the brokers whose log dirs are unknown.
-    `committed` is None when groups could not be read.
     """
 
     state: ClusterState
@@ -32,10 +31,15 @@ class Reading:
     committed_at: float
     end: Int64
     start: Int64
-    committed: Mapping[str, Int64] | None
+    committed: Mapping[str, Int64]
+    """By group, of those that were told of."""
     silent: frozenset[int] = frozenset()
     unattended: frozenset[str] = frozenset()
     """Groups without a member: Kafka lets such a group's offsets be reset."""
+    untold: frozenset[str] = frozenset()
+    """Groups that are there, and what they have committed is not known."""
+    listed: bool = True
+    """Whether every coordinator has listed its groups: else some may be missing, or all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +69,10 @@ class Memory:
     leader: Int32
     size: Int64
     commits: Mapping[str, Commits]
-    """By group."""
+    """By group; old ones of a group that was not told of since."""
     unattended: frozenset[str]
+    listed: bool
+    """Whether every coordinator has listed its groups at least once."""
     bytes_per_message: Float64
 
 
@@ -137,6 +143,7 @@ def laid(memory: Memory, state: ClusterState) -> Memory:
             for group, kept in memory.commits.items()
         },
         unattended=memory.unattended,
+        listed=memory.listed,
         bytes_per_message=_picked(memory.bytes_per_message, at, np.nan),
     )
 

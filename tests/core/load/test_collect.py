@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from core import files
-from core.cluster.client import Group, OffsetAt
+from core.cluster.client import Fault, Group, OffsetAt
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import GroupSpec, small_spec
 from core.cluster.state import TopicPartition
@@ -155,6 +156,59 @@ def test_a_broker_that_dies_does_not_make_the_rates_of_the_others_wrong(
             assert led["out_bytes"] / seconds == pytest.approx(4e6, rel=0.05)
         else:
             assert led["out_bytes"] is None
+
+
+@pytest.mark.parametrize("known", [None, "its id", "its members"])
+def test_what_is_read_by_a_group_whose_coordinator_is_away_is_unknown_and_not_0(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: str | None
+) -> None:
+    groups, away = cluster.groups, Fault("COORDINATOR_NOT_AVAILABLE")
+
+    def without(lost: Callable[[Fault], None]) -> tuple[Group, ...]:
+        if known is None:
+            lost(away)
+            return ()
+        (group,) = groups()
+        if known == "its id":
+            return (Group(group.id, "unknown", "", None, (), {}, fault=away),)
+        return (replace(group, committed={}, committed_fault=away),)
+
+    one = collector(cluster, tmp_path)
+    one.poll()
+    cluster.advance(10)
+    with monkeypatch.context() as outage:
+        outage.setattr(cluster, "groups", without)
+        assert out_bytes_per_s(one.poll()) == {"t": None, "quiet": 0.0}
+    cluster.advance(10)
+    assert out_bytes_per_s(one.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": 0.0}
+
+
+def test_groups_of_a_coordinator_partition_without_leader_are_not_listed_by_anybody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = SimulatedCluster(
+        small_spec(
+            {"t": [(1, 2)], "__consumer_offsets": [(3,)]},
+            in_bytes_per_s={TP: 4_000_000.0},
+            groups=(GroupSpec("g", ("t",)),),
+        )
+    )
+    one = collector(cluster, tmp_path)
+    one.poll()
+    cluster.stop_broker(3)
+    cluster.advance(10)
+    monkeypatch.setattr(cluster, "groups", lambda **_: ())
+    assert out_bytes_per_s(one.poll())["t"] is None
+
+
+def out_bytes_per_s(polled: Polled) -> dict[str, float | None]:
+    """Return what is read of each topic's partition 0."""
+    assert polled.segment is not None
+    return {
+        row["topic"]: None if row["out_bytes"] is None else row["out_bytes"] * 1000 / row["dt_ms"]
+        for row in pq.ParquetFile(polled.segment).read().to_pylist()
+        if row["partition"] == 0 and row["is_leader"]
+    }
 
 
 def test_a_moved_replica_starts_a_size_series_of_its_own(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +33,8 @@ def reading(
     committed_at: float | None = None,
     silent: frozenset[int] = frozenset(),
     unattended: frozenset[str] = frozenset(),
+    untold: frozenset[str] = frozenset(),
+    listed: bool = True,
     extra_topic: bool = False,
 ) -> Reading:
     """Return a reading of partition t-0 on brokers 1 and 2; the follower has the same size."""
@@ -67,6 +69,8 @@ def reading(
         committed={group: column(offset) for group, offset in (committed or {}).items()},
         silent=silent,
         unattended=unattended,
+        untold=untold,
+        listed=listed,
     )
 
 
@@ -207,14 +211,58 @@ def test_a_reader_without_members_that_commits_now_and_then_is_no_jump() -> None
 
 
 def test_groups_that_cannot_be_read_leave_reading_unknown() -> None:
-    second = replace(reading(10.0), committed=None)
-    interval = after(reading(committed={"g": 40}), second)
+    interval = after(reading(committed={"g": 40}), reading(10.0, listed=False))
     assert np.isnan(interval.out_bytes).all()
     again = measure(reading(20.0, committed={"g": 60}), interval.memory)
     # What was read in twenty seconds must not be taken for what was read in ten.
-    assert np.isnan(again.out_bytes).all()
+    assert again.out_bytes.tolist() == [100.0]
     at_last = measure(reading(30.0, committed={"g": 70}), again.memory)
     assert at_last.out_bytes.tolist() == [100.0]
+
+
+@pytest.mark.parametrize(
+    "away", [{"untold": frozenset({"g"})}, {"listed": False}], ids=["its commits", "the group"]
+)
+def test_a_group_that_is_not_told_of_reads_unknown_amounts_until_it_is(away: Any) -> None:
+    first = measure(reading(committed={"g": 40, "h": 0}), None)
+    second = measure(reading(10.0, committed={"h": 5}, **away), first.memory)
+    third = measure(reading(20.0, committed={"h": 10}, **away), second.memory)
+    assert np.isnan([*second.out_bytes, *third.out_bytes]).all()
+    back = measure(reading(30.0, committed={"g": 100, "h": 15}), third.memory)
+    # 60 messages in 30 s, and those of h, which was told of all the time.
+    assert back.out_bytes.tolist() == [200.0 + 50.0]
+
+
+def test_a_group_without_members_keeps_that_while_it_is_not_told_of() -> None:
+    alone = frozenset({"g"})
+    first = measure(reading(committed={"g": 100}, unattended=alone), None)
+    second = measure(reading(10.0, end=110, listed=False), first.memory)
+    back = measure(reading(20.0, end=500, committed={"g": 500}), second.memory)
+    assert back.partition_flags.tolist() == [0]
+    set_forward = measure(reading(20.0, end=120, committed={"g": 480}), second.memory)
+    assert set_forward.partition_flags.tolist() == [Flag.GROUP_JUMPED]
+
+
+def test_a_group_that_is_gone_from_a_whole_list_reads_nothing() -> None:
+    assert after(reading(committed={"g": 40}), reading(10.0)).out_bytes.tolist() == [0.0]
+
+
+def test_until_every_broker_has_listed_its_groups_nothing_is_known_of_reading() -> None:
+    first = reading(committed={"g": 40}, listed=False)
+    second = measure(reading(10.0, committed={"g": 60}, listed=False), measure(first, None).memory)
+    assert np.isnan(second.out_bytes).all()
+    third = measure(reading(20.0, committed={"g": 80}), second.memory)
+    assert third.out_bytes.tolist() == [200.0]
+
+
+@pytest.mark.parametrize(("now", "read"), [({}, np.nan), ({"g": 40}, np.nan), ({"g": 60}, 200.0)])
+def test_where_a_group_that_may_never_be_looked_at_may_read_0_is_not_known(
+    now: dict[str, int], read: float
+) -> None:
+    theirs = frozenset({"theirs"})
+    first = reading(committed={"g": 40} if now else {}, untold=theirs)
+    interval = after(first, reading(10.0, committed=now, untold=theirs))
+    assert interval.out_bytes.tolist() == [pytest.approx(read, nan_ok=True)]
 
 
 def test_a_gap_without_leader_counts_what_was_read_over_its_whole_length() -> None:

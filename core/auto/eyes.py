@@ -50,13 +50,18 @@ class ClusterEyes:
         )
 
     def ended(self, run: str) -> Entry | None:
-        """Return how a run of ours has ended; None while it goes on, or can be brought back."""
+        """Return how a run of ours has ended; None while it goes on, or has to be brought back.
+
+        One whose process died before it changed anything is over.
+        """
         now = self._clock.now()
         if not journal_path(self._cluster_id, run).exists():
             why = Reason("ended", f"Run {run} is not known any more: its journal is gone.")
             return Entry(now, What.ENDED, (why,), run=run, ended_at=now)
         view = read_run(self._cluster_id, run)
-        if not view.state.ended or view.state is RunState.DIED:
+        if not view.state.ended:
+            return None
+        if view.state is RunState.DIED and run in left_behind(self._cluster_id):
             return None
         how = f"Run {run} has ended ({view.state.value})"
         what = f"{format_bytes(view.moved_bytes)} copied in {format_duration(view.elapsed_seconds)}"

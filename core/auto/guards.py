@@ -80,7 +80,8 @@ def out_of_sync(_: Settings, __: History, observed: Observed) -> Reason | None:
 
 def own_run(_: Settings, history: History, observed: Observed) -> Reason | None:
     open_ = [act.run for act in history.acts if act.ended_at is None]
-    running = (*observed.running, *(run for run in open_ if run not in observed.running))
+    going = (run for run in open_ if run not in (*observed.running, *observed.died))
+    running = (*observed.running, *going)
     if not running:
         return None
     return Reason("run", f"Run {running[0]} is in progress: its end is waited for.")

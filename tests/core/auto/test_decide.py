@@ -109,6 +109,13 @@ def dead_beside(observed: Observed):  # type: ignore[no-untyped-def]
     return steady(state)
 
 
+def test_of_its_own_run_that_died_it_says_how_to_bring_it_back() -> None:
+    own = acted(ago(minutes=5))
+    observed = replace(look(hot()), died=(own.run,))
+    decision = decide(EAGER, History(acts=(own,)), observed)
+    assert [reason.id for reason in decision.reasons] == ["dead-run"]
+
+
 def test_a_broker_that_only_assignments_name_is_down() -> None:
     state = cluster({"t-0": [2], "t-1": [2, 7]}, brokers=(1, 2), size_bytes=MB)
     assert ids(decided(look(steady(state))))[0] == "broker-down"

@@ -120,3 +120,15 @@ def test_a_run_whose_process_died_is_seen_and_has_not_ended(start: Start) -> Non
     assert (observed.running, observed.died, observed.run_ended_at) == ((), (name,), None)
     assert "dead-run" in said(eyes)
     assert eyes.ended(name) is None
+
+
+def test_a_run_whose_process_died_before_it_changed_anything_is_over(start: Start) -> None:
+    client = cluster(TWO)
+    run = start(client, plan_of(client, TARGETS))
+    eyes = ClusterEyes(client, client.clock, client.describe().cluster_id, Path("/nowhere"))
+    run.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
+    assert eyes.look(SETTINGS).died == ()
+    ended = eyes.ended(run.view().run)
+    assert ended is not None
+    assert (ended.bytes, ended.ended_at) == (0.0, client.clock.now())
+    assert "has ended (died)" in ended.text

@@ -41,6 +41,10 @@ class Around:
         self._client, self._clock, self._chronicle = client, clock, chronicle
         self._alone = Resting(clock)
         self._intended: set[str] = set()
+        asked = self._history.retention
+        before = asked.topics if asked is not None and not asked.lowered else ()
+        self._unanswered: set[str] = set(before)
+        """Topics whose retention may be lowered though no answer said so, in this life or before."""
         self._since: float | None = None
         self._due = 0.0
         self._waited = False
@@ -65,17 +69,22 @@ class Around:
             ConfigChange(Resource.topic(topic), RETENTION, ConfigOp.SET, str(retention.ms))
             for topic in retention.topics
         ]
+        doubtful = set(self._unanswered)
+        self._unanswered |= retention.topics.keys()
         answers = self._client.alter_configs(changes) if changes else {}
         faults = {r.name: f for r, f in answers.items() if f is not None and not is_missing(f)}
-        for topic, fault in faults.items():
-            if passes(fault):
-                why = f"the retention of {topic} is not lowered yet ({fault}): it is asked again"
-                self._wait(why)
-                return
+        passing = [topic for topic, fault in faults.items() if passes(fault)]
+        self._unanswered = doubtful.union(passing)
+        if passing:
+            said = f"the retention of {passing[0]} is not lowered yet ({faults[passing[0]]})"
+            self._wait(f"{said}: it is asked again")
+            return
+        # What is refused now may have been done before: such a topic's is looked at in the end.
+        refused = {topic: str(fault) for topic, fault in faults.items() if topic not in doubtful}
         self._chronicle.write(
             Kind.RETENTION_LOWERED,
-            topics=sorted(retention.topics.keys() - faults.keys()),
-            refused={topic: str(fault) for topic, fault in faults.items()},
+            topics=sorted(retention.topics.keys() - refused.keys()),
+            refused=refused,
         )
 
     def _intend(self, wanted_ms: int) -> None:

@@ -95,6 +95,8 @@ class Runner:
         self._lookout = Lookout(client, clock)
         self._measuring = Measuring(open_probe, clock)
         self._last_step: Step | None = None
+        self._denied_after: int | None = None
+        """How many requests had been taken up when the cluster first said no, until it does not."""
 
     @property
     def history(self) -> History:
@@ -118,7 +120,7 @@ class Runner:
             try:
                 try:
                     self.advance()
-                    lost_since = None
+                    lost_since = self._denied_after = None
                 except (UnreachableError, AccessDeniedError) as error:
                     lost_since = lost_since or time.monotonic()
                     self._cannot_go_on(error, time.monotonic() - lost_since)
@@ -134,7 +136,8 @@ class Runner:
         """Wait a little for the cluster, or end the run."""
         why = error.title.rstrip(".")
         denied = isinstance(error, AccessDeniedError)
-        over = self.history.cancel_requested if denied else lost_seconds >= self._patience_seconds
+        patient = lost_seconds < self._patience_seconds
+        over = self._cancelled_while_denied() if denied else not patient
         if not self.history.preflight:
             self._chronicle.write(Kind.ENDED, outcome=Outcome.FAILED.value, why=error.title)
         elif over:
@@ -144,6 +147,13 @@ class Runner:
             log.warning("waiting: %s", error)
             self._chronicle.note_waiting(f"{why}: {DENIED_REMEDY}" if denied else why)
             self._clock.sleep(LOST_SECONDS)
+
+    def _cancelled_while_denied(self) -> bool:
+        """A cancel from before the cluster said no waits for it: it may mean it for a moment."""
+        seen = self.history.requests_seen
+        if self._denied_after is None:
+            self._denied_after = seen
+        return self.history.cancel_requested and seen > self._denied_after
 
     def advance(self) -> Step:
         """Look once, carry one step out, and return it."""
@@ -199,7 +209,7 @@ class Runner:
         throttles = RemovePairs | RestoreRates | TakePairs | PutPairs
         again |= isinstance(step, throttles) and self._throttling.tries_again
         again |= isinstance(step, RestoreRetention) and self._around.tries_again
-        if not isinstance(step, Poll | NoteEnded | ChangeRates) and not again:
+        if not isinstance(step, Poll | NoteEnded | ChangeRates | End) and not again:
             self._chronicle.note_waiting("")
         match step:
             case Preflight():
@@ -266,7 +276,13 @@ class Runner:
         self._sample(observed)
 
     def _is_another_try(self, step: Step) -> bool:
-        return isinstance(step, Submit) and self.history.moves[step.moves[0]].phase.in_flight
+        match step:
+            case Submit((first, *_)):
+                return self.history.moves[first].phase.in_flight
+            case ElectLeaders((first, *_)):
+                return self.history.moves[first].elections > 0
+            case _:
+                return False
 
     def _preflight(self) -> None:
         try:
@@ -293,7 +309,7 @@ class Runner:
         )
 
     def _sample(self, observed: Observed) -> None:
-        if not self.history.in_flight:
+        if not self.history.in_flight and not self._sampler.disks:
             return
         sample = self._sampler.sample(self.history, observed)
         if sample is not None:

@@ -50,23 +50,33 @@ class Sampler:
         """
         copying = [i for i in history.in_flight if history.moves[i].move.receiving]
         now = self._clock.monotonic()
-        if not copying or now < self._due:
+        if now < self._due:
+            return None
+        if not copying:
+            self._ask_failed(observed)
             return None
         self._first = self._first or now
         destinations = {b for i in copying for b in history.moves[i].move.receiving}
         if now >= self._leaders_due:
             self._ask_leaders(history, observed, copying, destinations)
-        sizes = self._ask(destinations & observed.alive)
+        sizes = self._ask((destinations | self.disks.keys()) & observed.alive)
         took = self._clock.monotonic() - now
         pace = min(STEADY_SECONDS, max(FIRST_SECONDS, (now - self._first) / 20))
         self._due = now + max(pace, DUTY * took)
         moment = self._clock.now().timestamp()
         held = self._hold(history, copying, sizes)
+        self._seen = {index: seen for index, seen in self._seen.items() if index in copying}
         return {
             "moves": [self._entry(history, observed, i, moment) for i in copying],
             "held": held,
             "down": sorted(self._involved(history, copying) - observed.alive),
         } | ({"disks": {str(b): said for b, said in self.disks.items()}} if self.disks else {})
+
+    def _ask_failed(self, observed: Observed) -> None:
+        """Nothing flies to them, but a disk that was mended lets batches begin again."""
+        now = self._clock.monotonic()
+        self._ask(self.disks.keys() & observed.alive)
+        self._due = now + max(STEADY_SECONDS, DUTY * (self._clock.monotonic() - now))
 
     def _ask_leaders(
         self, history: History, observed: Observed, copying: list[int], asked: set[int]

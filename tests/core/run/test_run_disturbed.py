@@ -14,6 +14,7 @@ from run_help import (
     Faulty,
     Run,
     Start,
+    ask,
     cluster,
     delete,
     own,
@@ -236,6 +237,22 @@ def test_a_submission_without_an_answer_is_not_taken_for_cancelled_at_once() -> 
 # -- disks ----------------------------------------------------------------------------------------
 
 
+def _failing_on(broker: int) -> Callable[..., Any]:
+    def failing(real: Callable[..., Any], brokers: Any) -> Any:
+        return tuple(
+            replace(
+                answer,
+                log_dirs=tuple(replace(d, error="KAFKA_STORAGE_ERROR") for d in answer.log_dirs),
+                replicas=(),
+            )
+            if answer.broker == broker
+            else answer
+            for answer in real(brokers)
+        )
+
+    return failing
+
+
 def test_a_log_dir_that_fails_is_said_and_no_further_batch_goes_there(start: Start) -> None:
 
     client = cluster({"t": [(1, 2)] * 2}, size_bytes=100 * MB)
@@ -247,25 +264,32 @@ def test_a_log_dir_that_fails_is_said_and_no_further_batch_goes_there(start: Sta
         through=faulty,
     )
     run.until(submitted)
-
-    def failing(real: Callable[..., Any], brokers: Any) -> Any:
-        return tuple(
-            replace(
-                answer,
-                log_dirs=tuple(replace(d, error="KAFKA_STORAGE_ERROR") for d in answer.log_dirs),
-                replicas=(),
-            )
-            if answer.broker == 3
-            else answer
-            for answer in real(brokers)
-        )
-
-    faulty.replaced["log_dirs"] = failing
+    faulty.replaced["log_dirs"] = _failing_on(3)
     run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.runner.history.waiting)
     spend(run, 60)
     assert [m.tries for m in run.runner.history.moves] == [1, 0]
     run.cancel()
     assert run.to_the_end() is not Outcome.DONE
+
+
+def test_a_log_dir_that_was_mended_is_looked_at_again_though_nothing_flies_there(
+    start: Start,
+) -> None:
+
+    client = cluster({"t": [(1, 2)] * 2}, size_bytes=100 * MB)
+    faulty = Faulty(client)
+    targets: dict[tuple[str, int], tuple[int, ...]] = {("t", 0): (3, 2), ("t", 1): (3, 2)}
+    run = start(client, plan_of(client, targets), batch_size=1, through=faulty)
+    run.until(submitted)
+    faulty.replaced["log_dirs"] = _failing_on(3)
+    run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.runner.history.waiting)
+    ask(run, "cancel", moves=[0])
+    run.until(lambda step: run.runner.history.moves[0].phase is Phase.CANCELLED)
+    spend(run, 30)
+    assert run.runner.history.moves[1].phase is Phase.QUEUED
+    del faulty.replaced["log_dirs"]
+    assert run.to_the_end() is Outcome.INCOMPLETE
+    assert run.replicas() == {"t-0": (1, 2), "t-1": (3, 2)}
 
 
 # -- more partitions, and a clock that jumps ------------------------------------------------------
@@ -363,6 +387,31 @@ def test_a_retention_that_somebody_sets_after_it_was_intended_is_put_back(
     assert client.configs([T]) == left
 
 
+def test_a_retention_that_was_lowered_without_an_answer_is_put_back_though_it_is_refused_later(
+    start: Start,
+) -> None:
+    client = cluster({"t": [(1, 2)]})
+    before = client.configs([T])
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=faulty, retention_ms=3_600_000)
+    tried: list[str] = []
+
+    def answers(real: Callable[..., Any], changes: Any) -> Any:
+        asked = [change for change in changes if change.name == "retention.ms"]
+        if not asked or len(tried) > 1:
+            return real(changes)
+        tried.append("")
+        if len(tried) == 1:
+            real(changes)
+            return {T: Fault("REQUEST_TIMED_OUT")}
+        return {T: Fault("POLICY_VIOLATION", "not so low")}
+
+    faulty.replaced["alter_configs"] = answers
+    assert run.to_the_end() is Outcome.DONE
+    assert len(tried) == 2
+    assert client.configs([T]) == before
+
+
 @pytest.mark.parametrize("prior", [None, "172800000"], ids=["unset", "set"])
 def test_retention_is_put_back_though_a_broker_does_not_show_ours(
     start: Start, prior: str | None
@@ -412,6 +461,10 @@ def test_every_leader_has_its_turn_before_those_that_were_refused_are_waited_for
     plan = plan_of(client, {("t", p): (2, 1) for p in range(5)})
     run = start(client, plan, through=faulty, elect=True)
     assert run.to_the_end(300) is Outcome.DONE
+    why = "the preferred leader of t-0 and 4 more was not elected"
+    assert run.view().why == why
+    assert run.view().events[-1].text.endswith(f"; throttles as found; {why}")
+    assert not run.view().events[-2].text.startswith("goes on")
     assert [n for _, n in asked] == [2, 2, 1] * finishing.MOST_ELECTIONS
     gaps = [round(later - at) for (at, _), (later, _) in pairwise(asked)]
     assert gaps == ([1, 1, 5] * finishing.MOST_ELECTIONS)[:-1]

@@ -99,6 +99,23 @@ def test_a_run_whose_rights_went_for_good_ends_when_it_is_cancelled(start: Start
     assert run.view().leftovers
 
 
+def test_a_run_that_is_being_cancelled_waits_for_rights_that_are_gone_for_a_moment(
+    start: Start,
+) -> None:
+    client = cluster(TWO)
+    before = throttles(client)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run.until(lambda step: isinstance(step, Poll))
+    run.cancel()
+    run.until(lambda step: run.runner.history.cancel_requested)
+    faulty.replaced["reassignments"] = _deny(client, client.elapsed_seconds + 60)
+    assert run.runner.run() is Outcome.CANCELLED
+    assert client.elapsed_seconds > 60
+    assert throttles(client) == before
+    assert run.replicas() == {"t-0": (1, 2), "t-1": (2, 1), "u-0": (3, 1, 2)}
+
+
 def test_throttles_that_may_not_be_read_are_not_taken_for_none() -> None:
     client = cluster(TWO)
     faulty = Faulty(client)

@@ -58,7 +58,7 @@ class _Standing:
             case "resume":
                 self.paused = self.floored = False
             case "cancel" if payload.get("moves") is None:
-                self.cancelling = True
+                self.cancelling, self.rolling_back = True, False
             case "rollback":
                 self.rolling_back = True
                 self.cancelling = self.paused = self.floored = False
@@ -235,7 +235,7 @@ def _retarget(history: History, standing: _Standing, p: Payload, _: Collection[s
 
 
 def _rollback(history: History, standing: _Standing, p: Payload, _: Collection[str]) -> None:
-    if standing.rolling_back:
+    if standing.rolling_back or history.rolling_back:
         raise UsageError(f"Run {history.run} is being rolled back already.")
     if all(m.phase is Phase.QUEUED for m in history.moves):
         raise UsageError(

@@ -106,7 +106,8 @@ def _outcome(history: History) -> tuple[Outcome, str]:
             return Outcome.CANCELLED, ""
         if cancelled:
             return Outcome.INCOMPLETE, f"{cancelled[0].move.tp} was cancelled, as asked"
-    why = history.stopped or (f"{failed[0].move.tp}: {failed[0].why}" if failed else "")
+    blamed = failed or [m for m in done if m.why]
+    why = history.stopped or (f"{blamed[0].move.tp}: {blamed[0].why}" if blamed else "")
     return Outcome.INCOMPLETE if done else Outcome.FAILED, why
 
 

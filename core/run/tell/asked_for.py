@@ -27,6 +27,17 @@ def run_requests(
     return (*taken, *(_request(r.at, r.kind, r.payload, history, taken=False) for r in pending))
 
 
+def ends_a_pause(payload: Mapping[str, Any]) -> bool:
+    """Return whether a paused run that is asked for this is paused no longer."""
+    match payload["kind"]:
+        case "resume" | "rollback":
+            return True
+        case "cancel":
+            return payload.get("moves") is None
+        case _:
+            return False
+
+
 def asked_words(kind: str, payload: Mapping[str, Any], history: History) -> str:
     """Return a request in words, like `cancel orders-3` or `throttle 50 MB/s`."""
     if unreadable(kind, payload):

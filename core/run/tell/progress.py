@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from core.run.limits.throttle import Side
-from core.run.record.history import History, MoveHistory, Outcome, Phase
+from core.run.record.history import History, MoveHistory, Phase
 from core.run.record.records import Kind, Record, Request, Sample
 from core.run.tell.asked_for import run_requests
 from core.run.tell.never import never_sides
@@ -190,7 +190,7 @@ def _why(history: History, state: RunState) -> str:
         return history.crashed
     if state is RunState.DIED:
         return f"its process (pid {history.process.pid if history.process else '?'}) has died"
-    if history.ended in (Outcome.FAILED, Outcome.INCOMPLETE):
+    if history.ended is not None:
         return history.ended_why
     return history.waiting if not state.ended else ""
 

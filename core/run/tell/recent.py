@@ -13,6 +13,7 @@ from datetime import datetime
 from itertools import pairwise
 
 from core.run.record.records import Kind, Record, Sample
+from core.run.tell.asked_for import ends_a_pause
 from core.run.tell.rates import Point
 
 LEAST_SECONDS = 5.0
@@ -63,14 +64,11 @@ def _gaps(records: Iterable[Record]) -> list[tuple[datetime, datetime]]:
         if record.kind is Kind.STARTED:
             gaps.append((record.at, record.at))
         elif record.kind is Kind.REQUEST and not record.payload.get("refused"):
-            match record.payload["kind"]:
-                case "pause":
-                    paused = paused or record.at
-                case "resume" if paused is not None:
-                    gaps.append((paused, record.at))
-                    paused = None
-                case _:
-                    pass
+            if record.payload["kind"] == "pause":
+                paused = paused or record.at
+            elif paused is not None and ends_a_pause(record.payload):
+                gaps.append((paused, record.at))
+                paused = None
     if paused is not None:
         gaps.append((paused, datetime.max.replace(tzinfo=paused.tzinfo)))
     return gaps

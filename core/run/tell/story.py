@@ -8,13 +8,12 @@ from typing import Any
 from core.run.limits.throttle import RateIntent, Side
 from core.run.record.history import History, Outcome, Phase
 from core.run.record.records import Kind, Record
-from core.run.tell.asked_for import asked_words
+from core.run.tell.asked_for import asked_words, ends_a_pause
 from core.run.tell.happenings import happenings, named_moves
 from core.run.tell.view import Level, RunEvent
 from core.units import format_bytes, format_duration, format_rate
 
 PAUSED = "paused, as asked"
-_ENDS_A_PAUSE = ("resume", "cancel", "rollback")
 
 
 def story(records: Iterable[Record], history: History, copied_bytes: int) -> tuple[RunEvent, ...]:
@@ -25,7 +24,7 @@ def story(records: Iterable[Record], history: History, copied_bytes: int) -> tup
     events: list[RunEvent] = []
     started, paced, waited, paused = False, "", "", False
     for record in records:
-        if record.kind is Kind.REQUEST and record.payload["kind"] in _ENDS_A_PAUSE:
+        if record.kind is Kind.REQUEST and ends_a_pause(record.payload):
             paused = False
         if record.kind is Kind.WAITING:
             before, waited = waited, record.payload["why"]
@@ -185,13 +184,14 @@ def _ended(record: Record, history: History, copied_bytes: int) -> tuple[str, Le
     done = [m for m in history.moves if m.phase is Phase.DONE]
     copied = format_bytes(copied_bytes)
     counted = f"{len(done)} of {_partitions(history.moves)}, {copied} in {took}"
+    why = f"; {p['why']}" if p["why"] else ""
     match Outcome(p["outcome"]):
         case Outcome.DONE:
-            return f"done: {counted}; throttles as found", Level.GOOD
+            return f"done: {counted}; throttles as found{why}", Level.GOOD
         case Outcome.CANCELLED:
-            return f"cancelled: {counted} had been done; throttles as found", Level.LOOK
+            return f"cancelled: {counted} had been done; throttles as found{why}", Level.LOOK
         case Outcome.INCOMPLETE:
-            return f"incomplete: {counted}; {p['why']}", Level.ACT
+            return f"incomplete: {counted}{why}", Level.ACT
         case Outcome.FAILED:
             return f"failed: {p['why']}", Level.ACT
 

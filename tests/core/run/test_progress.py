@@ -154,6 +154,14 @@ def test_a_pause_is_no_part_of_the_pace() -> None:
     held = [sample(s, 100 * MB, 100 * MB) for s in range(11, 100)]
     seen = run_view([*records(), asked(10, "pause")], [*begun, *held], living=True)
     assert seen.left_seconds == pytest.approx((2000 - 200) / 20)
+    slow = [sample(s, (100 + 5 * (s - 100)) * MB, 100 * MB) for s in range(100, 120)]
+    left = {
+        end: run_view(
+            [*records(), asked(10, "pause"), asked(100, end)], [*begun, *held, *slow], living=True
+        ).left_seconds
+        for end in ("resume", "rollback", "cancel", "skip")
+    }
+    assert left["resume"] == left["rollback"] == left["cancel"] != left["skip"]
 
 
 def asked(kind: str, **payload: Any) -> tuple[Kind, dict[str, Any]]:

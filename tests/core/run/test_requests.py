@@ -167,6 +167,13 @@ def test_what_was_asked_before_counts_also_while_it_waits(
             ask(kind, **payload)
 
 
+def test_a_rollback_may_be_asked_for_again_once_it_was_cancelled(ask: Ask) -> None:
+    for kind in ("rollback", "cancel", "rollback"):
+        ask(kind)
+    with pytest.raises(UsageError, match="rolled back already"):
+        ask("rollback")
+
+
 def test_while_the_process_is_down_a_request_waits(journal: Journal, ask: Ask) -> None:
     journal.write(NOON, Kind.CRASHED, {"why": "of an error of its own"})
     assert ask("pause").waits

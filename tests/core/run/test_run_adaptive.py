@@ -85,7 +85,9 @@ def test_a_run_learns_what_producers_wait_before_it_begins(start: Start) -> None
 def test_a_probes_topic_that_cannot_be_deleted_is_said_at_the_end(start: Start) -> None:
     run, _ = adaptive(start, left="the topic x may be left")
     assert run.to_the_end() is Outcome.DONE
-    assert run.runner.history.ended_why == "the topic x may be left"
+    view = run.view()
+    assert view.why == "the topic x may be left"
+    assert view.events[-1].text.endswith("; throttles as found; the topic x may be left")
 
 
 def test_it_begins_at_the_least_rate_and_rises_while_all_is_calm(start: Start) -> None:

@@ -510,3 +510,10 @@ def test_a_cancel_that_left_a_replica_out_of_sync_is_not_done() -> None:
     run = history(MOVE, phase=Phase.DONE, cancel_requested=True)
     run.moves[0].why = "done, but broker 0 is not in its ISR"
     assert next_step(run, observed((0, 2, 1), (2, 1))) == End(Outcome.CANCELLED)
+
+
+def test_a_replica_out_of_sync_is_the_reason_where_only_its_move_was_cancelled() -> None:
+    run = history(MOVE, phase=Phase.DONE)
+    run.moves[0].why = "done, but broker 0 is not in its ISR"
+    ended = End(Outcome.INCOMPLETE, f"{MOVE.tp}: done, but broker 0 is not in its ISR")
+    assert next_step(run, observed((0, 2, 1), (2, 1))) == ended

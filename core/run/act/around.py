@@ -44,7 +44,7 @@ class Around:
         asked = self._history.retention
         before = asked.topics if asked is not None and not asked.lowered else ()
         self._unanswered: set[str] = set(before)
-        """Topics whose retention may be lowered though no answer said so, now or an earlier life."""
+        """Topics whose retention may be lowered though no answer has said so."""
         self._since: float | None = None
         self._due = 0.0
         self._waited = False

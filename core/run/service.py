@@ -22,11 +22,12 @@ from typing import Any
 from core.clock import SteadyClock
 from core.cluster.connect import Address, connect
 from core.cluster.probe import open_probe
-from core.errors import ExitCode, RefusedError, TrimtabError, UsageError
+from core.errors import ExitCode, TrimtabError, UsageError
 from core.plan.plan import Plan
 from core.process import Process
 from core.run import audit
 from core.run.audited import audited
+from core.run.beside import refuse_beside
 from core.run.creation import RunOptions, address_of, address_to_json, create_journal
 from core.run.lock import take_lock
 from core.run.notify import Notifier
@@ -35,7 +36,6 @@ from core.run.record.records import Kind
 from core.run.recovery import recover
 from core.run.requests import request
 from core.run.spawning import await_start, log_path, spawn
-from core.run.tell.runs import left_behind
 from core.settings import NotifyBy, load_settings
 
 __all__ = ["RunOptions", "create_journal", "recover", "request", "serve", "start_run"]
@@ -58,12 +58,12 @@ def start_run(
     """Start a detached process that carries `plan` out; return the run's id.
 
     `estimate` is its JSON document, kept for the report. Raises BusyError while another run of
-    this cluster lives, RefusedError while one that died is not brought back, JournalError when
+    this cluster lives, RefusedError while something is left that another did, JournalError when
     the journal cannot be made, TrimtabError when the process does not come up.
     """
     lock = take_lock(cluster_id, patience_seconds=NAMING_SECONDS)
     try:
-        _refuse_beside_dead(cluster_id)
+        refuse_beside(cluster_id, address)
         at = _now(address)
         journal = create_journal(address, cluster_id, plan, options, estimate, at=at)
         path = journal.path
@@ -74,18 +74,6 @@ def start_run(
         os.close(lock)
     await_start(path, cluster_id)
     return path.name.removesuffix(SUFFIX)
-
-
-def _refuse_beside_dead(cluster_id: str) -> None:
-    """Raise RefusedError while a run that died is in the middle of its work on this cluster."""
-    dead = left_behind(cluster_id)
-    if dead:
-        raise RefusedError(
-            f"Run {dead[0]} has died in the middle of its work on this cluster.",
-            detail="What it left would be taken for what was there before.",
-            next=f"Bring it back first: trimtab runs attach {dead[0]} --yes (to undo what it "
-            f"began, ask for that before: trimtab runs cancel {dead[0]} --yes).",
-        )
 
 
 def _note_start(

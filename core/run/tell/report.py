@@ -129,25 +129,29 @@ def left_lines(left: Leftovers) -> list[str]:
     return lines
 
 
-def left_in_cluster(client: ClusterClient, left: Leftovers) -> Leftovers:
-    """Return what of `left` still stands, asked of the cluster itself, or cannot be asked."""
+def left_in_cluster(client: ClusterClient, left: Leftovers, *, surely: bool = False) -> Leftovers:
+    """Return what of `left` still stands, asked of the cluster itself.
+
+    What cannot be asked, as brokers that are down, is taken for standing unless `surely`.
+    """
     flying = {*client.reassignments(), *_copied(client, left)}
     topics = sorted({topic for topic, _, _ in left.lists})
-    brokers = sorted({rate.broker for rate in left.rates})
+    alive = {broker.id for broker in client.describe().brokers if broker.alive}
+    brokers = sorted(alive & {rate.broker for rate in left.rates})
     resources = [*map(Resource.topic, topics), *map(Resource.broker, brokers)]
     found = client.configs(resources, [*throttle.LISTS, *throttle.RATES]) if resources else {}
 
     def pairs(topic: str, side: str, ours: tuple[str, ...]) -> tuple[str, ...]:
         answer = found.get(Resource.topic(topic), {})
         if isinstance(answer, Fault):
-            return () if is_missing(answer) else ours
+            return () if surely or is_missing(answer) else ours
         there = entries(throttle.own_list(answer, Side(side)))
         return tuple(pair for pair in ours if pair in there)
 
     def standing(rate: RateIntent) -> RateIntent | None:
-        answer = found.get(Resource.broker(rate.broker), {})
-        if isinstance(answer, Fault):
-            return rate
+        answer = found.get(Resource.broker(rate.broker))
+        if answer is None or isinstance(answer, Fault):
+            return None if surely else rate
         if not throttle.is_ours(rate, answer):
             return None
         held = throttle.as_rate(throttle.own_rate(answer, rate.side))

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from run_help import MB, Faulty, Start, cluster, plan_of, throttles
+from run_help import MB, Faulty, Run, Start, cluster, plan_of, set_config, throttles
 
+from core.cluster.client import LEADER_RATE, ConfigSource, Fault, Resource
 from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import RefusedError, UnreachableError
-from core.run import service
+from core.run import beside, service
 from core.run.audit import AuditError
+from core.run.decide.steps import Poll
+from core.run.limits.throttle import RateIntent, Side
+from core.run.others.clearing import clear, plan_clearing
+from core.run.record.history import Outcome
 from core.run.record.journal import Journal
 from core.run.record.records import Kind
 from core.run.service import RunOptions, start_run
 from core.run.tell.events import end
 from core.run.tell.report import report
-from core.run.tell.runs import list_runs, read_journal
-from core.run.tell.view import RunState
+from core.run.tell.runs import list_runs, read_journal, with_throttles
+from core.run.tell.view import Leftovers, RunState
 
 SOMEWHERE = Address("sim:none")
 
@@ -33,7 +39,8 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> Faulty:
         through: Any = client
         return Connection(through, client.client.clock, address)
 
-    monkeypatch.setattr(service, "connect", connect)
+    for module in (service, beside):
+        monkeypatch.setattr(module, "connect", connect)
     monkeypatch.setattr(SimulatedCluster, "close", lambda self: None)
     return client
 
@@ -130,19 +137,25 @@ def test_no_run_starts_unaudited(
     assert not list_runs(cluster_id)
 
 
-def test_no_run_starts_beside_one_that_died_in_the_middle(
-    connected: Faulty, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def begin(connected: Faulty, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
+    """Start a run as `apply` does, but for its process."""
     client = connected.client
-    plan = plan_of(client, {("t", 0): (1, 3)})
-    cluster_id = client.describe().cluster_id
     monkeypatch.setattr(service, "spawn", lambda path, lock: None)
     monkeypatch.setattr(service, "await_start", lambda path, cluster_id: None)
 
-    def begin() -> str:
+    def begins() -> str:
+        plan, cluster_id = plan_of(client, {("t", 0): (1, 4)}), client.describe().cluster_id
         return start_run(SOMEWHERE, cluster_id, plan, RunOptions(5 * MB), None)
 
-    dead = start(client, plan)
+    return begins
+
+
+def test_no_run_starts_beside_one_that_died_in_the_middle(
+    connected: Faulty, start: Start, begin: Callable[[], str]
+) -> None:
+    client = connected.client
+    dead = start(client, plan_of(client, {("t", 0): (1, 3)}))
     dead.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
     assert begin(), "it had not begun: it left nothing"
     dead.until(lambda _: dead.runner.history.preflight)
@@ -151,3 +164,96 @@ def test_no_run_starts_beside_one_that_died_in_the_middle(
     assert f"trimtab runs attach {dead.path.stem} --yes" in raised.value.next
     dead.to_the_end()
     assert begin()
+
+
+@pytest.fixture
+def gave_up(connected: Faulty, start: Start) -> Run:
+    """A run that was cancelled while broker 2 was down: that broker's rate is left."""
+    client = connected.client
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run.until(lambda step: isinstance(step, Poll))
+    client.stop_broker(2)
+    run.until(lambda step: isinstance(step, Poll) and "a cancel leaves it" in step.waiting)
+    run.cancel()
+    assert run.to_the_end(60) is Outcome.INCOMPLETE
+    return run
+
+
+def test_no_run_takes_what_an_ended_one_left_for_somebody_elses(
+    connected: Faulty, gave_up: Run, begin: Callable[[], str]
+) -> None:
+    client = connected.client
+    client.start_broker(2)
+    with pytest.raises(RefusedError) as raised:
+        begin()
+    assert raised.value.title == (
+        f"Run {gave_up.path.stem} has left throttles in this cluster (broker 2): "
+        "clear them first, by trimtab throttles clear."
+    )
+    state = client.describe()
+    found = plan_clearing(client, state, with_throttles(state.cluster_id))
+    assert clear(client, client.clock, found) == {}
+    assert begin()
+
+
+def test_what_a_broker_that_is_down_may_have_left_holds_no_run_up(
+    gave_up: Run, begin: Callable[[], str]
+) -> None:
+    assert begin(), "it cannot be cleared either"
+
+
+def test_what_somebody_has_changed_since_an_ended_run_left_it_is_theirs(
+    connected: Faulty, gave_up: Run, begin: Callable[[], str]
+) -> None:
+    connected.client.start_broker(2)
+    set_config(connected.client, Resource.broker(2), LEADER_RATE, "7000000")
+    assert begin()
+
+
+def test_a_list_that_an_ended_run_left_counts_where_it_may_be_looked_at(
+    connected: Faulty, start: Start, begin: Callable[[], str]
+) -> None:
+    client, t = connected.client, Resource.topic("t")
+    refused = Fault("TOPIC_AUTHORIZATION_FAILED", "no")
+
+    def refuse(real: Any, changes: Any) -> Any:
+        allowed = [change for change in changes if change.resource != t]
+        return {**real(allowed), **({t: refused} if len(allowed) < len(changes) else {})}
+
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}), through=connected)
+    run.until(lambda step: isinstance(step, Poll))
+    connected.replaced["alter_configs"] = refuse
+    run.until(lambda _: "a cancel leaves it" in run.view().why)
+    run.cancel()
+    assert run.to_the_end(60) is Outcome.INCOMPLETE
+    with pytest.raises(RefusedError, match=r"left throttles in this cluster \(topic t\)"):
+        begin()
+    connected.replaced["configs"] = lambda real, resources, names=None: {
+        r: refused if r == t else found for r, found in real(resources, names).items()
+    }
+    assert begin()
+
+
+def test_a_rate_between_log_dirs_is_to_be_cleared_by_its_brokers_name() -> None:
+    rates = [
+        RateIntent(broker, side, None, ConfigSource.DEFAULT, 5 * MB)
+        for broker in (7, 8)
+        for side in (Side.FOLLOWER, Side.LOG_DIRS)
+    ]
+    left = Leftovers(lists=(("t", "leader", ("0:1",)), ("u", "leader", ("0:1",))), rates=(*rates,))
+    with pytest.raises(RefusedError) as raised:
+        beside.refuse_over("0101-120000", left)
+    assert raised.value.title == (
+        "Run 0101-120000 has left throttles in this cluster (broker 7, broker 8, topic t and 1 "
+        "more): clear them first, by trimtab throttles clear broker:7 broker:8."
+    )
+
+
+def test_where_no_ended_run_left_anything_nothing_is_asked(
+    connected: Faulty, start: Start, begin: Callable[[], str]
+) -> None:
+    client = connected.client
+    assert start(client, plan_of(client, {("t", 0): (1, 3)})).to_the_end() is Outcome.DONE
+    connected.calls.clear()
+    assert begin()
+    assert set(connected.calls) <= {"close"}

@@ -1,0 +1,59 @@
+"""Why a run must not start now: what another run of this machine has left in its cluster.
+
+It would be taken for what was there before, kept or put back, and never go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from core.cluster.connect import Address, connect
+from core.errors import RefusedError
+from core.run.limits.throttle import Side
+from core.run.tell.progress import leftovers
+from core.run.tell.report import left_in_cluster
+from core.run.tell.runs import left_behind, with_throttles
+from core.run.tell.view import Leftovers
+
+_SHOWN = 3
+
+
+def refuse_beside(cluster_id: str, address: Address) -> None:
+    """Raise RefusedError while something of another run's is left in this cluster.
+
+    The cluster is asked only where a journal tells of throttles that an ended run left, which it
+    does ever after. Those of brokers that are down cannot be cleared either: they do not count.
+    """
+    if dead := left_behind(cluster_id):
+        raise RefusedError(
+            f"Run {dead[0]} has died in the middle of its work on this cluster.",
+            detail="What it left would be taken for what was there before.",
+            next=f"Bring it back first: trimtab runs attach {dead[0]} --yes (to undo what it "
+            f"began, ask for that before: trimtab runs cancel {dead[0]} --yes).",
+        )
+    ended = [run.history for run in with_throttles(cluster_id) if run.history.ended is not None]
+    if not ended:
+        return
+    connection = connect(address)
+    try:
+        for history in ended:
+            left = replace(leftovers(history), moves=(), copies=())  # others' moves are looked for
+            refuse_over(history.run, left_in_cluster(connection.client, left, surely=True))
+    finally:
+        connection.client.close()
+
+
+def refuse_over(run: str, left: Leftovers) -> None:
+    """Raise RefusedError when a run that has ended left throttles."""
+    if not left:
+        return
+    places = [f"broker {broker}" for broker in sorted({rate.broker for rate in left.rates})]
+    places += [f"topic {topic}" for topic in sorted({topic for topic, _, _ in left.lists})]
+    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+    between_dirs = sorted({r.broker for r in left.rates if r.side is Side.LOG_DIRS})
+    by_name = "".join(f" broker:{broker}" for broker in between_dirs)
+    raise RefusedError(
+        f"Run {run} has left throttles in this cluster ({', '.join(places[:_SHOWN])}{more}): "
+        f"clear them first, by trimtab throttles clear{by_name}.",
+        detail="They would be taken for what was there before.",
+    )

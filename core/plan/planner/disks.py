@@ -94,9 +94,7 @@ def even_dirs(state: ClusterState, wanted: Wanted, between: Plan = NOTHING) -> E
 def _movable(state: ClusterState, wanted: Wanted) -> Bool:
     """Return which replicas may be copied: in sync, of partitions at rest that may be touched."""
     of = state.partition_of_replica
-    kept = [row for move in wanted.kept if (row := state.find(move.tp)) is not None]
     fixed = state.moving | untouched(state, wanted) | (state.leader < 0)
-    fixed[kept] = True
     return np.asarray(state.in_sync & (state.size_bytes > 0) & ~fixed[of], np.bool_)
 
 

@@ -72,7 +72,7 @@ class Wanted:
 
 
 def untouched(state: ClusterState, wanted: Wanted) -> Bool:
-    """Return the partitions that must not be touched, by their topics' names or by their own."""
+    """Return the partitions that must not be touched: by their topics, their own names, a plan."""
     names = [topic.name for topic in state.topics]
     only = pattern(wanted.topics, "--topics") if wanted.topics else None
     keep = pattern(wanted.keep, "--keep") if wanted.keep else None
@@ -89,5 +89,6 @@ def untouched(state: ClusterState, wanted: Wanted) -> Bool:
             "No topic is left to plan for.", next="Check the patterns of --topics and --keep."
         )
     left = ~touched[state.topic_of]
-    left[[row for tp in wanted.resting if (row := state.find(tp)) is not None]] = True
+    named = (*wanted.resting, *(move.tp for move in wanted.kept))
+    left[[row for tp in named if (row := state.find(tp)) is not None]] = True
     return left

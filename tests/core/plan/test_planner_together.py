@@ -237,6 +237,20 @@ def test_what_is_planned_already_stays_and_the_rest_is_planned_beside_it() -> No
     assert found.bytes == 3 * GB
 
 
+def test_what_is_planned_already_sends_to_the_followers_that_it_has_then() -> None:
+    """Not to as many as are wanted of the others: those have two, and it has one."""
+    state = cluster({f"t-{n}": [1 + n] for n in range(4)}, brokers=[1, 2, 3, 4], size_bytes=GB)
+    kept = Plan().with_target(state, tp("t-0"), (1, 2))
+    wanted = Wanted(replicas=3, kept=kept)
+    found = suggest(state, load_of(state, MB), wanted)
+    ended = after(state, Plan.of([*kept, *found.plan]))
+    assert [len(held) for held in ended.values()] == [2, 3, 3, 3]
+    # In and out are 1 MB/s each: a leader sends that to its consumers, and to every follower.
+    sent = {held[0]: len(held) for held in ended.values()}
+    out = dict(zip(found.brokers, found.after[:, Measure.OUT].tolist(), strict=True))
+    assert out == pytest.approx({broker: 4 * n / 11 for broker, n in sent.items()})
+
+
 def test_disks_that_what_is_planned_already_fills_are_full() -> None:
     state = cluster(
         {"t-0": [1], "t-1": [1]}, brokers=[1, 2], size_bytes=GB, disk_bytes=(10 * GB, 2 * GB)

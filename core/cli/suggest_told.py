@@ -94,8 +94,8 @@ def text(
         if reached:
             why = f"Nothing to do{between}: it is so already."
         return "".join(lines) + why + "\n"
-    lines.append(_measures_text(found))
-    lines.append("\n")
+    if found.counts.any():
+        lines += [_measures_text(found), "\n"]
     lines.append(_moves_text(found))
     copies = f"{found.moves} {'partition' if found.moves == 1 else 'partitions'} to copy"
     lines.append(

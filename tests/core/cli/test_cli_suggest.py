@@ -203,6 +203,21 @@ def test_a_limit_or_a_cluster_that_allows_no_more_is_named_and_exits_with_6(
     assert words in out
 
 
+@pytest.mark.parametrize("more", [("--rf", "1"), ("--rf", "1", "--disks")])
+def test_brokers_that_all_leave_or_are_left_alone_have_no_shares_to_tell(
+    saved: Here, more: tuple[str, ...]
+) -> None:
+    saved.save_cluster({"t-0": ([1, 2], [1, 2], 100 * MB, MB)})
+    asked = ("plan", "suggest", "--drain", "2", "--exclude", "0,1,3,4", *more)
+    code, out, err = saved.run(*asked)
+    assert code == ExitCode.DONE, err
+    assert "of a fair share" not in out
+    assert "t-0        1,2  1        leaves b2" in out
+    code, found = saved.json(*asked)
+    assert (code, found["before"], found["after"]) == (0, {"brokers": []}, {"brokers": []})
+    validate("plan-suggest", found)
+
+
 def test_too_little_disk_for_a_drain_is_said_with_what_there_is(saved: Here) -> None:
     disk = {"path": "/data", "total_bytes": 1000 * MB, "usable_bytes": 300 * MB}
     saved.save_cluster(ONE_SIDED, log_dirs=[disk])

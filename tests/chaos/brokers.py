@@ -26,6 +26,7 @@ from chaos.layout import (
     TOPICS,
     UNINVOLVED,
     Layouts,
+    LogDirs,
     Targets,
     document,
     sources,
@@ -109,10 +110,12 @@ class Brokers:
 
     # -- runs -------------------------------------------------------------------------------------
 
-    def start(self, targets: Targets, options: Mapping[str, Any]) -> str:
+    def start(
+        self, targets: Targets, options: Mapping[str, Any], log_dirs: LogDirs | None = None
+    ) -> str:
         """Start a run in its own process and return its id, "" when it died before it had one."""
         plan = self.home / "plan.json"
-        plan.write_text(document(targets))
+        plan.write_text(document(targets, log_dirs))
         known = set(self._journals())
         module = ("-m", "chaos.start", self.sandbox.bootstrap, str(plan), json.dumps(options))
         done = self._run([sys.executable, "-P", *module])
@@ -192,6 +195,12 @@ class Brokers:
         planned = {m.move.tp for m in self.history(run).moves}
         return bool(planned & self.reassignments().keys())
 
+    def dirs_now(self, broker: int) -> dict[TopicPartition, str]:
+        """Return in which log dir a broker's replicas lie, as it tells now."""
+        (answer,) = self.client.log_dirs([broker])
+        here = [log for log in answer.replicas if not log.future]
+        return {TopicPartition(log.topic, log.partition): log.log_dir for log in here}
+
     def replicas_now(self, tp: TopicPartition) -> tuple[int, ...]:
         """Return a partition's replicas, as a broker tells them now."""
         state = self.client.describe()
@@ -251,12 +260,13 @@ class Brokers:
     def nodes_of(self, part: str, targets: Targets, before: Targets) -> tuple[int, ...]:
         """Return the nodes that play a part in the run from `before` to these targets."""
         arriving = [b for tp in targets for b in targets[tp] if b not in before[tp]]
+        leading = [before[tp][0] for tp in targets]
         match part:
             case "source":
-                leading = [before[tp][0] for tp in targets]
                 return ((sources(targets, before) or leading)[0],)
             case "destination":
-                return (max(sorted(set(arriving)), key=arriving.count),)
+                receiving = arriving or leading  # whose replicas change their log dir
+                return (max(sorted(set(receiving)), key=receiving.count),)
             case "uninvolved":
                 return (UNINVOLVED,)
             case "controller":

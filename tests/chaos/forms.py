@@ -21,6 +21,7 @@ from chaos.layout import (
     SHORT_LAYOUTS,
     SLOW,
     Layouts,
+    LogDirs,
     one_way,
     opposite,
 )
@@ -30,6 +31,7 @@ from waiting import eventually
 from core.cluster.client import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
 from core.cluster.state import TopicPartition
 from core.errors import TrimtabError, UnreachableError
+from core.plan.plan import ANY
 from core.run.record.history import Outcome, Phase
 from core.run.record.records import Kind
 from core.run.requests import request
@@ -58,6 +60,7 @@ class Form:
     lives = 14
     """How often its process is killed at most."""
     crashes = False
+    log_dirs: LogDirs | None = None
 
     def __init__(self, brokers: Brokers, rng: Random) -> None:
         self.brokers, self.rng = brokers, rng
@@ -283,6 +286,32 @@ class Around(Form):
         return super().options() | more
 
 
+class Rearranged(Form):
+    """A run that has the leaders' replicas copied to the other log dir of their brokers."""
+
+    brings = ("dirs_moving", "dirs_moved")
+    lives = 6
+
+    def __init__(self, brokers: Brokers, rng: Random) -> None:
+        super().__init__(brokers, rng)
+        self.targets = dict(self.before)
+        self.log_dirs = {
+            tp: (self._other_dir(tp, leader), *[ANY] * len(rest))
+            for tp, (leader, *rest) in self.before.items()
+        }
+
+    def _other_dir(self, tp: TopicPartition, broker: int) -> str:
+        here = self.brokers.dirs_now(broker)[tp]
+        dirs = map(str, self.brokers.sandbox.node(broker).log_dirs)
+        return next(path for path in dirs if path != here)
+
+    def wrong(self, run: str) -> Iterator[str]:
+        for m in self.brokers.history(run).moves:
+            (leader, *_), (path, *_) = m.move.before, self.log_dirs[m.move.tp]
+            if (self.brokers.dirs_now(leader)[m.move.tp] == path) is not (m.phase is Phase.DONE):
+                yield f"{m.move.tp} is {m.phase.value}, and its log dir does not say so"
+
+
 class Failed(Form):
     """A run whose throttles a broker refuses for good."""
 
@@ -310,6 +339,7 @@ FORMS: tuple[type[Form], ...] = (
     Returned,
     Disturbed,
     Around,
+    Rearranged,
     Failed,
     Crashed,
 )

@@ -31,6 +31,8 @@ DEAD = 6
 EVERY_BROKER = Resource(ResourceKind.BROKER, "")
 
 Targets = Mapping[TopicPartition, tuple[int, ...]]
+LogDirs = Mapping[TopicPartition, tuple[str, ...]]
+"""For each replica of a target the log dir that it is to lie in, or `any`."""
 Layouts = Mapping[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]
 _TO_AND_FRO = (
     ((1, 2, 3), (4, 2, 3)),
@@ -91,10 +93,11 @@ def sources(targets: Targets, before: Targets) -> list[int]:
     return [b for b in (1, 2, 3, 4) if b not in arriving]
 
 
-def document(targets: Targets) -> str:
+def document(targets: Targets, log_dirs: LogDirs | None = None) -> str:
     """Return a reassignment as Kafka's tools and trimtab read it."""
     partitions: list[dict[str, Any]] = [
         {"topic": tp.topic, "partition": tp.partition, "replicas": list(replicas)}
+        | ({"log_dirs": list(log_dirs[tp])} if log_dirs else {})
         for tp, replicas in targets.items()
     ]
     return json.dumps({"version": 1, "partitions": partitions})

@@ -75,8 +75,8 @@ class Lives:
         return Lived(run, outcome, history.ended_why, struck, lives, tuple(wrong))
 
     def _start(self, form: Form) -> str:
-        run = self._brokers.start(form.targets, form.options())
-        return run or self._brokers.start(form.targets, form.options())  # it died unborn: once more
+        asked = form.targets, form.options(), form.log_dirs
+        return self._brokers.start(*asked) or self._brokers.start(*asked)  # unborn: once more
 
     def _through(self, run: str, form: Form, part: str) -> list[str]:
         brokers, script = self._brokers, form.script(run)

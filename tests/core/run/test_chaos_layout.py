@@ -1,11 +1,13 @@
-"""The partitions of `make chaos`, from wherever runs that ended half done have left them."""
+"""What `make chaos` plays on real brokers: each kind of record, wherever runs have left things."""
 
 from __future__ import annotations
 
 from itertools import product
 
 import pytest
+from chaos.forms import FORMS
 from chaos.layout import LAYOUTS, one_way, opposite, sources
+from chaos.orders import KINDS
 
 
 @pytest.mark.parametrize("standing", list(product((0, 1), repeat=len(LAYOUTS))))
@@ -15,3 +17,7 @@ def test_one_way_leaves_a_broker_that_nothing_arrives_at(standing: tuple[int, ..
     assert sources(targets, now)
     assert len(targets) >= len(LAYOUTS) / 2
     assert targets.items() <= opposite(now).items()
+
+
+def test_every_kind_of_record_is_brought_by_a_form_of_run() -> None:
+    assert {kind for form in FORMS for kind in form.brings} == set(KINDS)

@@ -14,7 +14,7 @@ from core.cluster import pinger
 from core.cluster.connect import Address, connect
 from core.cluster.sandbox.sandbox import Sandbox
 from core.errors import IncompleteError
-from core.watch.clients import probing
+from core.watch.clients import following, probing
 from core.watch.clients.eye import Health
 from core.watch.clients.places import TOPIC
 from core.watch.clients.report import Report
@@ -83,6 +83,7 @@ def test_a_topic_that_somebody_deletes_ends_the_probe_with_a_sentence(
 ) -> None:
     monkeypatch.setattr(paths, "timeline_file", lambda cluster_id: tmp_path / "a.timeline")
     monkeypatch.setattr(probing, "ABSENT_SECONDS", 1.0)
+    monkeypatch.setattr(following, "LOOK_SECONDS", 0.2)
     # librdkafka takes a topic for new, not for gone, for 30 s after it was first heard of.
     config = {**pinger.producer_config(pinger.TIMEOUT_SECONDS)}
     config["topic.metadata.propagation.max.ms"] = 0

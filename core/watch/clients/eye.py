@@ -127,6 +127,11 @@ class Eye:
         elif heard.sent_at >= broker.since and not first:  # the first waited for its connection
             broker.windows[heard.side].add(heard.at, heard.waited_ms)
 
+    def forget_unread(self) -> None:
+        """Wait no more for what was taken: it went with its topic, and no broker is to blame."""
+        for broker in self._brokers.values():
+            broker.unread.clear()
+
     def look(self, now: float) -> list[Telling]:
         """Look at all brokers, once a second; return what is to be told, oldest first."""
         self._looked_at = now

@@ -78,6 +78,7 @@ class Probing:
             return
         now = self._clock.monotonic()
         if layout.partitions is None:
+            self._eye.forget_unread()
             if self._absent_since is None:
                 self._absent_since = now
             if now - self._absent_since < ABSENT_SECONDS:

@@ -14,7 +14,7 @@ from full_disk import files_of_at_most
 from run_help import Faulty, cluster
 
 from core.cluster.client import Fault
-from core.cluster.pinger import Layout
+from core.cluster.pinger import Heard, Layout, Side
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError, IncompleteError, TrimtabError, UnreachableError
 from core.watch.clients.eye import BrokerSeen, Health
@@ -128,6 +128,26 @@ def test_a_topic_that_somebody_deletes_ends_it(living: SimulatedCluster, pings: 
     assert living.clock.monotonic() - began == pytest.approx(20, abs=1.5)
 
 
+def test_messages_that_went_with_their_topic_are_no_brokers_fault(
+    living: SimulatedCluster, pings: Pings
+) -> None:
+    make(living, living.describe(), living.clock)
+    heard_of_all = pings.hear
+
+    def deleted() -> None:
+        remove(living, living.describe())
+        pings.hear = lambda seconds: [  # type: ignore[method-assign]
+            heard for heard in heard_of_all(seconds) if heard.side is Side.PRODUCE
+        ]
+
+    pings.then = [(living.clock.monotonic() + 10, deleted)]
+    reports: list[Report] = []
+    with pytest.raises(IncompleteError, match="gone"):
+        Probing(pings, pings.look, "c", living.clock).run(lambda: True, reports.append)
+    assert [said for report in reports for said in report.told] == []
+    assert {seen.failed for seen in reports[-1].brokers} == {0}
+
+
 def test_a_broker_that_has_not_heard_of_the_topic_yet_ends_nothing(
     living: SimulatedCluster, pings: Pings
 ) -> None:
@@ -143,8 +163,6 @@ def test_without_rights_it_ends(living: SimulatedCluster, pings: Pings) -> None:
     make(living, living.describe(), living.clock)
 
     def denied() -> None:
-        from core.cluster.pinger import Heard, Side
-
         heard = Heard(living.clock.monotonic(), Side.FETCH, 1, error="TOPIC_AUTHORIZATION_FAILED")
         pings.hear = lambda seconds: living.clock.sleep(seconds) or [heard]  # type: ignore
 

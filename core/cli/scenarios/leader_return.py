@@ -9,7 +9,7 @@ from typing import Any
 from core.cli.scenarios.replicas import Replicas, counted, leaders
 from core.cli.scenarios.scenario import Scenario, Step, same
 from core.cli.scenarios.stage import Stage
-from core.cli.scenarios.waiting import until
+from core.cli.scenarios.waiting import seen
 from core.errors import ExitCode
 from core.units import format_time
 
@@ -58,11 +58,12 @@ def _stopped(stage: Stage, layout: Sequence[Replicas], stopped: Sequence[int]) -
         stage.sandbox.stop(broker)
     expected = [next(b for b in row if b not in stopped) for row in layout]
     # A broker that hands its leaders over is out of the ISRs by then.
-    until(
-        lambda: not any(broker in p["isr"] for p in _partitions(stage) for broker in stopped),
+    rows = seen(
+        lambda: _partitions(stage),
+        lambda rows: not any(broker in row["isr"] for row in rows for broker in stopped),
         "they are out of the ISRs",
     )
-    led = [partition["leader"] for partition in _partitions(stage)]
+    led = [row["leader"] for row in rows]
     down = ", ".join(map(str, stopped))
     yield same(f"leaders by partition while {down} are down", _listed(expected), _listed(led))
 
@@ -71,8 +72,7 @@ def _first_back(
     stage: Stage, layout: Sequence[Replicas], back: int, down: Sequence[int]
 ) -> Iterator[Step]:
     """Start one broker again, and elect: it leads again, those of the others are left."""
-    _start(stage, back)
-    rows = _partitions(stage)
+    rows = _start(stage, back)
     held = sum(back in row for row in layout)
     in_sync = sum(back in partition["isr"] for partition in rows)
     yield same(f"ISRs that {back} is in, as it is back", held, in_sync)
@@ -115,8 +115,7 @@ def _all_back(stage: Stage, layout: Sequence[Replicas], late: Sequence[int]) -> 
     """Start the others: nothing changes by itself; elect one partition, then the rest."""
     before = [partition["leader"] for partition in _partitions(stage)]
     for broker in late:
-        _start(stage, broker)
-    now = [partition["leader"] for partition in _partitions(stage)]
+        now = [partition["leader"] for partition in _start(stage, broker)]
     back = f"{', '.join(map(str, late))} {'are' if len(late) > 1 else 'is'} back"
     yield same(f"leaders as {back}, before an election", _listed(before), _listed(now))
     away = [p for p, row in enumerate(layout) if row[0] in late]
@@ -131,11 +130,13 @@ def _all_back(stage: Stage, layout: Sequence[Replicas], late: Sequence[int]) -> 
     yield same("leaders then, as Kafka's tool describes them", _each(brokers), leaders(rows))
 
 
-def _start(stage: Stage, broker: int) -> None:
+def _start(stage: Stage, broker: int) -> list[dict[str, Any]]:
+    """Start a broker; return the partitions as it is in all of its ISRs."""
     stage.tell(f"starting broker {broker}")
     stage.sandbox.start(broker)
-    until(
-        lambda: all(broker in p["isr"] for p in _partitions(stage) if broker in p["replicas"]),
+    return seen(
+        lambda: _partitions(stage),
+        lambda rows: all(broker in row["isr"] for row in rows if broker in row["replicas"]),
         f"broker {broker} is in the ISRs",
     )
 

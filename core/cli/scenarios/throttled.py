@@ -13,6 +13,7 @@ from typing import Any
 from core.cli.scenarios.scenario import Step, same
 from core.cli.scenarios.stage import Stage
 from core.cli.scenarios.throttles import MB, TABLE, Layout, Throttled, required, targets
+from core.cli.scenarios.waiting import until
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.state import TopicPartition
 from core.cluster.workload import TopicLoad, Workload, fill, run
@@ -82,6 +83,8 @@ def _played(stage: Stage, part: Part, row: Throttled) -> Iterator[Step]:
     with _produced(stage, topics, produced):
         if produced:
             stage.tell(f"{title}: measuring what is produced")
+            for _ in range(2):  # the first messages may have waited for their connections
+                _await_growth(stage, topics)
             interval = SHORT_MEASURED_FOR if stage.short else MEASURED_FOR
             _must(stage.trimtab("collect", "--once", "--interval", interval))
         _fill(stage, topics, part.size_bytes)
@@ -207,6 +210,11 @@ def _fill(stage: Stage, topics: Layout, size_bytes: int) -> None:
 def _leaders_bytes(stage: Stage, topics: Layout) -> int:
     """Return the bytes of all logs of these topics together, one replica each."""
     return sum(size for tp, size in _sizes(stage).items() if tp.topic in topics)
+
+
+def _await_growth(stage: Stage, topics: Layout) -> None:
+    before = _leaders_bytes(stage, topics)
+    until(lambda: _leaders_bytes(stage, topics) > before, "messages arrive")
 
 
 def _sizes(stage: Stage) -> dict[TopicPartition, int]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 
 import numpy as np
 import pytest
+from effort import effort
 
 from core.cluster.broker_logs import with_logs
 from core.cluster.client import (
@@ -425,6 +425,5 @@ def test_every_partition_of_the_demo_is_in_three_racks() -> None:
 def test_the_demo_lives_in_a_small_part_of_a_core() -> None:
     cluster = SimulatedCluster(demo_spec(0), 0)
     cluster.advance(5)
-    began = time.process_time()
-    cluster.advance(60)
-    assert (time.process_time() - began) / 60 < 0.05
+    took = effort(lambda: cluster.advance(60), times=1)
+    assert took < 30, "three and a bit, of the 2,400 that a core has in a minute"

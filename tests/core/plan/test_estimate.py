@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from dataclasses import replace
 
 import pytest
 from clusters import MB, cluster, load_of, tp
+from effort import effort
 
 from core.cluster.state import TopicPartition
 from core.plan.copying import Copy, Flow, Side, copying
@@ -299,12 +299,8 @@ def test_a_plan_of_tens_of_moves_is_estimated_within_a_key_press():
     plan = plan_of(
         state, {f"t-{i}": [i % 12, (i + 1) % 12, (i + 5) % 12] for i in range(0, 240, 6)}
     )
-    best = math.inf
-    for _ in range(3):
-        started = time.process_time()
-        estimate_at(state, load, plan, 20 * MB)
-        best = min(best, time.process_time() - started)
-    assert best < 0.15, "30 ms on an idle machine; tests share theirs"
+    took = effort(lambda: estimate_at(state, load, plan, 20 * MB))
+    assert took < 8, "two and a bit where nobody else is at work"
 
 
 def test_thousands_of_moves_are_estimated_in_seconds():
@@ -314,10 +310,10 @@ def test_thousands_of_moves_are_estimated_in_seconds():
         size_bytes=500 * MB,
     )
     plan = plan_of_all(state, {f"t-{i}": (i % 60, (i + 7 + i % 40) % 60) for i in range(3000)})
-    started = time.process_time()
-    estimate = estimate_at(state, load_of(state), plan, 50 * MB)
-    assert time.process_time() - started < 5
-    assert estimate.seconds > 500 * 3000 / 60 / 50
+    load, found = load_of(state), []
+    took = effort(lambda: found.append(estimate_at(state, load, plan, 50 * MB)), times=1)
+    assert took < 80, "some 17 where nobody else is at work"
+    assert found[0].seconds > 500 * 3000 / 60 / 50
 
 
 def plan_of_all(state, targets) -> Plan:

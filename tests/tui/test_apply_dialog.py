@@ -141,7 +141,7 @@ async def test_enter_that_came_too_early_is_not_lost(
     studied = apply_module.study
 
     def slowly(*arguments: Any) -> Study:
-        assert worked_out.wait(10)
+        assert worked_out.wait(60)
         return studied(*arguments)
 
     monkeypatch.setattr(apply_module, "study", slowly)

@@ -113,7 +113,10 @@ def test_a_reader_that_comes_as_the_last_process_ends_is_served(tmp_path: Path) 
     assert served == [False, True]
 
 
-def test_asking_who_has_a_role_takes_it_from_nobody(tmp_path: Path) -> None:
+def test_asking_who_has_a_role_takes_it_from_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "ASKED_SECONDS", 10.0)
     path = layout.lock(tmp_path, "c", "collector")
     path.parent.mkdir(parents=True)
     with path.open("a") as asking:

@@ -213,7 +213,7 @@ def test_a_run_that_waits_for_a_broker_is_told_of_once(
     watched.advance(50)
     assert not hook.posted
     watched.advance(120)
-    eventually(lambda: bool(hook.posted))
+    eventually(lambda: watched.notifier.look(watched.chronicle) or bool(told(run)))
     client.start_broker(3)
     watched.advance(5)
     assert [(p["event"], p["outcome"]) for p in hook.posted] == [("stalled", None)]

@@ -102,7 +102,7 @@ def validate(schema: str, document: Any) -> None:
 
 
 FAST = ("--throttle", "2GB/s", "--yes", "--allow", "disk")
-SLOW = ("--throttle", "1MB/s", "--yes", "--allow", "disk,never", "--detach", "--json")
+SLOW = ("--throttle", "100kB/s", "--yes", "--allow", "disk,never", "--detach", "--json")
 
 
 def with_option(group: click.Group, option: str, words: tuple[str, ...] = ()) -> Iterator[str]:

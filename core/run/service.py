@@ -42,7 +42,7 @@ __all__ = ["RunOptions", "create_journal", "recover", "request", "serve", "start
 
 AUDITED_MOVES = 200
 """Longer plans are in the audit by their hash; the journal has all of them."""
-NAMING_SECONDS = 2.0
+NAMING_SECONDS = 10.0
 """How long a run that is just being started may take to have a name."""
 SIMULATED_PATIENCE_SECONDS = 3.0
 """A simulator that is gone never comes back; real clusters are waited for."""

@@ -43,8 +43,9 @@ EVERY_BROKER = Resource(ResourceKind.BROKER, "")
 JUDGE = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 DEADLINE_SECONDS = 60
 
-# A quota averages over 12 s: a broker that took part in a move just before has most of a window's
-# worth of bytes free. Moves that must last are larger than that, or go to a broker at rest.
+# A quota averages over 12 s: it may let 11.5 s of its rate through at once. Moves that must last
+# while something is looked at have bytes for most of a minute more: they are cancelled, or sped up.
+LASTING_MEGABYTES = 60
 
 
 class Cluster:
@@ -242,15 +243,15 @@ def test_a_throttled_run_ends_as_kafkas_tool_says_and_leaves_every_throttle_as_f
     assert told[-1]["outcome"] == "done"
     limited = {(r["broker"], r["side"]) for e in told for r in e.get("rates", [])}
     assert (4, "follower") in limited
-    part_way = [e for e in told if e["event"] == "progress" and e["moved_bytes"]]
-    assert any(e["moved_bytes"] < e["total_bytes"] for e in part_way)
+    (*_, last) = [e for e in told if e["event"] == "progress"]
+    assert last["moved_bytes"] == last["total_bytes"] > 18 * MB
     assert cluster.verify(plan).count("is completed.") == 4
-    assert cluster.throttles() == before
-    assert cluster.replicas("run-a", 2) == (2, 3)
+    eventually(lambda: cluster.throttles() == before)
+    eventually(lambda: cluster.replicas("run-a", 2) == (2, 3))
 
 
 def test_a_run_goes_on_when_whoever_follows_it_is_killed(cluster: Cluster) -> None:
-    cluster.topic("run-d", [(2, 1)], 14)  # a quota may let 11.5 s of its rate through at once
+    cluster.topic("run-d", [(2, 1)], LASTING_MEGABYTES)
     before = cluster.throttles()
     plan = cluster.plan({("run-d", 0): (2, 3)})
     follower = cluster.begin("apply", plan, "--throttle", "1MB/s", "--yes", "--json")
@@ -268,11 +269,11 @@ def test_a_run_goes_on_when_whoever_follows_it_is_killed(cluster: Cluster) -> No
     assert cluster.trimtab("runs", "throttle", run, "100MB/s").returncode == ExitCode.DONE
     assert cluster.follow("runs", "attach", run).returncode == ExitCode.DONE
     assert cluster.verify(plan).count("is completed.") == 1
-    assert cluster.throttles() == before
+    eventually(lambda: cluster.throttles() == before)
 
 
 def test_a_run_whose_process_died_says_what_it_left(cluster: Cluster) -> None:
-    cluster.topic("run-e", [(1, 2)], 16)
+    cluster.topic("run-e", [(1, 2)], LASTING_MEGABYTES)
     plan = cluster.plan({("run-e", 0): (1, 4)})
     applied = cluster.trimtab("apply", plan, "--throttle", "1MB/s", "--yes", "--json", "--detach")
     run = json.loads(applied.stdout)["run"]
@@ -293,7 +294,7 @@ def test_a_run_whose_process_died_says_what_it_left(cluster: Cluster) -> None:
 def test_a_broker_that_was_down_is_limited_from_its_return_on(
     cluster: Cluster, static_leader_rate: Resource
 ) -> None:
-    cluster.topic("run-g", [(1, 2, 3)], 40)
+    cluster.topic("run-g", [(1, 2, 3)], LASTING_MEGABYTES)
     before = cluster.throttles()
     before[static_leader_rate] = before[static_leader_rate] | {LEADER_RATE: STATIC_RATE}
     moving = TopicPartition("run-g", 0)
@@ -319,15 +320,15 @@ def test_a_broker_that_was_down_is_limited_from_its_return_on(
     assert moving in cluster.client.reassignments(), "while data still flows"
     assert cluster.trimtab("runs", "cancel", run, "--yes").returncode == ExitCode.DONE
     assert cluster.follow("runs", "attach", run).returncode == ExitCode.INCOMPLETE
-    assert cluster.replicas("run-g", 0) == (1, 2, 3)
-    assert cluster.throttles() == before
+    eventually(lambda: cluster.replicas("run-g", 0) == (1, 2, 3))
+    eventually(lambda: cluster.throttles() == before)
 
 
 @pytest.mark.parametrize("all_of_them", [pytest.param(True, marks=pytest.mark.scenario), False])
 def test_a_topic_that_is_deleted_under_a_run_is_told_from_one_that_is_there(
     cluster: Cluster, all_of_them: bool
 ) -> None:
-    cluster.topic("run-h", [(1, 2)], 40)
+    cluster.topic("run-h", [(1, 2)], LASTING_MEGABYTES)
     cluster.topic("run-i", [(1, 2)], 4)
     before = cluster.throttles()
     targets = {("run-h", 0): (1, 4)} | ({} if all_of_them else {("run-i", 0): (1, 4)})
@@ -345,15 +346,16 @@ def test_a_topic_that_is_deleted_under_a_run_is_told_from_one_that_is_there(
     if all_of_them:
         assert shown["why"] == "nothing was left to move: every topic was deleted"
     del before[Resource.topic("run-h")]
-    assert cluster.throttles() == before
+    eventually(lambda: cluster.throttles() == before)
 
 
 def test_two_runs_at_once_are_refused(cluster: Cluster) -> None:
-    cluster.topic("run-f", [(1, 2), (1, 2)], 24)
+    cluster.topic("run-f", [(1, 2)], LASTING_MEGABYTES)
+    cluster.topic("run-j", [(1, 2)], 1)
     start = ("--throttle", "1MB/s", "--yes", "--json", "--detach")
     first = cluster.trimtab("apply", cluster.plan({("run-f", 0): (1, 4)}), *start)
     run = json.loads(first.stdout)["run"]
-    second = cluster.trimtab("apply", cluster.plan({("run-f", 1): (1, 4)}), *start)
+    second = cluster.trimtab("apply", cluster.plan({("run-j", 0): (1, 4)}), *start)
     assert second.returncode == ExitCode.REFUSED
     assert f"Run {run} is in progress" in second.stderr
     assert cluster.trimtab("runs", "cancel", run, "--yes").returncode == ExitCode.DONE

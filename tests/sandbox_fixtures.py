@@ -8,7 +8,18 @@ from collections.abc import Iterator
 import pytest
 
 from core import files, paths
+from core.cluster.sandbox import sandbox as brokers
 from core.cluster.sandbox.sandbox import Sandbox
+
+UP_SECONDS = 300.0
+"""How long brokers may take to come up where everything else is tested beside them."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patient() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(brokers, "_UP_SECONDS", UP_SECONDS)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,9 @@ from types import TracebackType
 import pexpect
 import pyte
 
+PATIENCE_SECONDS = 120.0
+"""How long a program may take where everything else runs beside it."""
+
 
 class Terminal:
     """One program in a terminal of `columns` × `lines`; waits for what is shown, never sleeps."""
@@ -70,7 +73,9 @@ class Terminal:
     def send(self, keys: str) -> None:
         self._child.send(keys)
 
-    def wait_for(self, wanted: str | Callable[[str], bool], *, seconds: float = 20.0) -> str:
+    def wait_for(
+        self, wanted: str | Callable[[str], bool], *, seconds: float = PATIENCE_SECONDS
+    ) -> str:
         """Return the screen's text once it shows `wanted`; else fails with what it shows."""
         shows = (lambda text: wanted in text) if isinstance(wanted, str) else wanted
         deadline = time.monotonic() + seconds
@@ -104,7 +109,7 @@ class Terminal:
         self.settle(quiet=quiet, seconds=seconds)
         return self.received - before
 
-    def wait_for_exit(self, seconds: float = 15.0) -> int:
+    def wait_for_exit(self, seconds: float = PATIENCE_SECONDS) -> int:
         """Return the exit code of the program once it has ended."""
         deadline = time.monotonic() + seconds
         while not self._ended and time.monotonic() < deadline:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from installed import TRIMTAB
+from terminal import PATIENCE_SECONDS
 
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.topics import create_topics, delete_topics
@@ -54,7 +55,7 @@ def trimtab(environment: dict[str, str], sandbox: Sandbox) -> Trimtab:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
 
@@ -65,7 +66,7 @@ def trimtab(environment: dict[str, str], sandbox: Sandbox) -> Trimtab:
 def await_run(trimtab: Trimtab) -> Callable[[], dict[str, Any]]:
     """Return the newest run's summary once it has ended."""
 
-    def wait(seconds: float = 60.0) -> dict[str, Any]:
+    def wait(seconds: float = PATIENCE_SECONDS) -> dict[str, Any]:
         deadline = time.monotonic() + seconds
         while True:
             done = trimtab("runs", "ls", "--json")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from installed import TRIMTAB
-from terminal import Terminal
+from terminal import PATIENCE_SECONDS, Terminal
 
 from core.load.simulated import start_simulator
 
@@ -113,12 +113,12 @@ def test_a_wrong_port_is_named_for_what_it_is(
         asked = {at: start(environment, "-b", at, "show", "--json") for at in cases}
         with Terminal([TRIMTAB, "-b", closed], environment=environment) as dashboard:
             for at, said in cases.items():
-                out, err = asked[at].communicate(timeout=30)
+                out, err = asked[at].communicate(timeout=PATIENCE_SECONDS)
                 assert (asked[at].returncode, out) == (4, ""), err
                 first, *what_to_do = err.splitlines()
                 assert said in first
                 assert len(what_to_do) == 1
-            assert dashboard.wait_for_exit(20) == 4
+            assert dashboard.wait_for_exit() == 4
             assert "Nothing listens on" in dashboard.text()
 
 
@@ -131,9 +131,9 @@ def test_ctrl_c_while_it_waits_is_one_word(environment: dict[str, str]) -> None:
 
     with listener(told) as at:
         waiting = start(environment, "-b", at, "show")
-        assert asked.wait(20)
+        assert asked.wait(PATIENCE_SECONDS)
         waiting.send_signal(signal.SIGINT)
-        out, err = waiting.communicate(timeout=20)
+        out, err = waiting.communicate(timeout=PATIENCE_SECONDS)
     assert (waiting.returncode, out) == (130, "")
     assert err.strip() == "trimtab: stopped."
 
@@ -162,7 +162,7 @@ def test_a_dumb_terminal_is_refused_with_what_to_do(
 def test_without_a_terminal_the_dashboard_says_what_to_use(
     environment: dict[str, str], saved: str
 ) -> None:
-    out, err = (asked := start(environment, "--from", saved)).communicate(timeout=20)
+    out, err = (asked := start(environment, "--from", saved)).communicate(timeout=PATIENCE_SECONDS)
     assert (asked.returncode, out) == (2, "")
     assert err.splitlines()[0] == "trimtab: The dashboard needs a terminal."
 
@@ -197,18 +197,18 @@ def test_of_two_applies_at_once_one_runs_and_one_is_refused(
     simulator = start_simulator(7, 6, 100, 1.0)
     at = ("-b", simulator.address.bootstrap)
     try:
-        out, err = start(environment, *at, "show", "--json").communicate(timeout=20)
+        out, err = start(environment, *at, "show", "--json").communicate(timeout=PATIENCE_SECONDS)
         plans = two_plans(json.loads(out), tmp_path)
         words = ("--throttle", "1MB/s", "--yes", "--detach", "--json")
         words += ("--allow", "out-of-sync,rack-spread,never")
         asked = [start(environment, *at, "apply", plan, *words) for plan in plans]
-        answers = [(*one.communicate(timeout=30), one.returncode) for one in asked]
+        answers = [(*one.communicate(timeout=PATIENCE_SECONDS), one.returncode) for one in asked]
         assert sorted(code for _, _, code in answers) == [0, 3], answers
         (run,) = (json.loads(out)["run"] for out, _, code in answers if code == 0)
         (err,) = (err for _, err, code in answers if code == 3)
         assert f"Run {run} is in progress" in err
         cancel = start(environment, *at, "runs", "cancel", run, "--yes")
-        out, err = cancel.communicate(timeout=30)
+        out, err = cancel.communicate(timeout=PATIENCE_SECONDS)
         assert cancel.returncode == 0, err
     finally:
         simulator.stop()

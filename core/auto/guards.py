@@ -94,6 +94,12 @@ def dead_run(_: Settings, __: History, observed: Observed) -> Reason | None:
     return Reason("dead-run", f"Run {run} has died in the middle: trimtab runs attach {run}.")
 
 
+def unread_journal(_: Settings, __: History, observed: Observed) -> Reason | None:
+    if not observed.unread:
+        return None
+    return Reason("journal", f"Not while a run's journal cannot be read: {observed.unread[0]}")
+
+
 def foreign_move(_: Settings, __: History, observed: Observed) -> Reason | None:
     if observed.running:
         return None  # whose moves these are is the run's to say
@@ -217,6 +223,7 @@ SAFETY: tuple[Guard, ...] = (
     out_of_sync,
     own_run,
     dead_run,
+    unread_journal,
     foreign_move,
     cruise_control,
     load_known,

@@ -64,6 +64,8 @@ class Observed:
     """Runs of this machine in progress."""
     died: tuple[str, ...] = ()
     """Runs of this machine whose process died in the middle of its work."""
+    unread: tuple[str, ...] = ()
+    """In words, what is wrong with journals of this machine that cannot be read."""
     run_ended_at: datetime | None = None
     """When a run of this machine ended last."""
 

@@ -66,18 +66,14 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
     from core.run.audited import audited
     from core.run.others import clearing as act
     from core.run.others.probes import REMEDY, left_probes
-    from core.run.tell.runs import unreadable, with_throttles
+    from core.run.tell.runs import refuse_unreadable, with_throttles
 
     context.require_writable()
     named = [_resource(name) for name in names]
     with context.connected() as connection:
         state = connection.client.describe()
         runs = with_throttles(state.cluster_id)
-        if wrong := unreadable(state.cluster_id):
-            raise IncompleteError(
-                f"{wrong[0]} Whether it holds throttles is not known.",
-                next="Mend or move that journal away first; nothing was changed.",
-            )
+        refuse_unreadable(state.cluster_id, "holds throttles")
         found = act.plan_clearing(connection.client, state, runs, named)
         _say_unread(found.unread)
         for probe in left_probes(state, runs):

@@ -12,7 +12,7 @@ from core.errors import RefusedError
 from core.run.limits.throttle import Side
 from core.run.tell.progress import leftovers
 from core.run.tell.report import left_in_cluster
-from core.run.tell.runs import left_behind, with_throttles
+from core.run.tell.runs import left_behind, refuse_unreadable, with_throttles
 from core.run.tell.view import Leftovers
 
 _SHOWN = 3
@@ -21,6 +21,7 @@ _SHOWN = 3
 def refuse_beside(cluster_id: str, address: Address) -> None:
     """Raise RefusedError while something of another run's is left in this cluster.
 
+    Raises IncompleteError when a journal that may tell of such cannot be read.
     The cluster is asked only where a journal tells of throttles that an ended run left, which it
     does ever after. Those of brokers that are down cannot be cleared either: they do not count.
     """
@@ -31,6 +32,7 @@ def refuse_beside(cluster_id: str, address: Address) -> None:
             next=f"Bring it back first: trimtab runs attach {dead[0]} --yes (to undo what it "
             f"began, ask for that before: trimtab runs cancel {dead[0]} --yes).",
         )
+    refuse_unreadable(cluster_id, "has left something")
     ended = [run.history for run in with_throttles(cluster_id) if run.history.ended is not None]
     if not ended:
         return

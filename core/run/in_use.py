@@ -11,8 +11,8 @@ import numpy as np
 
 from core.cluster.state import ClusterState
 from core.cluster.topics import moving
-from core.errors import IncompleteError, RefusedError
-from core.run.tell.runs import unreadable, with_throttles
+from core.errors import RefusedError
+from core.run.tell.runs import refuse_unreadable, with_throttles
 
 
 def refuse_if_moving(state: ClusterState, topics: Collection[str], doing: str) -> None:
@@ -21,11 +21,7 @@ def refuse_if_moving(state: ClusterState, topics: Collection[str], doing: str) -
     `doing` is what is refused ("deleted"). Raises IncompleteError when a journal that may name
     them cannot be read.
     """
-    if wrong := unreadable(state.cluster_id):
-        raise IncompleteError(
-            f"{wrong[0]} Whether it moves a topic is not known.",
-            next="Mend or move that journal away first; nothing was changed.",
-        )
+    refuse_unreadable(state.cluster_id, "moves a topic")
     for run in with_throttles(state.cluster_id):
         if run.history.ended is not None:
             continue

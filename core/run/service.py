@@ -58,8 +58,9 @@ def start_run(
     """Start a detached process that carries `plan` out; return the run's id.
 
     `estimate` is its JSON document, kept for the report. Raises BusyError while another run of
-    this cluster lives, RefusedError while something is left that another did, JournalError when
-    the journal cannot be made, TrimtabError when the process does not come up.
+    this cluster lives, RefusedError while something is left that another did, IncompleteError
+    when that is not known, JournalError when the journal cannot be made, TrimtabError when the
+    process does not come up.
     """
     lock = take_lock(cluster_id, patience_seconds=NAMING_SECONDS)
     try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core import paths
-from core.errors import UsageError
+from core.errors import IncompleteError, UsageError
 from core.plan.calibration import Calibration, learn
 from core.run.others.throttles import Known
 from core.run.record.history import History
@@ -87,6 +87,15 @@ def calibration(cluster_id: str) -> Calibration:
 def unreadable(cluster_id: str) -> tuple[str, ...]:
     """Return in words what is wrong with each journal that cannot be read."""
     return tuple(wrong.title for wrong in _all(cluster_id) if isinstance(wrong, JournalError))
+
+
+def refuse_unreadable(cluster_id: str, what: str) -> None:
+    """Raise IncompleteError when a journal cannot be read; `what` is not known then."""
+    if wrong := unreadable(cluster_id):
+        raise IncompleteError(
+            f"{wrong[0]} Whether it {what} is not known.",
+            next="Mend or move that journal away first; nothing was changed.",
+        )
 
 
 def _all(cluster_id: str) -> list[Remembered | JournalError]:

@@ -79,6 +79,7 @@ def of(state_changes: dict[str, object]) -> Callable[[Observed], Observed]:
         ("controller", of({"controller": None}), "has no controller"),
         ("run", bent(running=("1122-081500",)), "Run 1122-081500 is in progress"),
         ("dead-run", bent(died=("1122-081500",)), "trimtab runs attach 1122-081500"),
+        ("journal", bent(unread=("x.run is damaged.",)), "cannot be read: x.run is damaged."),
         (
             "foreign-move",
             bent(reassignments={tp("t-0"): Reassignment((1, 2), (1,), (2,))}),

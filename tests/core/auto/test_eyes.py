@@ -17,6 +17,7 @@ from core.cluster.state import TopicPartition
 from core.load.published import write_snapshot
 from core.load.snapshot import LoadSnapshot, Quality, Source
 from core.run.decide.steps import Submit
+from core.run.record.journal import journal_path
 from core.run.record.records import Kind
 
 SETTINGS = Settings()
@@ -132,3 +133,12 @@ def test_a_run_whose_process_died_before_it_changed_anything_is_over(start: Star
     assert ended is not None
     assert (ended.bytes, ended.ended_at) == (0.0, client.clock.now())
     assert "has ended (died)" in ended.text
+
+
+def test_a_run_whose_journal_cannot_be_read_is_seen(
+    eyes: ClusterEyes, client: SimulatedCluster
+) -> None:
+    path = journal_path(client.describe().cluster_id, "0101-120000")
+    path.parent.mkdir(parents=True)
+    path.write_text("not a journal at all")
+    assert "journal" in said(eyes)

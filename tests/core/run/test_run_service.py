@@ -12,7 +12,7 @@ from run_help import MB, Faulty, Run, Start, cluster, plan_of, set_config, throt
 from core.cluster.client import LEADER_RATE, ConfigSource, Fault, Resource
 from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.errors import RefusedError, UnreachableError
+from core.errors import IncompleteError, RefusedError, UnreachableError
 from core.run import beside, service
 from core.run.audit import AuditError
 from core.run.decide.steps import Poll
@@ -163,6 +163,22 @@ def test_no_run_starts_beside_one_that_died_in_the_middle(
         begin()
     assert f"trimtab runs attach {dead.path.stem} --yes" in raised.value.next
     dead.to_the_end()
+    assert begin()
+
+
+def test_no_run_starts_beside_one_whose_journal_cannot_be_read(
+    connected: Faulty, start: Start, begin: Callable[[], str]
+) -> None:
+    """It may have died in the middle of its work."""
+    run = start(connected.client, plan_of(connected.client, {("t", 0): (1, 3)}))
+    run.until(lambda step: isinstance(step, Poll))
+    run.journal.close()
+    run.path.write_text("not a journal at all")
+    with pytest.raises(IncompleteError, match="damaged") as raised:
+        begin()
+    assert raised.value.title.endswith("Whether it has left something is not known.")
+    assert "move that journal away" in raised.value.next
+    run.path.unlink()
     assert begin()
 
 

@@ -12,10 +12,10 @@ from typing import Any
 from core.clock import Clock
 from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
 from core.cluster.faults import is_missing
-from core.run.act.held import held_lists
 from core.run.act.resting import Resting
 from core.run.limits import putting_back, throttle
 from core.run.limits.throttle import ListKey
+from core.run.others.held import told_lists
 from core.run.record.chronicle import Chronicle
 from core.run.record.history import History
 from core.run.record.holdings import Away
@@ -97,11 +97,7 @@ class Returning:
     def _held(
         self, keys: Iterable[ListKey]
     ) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, Fault]]:
-        """Return what lists hold now, and why some cannot be asked; those that are gone neither."""
-        answers = held_lists(self._client, self._clock, list(keys))
-        faults = {Resource.topic(t): a for (t, _), a in answers.items() if isinstance(a, Fault)}
-        told = {key: a for key, a in answers.items() if not isinstance(a, Fault)}
-        return told, {r: fault for r, fault in faults.items() if not is_missing(fault)}
+        return told_lists(self._client, self._clock, list(keys))
 
     def _unseen(self, topic: str, side: throttle.Side, pairs: Collection[str]) -> bool:
         """Return whether pairs may be in their list although they do not show."""

@@ -1,1 +1,1 @@
-"""What a cluster holds beside our runs: every throttle explained, moves of others."""
+"""What a cluster holds beside our runs: throttles explained, lists as they are, others' moves."""

@@ -24,7 +24,8 @@ from core.cluster.client import (
 from core.cluster.state import ClusterState
 from core.plan.throttle_lists import ALL, entries, joined
 from core.run.limits import putting_back, throttle
-from core.run.limits.throttle import Configs, Side
+from core.run.limits.throttle import Configs, ListKey, Side
+from core.run.others.held import told_lists
 from core.run.others.throttles import Known, Throttle, find_throttles
 
 READ_BACK_SECONDS = 10.0
@@ -77,9 +78,10 @@ def clear(client: ClusterClient, clock: Clock, clearing: Clearing) -> dict[Resou
     emptied = [replace(c, op=ConfigOp.SUBTRACT, value=joined(_of(pairs, c))) for c in unset]
     first = [c for c in clearing.changes if c not in unset] + [c for c in emptied if c.value]
     failed = _altered(client, first)
-    asked = [(c.resource, c.name) for c in unset if c.resource not in failed]
-    held = client.list_entries(asked) if asked else {}
-    empty = [c for c in unset if held.get((c.resource, c.name)) == frozenset()]
+    asked = {_key(change): change for change in unset if change.resource not in failed}
+    held, untold = told_lists(client, clock, asked)
+    failed |= {resource: str(fault) for resource, fault in untold.items()}
+    empty = [change for key, change in asked.items() if held.get(key) == frozenset()]
     failed |= _altered(client, empty)
     left = tuple(change for change in (*first, *empty) if change.resource not in failed)
     deadline = clock.monotonic() + READ_BACK_SECONDS
@@ -96,6 +98,14 @@ def clear(client: ClusterClient, clock: Clock, clearing: Clearing) -> dict[Resou
 def _altered(client: ClusterClient, changes: Sequence[ConfigChange]) -> dict[Resource, str]:
     answers = client.alter_configs(changes) if changes else {}
     return {r: str(fault) for r, fault in answers.items() if fault is not None}
+
+
+def _key(change: ConfigChange) -> ListKey:
+    return change.resource.name, _side(change.name)
+
+
+def _side(list_config: str) -> Side:
+    return next(side for side in throttle.LISTED if side.list_config == list_config)
 
 
 def _pairs(cleared: Iterable[Throttle]) -> dict[tuple[Resource, str], set[str]]:
@@ -151,8 +161,7 @@ def _changes(
         answer = configs.get(resource, {})
         if isinstance(answer, Fault):
             continue
-        side = Side.LEADER if name == Side.LEADER.list_config else Side.FOLLOWER
-        if entries(throttle.own_list(answer, side)) <= pairs:
+        if entries(throttle.own_list(answer, _side(name))) <= pairs:
             yield ConfigChange(resource, name, ConfigOp.DELETE)
         else:
             yield ConfigChange(resource, name, ConfigOp.SUBTRACT, joined(pairs))

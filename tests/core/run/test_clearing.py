@@ -31,6 +31,7 @@ from core.cluster.client import (
     LOG_DIRS_RATE,
     ConfigChange,
     ConfigOp,
+    Fault,
     Resource,
 )
 from core.cluster.simulation.cluster import SimulatedCluster
@@ -38,7 +39,7 @@ from core.cluster.state import TopicPartition
 from core.errors import ExitCode
 from core.run import audit
 from core.run.decide.steps import Poll
-from core.run.limits.throttle import Side
+from core.run.limits.throttle import Side, own_list
 from core.run.others.clearing import Clearing, clear, plan_clearing
 from core.run.others.throttles import Known
 from core.run.record.history import History
@@ -190,6 +191,33 @@ def test_what_somebody_appends_after_it_was_listed_is_not_cleared_with_it(
     assert client.alter_configs([added]) == {U: None}
     assert clear(client, client.clock, listed) == {}
     assert throttles(client)[U][LEADER_LIST].value == "9:5"
+
+
+def test_a_list_of_which_the_controller_says_nothing_was_not_cleared(
+    client: SimulatedCluster,
+) -> None:
+    set_config(client, U, LEADER_LIST, "0:1,0:2")
+    through: Any = Faulty(client)
+    listed = look(client)
+    through.replaced["list_entries"] = lambda real, lists: dict.fromkeys(
+        lists, Fault("REQUEST_TIMED_OUT", "no answer")
+    )
+    assert clear(through, client.clock, listed) == {U: "REQUEST_TIMED_OUT: no answer"}
+    through.replaced.clear()
+    assert clear(through, client.clock, look(client)) == {}
+    assert own_list(throttles(client)[U], Side.LEADER) is None
+
+
+def test_a_list_is_cleared_where_no_controller_tells_what_it_holds(
+    client: SimulatedCluster,
+) -> None:
+    set_config(client, U, LEADER_LIST, "0:1,0:2")
+    through: Any = Faulty(client)
+    through.replaced["list_entries"] = lambda real, lists: dict.fromkeys(
+        lists, Fault("UNSUPPORTED_VERSION")
+    )
+    assert clear(through, client.clock, look(client)) == {}
+    assert own_list(throttles(client)[U], Side.LEADER) is None
 
 
 # -- on the command line ---------------------------------------------------------------------------

@@ -6,12 +6,23 @@ from collections.abc import Collection
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient, Fault, Resource
+from core.cluster.faults import is_missing
 from core.plan.throttle_lists import entries
 from core.run.limits.throttle import LISTS, ListKey, own_list
 
 LAG_SECONDS = 1.0
 """For how long one broker may show what another does not any more."""
 UNSUPPORTED = "UNSUPPORTED_VERSION"
+
+
+def told_lists(
+    client: ClusterClient, clock: Clock, keys: Collection[ListKey]
+) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, Fault]]:
+    """Return what lists hold now, and why some cannot be asked; those that are gone neither."""
+    answers = held_lists(client, clock, keys)
+    faults = {Resource.topic(t): a for (t, _), a in answers.items() if isinstance(a, Fault)}
+    told = {key: a for key, a in answers.items() if not isinstance(a, Fault)}
+    return told, {r: fault for r, fault in faults.items() if not is_missing(fault)}
 
 
 def held_lists(

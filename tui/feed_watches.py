@@ -21,6 +21,7 @@ from tui.feed_events import (
 
 if TYPE_CHECKING:
     from core.cluster.connect import Address, Connection
+    from core.cluster.document import DocumentGroup
     from core.cluster.state import ClusterState
     from core.run.tell.view import RunView
     from core.watch.clients.report import Report
@@ -108,9 +109,10 @@ def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped:
 def watch_groups(
     connection: Callable[[], Connection | None], send: Deliver, running: Flag, stopped: Flag
 ) -> None:
-    """Follow consumer groups slowly; when they cannot be read they stay what they were."""
+    """Follow consumer groups slowly; when they cannot be listed they stay what they were."""
     from core.cluster.document import read_groups
 
+    groups: tuple[DocumentGroup, ...] | None = None
     attempts = Attempts(send, "The list of groups")
     while not stopped.is_set():
         running.wait()
@@ -118,7 +120,9 @@ def watch_groups(
         with attempts.attempt():
             try:
                 if now is not None:
-                    send(GroupsSeen(read_groups(now.client)))
+                    groups = read_groups(now.client, groups)
+                    if groups is not None:
+                        send(GroupsSeen(groups))
             except AccessDeniedError as error:
                 raise _not_shown(error) from error
         stopped.wait(GROUPS_POLL_SECONDS)

@@ -134,7 +134,7 @@ async def _render(shot: Shot, root: Path) -> str:
             connection = Connection(cluster, cluster.clock, Address("sim:"))
             app.post_message(Seen(Connected(connection)))
         app.post_message(Seen(picture))
-        app.post_message(Seen(GroupsSeen(read_groups(cluster))))
+        app.post_message(Seen(GroupsSeen(read_groups(cluster) or ())))
         await rested(pilot)
         if look is not None:
             app.post_message(Seen(RunSeen(look.view)))

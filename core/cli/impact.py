@@ -66,19 +66,19 @@ def impact(
 def _picture(
     context: Context,
 ) -> tuple[ClusterState, Load, tuple[DocumentGroup, ...] | None]:
-    """Return the cluster, its load and its groups; None for groups that cannot be read."""
-    from core.cluster.document import read_groups
+    """Return the cluster, its load and its groups; None where not all of them can be read."""
+    from core.cluster.document import all_known, read_groups
     from core.cluster.document_reader import read_document
     from core.load.locate import load_of_document
 
     context.require_target()
     if context.target.from_file is not None:
         document = read_document(context.target.from_file)
-        return document.state, load_of_document(document), document.groups
+        return document.state, load_of_document(document), all_known(document.groups)
     state, load = context.picture()
     try:
         with context.connected() as connection:
-            return state, load, read_groups(connection.client)
+            return state, load, all_known(read_groups(connection.client))
     except AccessDeniedError as error:
         say(f"Consumer groups are left out: {error.title}")
         return state, load, None

@@ -6,14 +6,14 @@ An absent or null value is unknown, never 0. `document_reader` reads it again.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.client import ClusterClient, Group, Member, OffsetAt
+from core.cluster.client import ClusterClient, Fault, Group, Member, OffsetAt
 from core.cluster.state import (
     UNKNOWN,
     Broker,
@@ -48,6 +48,8 @@ class DocumentGroup:
     state: str
     members: tuple[Member, ...]
     lag: Mapping[TopicPartition, int]
+    unknown: bool = False
+    """Whether nothing is known of what it has committed; `lag` is empty then."""
 
     @classmethod
     def of(cls, group: Group, ends: Mapping[TopicPartition, int]) -> DocumentGroup:
@@ -57,15 +59,37 @@ class DocumentGroup:
             group.state,
             group.members,
             {tp: max(0, ends[tp] - at) for tp, at in group.committed.items() if tp in ends},
+            unknown=group.fault is not None or group.committed_fault is not None,
         )
 
 
-def read_groups(client: ClusterClient) -> tuple[DocumentGroup, ...]:
-    """Return the groups that `client` lists, with their lags. Raises what its calls raise."""
-    groups = [group for group in client.groups() if group.fault is None]
+def read_groups(
+    client: ClusterClient, before: Sequence[DocumentGroup] | None = None
+) -> tuple[DocumentGroup, ...] | None:
+    """Return the groups that `client` lists, with their lags. Raises what its calls raise.
+
+    Where a coordinator does not list its groups, they are those of `before` that are missing;
+    without such a list it is not known which groups there are, and None is returned.
+    """
+    lost: list[Fault] = []
+    groups = client.groups(lost=lost.append)
+    if lost and before is None:
+        return None
     read: set[TopicPartition] = {tp for group in groups for tp in group.committed}
     ends = client.offsets(read, OffsetAt.LATEST) if read else {}
-    return tuple(DocumentGroup.of(group, ends) for group in groups)
+    found = [DocumentGroup.of(group, ends) for group in groups]
+    if lost:
+        listed = {group.id for group in groups}
+        missing = (group for group in before or () if group.id not in listed)
+        found += (DocumentGroup(group.id, "unknown", (), {}, unknown=True) for group in missing)
+    return tuple(sorted(found, key=lambda group: group.id))
+
+
+def all_known(groups: tuple[DocumentGroup, ...] | None) -> tuple[DocumentGroup, ...] | None:
+    """Return groups where it is known what each has read, else None: one may read anything."""
+    if groups is None or any(group.unknown for group in groups):
+        return None
+    return groups
 
 
 def to_json(document: ClusterDocument) -> dict[str, Any]:
@@ -159,7 +183,9 @@ def _group_json(group: DocumentGroup) -> dict[str, Any]:
             }
             for member in group.members
         ],
-        "lag": [
+        "lag": None
+        if group.unknown
+        else [
             {"topic": tp.topic, "partition": tp.partition, "lag": lag}
             for tp, lag in sorted(group.lag.items())
         ],

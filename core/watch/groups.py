@@ -142,7 +142,12 @@ def saved_views(groups: Sequence[DocumentGroup]) -> tuple[GroupView, ...]:
     """Return the groups of a saved document: no offsets, rates, protocol or assignor in it."""
     found = []
     for saved in groups:
-        group = Group(saved.id, saved.state, "", None, saved.members, {}, protocol="")
+        unknown = Fault("UNKNOWN", "it was not told as this was saved") if saved.unknown else None
+        group = Group(
+            *(saved.id, saved.state, "", None, saved.members, {}),
+            protocol="",
+            committed_fault=unknown,
+        )
         reader = {tp: member.id for member in group.members for tp in member.assignment}
         partitions = tuple(
             PartitionView(tp, reader.get(tp), None, None, saved_lag=saved.lag.get(tp))

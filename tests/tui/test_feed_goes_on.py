@@ -171,7 +171,7 @@ def test_groups_are_followed_on_after_an_answer_that_was_none(
     odd = TrimtabError("The coordinator is loading.")
     answers: list[TrimtabError | None] = [odd, odd, None, odd]
 
-    def read_groups(client: Any) -> tuple[()]:
+    def read_groups(client: Any, before: Any) -> tuple[()]:
         answer = answers.pop(0)
         if answer is not None:
             raise answer

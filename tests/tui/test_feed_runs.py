@@ -102,7 +102,7 @@ def test_groups_that_may_not_be_read_are_told_once_until_they_may() -> None:
     listed = cluster.groups
 
     def answer(error: TrimtabError | None) -> None:
-        def groups() -> object:
+        def groups(**_: object) -> object:
             if error is not None:
                 raise error
             return listed()

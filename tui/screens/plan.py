@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from textual.message import Message
 from textual.widget import Widget
 
+from core.cluster.document import all_known
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
 from core.plan.plan import Plan
@@ -123,7 +124,7 @@ class PlanScreen(CursorKeys, PlanKeys):
             if asked_plan.moves == plan.moves and young and (known or asked_rate == rate):
                 return
         self._asked = (plan, rate, session.now)
-        made, groups, learned = session.made, session.groups, session.calibration
+        made, groups, learned = session.made, all_known(session.groups), session.calibration
 
         def work() -> None:
             found = study(state, load, plan, rate, groups, learned)

@@ -71,6 +71,13 @@ def test_unread_records_of_partitions_that_stay_speak_against_a_shorter_retentio
     assert document["shrinking"]["is_advised"] is False
 
 
+def test_nothing_is_advised_while_it_is_not_known_what_a_group_reads(saved: Here) -> None:
+    change(saved, groups=[{"id": "etl", "state": "unknown", "lag": None}])
+    _, document = saved.json("plan", "impact", saved.plan(t0=[3, 1]))
+    assert document["groups"] is None
+    assert document["shrinking"]["is_advised"] is False
+
+
 def test_a_retention_that_takes_nothing_from_anybody_is_advised_with_its_option(
     saved: Here,
 ) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
-from core.cluster.client import Member
-from core.cluster.document import ClusterDocument, DocumentGroup, to_json
+from core.cluster.client import ClusterClient, Fault, Group, Member, OffsetAt
+from core.cluster.document import ClusterDocument, DocumentGroup, all_known, read_groups, to_json
 from core.cluster.document_reader import read_document
 from core.cluster.state import (
     UNKNOWN,
@@ -112,6 +113,61 @@ def test_groups_that_are_absent_are_unknown_and_an_empty_list_is_none(
     document = read_document(write(tmp_path, LEAST | written))
     assert document.groups == known
     assert to_json(document)["groups"] == (None if known is None else [])
+
+
+GROUPS = (
+    Group("away", "unknown", "", None, (), {}, fault=Fault("COORDINATOR_NOT_AVAILABLE")),
+    Group("etl", "stable", "range", 1, (), {TopicPartition("t", 0): 2}),
+    Group("late", "stable", "range", 1, (), {}, committed_fault=Fault("REQUEST_TIMED_OUT")),
+)
+
+
+class Listing:
+    """A cluster that lists `groups`; all but one of its coordinators when it is told so."""
+
+    def __init__(self, *groups: Group, whole: bool = True) -> None:
+        self._groups, self._whole = groups, whole
+
+    def groups(self, lost: Callable[[Fault], None]) -> tuple[Group, ...]:
+        if not self._whole:
+            lost(Fault("COORDINATOR_LOAD_IN_PROGRESS"))
+        return self._groups
+
+    def offsets(self, asked: Collection[TopicPartition], _: OffsetAt) -> dict[TopicPartition, int]:
+        return dict.fromkeys(asked, 9)
+
+
+def listed(
+    *groups: Group, whole: bool = True, before: Sequence[DocumentGroup] | None = None
+) -> dict[str, dict[TopicPartition, int] | None] | None:
+    found = read_groups(cast(ClusterClient, Listing(*groups, whole=whole)), before)
+    if found is None:
+        return None
+    return {group.id: None if group.unknown else dict(group.lag) for group in found}
+
+
+def test_a_group_whose_coordinator_is_away_is_kept_and_its_lag_unknown(tmp_path: Path) -> None:
+    known = {TopicPartition("t", 0): 7}
+    assert listed(*GROUPS) == {"away": None, "etl": known, "late": None}
+    document = ClusterDocument(
+        whole().state,
+        *(np.full(3, np.nan),) * 2,
+        read_groups(cast(ClusterClient, Listing(*GROUPS))),
+    )
+    written = to_json(document)
+    assert [group["lag"] and len(group["lag"]) for group in written["groups"]] == [None, 1, None]
+    again = read_document(write(tmp_path, written))
+    assert again.groups == document.groups
+    assert all_known(again.groups) is None
+
+
+def test_groups_that_were_not_listed_are_those_that_were_there_before() -> None:
+    before = read_groups(cast(ClusterClient, Listing(*GROUPS)))
+    assert listed(GROUPS[0], whole=False) is None
+    assert listed(GROUPS[0], whole=False, before=before) == {
+        "away": None, "etl": None, "late": None
+    }  # fmt: skip
+    assert listed(GROUPS[0], before=before) == {"away": None}
 
 
 def test_unknown_keys_are_ignored(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from core.clock import Clock
 from core.cluster.broker_logs import BrokerLogs, with_logs
 from core.cluster.client import ClusterClient, ConfigValue, Fault, Resource
 from core.cluster.state import ClusterState, Topic
+from core.errors import AccessDeniedError
 
 TOPIC_CONFIGS = ("min.insync.replicas", "retention.ms", "cleanup.policy")
 METADATA_SECONDS = 1.0
@@ -37,7 +38,10 @@ def alive_brokers(state: ClusterState) -> list[int]:
 
 def topic_configs(client: ClusterClient, state: ClusterState) -> dict[str, Topic]:
     """Return the state's topics with their configs; those that may not be read stay unknown."""
-    answers = client.configs([Resource.topic(t.name) for t in state.topics], TOPIC_CONFIGS)
+    try:
+        answers = client.configs([Resource.topic(t.name) for t in state.topics], TOPIC_CONFIGS)
+    except AccessDeniedError:  # of every topic
+        return {}
     found: dict[str, Topic] = {}
     for topic in state.topics:
         answer = answers.get(Resource.topic(topic.name))
@@ -177,7 +181,7 @@ class Observer:
         if self._configs.wait_seconds == 0:
             begun = self._configs.begin()
             self._topics = topic_configs(self._client, state)
-            self._configs.end(begun, answered=True)
+            self._configs.end(begun, answered=bool(self._topics))
 
     def _joined(self, state: ClusterState) -> ClusterState:
         # A topic that was made again under its name has new configs, not yet read.

@@ -14,7 +14,7 @@ from core.cluster.observe import Observer, observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import small_spec
 from core.cluster.state import UNKNOWN, ClusterState, TopicPartition
-from core.errors import UnreachableError
+from core.errors import AccessDeniedError, UnreachableError
 
 LAYOUT = {"orders": [(1, 2), (2, 3)], "audit": [(3, 1)]}
 SIZE = 100_000_000
@@ -111,6 +111,24 @@ def test_a_slow_cluster_is_asked_less_often(
     cluster.clock.sleep(0.02)
     observer.poll()
     assert client.calls["describe"] == 2
+
+
+def test_without_the_right_to_read_topic_configs_everything_else_is_seen(
+    client: Counting, cluster: SimulatedCluster, observer: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object) -> object:
+        raise AccessDeniedError("The cluster says no: TOPIC_AUTHORIZATION_FAILED.")
+
+    monkeypatch.setattr(cluster, "configs", denied)
+    for state in (observe(cluster), observer.poll()):
+        assert [(t.min_insync, t.retention_ms, t.cleanup_policy) for t in state.topics] == [
+            (None, None, None)
+        ] * 2
+        assert size(state, "orders", 0, 2) == SIZE
+    assert observer.ages.configs_seconds is None
+    cluster.clock.sleep(1.0)
+    observer.poll()
+    assert client.calls["configs"] == 1
 
 
 def test_a_cluster_that_is_gone_is_not_pressed_and_ages(

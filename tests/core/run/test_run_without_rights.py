@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
@@ -48,6 +48,33 @@ def test_a_cluster_that_says_no_ends_the_run_and_nothing_is_left(start: Start, c
     run = start(client, plan_of(client, TARGETS), through=faulty)
     assert run.runner.run() is Outcome.FAILED
     assert "The cluster says no" in run.view().why
+    assert run.replicas() == {"t-0": (1, 2), "t-1": (2, 1), "u-0": (1, 2, 3)}
+    assert throttles(client) == before
+
+
+@pytest.mark.parametrize(
+    ("all_topics", "why"),
+    [
+        (True, "The cluster says no: TOPIC_AUTHORIZATION_FAILED."),
+        (False, "reading the throttle of topic t failed: TOPIC_AUTHORIZATION_FAILED"),
+    ],
+)
+def test_a_run_that_may_not_see_whether_topics_are_throttled_moves_nothing(
+    start: Start, *, all_topics: bool, why: str
+) -> None:
+    client = cluster(TWO)
+    before, faulty, hidden = throttles(client), Faulty(client), Resource.topic("t")
+
+    def deny(real: Callable[..., Any], asked: Collection[Resource], *names: Any) -> Any:
+        if all_topics and hidden in asked:
+            raise AccessDeniedError("The cluster says no: TOPIC_AUTHORIZATION_FAILED.")
+        fault = Fault("TOPIC_AUTHORIZATION_FAILED")
+        return {r: fault if r == hidden else a for r, a in real(asked, *names).items()}
+
+    faulty.replaced["configs"] = deny
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.runner.run() is Outcome.FAILED
+    assert run.view().why == why
     assert run.replicas() == {"t-0": (1, 2), "t-1": (2, 1), "u-0": (1, 2, 3)}
     assert throttles(client) == before
 

@@ -8,7 +8,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,13 +18,16 @@ import click
 
 from core import paths
 from core.cli.context import Context, emit, json_option, output_option, write_text
-from core.errors import ExitCode, TrimtabError
+from core.errors import AccessDeniedError, ExitCode, TrimtabError
 from core.units import format_bytes
 
 if TYPE_CHECKING:
+    from core.cluster.broker_logs import BrokerLogs
+    from core.cluster.client import ConfigValue, Fault, Resource
     from core.cluster.state import ClusterState
 
 LEAST_FREE_BYTES = 2_000_000_000
+EVERYTHING = "the dashboard, show, plans, load, the timeline and runs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +189,9 @@ def logout() -> Finding:
 
 def cluster(context: Context) -> Iterator[Finding]:
     """Look at the named cluster: reachability, rights, clocks."""
+    from core.cluster.client import Resource
+    from core.cluster.observe import TOPIC_CONFIGS
+
     try:
         with context.connected() as connection:
             client = connection.client
@@ -194,8 +200,14 @@ def cluster(context: Context) -> Iterator[Finding]:
             yield Finding(
                 "cluster", f"{state.cluster_id}, {len(alive)} of {len(state.brokers)} brokers up"
             )
-            yield from rights(lambda: client.log_dirs(alive), lambda: client.reassignments())
+            topics = [Resource.topic(topic.name) for topic in state.topics]
+            yield from rights(
+                lambda: client.log_dirs(alive), lambda: client.configs(topics, TOPIC_CONFIGS)
+            )
             yield from probes(state)
+    except AccessDeniedError as error:
+        remedy = f"{error.next} It takes DESCRIBE on the cluster."
+        yield Finding("cluster", error.title, remedy, EVERYTHING)
     except TrimtabError as error:
         yield Finding("cluster", error.title, error.next or "Look at -b and --command-config.")
 
@@ -210,24 +222,44 @@ def probes(state: ClusterState) -> Iterator[Finding]:
 
 
 def rights(
-    log_dirs: Callable[[], object], reassignments: Callable[[], object]
+    log_dirs: Callable[[], Sequence[BrokerLogs]],
+    configs: Callable[[], Mapping[Resource, Mapping[str, ConfigValue] | Fault]],
 ) -> Iterator[Finding]:
-    """Ask for what a run needs to read; what it needs to alter is known when it is tried."""
-    for name, call, loss in (
-        ("right to see log dirs", log_dirs, "sizes and progress"),
-        ("right to see reassignments", reassignments, "runs"),
-    ):
-        try:
-            answer = call()
-        except TrimtabError as error:
-            yield Finding(name, error.title, "Allow DESCRIBE on the cluster.", loss)
-            continue
-        logs = answer if isinstance(answer, tuple) else ()
-        failed = [log for log in logs if log.error]
-        if failed and "AUTHORIZATION" in failed[0].error:
-            yield Finding(name, failed[0].error, "Allow DESCRIBE on the cluster.", loss)
-        elif failed:
-            found = f"broker {failed[0].broker} does not say: {failed[0].error}"
-            yield Finding(name, found, "Look whether that broker is well.", loss)
-        else:
-            yield Finding(name, "yes")
+    """Ask for what reading takes beside the cluster's description; altering is tried by a run."""
+    loss = "sizes, bytes in and how far moves are"
+    silent = next((log for log in log_dirs() if log.error), None)
+    if silent is None:
+        yield Finding("right to see log dirs", "yes")
+    elif silent.error and "AUTHORIZATION" in silent.error:
+        yield Finding("right to see log dirs", silent.error, "Allow DESCRIBE on the cluster.", loss)
+    else:
+        found = f"broker {silent.broker} does not say: {silent.error}"
+        yield Finding("right to see log dirs", found, "Look whether that broker is well.", loss)
+    yield _right_to_configs(configs)
+
+
+def _right_to_configs(
+    configs: Callable[[], Mapping[Resource, Mapping[str, ConfigValue] | Fault]],
+) -> Finding:
+    from core.cluster.client import Fault
+
+    name = "right to see topics' configs"
+    try:
+        answers = configs()
+    except AccessDeniedError as error:
+        found = error.title
+    else:
+        denied = [
+            f"{resource.name}: {answer}"
+            for resource, answer in answers.items()
+            if isinstance(answer, Fault) and "AUTHORIZATION" in answer.name
+        ]
+        if not denied:
+            return Finding(name, "yes")
+        found = denied[0]
+    return Finding(
+        name,
+        found,
+        "Allow DESCRIBE_CONFIGS on all topics.",
+        "runs, and checks of min.insync.replicas and retention",
+    )

@@ -6,19 +6,22 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from secured import LOGIN, SecuredBroker
 from waiting import eventually
 
+from core.cli.doctor import rights
 from core.clock import SystemClock
 from core.cluster.client import ClusterClient, Resource
 from core.cluster.kafka import wire
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.topics import create_topics
+from core.cluster.observe import TOPIC_CONFIGS, observe
 from core.cluster.probe import ProduceProbe
 from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError, ExitCode
@@ -78,6 +81,67 @@ def test_a_user_without_rights_is_told(tmp_path: Path, address: str, call: Call)
     with pytest.raises(AccessDeniedError):
         call(client)
     client.close()
+
+
+def test_a_user_who_may_not_see_topic_configs_sees_everything_else(
+    tmp_path: Path, address: str
+) -> None:
+    admin = settings(tmp_path, address, "admin", "right")
+    create_topics(admin, {"hidden-configs": [(1,)]})
+    client = KafkaClient(settings(tmp_path, address, "guest", "right"))
+    with may_describe(admin, "guest"):
+        eventually(lambda: sees(client, "hidden-configs"))
+        with pytest.raises(AccessDeniedError):
+            client.configs([Resource.topic("hidden-configs")], TOPIC_CONFIGS)
+        state = observe(client)
+        log_dirs, configs = rights(
+            lambda: client.log_dirs([1]),
+            lambda: client.configs([Resource.topic("hidden-configs")], TOPIC_CONFIGS),
+        )
+    eventually(lambda: not sees(client, "hidden-configs"))  # as the other tests expect it
+    topic, (broker,) = state.topic("hidden-configs"), state.brokers
+    assert topic is not None
+    assert (topic.min_insync, topic.retention_ms) == (None, None)
+    assert broker.log_dirs
+    assert log_dirs.fine
+    assert configs.remedy == "Allow DESCRIBE_CONFIGS on all topics."
+    client.close()
+
+
+def sees(client: ClusterClient, topic: str) -> bool:
+    try:
+        return client.describe().topic(topic) is not None
+    except AccessDeniedError:
+        return False
+
+
+@contextmanager
+def may_describe(admin: ConnectionSettings, user: str) -> Iterator[None]:
+    """Let a user describe the cluster and all topics meanwhile, and see the configs of neither."""
+    from confluent_kafka.admin import (
+        AclBinding,
+        AclBindingFilter,
+        AclOperation,
+        AclPermissionType,
+        AdminClient,
+        ResourcePatternType,
+        ResourceType,
+    )
+
+    acls = AdminClient(admin.confluent())
+    given = [
+        (kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", AclOperation.DESCRIBE)
+        for kind, name in ((ResourceType.BROKER, "kafka-cluster"), (ResourceType.TOPIC, "*"))
+    ]
+    bindings = [AclBinding(*acl, AclPermissionType.ALLOW) for acl in given]
+    for future in acls.create_acls(bindings).values():
+        future.result(10)
+    try:
+        yield
+    finally:
+        filters = [AclBindingFilter(*acl, AclPermissionType.ALLOW) for acl in given]
+        for future in acls.delete_acls(filters).values():
+            future.result(10)
 
 
 def test_log_dirs_that_may_not_be_seen_are_an_error(tmp_path: Path, address: str) -> None:

@@ -7,17 +7,14 @@ from typing import Any
 
 import pytest
 
-from core.cli.doctor import rights
+from core.cli.doctor import cluster, rights
 from core.cluster.broker_logs import BrokerLogs
+from core.cluster.client import ConfigValue, Fault, Resource
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import small_spec
 from core.errors import AccessDeniedError
 from core.run.others.probes import left_probes
 from core.run.others.throttles import Known
-
-
-def denied() -> object:
-    raise AccessDeniedError("The cluster says no.")
 
 
 @pytest.mark.parametrize(
@@ -37,12 +34,31 @@ def test_log_dirs_that_are_not_told_have_the_remedy_of_their_cause(
     assert finding.remedy.startswith(remedy)
 
 
-def test_a_refusal_is_a_finding() -> None:
+@pytest.mark.parametrize("whole", [True, False])
+def test_configs_of_topics_that_may_not_be_seen_are_a_finding(*, whole: bool) -> None:
+    def denied() -> dict[Resource, dict[str, ConfigValue] | Fault]:
+        if whole:
+            raise AccessDeniedError("The cluster says no: TOPIC_AUTHORIZATION_FAILED.")
+        hidden = Fault("TOPIC_AUTHORIZATION_FAILED")
+        return {Resource.topic("mine"): {}, Resource.topic("theirs"): hidden}
+
+    _, fine = rights(lambda: (), dict)
+    assert (fine.found, fine.remedy) == ("yes", "")
     _, finding = rights(lambda: (), denied)
-    assert (finding.found, finding.remedy) == (
-        "The cluster says no.",
-        "Allow DESCRIBE on the cluster.",
-    )
+    assert "TOPIC_AUTHORIZATION_FAILED" in finding.found
+    assert finding.remedy == "Allow DESCRIBE_CONFIGS on all topics."
+    assert finding.needed_for.startswith("runs")
+
+
+def test_who_may_not_describe_the_cluster_is_told_that_nothing_works() -> None:
+    def connected() -> Any:
+        raise AccessDeniedError("This user may not list reassignments.", next="Ask for the rights.")
+
+    context: Any = SimpleNamespace(connected=connected)
+    (finding,) = cluster(context)
+    assert finding.found == "This user may not list reassignments."
+    assert finding.remedy == "Ask for the rights. It takes DESCRIBE on the cluster."
+    assert finding.needed_for == "the dashboard, show, plans, load, the timeline and runs"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from core import paths
 from core.cluster.state import ClusterState, TopicPartition
 from core.load import layout
+from core.load.sample import latest
 from core.load.snapshot import Load, LoadSnapshot, Source
 
 if TYPE_CHECKING:
@@ -31,16 +32,19 @@ def newest_snapshot(cluster_id: str, snapshots_path: str | None = None) -> LoadS
     """Return what was published last, or the live interval when that is all there is.
 
     A snapshot from an earlier session, more than 5 minutes older than the live interval, gives
-    way to it. Raises DocumentError for a damaged snapshot or one of a higher format version.
+    way to it, and what lies in the future (a clock was ahead) to what does not. Raises
+    DocumentError for a damaged snapshot or one of a higher format version.
     """
     from core.load.published import read_live, read_snapshot
 
     root = load_root(snapshots_path)
-    published = read_snapshot(root, cluster_id)
-    live = read_live(root, cluster_id)
-    if published is None or live is None:
-        return published or live
-    return live if live.window_end - published.window_end > OUTDATED else published
+    read = (read_snapshot(root, cluster_id), read_live(root, cluster_id))
+    found = [snapshot for snapshot in read if snapshot is not None]
+    last = latest(datetime.now(UTC))
+    found = [snapshot for snapshot in found if snapshot.window_end <= last] or found
+    if len(found) == 2 and found[1].window_end - found[0].window_end <= OUTDATED:
+        return found[0]
+    return found[-1] if found else None
 
 
 def newest_load(state: ClusterState, snapshots_path: str | None = None) -> Load:

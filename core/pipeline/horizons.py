@@ -98,7 +98,7 @@ class Horizons:
         out = {"5m": self._windows.recent.between(cut + 1, until, count, begins_ms=cut)}
         for horizon, roll in closed.items():
             since = last - (WINDOWS_OF[horizon] - 1) * LENGTH
-            filling = [sums for start, sums in self._windows.open.items() if start >= since]
+            filling = [sums for start, sums in self._windows.open.items() if since <= start <= last]
             out[horizon] = Said(_rates(roll, filling, count), out["5m"].quality, out["5m"].method)
         return out
 

@@ -50,7 +50,7 @@ class Intake:
 
     def take(self, segments: Sequence[Path], batch: Batch) -> Batch:
         """Write partial, placement and quarantine of a batch; return what was in it."""
-        newest = self._ledger.newest_before(batch.key)
+        newest = self._ledger.newest_before(batch.key, batch.began_at)
         judged = judging.judged(
             read_samples(self._spark, segments),
             cluster_id=self._cluster_id,

@@ -82,7 +82,7 @@ class Job:
         if not batch.complete:
             batch = self._intake.take(paths_of(segments), batch)
             self._ledger.complete(batch)
-        newest = self._ledger.newest()
+        newest = self._ledger.newest(self._clock.now())
         if newest is None:
             self._told(Published(batch, None))
         else:
@@ -106,7 +106,7 @@ class Job:
 
     def _counts(self) -> Counts:
         """Return the counts of rows, and of segments that the gate refused."""
-        counts = self._ledger.counts()
+        counts = self._ledger.counts(self._clock.now())
         segments = {
             f"segment_{reason}": count
             for reason, count in spool.quarantined_segments(self._root, self._cluster_id).items()
@@ -154,7 +154,8 @@ class Job:
         """Remember what is in complete batches' partials; without its checkpoint Spark cannot."""
         windows = self._publisher.windows
         batches = map(self._ledger.complete_batch, windows.partials())
-        windows.restore([batch for batch in batches if batch is not None], self._ledger.newest())
+        newest = self._ledger.newest(self._clock.now())
+        windows.restore([batch for batch in batches if batch is not None], newest)
 
     # -- running -----------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from core.load.sample import UNIQUE_KEY
+from core.load.sample import UNIQUE_KEY, latest
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 CLOSED_AFTER = timedelta(minutes=2)
 """How long after its end a window's new samples count as late."""
 TOO_LATE_AFTER = timedelta(hours=6)
-AHEAD = timedelta(seconds=60)
-"""How far a collector's clock may be ahead."""
 
 NEEDED = (
     *UNIQUE_KEY,
@@ -36,16 +34,16 @@ def judged(
     """
     ts = F.col("ts")
     oldest = datetime(1970, 1, 1, tzinfo=UTC) if newest is None else newest - TOO_LATE_AFTER
-    latest, earliest = _moments(now + AHEAD, oldest)
+    last, first = _moments(latest(now), oldest)
     rules: list[tuple[str, Column]] = [
         ("no_key", F.col("topic_id").isNull() | F.col("partition").isNull() | ts.isNull()),
         ("other_cluster", F.col("cluster_id") != F.lit(cluster_id)),
-        ("future", ts > latest),
+        ("future", ts > last),
         ("not_a_number", _any(F.isnan(F.col(c)) for c in ("in_bytes", "out_bytes"))),
         ("negative", (F.col("dt_ms") <= 0) | _any(F.col(c) < 0 for c in _NEVER_NEGATIVE)),
         ("infinite", _any(F.col(c) == float("inf") for c in ("in_bytes", "out_bytes"))),
         ("offsets_crossed", F.col("end_offset") < F.col("start_offset")),
-        ("too_late", ts < earliest),
+        ("too_late", ts < first),
     ]
     reason = F.lit(None).cast("string")
     for name, wrong in reversed(rules):

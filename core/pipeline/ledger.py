@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlparse
 
 from core import files
 from core.load import layout
+from core.load.sample import latest
 from core.load.snapshot import Counts
 from core.units import format_time, parse_time
 
@@ -105,22 +106,23 @@ class Ledger:
         """Return the complete batches that are not `key`: those before it."""
         return (b for b in self._batches.values() if b.key != key and b.complete)
 
-    def newest_before(self, key: str) -> datetime | None:
-        """Return the newest sample accepted before this batch."""
-        return max((b.newest for b in self.others(key) if b.newest), default=None)
+    def newest_before(self, key: str, now: datetime) -> datetime | None:
+        """Return the newest sample accepted before this batch, of those that can be by `now`."""
+        known = (b.newest for b in self.others(key) if b.newest)
+        return max((at for at in known if at <= latest(now)), default=None)
 
-    def newest(self) -> datetime | None:
-        """Return the newest sample accepted at all."""
-        return self.newest_before("")
+    def newest(self, now: datetime) -> datetime | None:
+        """Return the newest sample accepted at all, of those that can be by `now`."""
+        return self.newest_before("", now)
 
     def seen(self, key: str, polls: Collection[Poll]) -> frozenset[Poll]:
         """Return which of these polls an earlier batch had."""
         wanted = frozenset(polls)
         return frozenset(poll for b in self.others(key) for poll in b.polls if poll in wanted)
 
-    def counts(self) -> Counts:
+    def counts(self, now: datetime) -> Counts:
         """Return the sums over the batches of the last 24 hours of samples."""
-        newest = self.newest()
+        newest = self.newest(now)
         counted = [
             b
             for b in self.others("")

@@ -65,13 +65,12 @@ class Placement:
 
 
 class Placements:
-    """The placements of one cluster on disk, one a window; `newest` is None before the first."""
+    """The placements of one cluster on disk, one a window."""
 
     def __init__(self, root: Path, cluster_id: str) -> None:
         self._folder = layout.partials(root, cluster_id)
-        kept = self._kept()
-        self._newest_path = kept[-1] if kept else None
-        self.newest = _read(kept[-1]) if kept else None
+        self._last: tuple[Path, Placement] | None = None
+        """What was put or looked up last: the newest, nearly always."""
 
     def put(self, start: datetime, at: datetime, table: Any) -> None:
         """Keep what was seen at `at` in the window of `start`, unless a later poll is kept."""
@@ -80,29 +79,37 @@ class Placements:
             return
         marked = table.replace_schema_metadata({"at": at.isoformat()})
         files.write_whole(path, lambda aside: pq.write_table(marked, aside))
-        if self._newest_path is None or path.name >= self._newest_path.name:
-            self._newest_path, self.newest = path, Placement(marked)
+        self._last = path, Placement(marked)
+
+    def newest(self, until: datetime) -> Placement | None:
+        """Return the placement of the newest window that began by then; None before the first."""
+        kept = [path for path in self._kept() if path.name <= self._path(until).name]
+        return self._read(kept[-1]) if kept else None
 
     def of(self, start: datetime) -> Placement | None:
         """Return the placement of a window; the newest for one that is no longer kept."""
         path = self._path(start)
-        return self.newest if path == self._newest_path or not path.exists() else _read(path)
+        if not path.exists():
+            kept = self._kept()
+            return self._read(kept[-1]) if kept else None
+        return self._read(path)
 
     def retire(self, oldest: datetime) -> None:
         """Delete those of windows before `oldest`, but for the newest."""
-        for path in self._kept():
-            if path.name < self._path(oldest).name and path != self._newest_path:
+        for path in self._kept()[:-1]:
+            if path.name < self._path(oldest).name:
                 path.unlink(missing_ok=True)
+
+    def _read(self, path: Path) -> Placement:
+        if self._last is None or self._last[0] != path:
+            self._last = path, Placement(pq.ParquetFile(path).read())
+        return self._last[1]
 
     def _path(self, start: datetime) -> Path:
         return self._folder / start.astimezone(UTC).strftime(_NAME)
 
     def _kept(self) -> list[Path]:
         return sorted(self._folder.glob("placement-*.parquet"))
-
-
-def _read(path: Path) -> Placement:
-    return Placement(pq.ParquetFile(path).read())
 
 
 def _seen_at(path: Path) -> datetime:

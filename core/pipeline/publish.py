@@ -95,7 +95,7 @@ class Publisher:
 
         Raises RefusedError when another writer has taken over.
         """
-        placement = self._placements.newest
+        placement = self._placements.newest(newest)
         if placement is None:
             return None
         snapshot_id = f"{self._epoch:06d}-{batch_number:08d}"

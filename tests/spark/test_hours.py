@@ -84,8 +84,8 @@ def test_a_day_from_hours_is_what_counting_by_hand_gives(
     publisher = Publisher(spark, tmp_path, CLUSTER, 9)
     ledger = Ledger(tmp_path, CLUSTER)
     kept = [ledger.complete_batch(key) for key in publisher.windows.partials()]
-    publisher.windows.restore([batch for batch in kept if batch is not None], ledger.newest())
-    publisher.publish(0, last, NOW, ledger.counts())
+    publisher.windows.restore([batch for batch in kept if batch is not None], ledger.newest(last))
+    publisher.publish(0, last, NOW, ledger.counts(last))
     of_windows = day(tmp_path)
     for (rate, what), values in found.items():
         expected = of_windows[rate, what]

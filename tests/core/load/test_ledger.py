@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from core.load.sample import AHEAD
 from core.load.snapshot import Counts
 from core.pipeline.ledger import Batch, Ledger
 
@@ -23,5 +24,26 @@ def test_counts_go_back_a_day_also_for_batches_that_brought_nothing_new(tmp_path
     batch("c", 24, read=4, quarantined={"negative": 4})
     batch("d", 26, read=3, accepted=3, newest=AT + timedelta(hours=26))
     expected = Counts(read=7, accepted=3, quarantined={"negative": 4})
-    assert ledger.counts() == expected
-    assert Ledger(tmp_path, "c").counts() == expected
+    now = AT + timedelta(hours=26)
+    assert ledger.counts(now) == expected
+    assert Ledger(tmp_path, "c").counts(now) == expected
+
+
+def test_samples_of_a_clock_that_was_ahead_do_not_count_as_the_newest(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, "c")
+
+    def batch(key: str, at: datetime) -> None:
+        ledger.complete(Batch(key, at, complete=True, read=1, accepted=1, newest=at))
+
+    ahead = AT + timedelta(hours=7)
+    batch("before", AT)
+    batch("ahead", ahead)
+    assert ledger.newest(ahead) == ahead
+    corrected = AT + timedelta(seconds=30)
+    batch("after", corrected)
+    for known in (ledger, Ledger(tmp_path, "c")):
+        assert known.newest(corrected) == corrected
+        assert known.newest_before("after", corrected) == AT
+        assert known.newest(corrected - AHEAD) == corrected
+        assert known.newest(AT - 2 * AHEAD) is None
+        assert known.counts(corrected).accepted == 3

@@ -139,6 +139,23 @@ def test_the_newest_load_is_sparks_unless_it_is_of_another_time(
     np.testing.assert_array_equal(load.in_bytes_per_s, expected)
 
 
+@pytest.mark.parametrize(
+    ("published_ahead", "live_ahead", "source"),
+    [(7200, 0, Source.LIVE), (0, 7200, Source.SPARK), (7200, 7100, Source.SPARK)],
+)
+def test_what_a_clock_that_was_ahead_has_published_is_not_the_newest(
+    tmp_path: Path, published_ahead: int, live_ahead: int, source: Source
+) -> None:
+    now = datetime.now(UTC)
+    spark = make_snapshot(window_end=now + timedelta(seconds=published_ahead))
+    published.write_snapshot(tmp_path, spark)
+    live = make_snapshot(source=Source.LIVE, window_end=now + timedelta(seconds=live_ahead))
+    published.write_live(tmp_path, live)
+    found = locate.newest_snapshot(CLUSTER, str(tmp_path))
+    assert found is not None
+    assert found.source is source
+
+
 def test_windows_start_at_whole_five_minutes() -> None:
     assert windows.floor(AT + timedelta(minutes=7, seconds=3)) == AT + timedelta(minutes=5)
     path = layout.window_file(Path("x"), CLUSTER, AT)

@@ -9,7 +9,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from pathlib import Path
 from stat import S_ISREG
@@ -17,12 +17,15 @@ from typing import IO, NamedTuple, cast
 
 from core.errors import UsageError
 from core.watch.statelog.stamps import LONGEST, STAMP, Times, decoded
-from core.watch.statelog.zones import Zones
+from core.watch.statelog.zones import Zones, again_ms
 
 GZIP = b"\x1f\x8b"
 CHUNK_BYTES = 1 << 16
 PEEKED_BYTES = 1 << 20
 """How far into a file its first time is looked for."""
+
+_OVERLAP_MS = 60_000
+"""Threads write out of order, so a file may begin so much earlier than the one before it ends."""
 
 _WRITER = re.compile(r"\[(?:Broker|Controller) id=(\d+)|\[Partition \S+ broker=(\d+)")
 
@@ -49,6 +52,8 @@ class Source:
     broker: int | None
     """Who wrote its first record that says so."""
     first_ms: int
+    since_ms: int | None = None
+    """When it begins, if that is in the second one of an hour that comes twice."""
     lines: int = 0
     headless: int = 0
     """Lines before the first time: the end of a record that stands in an older file."""
@@ -102,6 +107,7 @@ def find(named: Iterable[Path], zones: Zones) -> Found:
             left_out.append((path, "it is no whole gzip file"))
         except ValueError as error:
             left_out.append((path, str(error)))
+    _tell_hours_apart(sources)
     return Found(tuple(sources), tuple(left_out), tuple(found.twice))
 
 
@@ -231,7 +237,7 @@ def records(source: Source) -> Iterator[Record]:
     Holds one record and one chunk. A record that is followed by more than LONGEST characters goes
     on in another one of the same time.
     """
-    times = Times(source.zone)
+    times = Times(source.zone, source.since_ms)
     match, number = STAMP.match, source.number
     held: Record | None = None
     line, length = 0, 0
@@ -270,6 +276,31 @@ def records(source: Source) -> Iterator[Record]:
     source.read_bytes = source.size_bytes
     if held is not None:
         yield held
+
+
+def _tell_hours_apart(sources: Iterable[Source]) -> None:
+    """Find out which files begin in the second one of an hour that comes twice.
+
+    In the first one a broker still wrote to the file before: one beside it that goes on from then.
+    """
+    known: list[Source] = []
+    for source in sorted(sources, key=lambda source: source.first_ms):
+        at_ms = source.first_ms
+        if (later_ms := again_ms(source.zone, at_ms)) != at_ms:
+            before = [
+                other
+                for other in known
+                if (other.broker, other.path.parent) == (source.broker, source.path.parent)
+                and other.first_ms <= at_ms
+            ]
+            last = max(before, key=lambda other: other.first_ms, default=None)
+            if last is not None and _goes_on(last, at_ms + _OVERLAP_MS):
+                source.first_ms = source.since_ms = later_ms
+        known.append(source)
+
+
+def _goes_on(source: Source, after_ms: int) -> bool:
+    return any(record.at_ms > after_ms for record in records(replace(source)))
 
 
 def total_bytes(sources: Sequence[Source]) -> int:

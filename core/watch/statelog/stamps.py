@@ -24,8 +24,8 @@ def decoded(data: bytes) -> str:
 class Times:
     """Stamps of one file become milliseconds; a second is reckoned once."""
 
-    def __init__(self, zone: tzinfo) -> None:
-        self._clock = WallClock(zone)
+    def __init__(self, zone: tzinfo, since_ms: int | None = None) -> None:
+        self._clock = WallClock(zone, since_ms)
         self._second, self._base = "", 0
 
     def second_ms(self, second: str) -> int:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from core.watch.statelog.sources import GZIP, Source
 from core.watch.statelog.stamps import LONGEST, STAMP, Times, decoded
+from core.watch.statelog.zones import set_back_ms
 
 SLACK_MS = 60_000
 """Read before and after the range: clocks differ, and threads write out of order."""
@@ -26,10 +27,19 @@ def narrowed(sources: Iterable[Source], from_ms: int, to_ms: int) -> tuple[Sourc
     by more, is not noticed.
     """
     return tuple(
-        replace(source, begin_byte=_begin(source, from_ms - SLACK_MS), stop_ms=to_ms + SLACK_MS)
+        replace(source, begin_byte=_begin(source, _from(source, from_ms)), stop_ms=to_ms + SLACK_MS)
         for source in sources
         if source.first_ms <= to_ms + SLACK_MS
     )
+
+
+def _from(source: Source, from_ms: int) -> int:
+    """Return the time to begin at, so that times rise from there on and are known.
+
+    A probe takes each time for the first one in an hour that comes twice. What begins before that
+    hour, and looks as if it were so much earlier still, has all of it behind it.
+    """
+    return from_ms - SLACK_MS - 2 * set_back_ms(source.zone, from_ms - SLACK_MS)
 
 
 def _begin(source: Source, from_ms: int) -> int:
@@ -56,7 +66,7 @@ def _first_time(source: Source, at_byte: int, within: int) -> tuple[int, int] | 
         raw.seek(at_byte)
         at_byte += len(raw.readline(within))
         data = raw.read(within)
-    times = Times(source.zone)
+    times = Times(source.zone, source.since_ms)
     for line in data.split(b"\n"):
         if (stamp := STAMP.match(decoded(line[:LONGEST]))) is not None:
             with suppress(ValueError):

@@ -9,11 +9,15 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 from core.errors import UsageError
-from core.watch.statelog.event import milliseconds
+from core.watch.statelog.event import milliseconds, moment
 
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
 _DISORDER_MS = 5 * 60 * 1000
 """What is later in a log may be so much earlier, without an hour that comes twice."""
+
+
+_NEAR = timedelta(hours=3)
+"""More than clocks are set back by anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +86,30 @@ def _zone(text: str) -> tzinfo:
         ) from error
 
 
+def set_back_ms(zone: tzinfo, ms: int) -> int:
+    """Return by how much clocks are set back within hours of a time; 0 on nearly all days."""
+    before, after = (
+        (moment(ms) + side).astimezone(zone).utcoffset() or timedelta() for side in (-_NEAR, _NEAR)
+    )
+    return max(0, (before - after) // timedelta(milliseconds=1))
+
+
+def again_ms(zone: tzinfo, ms: int) -> int:
+    """Return when the wall clock shows the same time for the last time; `ms` itself, mostly."""
+    shown = moment(ms).astimezone(zone)
+    return max(ms, milliseconds(shown.replace(fold=1)))
+
+
 class WallClock:
     """One log's wall clock: its minutes become milliseconds since 1970, in the order written.
 
-    When clocks are set back an hour comes twice: the second time is known by going backwards.
+    When clocks are set back an hour comes twice: the second time is known by going backwards, also
+    from `since_ms`, when the log begins, if that is known otherwise.
     """
 
-    def __init__(self, zone: tzinfo) -> None:
+    def __init__(self, zone: tzinfo, since_ms: int | None = None) -> None:
         self.zone = zone
-        self._last_ms: int | None = None
+        self._last_ms = since_ms
 
     def minute_ms(self, text: str) -> int:
         """Return the start of `2026-01-31 02:30`; raises ValueError for what is no time."""

@@ -141,11 +141,12 @@ def fill(
         if error is not None:
             failures.append(error.str())
 
+    never = threading.Event()
     left = {tp: -(-size // message_bytes) for tp, size in sizes.items()}
     while left:
         for tp in list(left):
             for _ in range(min(left[tp], 200)):
-                _produce(producer, tp, payload, delivered)
+                _produce(producer, tp, payload, never, delivered)
             left[tp] -= 200
             if left[tp] <= 0:
                 del left[tp]
@@ -162,8 +163,18 @@ def _producer(settings: ConnectionSettings, options: Mapping[str, Any]) -> Any:
     return Producer({**config, "queue.buffering.max.kbytes": 65_536, **options}, logger=logger)
 
 
-def _produce(producer: Any, tp: TopicPartition, payload: bytes, delivered: Any) -> None:
-    while True:
+def _produce(
+    producer: Any,
+    tp: TopicPartition,
+    payload: bytes,
+    stop: threading.Event,
+    delivered: Any = None,
+) -> None:
+    """Produce one message, waiting until there is room for it or `stop` is set.
+
+    Raises KafkaException when there is no such topic or partition.
+    """
+    while not stop.is_set():
         try:
             producer.produce(tp.topic, payload, partition=tp.partition, on_delivery=delivered)
         except BufferError:
@@ -235,6 +246,8 @@ def _produce_steadily(
     followed: Followed,
     crowd: Crowd,
 ) -> None:
+    from confluent_kafka import KafkaException
+
     producer = _producer(settings, {"linger.ms": 50, "acks": "1"})
     payloads = {t.name: random.Random(t.name).randbytes(t.message_bytes) for t in topics}
     streams = [
@@ -244,6 +257,7 @@ def _produce_steadily(
     ]
     owed = [0.0] * len(streams)
     times = [1.0] * len(streams)
+    gone: set[TopicPartition] = set()
     last = time.monotonic()
     while not stop.wait(_TICK_SECONDS):
         if followed.changed():
@@ -254,9 +268,17 @@ def _produce_steadily(
         passed = now - last if now - last < _STALL_SECONDS else 0.0
         last = now
         for i, (tp, payload, messages_per_s) in enumerate(streams):
+            if tp in gone:
+                continue
             owed[i] += passed * messages_per_s * times[i]
-            for _ in range(int(owed[i])):
-                _produce(producer, tp, payload, None)
+            try:
+                for _ in range(int(owed[i])):
+                    _produce(producer, tp, payload, stop)
+            except KafkaException as error:  # somebody has deleted it
+                if tp.topic not in {one.topic for one in gone}:
+                    why = error.args[0].str()
+                    print(f"What is gone of topic {tp.topic} is left out: {why}.", file=sys.stderr)
+                gone.add(tp)
             owed[i] %= 1
         producer.poll(0)
     producer.flush(5)

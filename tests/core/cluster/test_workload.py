@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Future
+from threading import Event
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from core.cluster import workload
+from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.topics import carried_out
-from core.cluster.workload import skewed_workload
+from core.cluster.sway import Followed
+from core.cluster.workload import Crowd, TopicLoad, skewed_workload
 from core.errors import TrimtabError
 
 
@@ -79,3 +84,65 @@ def test_a_topic_that_is_refused_is_named() -> None:
 
     with pytest.raises(TrimtabError, match="^Topic a cannot be created: "):
         carried_out({"a": "a"}, ask, KafkaError.TOPIC_ALREADY_EXISTS, "created")
+
+
+class FakeProducer:
+    """Does with each message what `take` does; `polled` is called between them."""
+
+    def __init__(self, take: Callable[[str, int], None], polled: Callable[[], None]) -> None:
+        self.take, self.polled = take, polled
+
+    def produce(self, topic: str, payload: bytes, *, partition: int, on_delivery: object) -> None:
+        self.take(topic, partition)
+
+    def poll(self, seconds: float) -> None:
+        self.polled()
+
+    def flush(self, seconds: float) -> None:
+        pass
+
+
+def produce_until(stop: Event, producer: FakeProducer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workload, "_producer", lambda settings, options: producer)
+    monkeypatch.setattr(workload, "_TICK_SECONDS", 0.001)
+    topics = [TopicLoad(name, ((1,), (1,)), (1e6, 1e6), 1_000) for name in ("gone", "stays")]
+    settings = ConnectionSettings("127.0.0.1:1")
+    workload._produce_steadily(settings, topics, stop, Followed(None), Crowd(settings, ()))
+
+
+def test_a_topic_that_is_deleted_is_left_out_and_said_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stop, asked = Event(), Counter[tuple[str, int]]()
+
+    def take(topic: str, partition: int) -> None:
+        asked[topic, partition] += 1
+        if asked["stays", 1] == 20:
+            stop.set()
+        if topic == "gone":
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC))
+
+    produce_until(stop, FakeProducer(take, lambda: None), monkeypatch)
+    assert asked["gone", 0] == asked["gone", 1] == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "topic gone" in said
+    assert "Unknown topic" in said
+
+
+def test_a_workload_ends_when_told_to_though_no_broker_takes_anything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stop, polls = Event(), 0
+
+    def full(topic: str, partition: int) -> None:
+        raise BufferError("Local: Queue full")
+
+    def polled() -> None:
+        nonlocal polls
+        polls += 1
+        assert polls < 10, "it does not look whether it is to stop"
+        if polls == 3:
+            stop.set()
+
+    produce_until(stop, FakeProducer(full, polled), monkeypatch)
+    assert stop.is_set()

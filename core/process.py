@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,13 +65,21 @@ class Process:
             self.wait(seconds)
 
 
+LOG_BYTES = 1_000_000
+"""What a process writes to begins anew with the next one once it is longer."""
+
+
 def spawn(
     command: Sequence[str | Path], *, output: Path, environment: Mapping[str, str] | None = None
 ) -> Process:
     """Start `command` in a session of its own, its output appended to a file.
 
+    One that has grown long is set aside before, with `.1` behind its name.
     Raises OSError when it cannot be started.
     """
+    with suppress(FileNotFoundError):
+        if output.stat().st_size > LOG_BYTES:
+            output.replace(output.with_name(f"{output.name}.1"))
     argv = [str(part) for part in command]
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     pid = os.posix_spawnp(

@@ -9,7 +9,7 @@ from core.clock import SystemClock
 from core.errors import TrimtabError
 from core.load.background import COLLECTOR
 from core.load.collect import Collector, Polled, collect
-from core.load.serving import Service, arguments, serve
+from core.load.serving import Notes, Service, arguments, serve
 
 log = logging.getLogger("trimtab.collect")
 
@@ -31,15 +31,22 @@ def _collect(service: Service) -> None:
             interval_seconds=service.given.interval,
             first_seconds=FIRST_POLLS_SECONDS,
             keep_on=service.keep_on,
-            tell=_note,
+            tell=Noting(),
         )
 
 
-def _note(event: Polled | TrimtabError) -> None:
-    if isinstance(event, TrimtabError):
-        log.warning("%s", event)
-    else:
-        log.info("poll %d: %d rows, %d with rates", event.poll_id, event.rows, event.with_rates)
+class Noting:
+    """Notes polls: whether they come, and of how much."""
+
+    def __init__(self) -> None:
+        self._notes = Notes(log)
+
+    def __call__(self, event: Polled | TrimtabError) -> None:
+        if isinstance(event, TrimtabError):
+            self._notes.note(logging.WARNING, str(event), "%s", event)
+            return
+        words = (event.poll_id, event.rows, event.with_rates)
+        self._notes.note(logging.INFO, event.rows, "poll %d: %d rows, %d with rates", *words)
 
 
 if __name__ == "__main__":

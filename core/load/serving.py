@@ -29,6 +29,8 @@ LOOK_SECONDS = 60.0
 """How often whoever reads looks whether it is served still."""
 LONGEST_SECONDS = 3600.0
 """What never lasts is started again as rarely as that at last."""
+NOTED_SECONDS = 3600.0
+"""What stays the same is noted as rarely as that."""
 
 # -- whoever starts one ----------------------------------------------------------------------------
 
@@ -159,6 +161,22 @@ class Service:
             yield connection
         finally:
             connection.client.close()
+
+
+class Notes:
+    """A log of what happens again and again: what is new, and the same only once an hour."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._noted: object = None
+        self._due = 0.0
+
+    def note(self, level: int, what: object, text: str, *words: object) -> None:
+        """Write a line unless `what` equals what was noted last, a moment ago."""
+        now = time.monotonic()
+        if what != self._noted or now >= self._due:
+            self._noted, self._due = what, now + NOTED_SECONDS
+            self._log.log(level, text, *words)
 
 
 def serve(

@@ -116,6 +116,7 @@ class Job:
     def _tidy(self, key: str, newest: datetime | None) -> None:
         self._done_with(self._ledger.settled(key))
         self._ledger.forget(self._clock.now())
+        self._tidied &= self._ledger.keys()
         spool.retire(self._root, self._cluster_id)
         if newest is not None:
             self._publisher.retire(newest)

@@ -7,7 +7,7 @@ polls earlier batches had, are looked up here and not asked for anew.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Set
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -139,6 +139,10 @@ class Ledger:
             late=sum(b.late for b in counted),
             quarantined=dict(sorted(quarantined.items())),
         )
+
+    def keys(self) -> Set[str]:
+        """Return the keys of all batches that are remembered."""
+        return self._batches.keys()
 
     def settled(self, key: str) -> list[Batch]:
         """Return the complete batches before `key` that Spark has committed for certain.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from core import files
 from core.clock import SystemClock
 from core.load import layout
 from core.load.background import PIPELINE
-from core.load.serving import Service, arguments, serve
+from core.load.serving import Notes, Service, arguments, serve
 
 if TYPE_CHECKING:
     from core.pipeline.job import Published
@@ -52,23 +51,26 @@ def _run(service: Service) -> None:
         session.stop()
 
 
-@dataclass(frozen=True, slots=True)
 class Noting:
     """Notes what was published; with that, why an earlier pipeline ended is over."""
 
-    trouble: Path
+    def __init__(self, trouble: Path) -> None:
+        self._trouble = trouble
+        self._notes = Notes(log)
 
     def __call__(self, published: Published) -> None:
-        self.trouble.unlink(missing_ok=True)
-        batch = published.batch
-        log.info(
+        self._trouble.unlink(missing_ok=True)
+        batch, manifest = published.batch, published.manifest
+        self._notes.note(
+            logging.INFO,
+            (batch.duplicate > 0, tuple(sorted(batch.quarantined)), manifest is None),
             "batch %s: read %d, accepted %d, duplicate %d, quarantined %s; snapshot %s",
             batch.key,
             batch.read,
             batch.accepted,
             batch.duplicate,
             batch.quarantined,
-            published.manifest.snapshot_id if published.manifest else "none",
+            manifest.snapshot_id if manifest else "none",
         )
 
 

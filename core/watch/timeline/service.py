@@ -7,7 +7,7 @@ import sys
 
 from core import paths
 from core.errors import TrimtabError
-from core.load.serving import Service, arguments, serve
+from core.load.serving import Notes, Service, arguments, serve
 from core.watch.timeline.background import ROLE
 from core.watch.timeline.events import Event
 from core.watch.timeline.recording import record_cluster
@@ -26,16 +26,22 @@ def _record(service: Service) -> None:
         timeline = Timeline.write(paths.timeline_file(service.given.cluster_id))
         try:
             cluster_id, keep_on = service.given.cluster_id, service.keep_on
-            record_cluster(connection, cluster_id, timeline, keep_on=keep_on, tell=_note)
+            record_cluster(connection, cluster_id, timeline, keep_on=keep_on, tell=Noting())
         finally:
             timeline.close()
 
 
-def _note(what: list[Event] | TrimtabError) -> None:
-    if isinstance(what, TrimtabError):
-        log.warning("%s", what)
-    else:
-        log.info("%d changes", len(what))
+class Noting:
+    """Notes how much has changed, and what fails for as long as it does."""
+
+    def __init__(self) -> None:
+        self._notes = Notes(log)
+
+    def __call__(self, what: list[Event] | TrimtabError) -> None:
+        if isinstance(what, TrimtabError):
+            self._notes.note(logging.WARNING, str(what), "%s", what)
+        else:
+            self._notes.note(logging.INFO, what, "%d changes", len(what))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,13 +15,16 @@ from waiting import eventually
 
 from core import files
 from core.cluster.connect import Address
+from core.errors import TrimtabError
 from core.load import background, layout, serving
+from core.load import service as collecting
 from core.load.clusters import forget_cluster
+from core.load.collect import Polled
 from core.load.readers import SILENT_SECONDS, Heartbeat, Readers
 from core.pipeline import service
 from core.pipeline.job import Published
 from core.pipeline.ledger import Batch
-from core.process import Process
+from core.process import LOG_BYTES, Process, spawn
 from core.watch.timeline.background import start_recording
 
 
@@ -166,3 +172,70 @@ def test_a_pipeline_that_publishes_again_has_no_trouble_any_more(tmp_path: Path)
     note = service.Noting(layout.trouble(tmp_path, "c"))
     note(Published(Batch("q-1", datetime(2026, 3, 1, tzinfo=UTC), complete=True), None))
     assert background.pipeline_trouble(tmp_path, "c") is None
+
+
+# -- what they write into their logs ---------------------------------------------------------------
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [1000.0]
+    monkeypatch.setattr("core.load.serving.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_a_collector_notes_what_is_new_and_else_a_line_an_hour(
+    clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    note = collecting.Noting()
+    away = TrimtabError("No broker answers.")
+
+    def lines(event: Polled | TrimtabError, count: int = 3) -> int:
+        before = len(caplog.records)
+        for _ in range(count):
+            note(event)
+            clock[0] += 10
+        return len(caplog.records) - before
+
+    def poll(number: int, rows: int, with_rates: int) -> Polled:
+        return Polled(number, datetime(2026, 3, 1, tzinfo=UTC), rows, with_rates, None)
+
+    assert lines(poll(1, 120, 118), 360) == 1
+    assert lines(poll(2, 120, 117), 360) == 1
+    assert lines(poll(3, 126, 118)) == 1
+    assert lines(away) == 1
+    assert lines(poll(4, 126, 118)) == 1
+
+
+def test_a_pipeline_notes_what_is_new_and_else_a_line_an_hour(
+    tmp_path: Path, clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    note = service.Noting(layout.trouble(tmp_path, "c"))
+
+    def batches(count: int, **what: object) -> int:
+        before = len(caplog.records)
+        for n in range(count):
+            batch = Batch(f"q-{n}", datetime(2026, 3, 1, tzinfo=UTC), complete=True, read=n)
+            note(Published(replace(batch, **what), None))
+            clock[0] += 15
+        return len(caplog.records) - before
+
+    assert batches(240) == 1
+    assert batches(10) == 1
+    assert batches(3, quarantined={"future": 7}) == 1
+    assert batches(3) == 1
+
+
+@pytest.mark.parametrize(("size", "moved"), [(LOG_BYTES + 1, True), (LOG_BYTES, False)])
+def test_a_log_that_has_grown_long_begins_anew_with_the_next_process(
+    tmp_path: Path, size: int, moved: bool
+) -> None:
+    log, old = tmp_path / "role-c.log", tmp_path / "role-c.log.1"
+    log.write_bytes(b"-" * size)
+    old.write_text("of long ago")
+    process = spawn([sys.executable, "-c", "print('begun')"], output=log)
+    assert process.wait(30)
+    assert log.read_bytes() == (b"" if moved else b"-" * size) + b"begun\n"
+    assert (old.stat().st_size == size) is moved

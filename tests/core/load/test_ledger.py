@@ -5,11 +5,22 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from core.clock import SystemClock
 from core.load.sample import AHEAD
 from core.load.snapshot import Counts
+from core.pipeline.job import Job
 from core.pipeline.ledger import Batch, Ledger
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class Later(SystemClock):
+    """A clock that shows what it is told to."""
+
+    at = AT
+
+    def now(self) -> datetime:
+        return self.at
 
 
 def test_counts_go_back_a_day_also_for_batches_that_brought_nothing_new(tmp_path: Path) -> None:
@@ -47,3 +58,16 @@ def test_samples_of_a_clock_that_was_ahead_do_not_count_as_the_newest(tmp_path: 
         assert known.newest(corrected - AHEAD) == corrected
         assert known.newest(AT - 2 * AHEAD) is None
         assert known.counts(corrected).accepted == 3
+
+
+def test_of_batches_that_are_forgotten_nothing_is_remembered(tmp_path: Path) -> None:
+    clock = Later()
+    ledger = Ledger(tmp_path, "c")
+    for n in range(100):
+        at = AT + timedelta(hours=n)
+        ledger.complete(Batch(f"q-{n:08d}", at, complete=True))
+    job = Job(None, tmp_path, "c", clock)
+    for n in range(100):
+        clock.at = AT + timedelta(hours=n)
+        job._tidy(f"q-{n:08d}", None)
+    assert len(job._tidied) <= 50

@@ -201,7 +201,10 @@ def _doubts(
 
 
 def _racks(state: ClusterState, move: Move) -> Iterator[_Fact]:
-    """Compare how `move` spreads over racks: fewer of them, or more replicas in the fullest."""
+    """Compare how `move` spreads over racks: fewer of them, or more replicas in the fullest.
+
+    Where a broker without a rack stands is not known: what leaves it left no rack.
+    """
 
     def racks(brokers: Sequence[int]) -> list[str | None]:
         known = state.broker_by_id
@@ -216,15 +219,18 @@ def _racks(state: ClusterState, move: Move) -> Iterator[_Fact]:
             if broker in move.adding:
                 yield "rack-unknown", broker
         return
-    before, after = _counts(racks(move.before)), _counts(racks(move.after))
+    before, after = (
+        _counts(rack for rack in racks(held) if rack is not None)
+        for held in (move.before, move.after)
+    )
     fewer = len(after) < min(len(before), len(move.after))
     even = -(-len(move.after) // len(everywhere))
-    if fewer or max(after.values()) > max(even, *before.values()):
+    if fewer or max(after.values()) > max((even, *before.values())):
         yield "rack-spread", (len(before), len(after))
 
 
-def _counts(racks: Iterable[str | None]) -> dict[str | None, int]:
-    counts: defaultdict[str | None, int] = defaultdict(int)
+def _counts(racks: Iterable[str]) -> dict[str, int]:
+    counts: defaultdict[str, int] = defaultdict(int)
     for rack in racks:
         counts[rack] += 1
     return counts

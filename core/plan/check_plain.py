@@ -69,7 +69,8 @@ def _sound(state: ClusterState, rows: Int64, before: Int32, after: Int32) -> Boo
         old, new = _racks(state, names, before), _racks(state, names, after)
         was, becomes = _together(old), _together(new)
         even = -(-after.shape[1] // len(names))
-        fine &= (new != NOBODY).all(axis=1) & (_kinds(becomes) >= _kinds(was))
+        fine &= (old != NOBODY).all(axis=1) & (new != NOBODY).all(axis=1)
+        fine &= _kinds(becomes) >= _kinds(was)
         fine &= becomes.max(axis=1) <= np.maximum(even, was.max(axis=1))
     return np.asarray(fine, np.bool_)
 

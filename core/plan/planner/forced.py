@@ -107,7 +107,7 @@ def _put(
     if bad.all():
         return Field.MAX_PER_BROKER
     to = to[~bad]
-    if problem.racks[source] == NOBODY:  # nothing bars it then: a rack that holds none is best
+    if problem.racks[source] == NOBODY:  # less bars it then: a rack that holds fewest is best
         others = problem.racks[at[0][(at[0] != NOBODY) & (at[0] != source)]]
         shared = (problem.racks[to][:, None] == others[None, :]).sum(axis=1)
         to = to[shared == shared.min()]

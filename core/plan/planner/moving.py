@@ -234,26 +234,33 @@ def barred(at: Int32, source: int, to: Int64, racks: Int32) -> Bool:
     """Return for assignments [n, W] and destinations [D] which may not take `source`'s replica.
 
     A rack may take one only while it holds fewer of the others than the source's rack holds now:
-    then neither are fewer racks used, nor does the fullest get fuller. It is laid out by
-    destination: there are few of them, and many assignments.
+    then neither are fewer racks used, nor does the fullest get fuller. Who has no rack tells
+    nothing of how they were spread: what leaves there makes no rack fuller than the fullest of the
+    others, or than they have to be. It is laid out by destination: there are few of them, and many
+    assignments.
     """
     places = [place.copy() for place in at.T]
     taking = to.astype(np.int32)[:, None]
     found = np.zeros((len(to), len(at)), np.bool_)
     for brokers in places:
         found |= brokers == taking
-    rack = int(racks[source])
-    if rack == NOBODY:
+    names = np.unique(racks[racks != NOBODY])
+    if not len(names):
         return found.T
-    known, of = np.unique(racks[to], return_inverse=True)
-    others = np.zeros((len(known), len(at)), np.int8)
+    rack = int(racks[source])
+    others = np.zeros((len(names), len(at)), np.int8)
     here = np.zeros(len(at), np.int8)
     for brokers in places:
-        theirs = np.where(brokers == NOBODY, NOBODY - 1, racks[brokers])
+        theirs = np.where(brokers == NOBODY, NOBODY, racks[brokers])
         here += theirs == rack
-        theirs[brokers == source] = NOBODY - 1
-        others += theirs == known[:, None]
-    found |= ((others >= here) | (known == NOBODY)[:, None])[of]
+        theirs[brokers == source] = NOBODY
+        others += theirs == names[:, None]
+    if rack == NOBODY:
+        evenly = -(-(at != NOBODY).sum(axis=1) // len(names))
+        here = np.maximum(evenly, others.max(axis=0)).astype(np.int8)
+    full = (others >= here)[np.searchsorted(names, racks[to])]
+    full[racks[to] == NOBODY] = rack != NOBODY
+    found |= full
     return found.T
 
 

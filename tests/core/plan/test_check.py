@@ -94,6 +94,30 @@ CASES = {
         ["rack-spread"],
     ),
     "rack-unknown": ([0, 5], {"racks": {0: "a", 1: "a", 2: "b", 3: "b"}}, ["rack-unknown"]),
+    "from a broker without a rack to the last one free": (
+        [0, 2],
+        {"racks": {0: "a", 1: "a", 2: "b"}, "brokers": range(4), "before": {"t-0": [0, 3]}},
+        [],
+    ),
+    "from a broker without a rack to a rack that holds one": (
+        [0, 1],
+        {"racks": {0: "a", 1: "a", 2: "b"}, "brokers": range(4), "before": {"t-0": [0, 3]}},
+        ["rack-spread"],
+    ),
+    "from a broker without a rack where every rack holds one": (
+        [0, 2, 1],
+        {"racks": {0: "a", 1: "a", 2: "b"}, "brokers": range(4), "before": {"t-0": [0, 2, 3]}},
+        [],
+    ),
+    "from brokers without racks into one of two racks": (
+        [0, 1],
+        {
+            "racks": {0: "a", 1: "a", 2: "b"},
+            "brokers": range(5),
+            "before": {"t-0": [3, 4]},
+        },
+        ["rack-spread"],
+    ),
     "disk": ([0, 3], {"size_bytes": 100 * MB, "disk_bytes": (1000 * MB, 50 * MB)}, ["disk"]),
     "disk with growth": (
         [0, 3],

@@ -78,3 +78,9 @@ def test_ordinary_moves_pass_it() -> None:
     moves = [Move(tp(name), tuple(held), (4, held[1])) for name, held in at.items()]
     moves += [Move(tp("t-0"), (0, 1), (1, 0))]
     assert all(plain(state, load_of(state, 1.0), moves, ()))
+
+
+def test_what_leaves_brokers_without_racks_is_looked_at() -> None:
+    """Two of them are no rack that held both already."""
+    state = cluster({"t-0": [0, 1]}, brokers=BROKERS, size_bytes=MB, racks={2: "a", 3: "a", 4: "b"})
+    assert plain(state, load_of(state, 1.0), [Move(tp("t-0"), (0, 1), (2, 3))], ()) == [False]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bench.skewed import Shape, skewed
+from clusters import MB, cluster, load_of, tp
 
+from core.plan.check import check_plan
+from core.plan.plan import Move, Plan
 from core.plan.planner import moving, planner
 from core.plan.planner.leading import even_leaders
 from core.plan.planner.limits import Limits
@@ -67,6 +70,27 @@ def test_a_move_is_barred_where_one_replica_is_or_its_rack_would_get_too_full(se
         for column, broker in enumerate(to.tolist()):
             fuller = others.count(racks[broker]) >= 1 + others.count(0)
             assert found[row, column] == (broker in at or racks[broker] == NOBODY or fuller)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_leaves_a_broker_without_a_rack_is_barred_where_checks_would_refuse_it(
+    seed: int,
+) -> None:
+    random = np.random.default_rng(seed)
+    racks = dict(zip(range(1, 9), "aaabbcc", strict=False))
+    rows = [[0, *random.permutation(range(1, 8))[: random.integers(4)].tolist()] for _ in range(9)]
+    held = {f"t-{n}": row for n, row in enumerate(rows)}
+    state = cluster(held, brokers=range(9), racks=racks, size_bytes=MB)
+    given = problem(state, load := load_of(state))
+    to = np.arange(1, 9)
+
+    found = barred(given.replicas, 0, to, given.racks)
+
+    for n, row in enumerate(rows):
+        for column, broker in enumerate(to.tolist()):
+            move = Move(tp(f"t-{n}"), tuple(row), (broker, *row[1:]))
+            said = {one.id for one in check_plan(state, load, Plan.of([move]))}
+            assert found[n, column] == (not said.isdisjoint({"same-broker-twice", "rack-spread"}))
 
 
 def test_brokers_that_hold_more_than_a_look_compares_end_as_even(

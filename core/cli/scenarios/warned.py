@@ -92,11 +92,14 @@ def shortened(stage: Stage) -> Iterator[Step]:
 
 
 def _quiet(document: Any, *, full: int) -> Any:
-    """Return a cluster document to which nothing is produced, with 1 MB free on one broker."""
+    """Return a cluster document to which nothing is produced, with 1 MB free on one broker.
+
+    Its log dirs lie on one disk, as all of a sandbox do.
+    """
     for broker in document["brokers"]:
         for log_dir in broker["log_dirs"]:
             if broker["id"] == full:
-                log_dir["usable_bytes"] = 500_000
+                log_dir["usable_bytes"] = 1_000_000
     for partition in document["partitions"]:
         partition["in_bytes_per_s"] = 0.0
     return document

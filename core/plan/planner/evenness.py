@@ -42,9 +42,9 @@ class Evenness:
         return bool(self.off(loads).max(initial=0.0) <= self.band + 1e-9)
 
     def furthest(self, loads: Float64) -> tuple[int, Measure] | None:
-        """Return the row and measure furthest from its share; None when nothing is known."""
+        """Return the row and measure furthest from its share; None when none has or is known."""
         off = self.off(loads)
-        if not off.size:
+        if not (off.size and self.counts.any()):
             return None
         row, column = np.unravel_index(int(off.argmax()), off.shape)
         return int(row), self.measures[int(column)]

@@ -51,6 +51,12 @@ def test_what_the_plan_leaves_outside_the_band_comes_first() -> None:
     assert even.off(even.after)[first].max() == even.off(even.after).max()
 
 
+def test_where_no_broker_counts_none_is_furthest_off() -> None:
+    state = cluster({"t-0": [1, 2]}, size_bytes=MB)
+    even = evenness(state, load_of(state, MB), Plan(), leaving=(2,), excluded=(1,))
+    assert even.furthest(even.before) is None
+
+
 @pytest.mark.parametrize(
     ("read", "text"), [(broker_ids, "seven"), (broker_pairs, "3"), (broker_pairs, "3:x")]
 )

@@ -12,7 +12,7 @@ from core.cli.context import Context, emit_line, say
 from core.cli.start_time import said
 from core.cluster.connect import Address, connect
 from core.errors import UsageError
-from core.units import format_duration
+from core.units import UNLIMITED, format_duration
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState, Reassignment, TopicPartition
@@ -73,12 +73,14 @@ def carry_out(
 ) -> int:
     """Check `plan`, ask for the cluster's name, start its run and follow it; return an exit code.
 
-    Raises RefusedError for what a check refuses and nobody allowed, UsageError without a yes.
+    Raises RefusedError for what a check refuses and nobody allowed, UsageError without a yes, and
+    where no rate was given and none can be recommended.
     """
     from core.cli.following import follow_run
     from core.cli.shortening import deletes
     from core.load.locate import newest_load
     from core.plan.check import check_plan, never_finding, refuse
+    from core.plan.estimate import estimate_at
     from core.plan.estimate_document import to_json
     from core.plan.findings import Severity
     from core.plan.meanwhile import meanwhile
@@ -92,12 +94,22 @@ def carry_out(
     load = newest_load(state, context.target.snapshots)
     known = calibration(state.cluster_id)
     rate, bounds = _choose(state, load, plan, wishes.throttle, known)
-    estimate = _estimate(state, load, plan, rate, known, wishes.most_extra_bytes)
+    most = wishes.most_extra_bytes
+    if rate is None:
+        rate = _recommended(state, load, plan, known, most)
+    at = UNLIMITED if rate is None else rate
+    estimate = estimate_at(state, load, plan, at, most_extra_bytes=most, calibration=known)
     seconds = {} if estimate.seconds is None else {"seconds": estimate.seconds}
     findings = [*check_plan(state, load, plan, reassignments=picture.reassignments, **seconds)]
     if estimate.never:
         findings.append(never_finding(estimate.never))
     refuse(findings, wishes.allow)
+    if rate is None:  # a check may have said why already, and then no rate would help
+        raise UsageError(
+            "How fast? No rate can be recommended for this plan.",
+            detail=estimate.never or estimate.note,
+            next="Say --throttle 50MB/s, or --throttle unlimited.",
+        )
     for finding in findings:
         if finding.severity is not Severity.ILLEGAL:
             say(f"{finding.id}: {finding.sentence}")
@@ -167,36 +179,30 @@ def _saved(
     return shrinking_hint(found, estimate.total_bytes, asked=retention_ms is not None)
 
 
-def _estimate(
+def _recommended(
     state: ClusterState,
     load: Load,
     plan: Plan,
-    rate: int | None,
     known: Calibration,
     most_extra_bytes: int | None = None,
-) -> Estimate:
-    """Return the estimate at the rate asked for, or at the recommended one.
+) -> int | None:
+    """Return the rate to begin with, and say so; UNLIMITED where nothing is copied.
 
-    Raises UsageError when no rate was given and none can be recommended.
+    None when none can be recommended.
     """
-    from core.plan.estimate import default_rate, estimate_at, rate_table
-    from core.units import UNLIMITED, format_rate
+    from core.plan.estimate import default_rate, rate_table
+    from core.units import format_rate
 
-    if rate is None and any(move.receiving for move in plan):
-        table = rate_table(state, load, plan, most_extra_bytes=most_extra_bytes, calibration=known)
-        rate = default_rate(table)
-        if rate is None:
-            raise UsageError(
-                "How fast? No rate can be recommended for this plan.",
-                next="Say --throttle 50MB/s, or --throttle unlimited.",
-            )
-        if not table[0].total_bytes:
-            return estimate_at(state, load, plan, UNLIMITED)
-        say(f"No --throttle was given; the recommended one is {format_rate(rate)}.")
-    rate = UNLIMITED if rate is None else rate
-    return estimate_at(
-        state, load, plan, rate, most_extra_bytes=most_extra_bytes, calibration=known
-    )
+    if not any(move.receiving for move in plan):
+        return UNLIMITED
+    table = rate_table(state, load, plan, most_extra_bytes=most_extra_bytes, calibration=known)
+    rate = default_rate(table)
+    if rate is None:
+        return None
+    if not table[0].total_bytes:
+        return UNLIMITED
+    say(f"No --throttle was given; the recommended one is {format_rate(rate)}.")
+    return rate
 
 
 def _intent(plan: Plan, estimate: Estimate, name: str, bounds: Bounds | None) -> str:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any, NoReturn
+
 import pytest
 from run_help import MB, cluster, plan_of
 
-from core.cli.carrying import _choose, _estimate
+from core.cli.carrying import Picture, Wishes, _choose, _recommended, carry_out
+from core.cli.context import Context, Target
 from core.cli.rate import parse_throttle
+from core.cluster.connect import Address
 from core.cluster.observe import observe
-from core.errors import UsageError
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.errors import RefusedError, UsageError
 from core.load.snapshot import Load
 from core.plan.calibration import NOTHING_LEARNED
 from core.run.limits.pace import Bounds
@@ -21,9 +27,53 @@ def test_empty_partitions_need_no_throttle_and_none_is_said(
     client = cluster({"t": [(1, 2)]}, size_bytes=0)
     state = observe(client)
     plan = plan_of(client, {("t", 0): (1, 3)})
-    estimate = _estimate(state, Load.unknown(state), plan, None, NOTHING_LEARNED)
-    assert estimate.rate_bytes_per_s == UNLIMITED
+    assert _recommended(state, Load.unknown(state), plan, NOTHING_LEARNED) == UNLIMITED
     assert not capsys.readouterr().err
+
+
+def carried_out(
+    client: SimulatedCluster, *allow: str, sizes: bool = True, **wishes: Any
+) -> NoReturn:
+    """Have a plan carried out that cannot be; raises why."""
+    plan = plan_of(client, {("t", 0): (1, 3)})
+    state = observe(client) if sizes else client.describe()
+    picture = Picture(Address("sim:none"), state, {}, client.now)
+    context = Context(Target(), True, True, None, False, False, lambda context: None)
+    carry_out(context, picture, plan, Wishes(allow=frozenset(allow), **wishes), name="c")
+    raise AssertionError("it was carried out")
+
+
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    """A cluster whose broker 3 is down, and where a plan puts a replica."""
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    client = cluster({"t": [(1, 2)]})
+    client.stop_broker(3)
+    return client
+
+
+@pytest.mark.parametrize("throttle", [None, 5 * MB, "auto"])
+def test_what_a_check_refuses_is_said_before_a_rate_is_asked_for(
+    broken: SimulatedCluster, throttle: Any
+) -> None:
+    with pytest.raises(RefusedError) as refused:
+        carried_out(broken, throttle=throttle)
+    assert refused.value.checks == ("dead-broker", "never")
+
+
+def test_why_no_rate_can_be_recommended_is_said(broken: SimulatedCluster) -> None:
+    with pytest.raises(UsageError, match="No rate can be recommended") as refused:
+        carried_out(broken, "dead-broker", "never")
+    assert "Broker 3 is down" in refused.value.detail
+
+
+def test_which_sizes_are_not_known_is_said_where_a_rate_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    with pytest.raises(UsageError, match="No rate can be recommended") as refused:
+        carried_out(cluster({"t": [(1, 2)]}), sizes=False)
+    assert "The size of t-0 is not known." in refused.value.detail
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,14 @@ def parse_duration(text: str) -> float:
     return float(sum(float(number) * _SECONDS[unit.lower()] for number, unit in parts))
 
 
+def parse_deadline(text: str) -> float:
+    """Return the seconds in which something is to end: as `parse_duration`, and more than none."""
+    seconds = parse_duration(text)
+    if seconds <= 0:
+        raise UsageError("A deadline of no time at all.", next="Give one like 10m.")
+    return seconds
+
+
 def format_bytes(value: float | None, *, unit: str = "B") -> str:
     """Return three significant digits in decimal units (`212 GB`, `1.9 MB`); `?` for unknown."""
     if value is None or math.isnan(value):

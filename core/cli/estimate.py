@@ -28,7 +28,7 @@ from core.units import (
     format_bytes,
     format_duration,
     format_rate,
-    parse_duration,
+    parse_deadline,
     parse_rate,
     parse_size,
 )
@@ -74,9 +74,7 @@ def estimate(
             next="Give the rate to learn the time, or the time to learn the rate.",
         )
     rate = None if throttle is None else parse_rate(throttle)
-    seconds = None if within is None else parse_duration(within)
-    if seconds is not None and seconds <= 0:
-        raise UsageError("A deadline of no time at all.", next="Give one like 10m.")
+    seconds = None if within is None else parse_deadline(within)
     most_extra_bytes = None if max_extra is None else parse_size(max_extra)
     document = document_of(context, plan_file)
     state, load = context.picture()

@@ -20,6 +20,7 @@ import click
 
 from core import paths
 from core.cli.context import Context, Target, let_reader_go
+from core.cli.empty import refusing_empty
 from core.errors import ExitCode, TrimtabError
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -81,7 +82,7 @@ class LazyGroup(click.Group):
         module, attribute = COMMANDS[cmd_name][0].split(":")
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
-        return command
+        return refusing_empty(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -167,7 +168,7 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
             # A terminal that is not UTF-8 shows `?` for what it cannot show.
             stream.reconfigure(errors="replace")
     try:
-        result = root.main(
+        result = refusing_empty(root).main(
             args=argv,
             prog_name="trimtab",
             obj=Invoked(open_dashboard, is_process=argv is None),

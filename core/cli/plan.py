@@ -77,7 +77,7 @@ def check(
 ) -> int:
     """Say what speaks against a plan, worst first; exit 6 when it may not be applied."""
     allowed = parse_allow(allow)
-    rate = parse_rate(throttle) if throttle else None
+    rate = None if throttle is None else parse_rate(throttle)
     document = document_of(context, plan_file)
     state, load = context.picture()
     wanted = bind(document, state)

@@ -17,7 +17,7 @@ from core.plan.check import Severity, check_plan
 from core.plan.reassignment import dump
 from core.plan.topics_to_move import read_topics, refuse_unknown
 from core.run.tell.runs import calibration
-from core.units import parse_duration, parse_size
+from core.units import parse_deadline, parse_duration, parse_size
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
@@ -132,13 +132,13 @@ def suggest(
         keep=keep,
         band=band / 100,
         limits=Limits(
-            most_bytes=parse_size(max_bytes) if max_bytes else float("inf"),
+            most_bytes=float("inf") if max_bytes is None else parse_size(max_bytes),
             most_moves=max_moves or float("inf"),
             most_per_broker=max_per_broker or float("inf"),
             seconds_left=_until(time_budget, context.began),
         ),
     )
-    seconds = parse_duration(within) if within else None
+    seconds = None if within is None else parse_deadline(within)
     state, load = context.picture()
     refuse_unknown(state, named)
     if wanted.only_dirs:

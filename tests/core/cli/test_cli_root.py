@@ -6,8 +6,10 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from core.cli import main as cli
@@ -48,6 +50,32 @@ def test_unknown_words_are_a_usage_error(
 ) -> None:
     assert cli.run(never, words) == ExitCode.USAGE
     assert "frobnicate" in capsys.readouterr().err
+
+
+def options(command: click.Command, *words: str) -> Iterator[tuple[str, ...]]:
+    """Yield every option that takes a value, after the command that it goes with."""
+    for option in command.params:
+        if isinstance(option, click.Option) and not option.is_flag:
+            yield (*words, max(option.opts, key=len))
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from options(below, *words, name)
+
+
+def test_an_option_that_is_given_as_nothing_is_refused_by_every_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    every = list(options(cli.root))
+    assert ("plan", "suggest", "--drain") in every
+    for *words, option in every:
+        assert cli.run(never, [*words, option, ""]) == ExitCode.USAGE, (words, option)
+        out, err = capsys.readouterr()
+        said = f"trimtab: {option} is empty.\n" in err or f"Invalid value for '{option}" in err
+        assert said or f" / '{option}'" in err, (words, option, err)
+        assert not out
 
 
 def test_an_error_is_its_sentence_and_its_exit_code(capsys: pytest.CaptureFixture[str]) -> None:

@@ -236,6 +236,11 @@ def test_too_little_disk_for_a_drain_is_said_with_what_there_is(saved: Here) -> 
         (("--drain", "1", "--leaders"), "--leaders copies nothing, and --drain has to copy."),
         (("--drain", "1", "--add", "1"), "Take it out of --drain or of --add."),
         (("--max-bytes", "lots"), "Not a size: 'lots'."),
+        (("--max-bytes", ""), "--max-bytes is empty."),
+        (("--drain", ""), "--drain is empty."),
+        (("--keep", ""), "--keep is empty."),
+        (("--within", "0"), "A deadline of no time at all."),
+        (("--within", "0", "--disks"), "A deadline of no time at all."),
         (("--keep", "("), "--keep ( is no regular expression"),
     ],
 )

@@ -16,6 +16,7 @@ from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.load.snapshot import Load
 from core.plan import check_dirs
 from core.plan.check_brokers import disks, hotter, leader_skew
+from core.plan.check_capacity import over_capacity
 from core.plan.check_plain import plain
 from core.plan.findings import (
     Finding,
@@ -70,6 +71,7 @@ def check_plan(
         *_per_move(state, load, doubtful, reassignments),
         *disks(state, load, possible, seconds),
         *check_dirs.rooms(state, load, possible, seconds),
+        *over_capacity(state, load, possible),
         *_cruise_control(state, plan),
         *hotter(state, load, possible),
         *leader_skew(state, possible),
@@ -104,6 +106,7 @@ def drop_finding(
         for new in (
             *_per_move(state, load, _only(after, tp), _NONE_IN_FLIGHT),
             *disks(state, load, after.moves, GROWTH_SECONDS),
+            *over_capacity(state, load, after.moves, only=destination),
             *hotter(state, load, after.moves, only=destination),
         )
         if (new.id, new.sentence) not in before

@@ -40,6 +40,7 @@ CATALOGUE: Mapping[str, tuple[Severity, str]] = MappingProxyType(
         "rf-change": (Severity.UNSAFE, "the number of replicas changes"),
         "rack-spread": (Severity.UNSAFE, "replicas over fewer racks, or less evenly"),
         "disk": (Severity.UNSAFE, "too little free disk where replicas arrive"),
+        "capacity": (Severity.UNSAFE, "a broker ends with more than it can take in or send"),
         "log-dirs": (Severity.UNSAFE, "whether the broker has the log dir is not known"),
         "never": (Severity.UNSAFE, "the throttle is below what is produced meanwhile"),
         "cruise-control": (Severity.UNSAFE, "Cruise Control works here and may cancel moves"),

@@ -152,6 +152,16 @@ def test_what_applying_needs_is_said(saved: Here) -> None:
     assert saved.json("plan", "suggest", "--rf", "3")[1]["allow"] == ["rf-change"]
 
 
+def test_a_plan_that_gives_brokers_more_than_they_can_is_allowed_by_its_id(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED, in_capacity_bytes_per_s=5.0 * MB)
+    file = str(saved.folder / "plan.json")
+    _, _, err = saved.run("plan", "suggest", "--drain", "0", "-o", file)
+    assert err.rstrip().endswith("--allow capacity")
+    code, out, _ = saved.run("plan", "check", file)
+    assert code == ExitCode.NO
+    assert "it can take in 5.0 MB/s" in " ".join(out.split())
+
+
 def test_a_large_plans_time_is_the_least_it_takes(saved: Here) -> None:
     layout = {f"t-{n}": ([0, 1 + n % 2], [0, 1 + n % 2], MB, 10.0) for n in range(1_200)}
     saved.save_cluster(layout)

@@ -12,13 +12,14 @@ import numpy as np
 
 from core.cluster.document import DocumentGroup
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
-from core.load.snapshot import Load
+from core.load.snapshot import Float64, Load
 from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.check import check_plan, never_finding
+from core.plan.check_capacity import taken_in
 from core.plan.copying import Side
 from core.plan.estimate import Estimate, default_rate, estimate_at, rate_table
 from core.plan.findings import Finding, Severity, worst_first
-from core.plan.impact import BrokerTotals, Impact, impact
+from core.plan.impact import Impact, impact
 from core.plan.noticed import Noticed, noticed
 from core.plan.plan import Plan
 from core.plan.rebase import Rebased, rebase
@@ -89,13 +90,14 @@ def study(
         table.append(estimate_at(state, load, plan, rate_bytes_per_s, calibration=known))
         table.sort(key=lambda row: (row.rate_bytes_per_s == UNLIMITED, row.rate_bytes_per_s))
     effect = impact(state, load, plan)
+    carried = {Side.LEADER: effect.before.out_bytes_per_s, Side.FOLLOWER: taken_in(state, load)}
     chosen = next(row for row in table if row.rate_bytes_per_s == rate_bytes_per_s)
     seconds = {} if chosen.seconds is None else {"seconds": chosen.seconds}
     return Study(
         plan=plan,
         findings=check_plan(state, load, plan, reassignments=in_flight(state), **seconds),
         table=tuple(table),
-        crowds=tuple(crowded(state, effect.before, estimate) for estimate in table),
+        crowds=tuple(crowded(state, carried, estimate) for estimate in table),
         default_rate_bytes_per_s=usual,
         impact=effect,
         noticed=noticed(state, load, plan, groups),
@@ -113,13 +115,16 @@ def in_flight(state: ClusterState) -> Mapping[TopicPartition, Reassignment]:
     return found
 
 
-def crowded(state: ClusterState, totals: BrokerTotals, estimate: Estimate) -> Crowded | None:
+def crowded(
+    state: ClusterState, carried: Mapping[Side, Float64], estimate: Estimate
+) -> Crowded | None:
     """Return the fullest broker and side at this rate, None when below 80 % or not known.
 
-    What a broker copies comes on top of its load; it copies no faster than the rate.
+    What a broker copies comes on top of what each side carries, [B]; it copies no faster than the
+    rate.
     """
     worst: Crowded | None = None
-    at = {int(broker): i for i, broker in enumerate(totals.brokers)}
+    at = {broker.id: i for i, broker in enumerate(state.brokers)}
     for row in estimate.rows:
         broker = state.broker_by_id.get(row.broker)
         if broker is None or not row.bytes or row.side is Side.LOG_DIRS:
@@ -128,7 +133,7 @@ def crowded(state: ClusterState, totals: BrokerTotals, estimate: Estimate) -> Cr
             continue
         leads = row.side is Side.LEADER
         capacity = broker.out_capacity_bytes_per_s if leads else broker.in_capacity_bytes_per_s
-        load = float((totals.out_bytes_per_s if leads else totals.in_bytes_per_s)[at[row.broker]])
+        load = float(carried[row.side][at[row.broker]])
         if not capacity or np.isnan(load):
             continue
         fraction = (load + estimate.rate_bytes_per_s) / capacity

@@ -38,7 +38,7 @@ from tui.hands import rested
 from tui.screens import apply as apply_module
 from tui.screens import plan as plan_module
 from tui.screens.apply import ApplyDialog
-from tui.study import Study, crowded, in_flight, is_refused, study
+from tui.study import Crowded, Study, crowded, in_flight, is_refused, study
 from tui.widgets.impact_table import impact_lines, impact_sentence, skew
 from tui.widgets.lines import Lines, Tone, text_of, width_of
 from tui.widgets.page import Page
@@ -157,7 +157,16 @@ def test_a_rate_that_comes_near_a_brokers_capacity_is_marked() -> None:
     assert crowd.fraction > 0.8
     table = drawn(throttle_lines(found.table, found.crowds, row, 60, 12, focused=True))
     assert f"▲ b1 {crowd.fraction:.0%}" in table
-    assert crowded(STATE, impact(STATE, LOAD, a_plan()).before, found.table[row]) is None
+    carried = dict.fromkeys(Side, found.impact.before.out_bytes_per_s)
+    assert crowded(STATE, carried, found.table[row]) is None
+
+
+def test_what_a_broker_follows_counts_in_what_it_takes_in() -> None:
+    state = cluster({"t-0": [0, 1], "t-1": [1, 2]}, size_bytes=10**9)
+    brokers = [replace(broker, in_capacity_bytes_per_s=100e6) for broker in state.brokers]
+    state, plan = state.with_brokers(brokers), Plan.of([Move(tp("t-0"), (0, 1), (0, 2))])
+    found = study(state, load_of(state, {"t-0": 1e6, "t-1": 40e6}), plan, 50_000_000)
+    assert found.crowds[found.row_of(50_000_000)] == Crowded(2, Side.FOLLOWER, 0.9)
 
 
 def test_the_table_holds_the_chosen_rate_among_round_ones() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from textual.pilot import Pilot
 from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
+from core.plan.findings import finding
 from tui.hands import rested
 from tui.screens import apply as apply_module
 from tui.screens.apply import Allow, ApplyDialog
@@ -206,6 +208,62 @@ async def test_what_is_unsafe_must_be_allowed_by_its_id(started: list[tuple[Any,
     assert [options.allow for *_, options, _ in started] == [frozenset({"rack-spread"})]
     [(_, _, plan, options, _)] = started
     assert sorted(i for batch in options.batches for i in batch) == list(range(len(plan)))
+
+
+def in_sight(pilot: Pilot[int], selector: str) -> bool:
+    """Return whether all of a widget is on the screen, with nothing over it."""
+    screen = pilot.app.screen
+    widget = screen.query_one(selector)
+    region = widget.region
+    corners = [region.offset, (region.right - 1, region.bottom - 1)]
+    return screen.region.contains_region(region) and all(
+        screen.get_widget_at(*corner)[0] is widget for corner in corners
+    )
+
+
+@pytest.mark.parametrize("size", [(80, 24), (80, 18), (120, 40)])
+async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    studied = apply_module.study
+    said = "b4 comes to 1.6 times its fair share, which is more than any other broker, " * 3
+    told = [finding("hotter-broker", f"{n}: {said}") for n in range(5)]
+    unsafe = [finding(id, f"{id}: {said}") for id in ("stale", "out-of-sync", "disk")]
+
+    def much(*arguments: Any) -> Study:
+        return replace(studied(*arguments), findings=(*unsafe, *told))
+
+    def fail(*_: Any) -> str:
+        raise TrimtabError("It cannot be started. " * 12)
+
+    monkeypatch.setattr(apply_module, "study", much)
+    monkeypatch.setattr(apply_module, "start_run", fail)
+    async with dashboard(a_session(), "plan", size) as pilot:
+        await pressed(pilot, "A")
+        for selector in ("#name", "#cancel", "#apply"):
+            assert in_sight(pilot, selector), selector
+        for tick in pilot.app.screen.query(Allow):
+            tick.turn(True)
+        await pressed(pilot, *"prod-eu", "enter", "enter")
+        assert "cannot be started" in str(pilot.app.screen.query_one("#problem", Label).render())
+        for selector in ("#name", "#cancel", "#apply"):
+            assert in_sight(pilot, selector), selector
+
+
+async def test_what_does_not_fit_in_the_summary_is_paged_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    studied = apply_module.study
+    told = tuple(finding("hotter-broker", f"number {n} of what is said") for n in range(40))
+    monkeypatch.setattr(apply_module, "study", lambda *a: replace(studied(*a), findings=told))
+    async with dashboard(a_session(), "plan", (80, 24)) as pilot:
+        await pressed(pilot, "A")
+        await pressed(pilot, *["pagedown"] * 9)
+        told_in = pilot.app.screen.query_one("#about")
+        assert told_in.scroll_y == told_in.max_scroll_y > 0
+        assert pilot.app.focused is pilot.app.screen.query_one("#cancel")
+        await pressed(pilot, *["pageup"] * 9)
+        assert told_in.scroll_y == 0
 
 
 async def test_a_start_that_fails_is_said_and_the_plan_stays(

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
     from tui.screens.base import DashboardScreen
     from tui.session import Session
     from tui.shown_on import Dashboard
+
+
+FRAME = 7
+"""Lines of the dialog beside its labels, summary and ticks: edges, the name, buttons, air."""
+SCROLLBAR = 1
 
 
 def open_apply(screen: DashboardScreen) -> None:
@@ -70,14 +76,17 @@ class ApplyDialog(NamingDialog[str | None]):
     """Returns the id of the run that it started, None when nothing was started."""
 
     DEFAULT_CSS = """
+    ApplyDialog VerticalScroll { height: auto; scrollbar-size: 1 1; }
     ApplyDialog #summary { height: auto; }
-    ApplyDialog #ticks { height: auto; max-height: 8; margin-top: 1; scrollbar-size: 1 1; }
+    ApplyDialog #ticks { margin-top: 1; }
     ApplyDialog #problem { color: $error; }
     """
     BINDINGS: ClassVar = [
         Binding("escape", "leave", "Cancel"),
         Binding("down", "app.focus_next", show=False),
         Binding("up", "app.focus_previous", show=False),
+        Binding("pagedown", "page(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
     ]
 
     class Studied(Message):
@@ -115,7 +124,8 @@ class ApplyDialog(NamingDialog[str | None]):
         name = self._session.cluster_name
         with Vertical(classes="dialog"):
             yield Label(self._order.title, classes="title", markup=False)
-            yield Static(id="summary")
+            with VerticalScroll(id="about", can_focus=False):
+                yield Static(id="summary")
             yield VerticalScroll(id="ticks", can_focus=False)
             yield Label("", id="problem", markup=False)
             yield Label(f"Type {name} to apply:", classes="dim", markup=False, id="how")
@@ -167,7 +177,7 @@ class ApplyDialog(NamingDialog[str | None]):
             self._order.plan,
             self._study,
             self._expected,
-            min(78, int(self.size.width * 0.96)) - 6,
+            self._width - SCROLLBAR,
             bounds=self._bounds,
             left=self._order.left,
         )
@@ -175,7 +185,30 @@ class ApplyDialog(NamingDialog[str | None]):
         text = text_of_lines(lines, app.palette, app.glyphs, ground="panel")
         self.query_one("#summary", Static).update(text)
         self.query_one("#ticks").display = bool(self.query(Tick))
+        self._share_height()
         self._enable()
+
+    @property
+    def _width(self) -> int:
+        """Return the columns inside the dialog."""
+        return min(78, int(self.size.width * 0.96)) - 6
+
+    def _share_height(self) -> None:
+        """Have summary and ticks scroll rather than push the name and the buttons out of sight."""
+
+        def lines(kind: type[Widget], width: int) -> int:
+            size = self.size
+            return sum(one.get_content_height(size, size, width) for one in self.query(kind))
+
+        room = int(self.size.height * 0.96) - FRAME - lines(Label, self._width)
+        ticks, gap = lines(Tick, self._width - SCROLLBAR), 1 if self.query(Tick) else 0
+        ticks = min(ticks, max(room // 2, 1))
+        self.query_one("#ticks").styles.max_height = ticks
+        self.query_one("#about").styles.max_height = max(room - ticks - gap, 1)
+
+    def action_page(self, pages: int) -> None:
+        about = self.query_one("#about")
+        about.scroll_relative(y=pages * about.size.height, animate=False)
 
     # -- how fast, and may it be applied -----------------------------------------------------------
 
@@ -224,6 +257,7 @@ class ApplyDialog(NamingDialog[str | None]):
         if self.query_one("#apply").has_focus:
             how = "Enter applies it, esc leaves everything as it is:"
         self.query_one("#how", Label).update(how)
+        self._share_height()
 
     def on_tick_turned(self) -> None:
         self._draw()
@@ -250,8 +284,7 @@ class ApplyDialog(NamingDialog[str | None]):
         if session.state is None or session.address is None or found is None or self._starting:
             return
         self._starting = True
-        self.query_one("#problem", Label).update("starting")
-        self._enable()
+        self._say_problem("starting")
         address, state, plan = session.address, session.state, self._order.plan
         load = session.load or Load.unknown(state)
         options = RunOptions(
@@ -279,5 +312,9 @@ class ApplyDialog(NamingDialog[str | None]):
 
     def on_apply_dialog_not_started(self, message: NotStarted) -> None:
         self._starting = False
-        self.query_one("#problem", Label).update(str(message.error))
+        self._say_problem(str(message.error))
+
+    def _say_problem(self, text: str) -> None:
+        self.query_one("#problem", Label).update(text)
+        self._share_height()
         self._enable()

@@ -39,7 +39,7 @@ from tui.probing import Switching
 from tui.screens.base import DashboardScreen
 from tui.seen import Seen
 from tui.session import Session
-from tui.shown_on import Dashboard
+from tui.shown_on import Dashboard, InFlight
 from tui.theming import ASCII, UNICODE, Glyphs, choose_palette, load_palettes
 from tui.widgets.header import HeaderLine
 
@@ -196,6 +196,11 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
     def action_show_screen(self, name: str) -> None:
         if isinstance(self.screen, DashboardScreen) and name != self.screen.PLACE:
             self.switch_screen(self._make_screen(name))
+
+    def show_moves(self, started: str | None = None) -> None:
+        """Show the run that was just started, or what is in flight, whatever was open there."""
+        self.action_show_screen("moves")
+        self._make_screen("moves").post_message(InFlight(started))
 
     def on_header_line_screen_asked(self, message: HeaderLine.ScreenAsked) -> None:
         self.action_show_screen(message.screen_name)

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from textual.message import Message
+
 from tui.session import Session
 from tui.theming import Glyphs, Palette
+
+
+class InFlight(Message):
+    """The Moves are to show what is in flight; `started` is the run that was just started."""
+
+    def __init__(self, started: str | None) -> None:
+        super().__init__()
+        self.started = started
 
 
 class Dashboard(Protocol):
@@ -28,3 +38,6 @@ class Dashboard(Protocol):
         """Have the open screen draw the session."""
 
     def action_show_screen(self, name: str) -> None: ...
+
+    def show_moves(self, started: str | None = None) -> None:
+        """Show the run that was just started, or what matters most of what is in flight."""

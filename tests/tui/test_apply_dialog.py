@@ -16,6 +16,8 @@ from pictures import (
     a_plan,
     a_run,
     a_session,
+    at,
+    body,
     dashboard,
     footer,
     pressed,
@@ -26,9 +28,13 @@ from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
 from core.plan.findings import finding
+from core.run.tell.view import RunState
+from tui.feed_events import RunSeen
 from tui.hands import rested
 from tui.screens import apply as apply_module
 from tui.screens.apply import Allow, ApplyDialog
+from tui.screens.run_history import RunHistory
+from tui.seen import Seen
 from tui.session import PlanHistory, Session
 from tui.study import Study
 
@@ -82,6 +88,25 @@ async def test_the_name_enables_apply_and_the_run_is_shown(
     assert options.cluster_name == "prod-eu"
     assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == PROPOSED
     assert len(session.plan) == 0
+
+
+async def test_the_run_that_was_started_is_shown_whatever_was_open_before(
+    started: list[tuple[Any, ...]],
+) -> None:
+    session = a_session()
+    session.run = a_run(RunState.DONE, run="0101-000000", ended_at=at(0, 30))
+    older = a_run(RunState.DONE, run="1231-010000", ended_at=at(2, 0))
+    async with dashboard(session, "moves") as pilot:
+        pilot.app.screen.post_message(RunHistory.Opened(older, "# Yesterday's report"))
+        await rested(pilot)
+        assert "Yesterday" in body(pilot)
+        await pressed(pilot, "2", "A", *"prod-eu", "enter", "enter")
+        assert "Run 0101-021101 has been started." in footer(pilot)
+        pilot.app.post_message(Seen(RunSeen(a_run())))
+        await rested(pilot)
+        assert "● run 02:11Z" in body(pilot)
+        await pressed(pilot, "P")
+        assert "Pause run 0101-021101?" in str(pilot.app.screen.query_one(".title", Label).render())
 
 
 async def test_the_chosen_rate_is_applied_and_the_next_plan_gets_a_proposal_again(

@@ -29,6 +29,7 @@ from core.run.tell.view import Level, MoveState, RunEvent, RunRequest, RunState,
 from tui.feed_events import PictureSeen, RunSeen
 from tui.hands import rested
 from tui.screens import export as export_module
+from tui.screens.map_hands import MapCanvas
 from tui.screens.run_history import RunHistory
 from tui.seen import Seen
 from tui.widgets.batches_page import batches_lines, batches_of, now_at
@@ -264,6 +265,26 @@ async def test_a_run_of_the_past_opens_as_its_report(
         await pressed(pilot, "escape")
         assert "runs of this cluster" in body(pilot)
         await pressed(pilot, "escape")
+        assert "● run 02:11Z" in body(pilot)
+
+
+async def test_what_is_moving_is_shown_from_the_map_whatever_was_open_before() -> None:
+    session = a_session()
+    session.state, session.run = others(GB // 4), a_run()
+    session.load = load_of(session.state, 1e6)
+    older = a_run(RunState.DONE, run="0101-010000", ended_at=at(2, 0))
+    async with dashboard(session, "moves") as pilot:
+        pilot.app.screen.post_message(RunHistory.Opened(older, REPORT))
+        await rested(pilot)
+        assert "Changed and restored" in body(pilot)
+        await pressed(pilot, "1")
+        (moving,) = [
+            placed.start
+            for placed in pilot.app.screen.places.verdicts  # type: ignore[attr-defined]
+            if placed.verdict.id == "moving"
+        ]
+        await pilot.click(MapCanvas, offset=(moving, 0))
+        await rested(pilot)
         assert "● run 02:11Z" in body(pilot)
 
 

@@ -54,7 +54,7 @@ def open_apply(screen: DashboardScreen) -> None:
         def started(run: str | None) -> None:
             if run is not None:
                 session.clear_plan()
-                screen.trimtab.action_show_screen("moves")
+                screen.trimtab.show_moves(started=run)
 
         screen.app.push_screen(ApplyDialog(session, Order(session.plan, title)), started)
 

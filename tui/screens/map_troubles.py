@@ -52,7 +52,7 @@ class Troubles:
         """Show where a verdict comes from."""
         screen, session = self._screen, self._screen.session
         if verdict.id == "moving":
-            screen.trimtab.action_show_screen("moves")
+            screen.trimtab.show_moves()
         elif session.state is not None and session.load is not None:
             screen.view = at_verdict(screen.view, session.state, session.load, verdict)
             self.selected = verdict.id

@@ -21,6 +21,7 @@ from tui.screens.run_again import RunAgain
 from tui.screens.run_history import RunHistory
 from tui.screens.run_requests import goes_on
 from tui.session import Session
+from tui.shown_on import InFlight
 from tui.widgets.batches_page import batches_lines, batches_of, now_at
 from tui.widgets.foreign import foreign_page
 from tui.widgets.lines import Lines
@@ -242,6 +243,13 @@ class MovesScreen(CursorKeys, RunHistory, RunAgain):
         self._other = self._move = None
         self._turn(Sight.RUN)
         self.say(f"Run {run} has been started.", "fine")
+
+    def on_in_flight(self, message: InFlight) -> None:
+        if message.started is not None:
+            self.started(message.started)
+        else:
+            self._other = None
+            self._turn(None)
 
     def action_enter(self) -> None:
         run = self.shown

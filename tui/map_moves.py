@@ -73,6 +73,16 @@ def _of_topics(view: MapView) -> MapView:
     return replace(view, topic=None, detail=False, filter="", marked=frozenset())
 
 
+def still_there(view: MapView, state: ClusterState) -> MapView:
+    """Return the view of all topics where the one that was open does not exist (any more).
+
+    The cursor stays on it: the map may come back from a time before there was such a topic.
+    """
+    if view.topic is None or view.topic in state.topic_index:
+        return view
+    return replace(_of_topics(view), cursor_topic=view.topic, cursor_partition=None)
+
+
 def next_trouble(verdicts: Sequence[Verdict], selected: str | None, step: int) -> Verdict | None:
     """Return the trouble after (or before) the selected one, going round; None without any."""
     found = [verdict for verdict in verdicts if verdict.weight is not Weight.FINE]

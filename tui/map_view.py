@@ -164,7 +164,10 @@ def effective_metric(view: MapView, load: Load) -> Metric:
 def build_model(
     state: ClusterState, load: Load, view: MapView, previous: Model | None = None
 ) -> Model:
-    """Return the model of a view; parts that did not change are taken from `previous`."""
+    """Return the model of a view, whose topic exists.
+
+    Parts that did not change are taken from `previous`.
+    """
     view = replace(view, metric=effective_metric(view, load))
     same = previous is not None and previous.state is state and previous.load is load
     if same and previous is not None and previous.view.metric is view.metric:
@@ -172,8 +175,6 @@ def build_model(
     else:
         heat = heat_map(state, load, view.metric)
     totals = previous.totals if same and previous is not None else broker_totals(state, load)
-    if view.topic is not None and view.topic not in state.topic_index:
-        view = replace(view, topic=None, detail=False)
     partitions = None
     if view.topic is not None:
         partitions = partition_map(state, load, view.topic, view.metric, view.order)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from clusters import cluster, load_of
+from clusters import cluster, load_of, tp
 from maps import (
     NOW,
     SIZES,
@@ -25,12 +25,14 @@ from maps import (
     the_map,
 )
 
+from core.cluster.state import ClusterState
 from core.errors import UnreachableError
 from core.load.heat import Metric
 from core.load.snapshot import Load
 from tui.feed_events import ClusterLost
 from tui.map_moves import type_filter
 from tui.map_view import Zoom, matches
+from tui.past import Then
 from tui.screens.map_hands import MapCanvas
 from tui.session import Freshness
 from tui.widgets.header import HeaderLine
@@ -372,3 +374,63 @@ async def test_an_answer_that_comes_as_the_dashboard_closes_is_not_drawn(
         with monkeypatch.context() as closing:
             closing.setattr(type(pilot.app), "is_running", property(lambda app: False))
             screen.show(screen.session)
+
+
+# -- a topic that is not there (any more) ----------------------------------------------------------
+
+
+def two_topics(*names: str) -> tuple[ClusterState, Load]:
+    state = cluster({f"{name}-{n}": [1, 2, 3] for name in names for n in range(2)})
+    return state, load_of(state, 1e6)
+
+
+async def test_when_the_open_topic_is_deleted_all_topics_are_shown_and_keys_work() -> None:
+    async with map_of(picture=two_topics("a", "b")) as pilot:
+        look(pilot, topic="a", filter="p1", detail=True, marked=frozenset({tp("a-1")}))
+        await tell(pilot, seen(*two_topics("b", "c")))
+        screen = the_map(pilot)
+        assert [screen.model.heat.topics[row] for row in screen.model.rows] == ["b", "c"]
+        assert screen.view.zoom is Zoom.TOPICS
+        assert screen.view.marked == frozenset()
+        look(pilot, cursor_topic="c")
+        await press(pilot, "enter")
+        assert screen.model.partitions.topic == "c"
+        await press(pilot, "space")
+        assert screen.carry is not None
+
+
+async def test_a_filter_that_is_being_typed_goes_with_the_topic_that_is_deleted() -> None:
+    async with map_of(picture=two_topics("a", "b")) as pilot:
+        look(pilot, topic="a")
+        await press(pilot, "slash", "p", "1")
+        await tell(pilot, seen(*two_topics("b", "c")))
+        assert "no topic matches" not in text(pilot)
+        await press(pilot, "j", "enter")
+        assert the_map(pilot).model.partitions.topic == "c"
+
+
+async def test_before_a_topic_was_there_the_map_shows_all_topics_and_leads_back_to_it() -> None:
+    async with map_of(picture=two_topics("a", "b")) as pilot:
+        look(pilot, topic="b", cursor_partition=1)
+        before, _ = two_topics("a")
+        pilot.app.session.then = Then(before.fetched_at, before)  # type: ignore[attr-defined]
+        pilot.app.draw()  # type: ignore[attr-defined]
+        assert the_map(pilot).model.topic == "a"
+        await press(pilot, "enter")
+        assert the_map(pilot).model.partitions.topic == "a"
+        await press(pilot, "escape", "0")
+        assert the_map(pilot).then is None
+        await press(pilot, "enter")
+        assert the_map(pilot).model.partitions is not None
+
+
+async def test_only_looked_past_a_topic_is_under_the_cursor_again_on_coming_back() -> None:
+    async with map_of(picture=two_topics("a", "b")) as pilot:
+        look(pilot, topic="b", cursor_partition=1)
+        before, _ = two_topics("a")
+        pilot.app.session.then = Then(before.fetched_at, before)  # type: ignore[attr-defined]
+        pilot.app.draw()  # type: ignore[attr-defined]
+        await press(pilot, "0")
+        assert the_map(pilot).model.topic == "b"
+        await press(pilot, "enter")
+        assert the_map(pilot).model.partitions.topic == "b"

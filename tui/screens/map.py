@@ -23,6 +23,7 @@ from tui.map_moves import (
     lit_up,
     outward,
     scrolled,
+    still_there,
     type_filter,
 )
 from tui.map_view import MapView, Model, Zoom, build_model
@@ -99,6 +100,8 @@ class MapScreen(CursorKeys, PastMap, PlanKeys):
             return
         if self.view.lit is not session.lit:
             self.view, self.top = lit_up(self.view, session.lit), 0
+        if self.view is not (view := still_there(self.view, session.state)):
+            self.view, self._filter = view, None
         self.hands.check(session)
         self.model = model = build_model(session.state, session.load, self.view, self.model)
         session.pointed_at = (model.broker, model.topic if model.rows else None)

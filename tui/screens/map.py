@@ -52,7 +52,8 @@ class MapScreen(CursorKeys, PastMap, PlanKeys):
         self.view = MapView()
         self.model: Model | None = None
         self.scene: Scene | None = None
-        self.top = 0
+        self.top = self.first = 0
+        """The first row, and the first broker by column, in sight."""
         self.places = Places()
         self.hands = Hands(self)
         self.ahead = Ahead(self)
@@ -114,10 +115,13 @@ class MapScreen(CursorKeys, PastMap, PlanKeys):
             clients=clients is not None,
         )
         self.top = scrolled(self.top, model.cursor, layout.rows, len(model.rows))
+        dragging = self.carry is not None and self.carry.by_mouse
+        columns = columns_of(model, layout, self.first, held=dragging)
+        self.first = columns.first
         self.scene = Scene(
             model=model,
             layout=layout,
-            columns=columns_of(model, layout),
+            columns=columns,
             top=self.top,
             verdicts=self.troubles.of(session, model),
             selected_verdict=self.troubles.selected,

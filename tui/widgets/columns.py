@@ -5,7 +5,7 @@ Pure: a width and a number of brokers go in, a Columns comes out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 EDGE = 1
 CURSOR = 2
@@ -110,23 +110,14 @@ class Columns:
             return None
         return self.first + (x - self.cells_at) // self.pitch
 
+    def starting_at(self, first: int) -> Columns:
+        """Return the columns with this broker as the first in sight, as far as others follow."""
+        return replace(self, first=max(0, min(first, self.brokers - self.shown)))
+
     def showing(self, broker: int) -> Columns:
         """Return the columns scrolled as little as brings a broker into sight."""
         first = min(self.first, broker)
-        first = max(first, broker - self.shown + 1, 0)
-        if first == self.first:
-            return self
-        return Columns(
-            self.width,
-            self.name,
-            self.partitions,
-            self.total,
-            self.pitch,
-            self.bars,
-            self.brokers,
-            self.shown,
-            first,
-        )
+        return replace(self, first=max(first, broker - self.shown + 1, 0))
 
 
 def topic_columns(width: int, brokers: int, longest_name: int = 0) -> Columns:

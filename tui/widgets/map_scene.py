@@ -105,15 +105,19 @@ def layout_of(width: int, height: int, zoom: Zoom, *, racks: bool, clients: bool
     )
 
 
-def columns_of(model: Model, layout: Layout) -> Columns:
-    """Return the map's columns, with the cursor's broker in sight."""
+def columns_of(model: Model, layout: Layout, first: int = 0, *, held: bool = False) -> Columns:
+    """Return the map's columns from `first` on, scrolled as little as shows the cursor's broker.
+
+    While they are `held` they stay: the mouse is carrying something over them.
+    """
     count = len(model.state.brokers)
     if model.partitions is not None:
         columns = partition_columns(layout.main, count)
     else:
         longest = max((len(model.heat.topics[row]) for row in model.rows), default=0)
         columns = topic_columns(layout.main, count, longest)
-    return columns.showing(model.column)
+    columns = columns.starting_at(first)
+    return columns if held else columns.showing(model.column)
 
 
 @dataclass(frozen=True, eq=False)

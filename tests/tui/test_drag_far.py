@@ -1,0 +1,87 @@
+"""The mouse on a map of more brokers than fit beside one another."""
+
+from __future__ import annotations
+
+from clusters import cluster, load_of
+from maps import (
+    column_of,
+    look,
+    map_of,
+    mouse_down,
+    mouse_over,
+    press,
+    rested,
+    row_of,
+    session,
+    the_map,
+)
+from textual.pilot import Pilot
+
+from core.cluster.state import ClusterState
+from core.load.snapshot import Load
+from tui.screens.map_hands import MapCanvas
+
+BROKERS = 90
+FAR = 60
+"""A broker that the first columns of 80 do not show."""
+
+
+def picture() -> tuple[ClusterState, Load]:
+    held = [FAR, FAR + 1, FAR + 2]
+    state = cluster({"t-0": held, "t-1": held}, brokers=range(1, BROKERS + 1))
+    return state, load_of(state, 1e6)
+
+
+def shown(pilot: Pilot[int]) -> tuple[int, int]:
+    """Return the columns in sight: the first, and the one after the last."""
+    scene = the_map(pilot).scene
+    assert scene is not None
+    return scene.columns.first, scene.columns.first + scene.columns.shown
+
+
+async def opened(pilot: Pilot[int]) -> None:
+    """Show the topic's partitions, with the far broker in the middle of the screen."""
+    look(pilot, topic="t", broker=1)
+    first, end = shown(pilot)
+    look(pilot, broker=FAR + (end - first) // 2)
+    first, end = shown(pilot)
+    assert 0 < first < FAR - 1 < FAR + 3 < end
+
+
+async def test_a_click_leaves_the_columns_where_they_are() -> None:
+    async with map_of((80, 24), picture=picture()) as pilot:
+        await opened(pilot)
+        before, x = shown(pilot), column_of(pilot, FAR - 3)
+        await pilot.click(MapCanvas, offset=(x, row_of(pilot, "p0")))
+        await rested(pilot)
+        assert the_map(pilot).model.broker == FAR - 3
+        assert (shown(pilot), column_of(pilot, FAR - 3)) == (before, x)
+
+
+async def test_a_replica_stays_under_the_mouse_that_carries_it() -> None:
+    async with map_of((80, 24), picture=picture()) as pilot:
+        await opened(pilot)
+        before, y = shown(pilot), row_of(pilot, "p0")
+        await mouse_down(pilot, "p0", FAR)
+        for target in (FAR - 2, FAR + 4):
+            await mouse_over(pilot, y, target)
+            assert the_map(pilot).carry.target == target
+            assert shown(pilot) == before
+        await pilot.mouse_up(MapCanvas, offset=(column_of(pilot, FAR + 4), y))
+        await rested(pilot)
+        (move,) = session(pilot).plan.moves
+        assert move.after == (FAR + 4, FAR + 1, FAR + 2)
+        assert shown(pilot) == before
+
+
+async def test_with_keys_the_columns_move_no_more_than_shows_the_cursor() -> None:
+    async with map_of((80, 24), picture=picture()) as pilot:
+        await opened(pilot)
+        first, end = shown(pilot)
+        await press(pilot, "h", "h")
+        assert shown(pilot) == (first, end)
+        look(pilot, broker=first)
+        assert shown(pilot) == (first - 1, end - 1)
+        await pilot.resize_terminal(200, 60)
+        await rested(pilot)
+        assert shown(pilot) == (0, BROKERS)

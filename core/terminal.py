@@ -1,9 +1,21 @@
-"""Escape sequences that ask the terminal for something, wrapped for tmux and screen."""
+"""What a terminal gets: texts that do nothing to it, and sequences that ask it for something."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    """Return a text that does nothing to a terminal; the ends of `lines` stay.
+
+    Names are their users': Kafka lets a group, a client or a rack be called anything.
+    """
+    if lines:
+        return "\n".join(map(printable, text.split("\n")))
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " if c == "\t" else "\ufffd" for c in text)
 
 
 def notice_sequence(title: str, text: str, environment: Mapping[str, str] = os.environ) -> str:

@@ -18,6 +18,8 @@ from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
 from textual.strip import Strip
 
 RESET = "\x1b[0m"
+_OBEYED = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)))
+"""What a terminal would obey; Textual, which draws labels, counts it as no cell."""
 _ATTRIBUTES = (
     ("bold", "1"),
     ("dim", "2"),
@@ -62,7 +64,7 @@ class Pen:
                 self.sequences.append(text)
             elif text:
                 self._style(style or Style.null(), blank=text.isspace())
-                self.sequences.append(text)
+                self.sequences.append(text if text.isprintable() else text.translate(_OBEYED))
 
     def _style(self, style: Style, *, blank: bool) -> None:
         attributes, foreground, background = _codes(style, self._system)

@@ -18,6 +18,7 @@ from core.cli.json_text import json_text
 from core.cluster.capacity import Capacity
 from core.cluster.connect import Address, Connection, connect
 from core.errors import RefusedError, UsageError
+from core.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -174,7 +175,7 @@ def configured(address: Address, name: str | None, settings: Settings) -> Addres
 
 def emit(document: Any, output: Path | None = None) -> None:
     """Print one JSON document on stdout, or write it to `output` atomically."""
-    write_text(json_text(document), output)
+    write_data(json_text(document), output)
 
 
 def emit_line(event: Any, stream: IO[str] | None = None) -> None:
@@ -183,6 +184,14 @@ def emit_line(event: Any, stream: IO[str] | None = None) -> None:
 
 
 def write_text(text: str, output: Path | None) -> None:
+    """Print words for people, as `write_data` does: they do nothing to a terminal.
+
+    A file has the names that are in them as they are.
+    """
+    write_data(printable(text, lines=True) if output is None else text, output)
+
+
+def write_data(text: str, output: Path | None) -> None:
     """Print `text`, or write it to `output` by rename, so that no half file is ever seen.
 
     A reader that has gone (`| head`) is no failure: the command goes on to its exit code.
@@ -231,7 +240,7 @@ def let_reader_go() -> None:
 
 def say(message: str) -> None:
     """Tell the user something on stderr; stdout is for the answer."""
-    click.echo(message, err=True)
+    click.echo(printable(message, lines=True), err=True)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")

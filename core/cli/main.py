@@ -22,6 +22,7 @@ from core import paths
 from core.cli.context import Context, Target, let_reader_go
 from core.cli.empty import refusing_empty
 from core.errors import ExitCode, TrimtabError
+from core.terminal import printable
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "apply": ("core.cli.apply:apply", "Carry a plan out."),
@@ -224,9 +225,8 @@ def _show(error: click.ClickException) -> None:
 
 def complain(message: str) -> None:
     """Say what went wrong on stderr; where even that cannot be written, the exit code must do."""
-    shown = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in message)
     with contextlib.suppress(OSError):
-        click.echo(f"trimtab: {shown}", err=True)
+        click.echo(f"trimtab: {printable(message, lines=True)}", err=True)
 
 
 def _about_place(error: OSError) -> str:

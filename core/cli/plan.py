@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from core import markdown
-from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.context import (
+    Context,
+    emit,
+    json_option,
+    output_option,
+    say,
+    write_data,
+    write_text,
+)
 from core.cli.impact import impact
 from core.cli.place import place
 from core.cli.plan_file import document_of, plan_argument
@@ -175,7 +183,7 @@ def show(
         return
     ordered = sorted(wanted, key=lambda move: -(sizes[move] or 0))
     if form == "csv":
-        write_text(csv_text([_move_document(move, sizes[move]) for move in ordered]), output)
+        write_data(csv_text([_move_document(move, sizes[move]) for move in ordered]), output)
         return
     heads = ("partition", "now", "planned", "copies")
     rows = [
@@ -253,7 +261,7 @@ def inverse(context: Context, plan_file: Path, as_json: bool, output: Path | Non
     wanted = bind(document_of(context, plan_file), _state(context))
     if not as_json:
         say(f"{len(wanted)} {'partition' if len(wanted) == 1 else 'partitions'} back.")
-    write_text(dump(wanted.inverse()), output)
+    write_data(dump(wanted.inverse()), output)
 
 
 def _state(context: Context) -> ClusterState | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.plan.plan import ANY
+from core.terminal import printable
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: str = "") -> str:
     """Return lines of padded columns; the i-th character `>` of `right` aligns column i right."""
-    everything = [tuple(header), *(tuple(row) for row in rows)]
+    everything = [tuple(header), *(tuple(map(printable, row)) for row in rows)]
     widths = [max(len(row[i]) for row in everything) for i in range(len(header))]
 
     def line(row: Sequence[str]) -> str:

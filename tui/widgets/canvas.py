@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
+
+from tui.widgets.cells import cells, columns
 
 MERGE_GAP = 6
 """Unchanged cells between two changed runs that cost less than another cursor move and colour."""
@@ -31,9 +32,7 @@ class Row:
 
     def put(self, x: int, text: str, style: Style) -> int:
         """Write `text` at column `x`, cropped to the line; return the column after it."""
-        if not text.isascii():
-            # Names are the user's: a character that takes two cells would shift the whole row.
-            text = "".join(c if cell_len(c) == 1 else "?" for c in text)
+        text = cells(text)
         end = x + len(text)
         if x >= 0 and end <= self.width:
             self.chars[x:end] = text
@@ -47,8 +46,9 @@ class Row:
 
     def put_right(self, end: int, text: str, style: Style) -> int:
         """Write `text` so that it ends before column `end`; return where it starts."""
-        self.put(end - len(text), text, style)
-        return end - len(text)
+        start = end - columns(text)
+        self.put(start, text, style)
+        return start
 
     def fill(self, x: int, end: int, style: Style, char: str = " ") -> None:
         """Fill columns `x` to `end`."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
-from rich.cells import cell_len, set_cell_size
+from tui.widgets.cells import cells, columns
 
 
 class Tone(Enum):
@@ -69,18 +69,20 @@ def text_of(line: Line) -> str:
 
 
 def width_of(line: Iterable[Span]) -> int:
-    return sum(cell_len(span.text) for span in line)
+    return sum(columns(span.text) for span in line)
 
 
 def left(text: str, width: int) -> str:
     """Return `text` in exactly `width` columns; what does not fit ends in an ellipsis."""
-    if cell_len(text) <= width:
-        return set_cell_size(text, width)
-    return set_cell_size(text, width - 1) + "…" if width > 0 else ""
+    drawn = cells(text)
+    if len(drawn) <= width:
+        return drawn.ljust(width)
+    return drawn[: width - 1] + "…" if width > 0 else ""
 
 
 def right(text: str, width: int) -> str:
-    return " " * (width - cell_len(text)) + text if cell_len(text) <= width else left(text, width)
+    drawn = cells(text)
+    return drawn.rjust(width) if len(drawn) <= width else left(drawn, width)
 
 
 def fit(line: Line, width: int) -> Line:
@@ -88,7 +90,7 @@ def fit(line: Line, width: int) -> Line:
     spans: list[Span] = []
     room = width
     for span in line:
-        taken = cell_len(span.text)
+        taken = columns(span.text)
         if taken > room:
             if room > 0:
                 spans.append(replace(span, text=left(span.text, room)))

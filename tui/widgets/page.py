@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.message import Message
 
 from tui.theming import ASCII, Glyphs, Palette
 from tui.widgets.canvas import Canvas, Row
+from tui.widgets.cells import cells, columns
 from tui.widgets.lines import BLANK, Ground, Line, Lines, Span
 
 _ASCII = str.maketrans(
@@ -63,7 +63,7 @@ def text_of_lines(lines: Lines, palette: Palette, glyphs: Glyphs, *, ground: str
 
 
 def _drawn(span: Span, palette: Palette, *, ascii_only: bool) -> str:
-    text = span.text
+    text = cells(span.text)
     if span.ground is Ground.TROUGH and (ascii_only or palette.plain):
         # Without colour nothing else shows how long the whole bar is.
         text = text.replace(" ", "." if ascii_only else "░")
@@ -127,7 +127,7 @@ class Page(Canvas):
         """Return what the span at this column and row means, None when nothing."""
         at = 0
         for span in self._lines[y] if 0 <= y < len(self._lines) else BLANK:
-            at += cell_len(span.text)
+            at += columns(span.text)
             if x < at:
                 return span.hit
         return None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.cells import cell_len
-
+from tui.widgets.cells import columns
 from tui.widgets.lines import BLANK, Line, Lines, Span, Tone, bright, dim, fit, left, plain, rule
 
 GAP = 2
@@ -49,7 +48,7 @@ def _table(rows: Sequence[Sequence[str]], width: int) -> Lines:
     """Return rows in columns; the last column takes what is left of the width."""
     count = max(len(row) for row in rows)
     needed = [
-        max((cell_len(row[i]) for row in rows if i < len(row)), default=0) for i in range(count)
+        max((columns(row[i]) for row in rows if i < len(row)), default=0) for i in range(count)
     ]
     sizes = needed[:-1]
     room = max(width - 2 - GAP * count - 12, LEAST * count)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import NamedTuple
 
-from rich.cells import cell_len
-
 from core.cluster.state import TopicPartition
 from core.run.tell.view import MoveProgress, MoveState
 from core.units import format_bytes, format_duration, format_rate
@@ -145,7 +143,7 @@ def rate_words(move: MoveProgress) -> str:
 def partition_name(tp: TopicPartition, width: int) -> str:
     """Return `topic-17`; a topic that is too long loses its end, never the number."""
     number = f"-{tp.partition}"
-    return left(tp.topic, min(width - len(number), cell_len(tp.topic))) + number
+    return left(tp.topic, min(width - len(number), len(tp.topic))) + number
 
 
 def state_of(move: MoveProgress, width: int) -> Span:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from core.terminal import printable
 from core.units import format_duration, format_time
 from core.watch.statelog.clocks import SURE_MOMENTS, Offset
 from core.watch.statelog.event import Change, Event, Kind, moment
@@ -43,15 +44,9 @@ class Lines:
         return line
 
 
-def printable(text: str) -> str:
-    """Return a text that does nothing to a terminal."""
-    return "".join(c if c.isprintable() else " " if c == "\t" else "\ufffd" for c in text)
-
-
 def sentence(event: Event) -> str:
     """Return what an event says, in a few words where they are known, fit for a terminal."""
-    what = _what(event)
-    return what if what.isprintable() else printable(what)
+    return printable(_what(event))
 
 
 def _what(event: Event) -> str:

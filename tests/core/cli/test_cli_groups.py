@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from cli_help import validate
 from in_process import Hand
 from run_help import MB, Faulty, cluster
 
+from core.cli.context import say, write_text
 from core.cluster.client import Fault, Group
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import GroupSpec
@@ -125,3 +127,28 @@ def test_one_that_may_not_be_looked_at_hides_no_other(hand: Hand, living: Simula
     _, out, _ = hand("groups")
     assert "may not be looked at: GROUP_AUTHORIZATION_FAILED" in out
     assert "its offsets are not known" in out
+
+
+def test_a_group_whose_name_a_terminal_would_obey_is_only_named(hand: Hand) -> None:
+    """Kafka lets a group, and the members of it, be called anything."""
+    name = "a\x1b[31mb\tc\r\x9bd"
+    odd = cluster({"orders": [(1, 2)]}, groups=(GroupSpec(name, ("orders",), members=2),))
+    listed = hand.on(odd)("groups")
+    full = hand("groups", "a.*", "--over", "1s")
+    for code, out, _ in (listed, full):
+        assert code == 0
+        assert "a\ufffd[31mb c\ufffd\ufffdd" in out
+        assert not [c for c in out if c != "\n" and not c.isprintable()]
+    assert hand.json("groups")[0]["id"] == name
+
+
+def test_what_is_said_and_printed_does_nothing_to_a_terminal(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    say("Group a\x1b[2Jb is gone.")
+    write_text("a\x1b[2Jb\nc\td\n", None)
+    write_text("a\x1b[2Jb\n", tmp_path / "kept")
+    out, err = capsys.readouterr()
+    assert err == "Group a\ufffd[2Jb is gone.\n"
+    assert out == "a\ufffd[2Jb\nc d\n"
+    assert (tmp_path / "kept").read_text() == "a\x1b[2Jb\n"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from threading import Event as Flag
 
 import numpy as np
 import pytest
@@ -28,6 +30,7 @@ from tui.hands import rested
 from tui.lanes import Lane
 from tui.past import Asked, Past, rows_of
 from tui.past_reading import read_past
+from tui.screens import travel
 from tui.screens.map_hands import MapCanvas
 from tui.session import Session
 from tui.widgets.lines import text_of
@@ -406,6 +409,67 @@ async def test_the_past_cannot_be_edited(session: Session) -> None:
         await pressed(pilot, "escape", "escape")
         assert session.then is None
         assert "AS IT WAS" not in text(pilot)
+
+
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[Flag]:
+    """A flag without which no moment is read."""
+    open_now, real = Flag(), travel.read_state
+
+    def read_state(cluster_id: str, moment: datetime) -> ClusterState | None:
+        assert open_now.wait(60)
+        return real(cluster_id, moment)
+
+    monkeypatch.setattr(travel, "read_state", read_state)
+    open_now.set()
+    yield open_now
+    open_now.set()
+
+
+async def test_each_key_is_a_step_however_slowly_moments_are_read(
+    session: Session, reading: Flag
+) -> None:
+    async with dashboard(session, "timeline") as pilot:
+        await pressed(pilot, "m")
+        assert session.then is not None
+        assert session.past is not None
+        wanted = session.past.moment_after(session.then.at, -3)
+        reading.clear()
+        await pilot.press("[", "[", "[")
+        reading.set()
+        await rested(pilot)
+        assert session.then.at == wanted
+        await pressed(pilot, "]")
+        assert session.then.at == session.past.moment_after(wanted, 1)
+
+
+@pytest.mark.parametrize("key", ["0", "2", "question_mark"])
+async def test_a_moment_that_nobody_waits_for_any_more_is_not_shown(
+    key: str, session: Session, reading: Flag
+) -> None:
+    async with dashboard(session, "timeline") as pilot:
+        await pressed(pilot, "{", "m")
+        before = session.then
+        reading.clear()
+        await pilot.press("]", key)
+        screen = pilot.app.screen
+        reading.set()
+        await rested(pilot)
+        assert session.then is (None if key == "0" else before)
+        assert pilot.app.screen is screen
+
+
+async def test_who_has_left_the_timeline_is_not_taken_to_the_map(
+    session: Session, reading: Flag
+) -> None:
+    async with dashboard(session, "timeline") as pilot:
+        reading.clear()
+        await pilot.press("m", "2")
+        screen = pilot.app.screen
+        reading.set()
+        await rested(pilot)
+        assert pilot.app.screen is screen
+        assert session.then is None
 
 
 async def test_the_map_of_the_past_is_ascii_too(session: Session) -> None:

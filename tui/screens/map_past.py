@@ -49,13 +49,14 @@ class PastMap(TimeTravel):
         super().show(self.session)
 
     def action_now(self) -> None:
+        self.asked_at = None
         self.trimtab.session.then = None
         self.trimtab.draw()
 
     def _step_past(self, steps: int) -> None:
         then, past = self.then, self.trimtab.session.past
         if then is not None and past is not None:
-            self.travel(past.moment_after(then.at, steps))
+            self.travel(past.moment_after(self.asked_at or then.at, steps))
 
     def action_earlier(self) -> None:
         self._step_past(-1)

@@ -19,15 +19,23 @@ class TimeTravel(DashboardScreen):
     class Arrived(Message):
         """A worker has read the cluster as it was; None before it was first seen."""
 
-        def __init__(self, then: Then | None, error: TrimtabError | None = None) -> None:
+        def __init__(
+            self, asked_at: datetime, then: Then | None, error: TrimtabError | None = None
+        ) -> None:
             super().__init__()
-            self.then, self.error = then, error
+            self.asked_at, self.then, self.error = asked_at, then, error
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked_at: datetime | None = None
+        """The moment that was asked for last, until it is there; None while none is waited for."""
 
     def travel(self, moment: datetime) -> None:
         """Have the map show a moment; the answer comes as `Arrived`."""
         now = self.trimtab.session.state
         if now is None:
             return
+        self.asked_at = moment
         cluster_id, snapshots = now.cluster_id, self.trimtab.session.snapshots
 
         def work() -> None:
@@ -38,13 +46,20 @@ class TimeTravel(DashboardScreen):
                 if state is not None:
                     then = Then(moment, state, load_at(cluster_id, state, moment, snapshots))
             except TrimtabError as error:  # without its load the moment can be shown all the same
-                self.post_message(self.Arrived(then, error))
+                self.post_message(self.Arrived(moment, then, error))
             else:
-                self.post_message(self.Arrived(then))
+                self.post_message(self.Arrived(moment, then))
 
         self.run_worker(work, thread=True, exclusive=True, group="travel")
 
+    def on_screen_suspend(self) -> None:
+        """Another screen, or a dialog, is shown: nobody waits for a moment any more."""
+        self.asked_at = None
+
     def on_time_travel_arrived(self, message: Arrived) -> None:
+        if message.asked_at != self.asked_at or not self.is_current:
+            return  # what replaced a worker does not keep it from answering
+        self.asked_at = None
         if message.error is not None:
             self.trimtab.session.take_trouble(message.error)
             self.say_trouble(message.error)

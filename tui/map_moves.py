@@ -130,6 +130,12 @@ def type_filter(words: str, key: str, character: str | None) -> tuple[str, bool]
     return None
 
 
+def pasted(text: str) -> str:
+    """Return what a paste types: the first line that says something, without controls."""
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    return "".join(c for c in line if c.isprintable()).strip()
+
+
 def scrolled(top: int, cursor: int, rows: int, count: int) -> int:
     """Return the first row in sight, moved as little as brings the cursor into sight."""
     top = max(min(top, cursor), cursor - rows + 1)

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.screen import ModalScreen
 
 from tui.actions import Action, keys_of, written
+from tui.map_moves import pasted
 from tui.theming import Glyphs, Palette
 from tui.widgets.canvas import Canvas, Row
 
@@ -97,6 +98,11 @@ class CommandScreen(ModalScreen[Action | None]):
                 self._typed, self._at = self._typed + event.character, 0
         event.stop()
         event.prevent_default()
+        self._draw()
+
+    def on_paste(self, event: events.Paste) -> None:
+        self._typed, self._at = self._typed + pasted(event.text), 0
+        event.stop()
         self._draw()
 
     def _draw(self) -> None:

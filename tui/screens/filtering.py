@@ -8,7 +8,7 @@ from textual import events
 
 from tui.action import Action
 from tui.actions import actions_of, keys_of
-from tui.map_moves import type_filter
+from tui.map_moves import pasted, type_filter
 from tui.screens.base import DashboardScreen
 
 
@@ -54,6 +54,11 @@ class Filtering(DashboardScreen):
         event.stop()
         event.prevent_default()
         self.filter_by(words)
+
+    def on_paste(self, event: events.Paste) -> None:
+        if self.typing:
+            self.filter_by(self.words + pasted(event.text))
+            event.stop()
 
 
 def _filter_of(place: str) -> Action:

@@ -22,6 +22,7 @@ from tui.map_moves import (
     inward,
     lit_up,
     outward,
+    pasted,
     scrolled,
     still_there,
     type_filter,
@@ -345,6 +346,13 @@ class MapScreen(CursorKeys, PastMap, PlanKeys):
         event.stop()
         event.prevent_default()
         self.show(self.session)
+
+    def on_paste(self, event: events.Paste) -> None:
+        if self._filter is not None:
+            self._filter += pasted(event.text)
+            self.view = replace(self.view, filter=self._filter)
+            event.stop()
+            self.show(self.session)
 
 
 _FILTER = next(action for action in actions_of(MAP) if action.id == "filter")

@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from core.run.tell.view import RunState, RunSummary, RunView
 from tui.actions import MOVES, actions_of, bindings_of, keys_of
-from tui.map_moves import type_filter
+from tui.map_moves import pasted, type_filter
 from tui.screens.cursor import EDGE, CursorKeys
 from tui.screens.export import export_report
 from tui.screens.run_again import RunAgain
@@ -321,6 +321,12 @@ class MovesScreen(CursorKeys, RunHistory, RunAgain):
         event.stop()
         event.prevent_default()
         self.show(self.session)
+
+    def on_paste(self, event: events.Paste) -> None:
+        if self._typing:
+            self._words, self._skipped = self._words + pasted(event.text), 0
+            event.stop()
+            self.show(self.session)
 
 
 _FILTER = next(action for action in actions_of(MOVES) if action.id == "filter")

@@ -179,6 +179,7 @@ def a_view(**other: object) -> LoadView:
         numbers=broker_numbers(history),
         snapshot=a_snapshot(),
         age="now",
+        nothing="nothing",
         metric=Metric.BYTES,
         hours=6,
         plain=False,
@@ -256,6 +257,17 @@ async def test_partitions_of_a_broker_and_back(session: Session) -> None:
         assert "━ size" in body(pilot)
         await pressed(pilot, "escape")
         assert "broker 1   last 24 h" in body(pilot)
+
+
+async def test_a_broker_that_leads_nothing_is_said_to_and_left_again(session: Session) -> None:
+    assert session.state is not None
+    session.state = replace(session.state, leader=np.full_like(session.state.leader, 2))
+    async with dashboard(session, "load") as pilot:
+        await pressed(pilot, "enter")
+        assert "Broker 1 leads no partition." in body(pilot)
+        assert "No load yet" not in body(pilot)
+        await pressed(pilot, "l", "m", "enter")
+        assert "broker 1   last 6 h" in body(pilot)
 
 
 async def test_without_a_snapshot_it_says_what_comes() -> None:

@@ -36,6 +36,7 @@ from tui.past import Then
 from tui.screens.map_hands import MapCanvas
 from tui.session import Freshness
 from tui.widgets.header import HeaderLine
+from tui.widgets.topic_rows import short_racks
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -260,6 +261,24 @@ async def test_a_healthy_cluster_says_so() -> None:
         await press(pilot, "n")
         assert "Nothing is wrong here." in lines(pilot)[-1]
         assert "√ racks" in lines(pilot)[1]
+
+
+@pytest.mark.parametrize(
+    ("racks", "room", "shown"),
+    [
+        (["a", "b", ""], 4, ["a", "b", ""]),
+        (["eu-west-1a", "eu-west-1b", "eu-west-1c"], 4, ["1a", "1b", "1c"]),
+        (["eu-west-1a", "eu-west-1b", ""], 2, ["1a", "1b", ""]),
+        (["rack-east", "rack-west"], 4, ["east", "west"]),
+        (["east-1", "west-1"], 4, ["east", "west"]),
+        (["rack1", "rack10"], 4, ["ck1", "ck10"]),
+        (["aaaaaaa1", "aaaaaaa2"], 3, ["aa1", "aa2"]),
+        (["eu-west-1a", "eu-west-1a"], 4, ["1a", "1a"]),
+        (["消費者a", "消費者b"], 2, ["?a", "?b"]),
+    ],
+)
+def test_racks_are_told_apart_in_little_room(racks: list[str], room: int, shown: list[str]) -> None:
+    assert short_racks(racks, room) == shown
 
 
 async def test_a_cluster_without_topics_does_not_blame_the_filter() -> None:

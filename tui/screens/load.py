@@ -78,6 +78,9 @@ class LoadScreen(DashboardScreen):
             numbers=numbers,
             snapshot=session.snapshot,
             age=self._age(session),
+            nothing="No broker's load is known yet."
+            if self._broker is None
+            else f"Broker {self._broker} leads no partition.",
             metric=self._metric,
             hours=self._hours,
             plain=self.palette.plain or self.trimtab.ascii_only,

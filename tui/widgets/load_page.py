@@ -96,6 +96,8 @@ class LoadView:
     numbers: Numbers | None
     snapshot: LoadSnapshot | None
     age: str
+    nothing: str
+    """What is said where there are no choices."""
     metric: Metric
     hours: int
     plain: bool
@@ -103,8 +105,10 @@ class LoadView:
 
 def load_lines(view: LoadView, width: int, height: int) -> Lines:
     """Return the whole screen in `height` lines."""
-    if view.snapshot is None or not view.choices:
+    if view.snapshot is None:
         return _waiting(width)
+    if not view.choices:
+        return (BLANK, fit((bright(f"  {view.nothing}"),), width))
     if width < SIDE_BY_SIDE:
         return _stacked(view, width, height)
     panel = 60 if width >= 160 else 42

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 from rich.style import Style
@@ -13,6 +15,7 @@ from core.load.verdicts import SKEW
 from tui.map_view import Model
 from tui.theming import Glyphs, Palette
 from tui.widgets.canvas import Row
+from tui.widgets.cells import cells
 from tui.widgets.columns import SKEW as SKEW_WIDTH
 from tui.widgets.columns import Columns
 from tui.widgets.numbers import bar, ratio
@@ -39,12 +42,25 @@ def rack_names(model: Model) -> list[str]:
     return racks if any(racks) else []
 
 
+def short_racks(racks: Sequence[str], room: int) -> list[str]:
+    """Return racks in `room` columns; long ones lose first what they all begin with."""
+    drawn = [cells(rack) for rack in racks]
+    named = [rack for rack in drawn if rack]
+    over = max(map(len, named), default=0) - room
+    start = 0
+    if over > 0:
+        alike = takewhile(lambda chars: len(set(chars)) == 1, zip(*named, strict=False))
+        common = "".join(chars[0] for chars in alike)
+        start = max(min(len(common), over), 1 + max(map(common.rfind, "-_./:")))
+    return [rack[start : start + room] for rack in drawn]
+
+
 def draw_racks(row: Row, model: Model, columns: Columns, brush: Brush) -> None:
     style = brush.style("dim")
-    for column, rack in enumerate(rack_names(model)):
+    for column, rack in enumerate(short_racks(rack_names(model), columns.cell)):
         at = columns.at(column)
         if at is not None and columns.pitch >= 2:
-            row.put_right(at + columns.cell, rack[: columns.cell], style)
+            row.put_right(at + columns.cell, rack, style)
 
 
 def draw_heads(row: Row, model: Model, columns: Columns, brush: Brush, value: str) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from textual.app import App
+from textual.filter import LineFilter
 from textual.screen import Screen
 
 from core.errors import TrimtabError
@@ -34,6 +35,7 @@ from tui.feed_events import (
     Trouble,
 )
 from tui.feed_events import Event as FeedEvent
+from tui.in_ascii import AsciiOnly
 from tui.piloting import Piloting
 from tui.probing import Switching
 from tui.screens.base import DashboardScreen
@@ -85,6 +87,7 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
         self.monotonic = monotonic
         self.ascii_only = ascii_only
         self.glyphs: Glyphs = ASCII if ascii_only else UNICODE
+        self._drawn_with = [AsciiOnly()] if ascii_only else []
         self.few_colors = plain or few_colors
         self._palettes = load_palettes()
         self._palette = choose_palette(self._palettes, theme)
@@ -115,6 +118,10 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
         self.leave_probe()
         if self.feed is not None:
             self.feed.stop()
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Return what goes over each line before it is shown; Textual asks for it."""
+        return [*super().get_line_filters(), *self._drawn_with]
 
     def _deliver(self, event: FeedEvent) -> None:
         self.post_message(Seen(event))

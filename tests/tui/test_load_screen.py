@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from clusters import tp
+from maps import text
 from pictures import LOAD, MB, SIZES, STATE, a_session, at, body, dashboard, pressed, spot
 
 from core.load import windows
@@ -278,4 +279,4 @@ async def test_without_a_snapshot_it_says_what_comes() -> None:
 
 async def test_ascii_draws_charts_with_ascii_only(session: Session) -> None:
     async with dashboard(session, "load", ascii_only=True) as pilot:
-        assert body(pilot).isascii()
+        assert text(pilot).isascii()

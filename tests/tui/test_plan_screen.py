@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from clusters import cluster, load_of, tp
+from maps import text
 from pictures import (
     GB,
     LOAD,
@@ -367,8 +368,8 @@ async def test_an_export_that_cannot_be_written_says_so(tmp_path: Path) -> None:
 
 async def test_ascii_draws_with_ascii_only() -> None:
     async with dashboard(a_session(), "plan", ascii_only=True) as pilot:
-        assert body(pilot).isascii()
-        assert "*1 o2 o6 > *2 o1 o6" in body(pilot)
+        assert text(pilot).isascii()
+        assert "*1 o2 o6 > *2 o1 o6" in text(pilot)
 
 
 def test_an_estimate_that_is_unknown_shows_a_question_mark() -> None:

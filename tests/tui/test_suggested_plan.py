@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from maps import demo_picture
+from maps import demo_picture, text
 from pictures import LOAD, SIZES, STATE, a_plan, a_session, body, dashboard, footer, pressed
 from textual.pilot import Pilot
 from textual.widgets import Button, Input, Label
@@ -396,9 +396,9 @@ def test_what_stays_outside_the_band_is_first_and_amber() -> None:
 async def test_a_suggested_plan_is_drawn_with_ascii_only() -> None:
     async with dashboard(demo_session(), "plan", ascii_only=True) as pilot:
         await pressed(pilot, "a", "enter")
-        assert body(pilot).isascii()
+        assert text(pilot).isascii()
         await pressed(pilot, "b")
-        assert body(pilot).isascii()
+        assert text(pilot).isascii()
 
 
 async def test_an_even_cluster_says_so_and_keeps_the_plan() -> None:

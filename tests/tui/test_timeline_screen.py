@@ -218,8 +218,8 @@ async def test_a_night_is_told_by_lanes_and_by_what_happened(
 
 async def test_ascii_tells_it_with_ascii_only(session: Session) -> None:
     async with dashboard(session, "timeline", ascii_only=True) as pilot:
-        assert "xxx" in body(pilot)
-        assert body(pilot).isascii()
+        assert "xxx" in text(pilot)
+        assert text(pilot).isascii()
 
 
 async def test_steps_unfolding_and_following(session: Session) -> None:

@@ -1,6 +1,6 @@
 """Page: a screen's body made of lines of toned spans; the edge where tones become styles.
 
---ascii and NO_COLOR are honoured here, so that renderers need not know of them.
+How long a bar is without colour is shown here, so that renderers need not know of it.
 """
 
 from __future__ import annotations
@@ -15,30 +15,6 @@ from tui.theming import ASCII, Glyphs, Palette
 from tui.widgets.canvas import Canvas, Row
 from tui.widgets.cells import cells, columns
 from tui.widgets.lines import BLANK, Ground, Line, Lines, Span
-
-_ASCII = str.maketrans(
-    {
-        **dict.fromkeys("█▉▊▋▌", "#"),
-        **dict.fromkeys("▍▎▏", ":"),
-        **dict.fromkeys("▖▗▘▝▚▞▀▄▙▛▜▟▐", "*"),
-        **dict.fromkeys("┼┤├└┘┬┴┌┐", "+"),
-        **dict.fromkeys("→▸≥", ">"),
-        **dict.fromkeys("◂≤", "<"),
-        **dict.fromkeys("─–−", "-"),
-        **dict.fromkeys("━‖", "="),
-        "╌": ".",
-        "◆": "#",
-        "│": "|",
-        "●": "*",
-        **dict.fromkeys("○•", "o"),
-        "·": ".",
-        "▲": "^",
-        "✗": "x",
-        "√": "+",
-        "×": "x",
-        "…": "~",
-    }
-)
 
 
 def row_of(line: Line, width: int, palette: Palette, *, ascii_only: bool) -> Row:
@@ -67,7 +43,7 @@ def _drawn(span: Span, palette: Palette, *, ascii_only: bool) -> str:
     if span.ground is Ground.TROUGH and (ascii_only or palette.plain):
         # Without colour nothing else shows how long the whole bar is.
         text = text.replace(" ", "." if ascii_only else "░")
-    return text.translate(_ASCII) if ascii_only else text
+    return text
 
 
 class Page(Canvas):

@@ -1,0 +1,147 @@
+"""With --ascii every screen and dialog is drawn with ASCII alone, names and messages too."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from maps import map_of, press, text
+from pictures import LOAD, STATE, a_run, a_session, dashboard, pressed
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.color import Color
+from textual.pilot import Pilot
+from textual.screen import ModalScreen
+
+import tui
+from core.cluster.drills.drill import DrillKind, Offer
+from core.errors import TrimtabError
+from core.run.tell.view import RunState
+from tui.actions import MOVES, SCREENS
+from tui.in_ascii import AsciiOnly, in_ascii
+from tui.screens.apply import ApplyDialog, Order
+from tui.screens.ask import AskDialog
+from tui.screens.asking import (
+    cancel_dialog,
+    cancel_some_dialog,
+    pause_dialog,
+    recover_dialog,
+    roll_back_dialog,
+)
+from tui.screens.autopilot_dialog import AutopilotDialog
+from tui.screens.commands import CommandScreen
+from tui.screens.drill_dialog import DrillDialog
+from tui.screens.help import HelpScreen
+from tui.screens.problem import ProblemDialog
+from tui.screens.rate_dialog import RateDialog
+from tui.screens.retarget_dialog import RetargetDialog, targets_of
+from tui.screens.suggest_dialog import SuggestDialog
+from tui.session import Session
+from tui.wish import Wish
+
+NAME = "größe…消費"
+
+
+def a_named_session() -> Session:
+    session = a_session()
+    session.cluster_name = NAME
+    session.run = replace(a_run(), cluster_name=NAME)
+    return session
+
+
+def leaked(pilot: Pilot[int]) -> set[str]:
+    """Return what is on the screen and not ASCII."""
+    shown = text(pilot)
+    assert shown.strip()
+    return {char for char in shown if not char.isascii()}
+
+
+@pytest.mark.parametrize("size", [(30, 5), (80, 24), (200, 60)])
+@pytest.mark.parametrize("screen", SCREENS)
+async def test_every_screen(screen: str, size: tuple[int, int]) -> None:
+    async with dashboard(a_named_session(), screen, size, ascii_only=True) as pilot:
+        assert not leaked(pilot)
+        for keys in {
+            "map": (["enter"], ["enter"], ["escape", "space", "l"]),
+            "moves": (["l"], ["b"], ["escape", "o"]),
+        }.get(screen, (["enter"], ["/", "ö"])):
+            await pressed(pilot, *keys)
+            assert not leaked(pilot)
+        await pressed(pilot, "escape", "question_mark")
+        assert isinstance(pilot.app.screen, HelpScreen)
+        assert not leaked(pilot)
+        await pressed(pilot, "j", "escape", "colon")
+        assert isinstance(pilot.app.screen, CommandScreen)
+        assert not leaked(pilot)
+
+
+async def test_a_cluster_that_has_not_answered() -> None:
+    async with dashboard(Session(NAME), "map", ascii_only=True) as pilot:
+        assert "asking gr" in text(pilot)
+        assert not leaked(pilot)
+
+
+DIALOGS: dict[str, Callable[[Session], ModalScreen[object]]] = {
+    "apply": lambda session: ApplyDialog(session, Order(session.plan, "Apply…")),
+    "ask": lambda session: AskDialog("Write it where…", f"{NAME}.json", "Write…"),
+    "autopilot": lambda session: AutopilotDialog(NAME, None, writable=True, because=""),
+    "cancel": lambda session: cancel_dialog(a_run(cluster_name=NAME)),
+    "cancel some": lambda session: cancel_some_dialog(a_run().moves),
+    "drill": lambda session: DrillDialog(NAME, (Offer(DrillKind.JOIN, why_not="no …"),)),
+    "pause": lambda session: pause_dialog(a_run()),
+    "problem": lambda session: ProblemDialog((TrimtabError("größe → …", detail="±—✓"),)),
+    "rate": lambda session: RateDialog(a_run(), STATE, LOAD, 1),
+    "recover": lambda session: recover_dialog(a_run(RunState.DIED)),
+    "retarget": lambda session: RetargetDialog(targets_of(STATE, LOAD, {1: a_run().moves[1]})),
+    "roll back": lambda session: roll_back_dialog(a_run(cluster_name=NAME)),
+    "suggest": lambda session: SuggestDialog(Wish(drain=NAME), STATE, session.plan),
+}
+
+
+@pytest.mark.parametrize("name", DIALOGS)
+async def test_every_dialog(name: str) -> None:
+    session = a_named_session()
+    async with dashboard(session, MOVES, (80, 24), ascii_only=True) as pilot:
+        pilot.app.push_screen(DIALOGS[name](session))
+        await pressed(pilot, "down")
+        assert not leaked(pilot)
+
+
+def test_no_dialog_is_left_out() -> None:
+    def kinds(of: type) -> Iterator[type]:
+        below = of.__subclasses__()
+        yield from [kind for part in below for kind in kinds(part)] if below else [of]
+
+    opened = {type(make(a_named_session())) for make in DIALOGS.values()}
+    ours = {kind for kind in kinds(ModalScreen) if kind.__module__.startswith("tui.")}
+    assert ours == opened | {HelpScreen, CommandScreen}
+
+
+async def test_what_is_too_small_for_a_map_says_so_with_x() -> None:
+    async with map_of((30, 5), ascii_only=True) as pilot:
+        await press(pilot, "j")
+        assert "a map needs 32x6" in text(pilot)
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("written", ["● 1→4 …", "größe", "消費", "e\u0301", "é\u200b"])
+def test_as_many_columns_as_before(written: str) -> None:
+    drawn = in_ascii(written)
+    assert drawn.isascii()
+    assert cell_len(drawn) == cell_len(written)
+    (segment,) = AsciiOnly().apply([Segment(written)], Color(0, 0, 0))
+    assert segment.text == drawn
+
+
+def test_whatever_the_dashboard_draws_with_has_its_character() -> None:
+    """A name may hold anything, and becomes `?`; our own words and marks do not."""
+    for path in sorted(Path(tui.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                asked = node.value.replace("?", "").replace("\xa0", "")
+                assert "?" not in in_ascii(asked), (path.name, node.lineno, asked)

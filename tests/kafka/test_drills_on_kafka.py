@@ -40,7 +40,7 @@ def connection(side: Sandbox) -> Iterator[Connection]:
 
 @pytest.fixture(scope="module")
 def ground(side: Sandbox, connection: Connection) -> DrillGround:
-    eventually(lambda: side.loaded, 30)
+    eventually(lambda: side.loaded)
     found = ground_of(Address(side.bootstrap), connection.client.describe().cluster_id)
     assert found is not None
     return found

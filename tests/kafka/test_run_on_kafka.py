@@ -41,7 +41,7 @@ MB = 1_000_000
 NAMES = (LEADER_LIST, FOLLOWER_LIST, LEADER_RATE, FOLLOWER_RATE)
 EVERY_BROKER = Resource(ResourceKind.BROKER, "")
 JUDGE = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 180
 
 # A quota averages over 12 s: it may let 11.5 s of its rate through at once. Moves that must last
 # while something is looked at have bytes for most of a minute more: they are cancelled, or sped up.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from test_run_on_kafka import Cluster, cluster
+from test_run_on_kafka import LASTING_MEGABYTES, Cluster, cluster
 from waiting import eventually
 
 from core.cluster.client import (
@@ -36,7 +36,7 @@ def begin(cluster: Cluster, targets: dict[tuple[str, int], tuple[int, ...]]) -> 
 
 
 def test_a_run_is_paused_resumed_sped_up_and_rolled_back(cluster: Cluster) -> None:
-    cluster.topic("ask-a", [(2, 1)], 60)
+    cluster.topic("ask-a", [(2, 1)], LASTING_MEGABYTES)
     cluster.topic("ask-order", [(1, 2)], 1)
     before = cluster.throttles()
     run = begin(cluster, {("ask-a", 0): (3, 1), ("ask-order", 0): (2, 1)})
@@ -55,14 +55,15 @@ def test_a_run_is_paused_resumed_sped_up_and_rolled_back(cluster: Cluster) -> No
         ExitCode.INCOMPLETE,
     )
     assert cluster.follow("runs", "attach", run).returncode == ExitCode.INCOMPLETE
-    assert (cluster.replicas("ask-a", 0), cluster.replicas("ask-order", 0)) == ((2, 1), (1, 2))
+    eventually(lambda: cluster.replicas("ask-a", 0) == (2, 1))
+    eventually(lambda: cluster.replicas("ask-order", 0) == (1, 2))
     eventually(lambda: cluster.throttles() == before)
     assert not cluster.client.reassignments()
 
 
 @pytest.mark.scenario
 def test_throttles_that_somebody_deletes_under_a_run_are_put_back(cluster: Cluster) -> None:
-    cluster.topic("ask-b", [(1, 2)], 40)
+    cluster.topic("ask-b", [(1, 2)], LASTING_MEGABYTES)
     before = cluster.throttles()
     run = begin(cluster, {("ask-b", 0): (1, 3)})
     eventually(lambda: rate(cluster, 3, FOLLOWER_RATE) == "1000000")
@@ -82,5 +83,5 @@ def test_throttles_that_somebody_deletes_under_a_run_are_put_back(cluster: Clust
     )
     assert cluster.trimtab("runs", "cancel", run, "--yes").returncode == ExitCode.DONE
     assert cluster.follow("runs", "attach", run).returncode == ExitCode.INCOMPLETE
-    assert cluster.replicas("ask-b", 0) == (1, 2)
+    eventually(lambda: cluster.replicas("ask-b", 0) == (1, 2))
     eventually(lambda: cluster.throttles() == before)

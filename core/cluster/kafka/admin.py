@@ -91,8 +91,7 @@ class Admin:
                     if names is None or name in names
                 }
             )
-        if any(isinstance(a, Fault) and "TIMED_OUT" in a.name for a in answers.values()):
-            self.close()  # it may not know a broker that came up after it was opened
+        self._forget_if_in_vain(answers.values())
         self._raise_if_nothing(answers.values())
         return answers
 
@@ -154,6 +153,7 @@ class Admin:
             TopicPartition(tp.topic, tp.partition): self._settle(future)
             for tp, future in futures.items()
         }
+        self._forget_if_in_vain(answers.values())
         self._raise_if_nothing(answers.values())
         return {tp: a.offset for tp, a in answers.items() if not isinstance(a, Fault)}
 
@@ -171,6 +171,7 @@ class Admin:
             listed = admin.list_consumer_groups(request_timeout=_SECONDS).result()
         except KafkaException as error:
             raise self._explained(error) from error
+        self._forget_if_in_vain(map(_fault, listed.errors))
         if listed.errors and not listed.valid:
             raise self._explained(listed.errors[0])
         if lost is not None:
@@ -201,6 +202,7 @@ class Admin:
             listed = admin.list_consumer_groups(request_timeout=_WATCH_SECONDS).result()
         except KafkaException as error:
             raise self._explained(error) from error
+        self._forget_if_in_vain(map(_fault, listed.errors))
         if listed.errors and not listed.valid:
             raise self._explained(listed.errors[0])
         ids = sorted(g.group_id for g in listed.valid if g.state.name not in _WITHOUT_MEMBERS)
@@ -242,6 +244,15 @@ class Admin:
                         raise self._explained(error, opened=False) from error
                 self._opened = admin
             return self._opened
+
+    def _forget_if_in_vain(self, answers: Iterable[object]) -> None:
+        """Open the client anew for the next call where a broker was waited for in vain.
+
+        It may not know a broker that came up after it was opened, and asks one that died again and
+        again, long after the cluster names it no more.
+        """
+        if any(isinstance(a, Fault) and "TIMED_OUT" in a.name for a in answers):
+            self.close()
 
     def _settle(self, future: Any) -> Any:
         """Return a future's answer, or the fault that came instead."""

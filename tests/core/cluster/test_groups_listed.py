@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from core.cluster.client import Fault
+from core.cluster.client import Fault, OffsetAt
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.state import TopicPartition
@@ -50,6 +52,48 @@ def test_who_does_not_list_its_groups_is_told_and_the_others_are_read(
 def test_a_cluster_in_which_nobody_lists_groups_tells_none(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnreachableError):
         admin(Listing(), monkeypatch).groups(None, nobody)
+
+
+class Waiting:
+    """A confluent-kafka admin that knows a broker that died, and waits for it in vain."""
+
+    def list_consumer_groups(self, request_timeout: float) -> Any:
+        return SimpleNamespace(result=lambda: SimpleNamespace(valid=[], errors=[self._in_vain()]))
+
+    def list_offsets(self, asked: Mapping[Any, Any], request_timeout: float) -> Any:
+        def answer(partition: int) -> Any:
+            if partition == 0:
+                raise self._in_vain()
+            return SimpleNamespace(offset=7)
+
+        return {tp: SimpleNamespace(result=partial(answer, tp.partition)) for tp in asked}
+
+    def _in_vain(self) -> KafkaException:
+        return KafkaException(KafkaError(KafkaError._TIMED_OUT, "broker 3"))
+
+
+ASKED = (TopicPartition("t", 0), TopicPartition("t", 1))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda found: found.offsets(ASKED, OffsetAt.LATEST),
+        lambda found: found.groups(None, nobody),
+        lambda found: found.active_groups(9),
+    ],
+    ids=["offsets", "groups", "active groups"],
+)
+def test_a_broker_that_was_waited_for_in_vain_is_not_waited_for_again_once_it_is_gone(
+    ask: Callable[[Admin], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Admin(ConnectionSettings("h:1"))
+    opened: list[Waiting | None] = [Waiting()]
+    monkeypatch.setattr(found, "_client", lambda: opened[-1])
+    monkeypatch.setattr(found, "close", lambda: opened.append(None))
+    with suppress(UnreachableError):  # nobody else lists groups
+        ask(found)
+    assert opened[1:] == [None]
 
 
 class Remembering:

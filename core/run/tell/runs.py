@@ -107,9 +107,17 @@ def _all(cluster_id: str) -> list[Remembered | JournalError]:
         try:
             found.append(known or _learnt(summaries, path, cluster_id))
         except JournalError as error:
-            found.append(error)
+            if not _is_unborn(path):
+                found.append(error)
     summaries.save()
     return found
+
+
+def _is_unborn(path: Path) -> bool:
+    """Return whether its process died before it wrote what was asked: then it did nothing."""
+    with suppress(JournalError), Journal.open(path) as journal:
+        return not journal.records()
+    return False
 
 
 def _learnt(summaries: Summaries, path: Path, cluster_id: str) -> Remembered:

@@ -118,3 +118,13 @@ def test_where_nothing_can_be_written_runs_are_listed_all_the_same(
 
     monkeypatch.setattr("core.run.tell.summaries.files.write_text", full)
     assert len(list_runs(CLUSTER)) == 1
+
+
+def test_a_journal_that_nothing_was_written_to_is_of_no_run() -> None:
+    """Its process died before it said what was asked: it has done nothing to the cluster."""
+    folder = paths.runs_dir(CLUSTER)
+    Journal.create(folder / "0101-000000.run").close()
+    assert unreadable(CLUSTER) == ()
+    assert list_runs(CLUSTER) == ()
+    (folder / "0101-000001.run").touch()  # that of a run may have been cut off
+    assert "not a run journal" in unreadable(CLUSTER)[0]

@@ -195,6 +195,19 @@ async def test_enter_that_was_too_early_does_not_hold_for_another_name(
     assert started == []
 
 
+async def test_keys_that_were_on_their_way_as_the_focus_moved_are_typed_too(
+    started: list[tuple[Any, ...]],
+) -> None:
+    """Each is sent to what has the focus as it comes, and reaches the dialog a little later."""
+    async with dashboard(a_session(), "plan") as pilot:
+        await pressed(pilot, "A")
+        await pressed(pilot, *"prod-e")
+        pilot.app.screen.query_one("#cancel")._forward_event(events.Key("u", "u"))
+        await rested(pilot)
+        assert pilot.app.screen.query_one(Input).value == "prod-eu"
+        assert not button(pilot).disabled
+
+
 async def test_a_pasted_name_is_the_name_too(started: list[tuple[Any, ...]]) -> None:
     async with dashboard(a_session(), "plan") as pilot:
         await pressed(pilot, "A")

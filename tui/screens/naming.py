@@ -7,7 +7,7 @@ with space, too.
 from __future__ import annotations
 
 from textual import events
-from textual.widgets import Button, Input
+from textual.widgets import Input
 
 from tui.screens.ask import Answer, Dialog
 from tui.screens.ticks import Tick
@@ -20,24 +20,22 @@ class NamingDialog(Dialog[Answer]):
     def typed(self) -> str:
         return self.query_one("#name", Input).value
 
-    @property
-    def _aside(self) -> bool:
-        """Return whether the focus is where nothing can be typed."""
-        return isinstance(self.focused, Button | Tick)
-
     def on_key(self, event: events.Key) -> None:
+        """Type what no widget took: also what was sent to a button that has lost the focus since.
+
+        The Input keeps what is typed in it to itself.
+        """
         ticking = isinstance(self.focused, Tick) and event.key == "space"
-        if self._aside and not ticking and event.is_printable and event.character:
+        if not ticking and event.is_printable and event.character:
             self._type(event.character)
             event.stop()
 
     def on_paste(self, event: events.Paste) -> None:
-        if self._aside:
-            self._type(event.text.strip())
-            event.stop()
+        self._type(event.text.strip())
+        event.stop()
 
     def _type(self, text: str) -> None:
         field = self.query_one("#name", Input)
-        field.focus()
+        self.set_focus(field)
         field.value += text
         field.cursor_position = len(field.value)

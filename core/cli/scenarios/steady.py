@@ -10,19 +10,13 @@ import re
 import struct
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+from core.cli.scenarios.dips import SLICE_SECONDS, Dips
 from core.cluster.kafka.connection import ConnectionSettings
 
 TICK_SECONDS = 0.05
-SLICE_SECONDS = 0.5
-"""How finely the acknowledged rate is looked at: looking for a new leader takes about as long."""
-DIP = 0.5
-"""Less than this part of a partition's rate in one slice is a dip."""
-CALM = 2
-"""So many slices without a dip, and it is over."""
 _NOT_LEADER = re.compile(
     r"(?P<topic>\S+) \[(?P<partition>\d+)\].*?Not leader for partition", re.IGNORECASE | re.DOTALL
 )
@@ -52,9 +46,7 @@ class Producer:
         """Records that were given up."""
         self._waits: dict[int, float] = {}
         """Partitions for whose new leader is being looked, since when."""
-        self._acks: dict[int, list[int]] = defaultdict(lambda: [0] * partitions)
-        self._slice, self._calm = 0, 0
-        self._dip: tuple[int, float] | None = None
+        self._dips = Dips(partitions, per_s / partitions * SLICE_SECONDS)
         self._began = time.monotonic()
         self._stop = threading.Event()
         self._client = _producer(settings, self._heard)
@@ -64,7 +56,7 @@ class Producer:
     @property
     def is_whole(self) -> bool:
         """Return whether no dip goes on."""
-        return self._dip is None
+        return self._dips.is_over
 
     def stop(self) -> None:
         """Stop producing, and wait until all is acknowledged or given up."""
@@ -84,30 +76,15 @@ class Producer:
                 self._send(number, _NUMBER.pack(number) + body)
             sent = due
             self._client.poll(0)
-            self._watch(int((time.monotonic() - self._began) / SLICE_SECONDS))
+            now = self._now()
+            for partition in list(self._waits):
+                self._dips.look_for_leader(now, partition)
+            for text in self._dips.told(now):
+                self._tell(text, None)
 
-    def _watch(self, now: int) -> None:
-        """Look at the slices that are whole by `now`; tell where the rate falls and recovers."""
-        each = self.per_s / self._partitions * SLICE_SECONDS
-        for at in range(self._slice, now):
-            acks = self._acks.pop(at, [0] * self._partitions)
-            if at == self._slice == 0 or (self._calm == 0 and self._dip is None and not all(acks)):
-                continue  # it has just begun
-            low = [partition for partition, count in enumerate(acks) if count < DIP * each]
-            part = min(sum(acks) / (each * self._partitions), 1.0)
-            self._calm = 0 if low else self._calm + 1
-            if low and self._dip is None:
-                self._dip = (at, part)
-                many = f"{len(low)} of {self._partitions} partitions below half of theirs"
-                self._tell(f"rate fell to {part:.0%}, {many}", None)
-            elif self._dip is not None:
-                begun, lowest = self._dip
-                self._dip = (begun, min(lowest, part))
-                if self._calm >= CALM:
-                    took = (at + 1 - CALM - begun) * SLICE_SECONDS
-                    self._dip = None
-                    self._tell(f"rate recovered after {took:.1f} s, at least {lowest:.0%}", None)
-        self._slice = max(self._slice, now)
+    def _now(self) -> int:
+        """Return the slice that it is now."""
+        return int((time.monotonic() - self._began) / SLICE_SECONDS)
 
     def _send(self, number: int, value: bytes) -> None:
         def delivered(error: Any, message: Any) -> None:
@@ -131,12 +108,12 @@ class Producer:
 
     def _take(self, number: int, partition: int) -> None:
         self.acknowledged.add(number)
-        now = time.monotonic()
-        self._acks[int((now - self._began) / SLICE_SECONDS)][partition] += 1
+        self._dips.acknowledge(self._now(), partition)
         waited = self._waits.get(partition)
-        if waited is not None and now - waited > TICK_SECONDS:
+        took = 0.0 if waited is None else time.monotonic() - waited
+        if took > TICK_SECONDS:
             del self._waits[partition]
-            self._tell(f"was acknowledged again after {now - waited:.1f} s", partition)
+            self._tell(f"was acknowledged again after {took:.1f} s", partition)
 
     def _heard(self, text: str) -> None:
         found = _NOT_LEADER.search(text)
@@ -145,6 +122,7 @@ class Producer:
         partition = int(found["partition"])
         if partition not in self._waits:
             self._waits[partition] = time.monotonic()
+            self._dips.look_for_leader(self._now(), partition)
             self._tell("was told NOT_LEADER_OR_FOLLOWER", partition)
 
 

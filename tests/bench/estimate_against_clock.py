@@ -33,6 +33,7 @@ from core.cluster.kafka.topics import create_topics, delete_topics
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import TopicLoad, Workload, fill, run
+from tests.waiting import eventually
 
 TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
 MB = 1_000_000
@@ -205,11 +206,18 @@ class Bench:
         return str(plan)
 
     def _messages(self, tps: Sequence[TopicPartition]) -> int:
+        ends: dict[TopicPartition, int] = {}
         client = KafkaClient(self.settings)
+
+        def all_told() -> bool:  # a leader that has just changed does not
+            ends.update(client.offsets(tps, OffsetAt.LATEST))
+            return len(ends) == len(tps)
+
         try:
-            return sum(client.offsets(tps, OffsetAt.LATEST).values())
+            eventually(all_told, every=0.2)
         finally:
             client.close()
+        return sum(ends.values())
 
     @contextmanager
     def _produced(self, row: Row) -> Iterator[None]:

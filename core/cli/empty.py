@@ -5,11 +5,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from core.errors import UsageError
+
+if TYPE_CHECKING:
+    AnyType = click.ParamType[Any]
+else:  # older clicks know no parameter of it
+    AnyType = click.ParamType
 
 
 def refusing_empty(command: click.Command) -> click.Command:
@@ -27,7 +32,7 @@ def refusing_empty(command: click.Command) -> click.Command:
     return command
 
 
-class _Something(click.ParamType):  # type: ignore[type-arg]  # older clicks have none
+class _Something(AnyType):
     """A type that takes what another takes, but for nothing at all."""
 
     def __init__(self, inner: click.ParamType[Any]) -> None:

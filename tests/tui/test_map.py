@@ -24,6 +24,7 @@ from maps import (
     text,
     the_map,
 )
+from textual.pilot import Pilot
 
 from core.cluster.state import ClusterState
 from core.errors import UnreachableError
@@ -428,12 +429,17 @@ async def test_a_filter_that_is_being_typed_goes_with_the_topic_that_is_deleted(
         assert the_map(pilot).model.partitions.topic == "c"
 
 
+def look_past_b(pilot: Pilot[int]) -> None:
+    """Open topic b, and travel to a moment before there was one."""
+    look(pilot, topic="b", cursor_partition=1)
+    before, _ = two_topics("a")
+    pilot.app.session.then = Then(before.fetched_at, before)  # type: ignore[attr-defined]
+    pilot.app.draw()  # type: ignore[attr-defined]
+
+
 async def test_before_a_topic_was_there_the_map_shows_all_topics_and_leads_back_to_it() -> None:
     async with map_of(picture=two_topics("a", "b")) as pilot:
-        look(pilot, topic="b", cursor_partition=1)
-        before, _ = two_topics("a")
-        pilot.app.session.then = Then(before.fetched_at, before)  # type: ignore[attr-defined]
-        pilot.app.draw()  # type: ignore[attr-defined]
+        look_past_b(pilot)
         assert the_map(pilot).model.topic == "a"
         await press(pilot, "enter")
         assert the_map(pilot).model.partitions.topic == "a"
@@ -445,10 +451,7 @@ async def test_before_a_topic_was_there_the_map_shows_all_topics_and_leads_back_
 
 async def test_only_looked_past_a_topic_is_under_the_cursor_again_on_coming_back() -> None:
     async with map_of(picture=two_topics("a", "b")) as pilot:
-        look(pilot, topic="b", cursor_partition=1)
-        before, _ = two_topics("a")
-        pilot.app.session.then = Then(before.fetched_at, before)  # type: ignore[attr-defined]
-        pilot.app.draw()  # type: ignore[attr-defined]
+        look_past_b(pilot)
         await press(pilot, "0")
         assert the_map(pilot).model.topic == "b"
         await press(pilot, "enter")

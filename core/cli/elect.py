@@ -132,7 +132,7 @@ def rebalance_settings(
 
     alive = [broker.id for broker in state.brokers if broker.alive]
     try:
-        answers = client.configs([Resource.broker(b) for b in alive])
+        answers = client.configs([Resource.broker(b) for b in alive], REBALANCE_CONFIGS)
     except (AccessDeniedError, UnreachableError) as error:
         return dict.fromkeys(alive, Fault("NOT_KNOWN", error.title))
     found: dict[int, Mapping[str, str | None] | Fault] = {}

@@ -1,4 +1,4 @@
-"""The calls on confluent-kafka: configs, offsets and consumer groups."""
+"""The calls on confluent-kafka: configs altered, offsets and consumer groups."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from core.cluster.client import (
     ActiveGroups,
     ConfigChange,
     ConfigOp,
-    ConfigSource,
-    ConfigValue,
     Fault,
     Group,
     OffsetAt,
@@ -67,33 +65,6 @@ class Admin:
     def close(self) -> None:
         with self._opening:
             self._opened = None
-
-    def configs(
-        self, resources: Collection[Resource], names: Collection[str] | None
-    ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
-        from confluent_kafka.admin import ConfigResource
-
-        admin = self._client()
-        pending: dict[Resource, Any] = {}
-        for group in _requests(resources):
-            asked = {ConfigResource(_kind(r), r.name): r for r in group}
-            futures = admin.describe_configs(list(asked), request_timeout=_seconds(group))
-            pending |= {asked[resource]: future for resource, future in futures.items()}
-        answers: dict[Resource, dict[str, ConfigValue] | Fault] = {}
-        for resource, future in pending.items():
-            entries = self._settle(future)
-            answers[resource] = (
-                entries
-                if isinstance(entries, Fault)
-                else {
-                    name: ConfigValue(entry.value, source(entry.source))
-                    for name, entry in entries.items()
-                    if names is None or name in names
-                }
-            )
-        self._forget_if_in_vain(answers.values())
-        self._raise_if_nothing(answers.values())
-        return answers
 
     def alter_configs(
         self, changes: Sequence[ConfigChange], *, validate_only: bool = False
@@ -338,14 +309,3 @@ def _rounds(changes: Sequence[ConfigChange]) -> list[list[ConfigChange]]:
             rounds.append([])
         rounds[at].append(change)
     return rounds
-
-
-def source(number: int) -> ConfigSource:
-    sources = {
-        1: ConfigSource.TOPIC,
-        2: ConfigSource.BROKER,
-        3: ConfigSource.BROKER_DEFAULT,
-        4: ConfigSource.STATIC,
-        5: ConfigSource.DEFAULT,
-    }
-    return sources.get(int(number), ConfigSource.UNKNOWN)

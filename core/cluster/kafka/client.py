@@ -1,6 +1,6 @@
 """KafkaClient: real brokers behind ClusterClient.
 
-confluent-kafka does configs, offsets and groups; kafka-python what librdkafka lacks. That
+confluent-kafka alters configs, does offsets and groups; kafka-python what librdkafka lacks. That
 includes `describe`: librdkafka's metadata has neither topic ids nor leader epochs nor fenced
 brokers, and asking it for topic ids takes four times as long as reading the whole answer here.
 Elections are kafka-python's, too: librdkafka waits for the controller that it once heard of.
@@ -26,12 +26,12 @@ from core.cluster.client import (
     Resource,
 )
 from core.cluster.kafka.admin import Admin
-from core.cluster.kafka.cluster_wide import CLUSTER_WIDE, alter_cluster_wide, cluster_wide
+from core.cluster.kafka.cluster_wide import alter_cluster_wide
 from core.cluster.kafka.committed import committed
+from core.cluster.kafka.configs import CLUSTER_WIDE, read_configs
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.description import describe
 from core.cluster.kafka.electing import elect_leaders
-from core.cluster.kafka.full_configs import in_full
 from core.cluster.kafka.held_lists import list_entries
 from core.cluster.kafka.log_dirs import alter_log_dirs, log_dirs
 from core.cluster.kafka.reassigning import alter_reassignments, reassignments
@@ -73,12 +73,7 @@ class KafkaClient:
     def configs(
         self, resources: Collection[Resource], names: Collection[str] | None = None
     ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
-        if names is None and CLUSTER_WIDE not in resources:
-            return in_full(self._wire, resources)
-        answers = self._admin.configs([r for r in resources if r != CLUSTER_WIDE], names)
-        if CLUSTER_WIDE in resources:
-            answers[CLUSTER_WIDE] = cluster_wide(self._wire, names)
-        return answers
+        return read_configs(self._wire, resources, names)
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
         answers = self._admin.alter_configs([c for c in changes if c.resource != CLUSTER_WIDE])

@@ -1,0 +1,126 @@
+"""Configs read: of topics, of brokers, and those that are set for all brokers.
+
+By kafka-python: librdkafka always asks for every config, some 300 of a broker, loses one of two
+synonyms that have the same name, and is slow to come for the first time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from core.cluster.client import (
+    Beneath,
+    ConfigSource,
+    ConfigValue,
+    Fault,
+    Resource,
+    ResourceKind,
+)
+from core.cluster.kafka.reach import denied
+from core.cluster.kafka.wire import Wire, fault
+
+Configs = dict[str, ConfigValue]
+
+CLUSTER_WIDE = Resource(ResourceKind.BROKER, "")
+
+_KINDS = {ResourceKind.TOPIC: 2, ResourceKind.BROKER: 4}
+_TOPICS_AT_ONCE = 500
+"""In one request for all of their configs: each has some forty with their synonyms, and time is
+bounded."""
+_SOME_AT_ONCE = 2000
+"""The same, where only configs that are named are asked for."""
+
+
+def read_configs(
+    wire: Wire, resources: Collection[Resource], names: Collection[str] | None
+) -> dict[Resource, Configs | Fault]:
+    """Return configs, all or only `names`; brokers answer themselves, side by side.
+
+    Topics' configs come with what each would be if it were not set, where all are asked for.
+    Raises AccessDeniedError when all are refused.
+    """
+    topics = [r for r in resources if r.kind is ResourceKind.TOPIC]
+    brokers = [r for r in resources if r.kind is ResourceKind.BROKER and r != CLUSTER_WIDE]
+    at_once = _TOPICS_AT_ONCE if names is None else _SOME_AT_ONCE
+    answers: dict[Resource, Configs | Fault] = {}
+    for first in range(0, len(topics), at_once):
+        answers |= _from_any(wire, topics[first : first + at_once], names)
+    answers |= _from_each(wire, brokers, names)
+    if CLUSTER_WIDE in resources:
+        answers |= _from_any(wire, [CLUSTER_WIDE], names)
+    refused = [answer for answer in answers.values() if isinstance(answer, Fault)]
+    if refused and len(refused) == len(answers) and all("AUTHORIZATION" in f.name for f in refused):
+        raise denied(f"The cluster says no: {refused[0]}.")
+    return answers
+
+
+def source(number: int) -> ConfigSource:
+    """Return who set a config, by Kafka's number for it."""
+    return _SOURCES.get(int(number), ConfigSource.UNKNOWN)
+
+
+_SOURCES = {
+    1: ConfigSource.TOPIC,
+    2: ConfigSource.BROKER,
+    3: ConfigSource.BROKER_DEFAULT,
+    4: ConfigSource.STATIC,
+    5: ConfigSource.DEFAULT,
+}
+
+
+def _from_any(
+    wire: Wire, resources: Sequence[Resource], names: Collection[str] | None
+) -> Mapping[Resource, Configs | Fault]:
+    request = _request(resources, names)
+
+    async def ask(manager: Any, node: int) -> Any:
+        return await manager.send(request, node_id=node)
+
+    results = {result.resource_name: _answer(result) for result in wire.read(ask).results}
+    return {r: results[r.name] for r in resources}
+
+
+def _from_each(
+    wire: Wire, brokers: Collection[Resource], names: Collection[str] | None
+) -> Mapping[Resource, Configs | Fault]:
+    answers = wire.each({int(r.name): _request([r], names) for r in brokers})
+    return {
+        Resource.broker(broker): Fault("REQUEST_TIMED_OUT", str(answer))
+        if isinstance(answer, Exception)
+        else _answer(answer.results[0])
+        for broker, answer in answers.items()
+    }
+
+
+def _request(resources: Collection[Resource], names: Collection[str] | None) -> Any:
+    from kafka.protocol.admin import DescribeConfigsRequest
+
+    resource_type = DescribeConfigsRequest.DescribeConfigsResource
+    return DescribeConfigsRequest(
+        resources=[
+            resource_type(
+                resource_type=_KINDS[r.kind],
+                resource_name=r.name,
+                configuration_keys=None if names is None else list(names),
+            )
+            for r in resources
+        ],
+        include_synonyms=names is None and all(r.kind is ResourceKind.TOPIC for r in resources),
+        include_documentation=False,
+    )
+
+
+def _answer(result: Any) -> Configs | Fault:
+    refused = fault(result.error_code, result.error_message)
+    return refused or {config.name: _value(config) for config in result.configs}
+
+
+def _value(config: Any) -> ConfigValue:
+    """Return a config; its synonyms come nearest first, what is set for the topic before all."""
+    beneath = [s for s in config.synonyms or () if source(s.source) is not ConfigSource.TOPIC]
+    return ConfigValue(
+        config.value,
+        source(config.config_source),
+        Beneath(beneath[0].name, beneath[0].value, source(beneath[0].source)) if beneath else None,
+    )

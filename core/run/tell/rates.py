@@ -96,10 +96,20 @@ def least_seconds(history: History, moves: Sequence[MoveProgress]) -> float:
                 due[key] += (m.total_bytes - m.moved_bytes) / len(sides)
     least = 0.0
     for (broker, side), left_bytes in due.items():
-        intent = limit_of(history, broker, side)
-        if intent is not None and intent.limit_bytes_per_s:
-            least = max(least, left_bytes / intent.limit_bytes_per_s)
+        limit = _heading_for(history, history.rates.get((broker, side)))
+        if limit:
+            least = max(least, left_bytes / limit)
     return least
+
+
+def _heading_for(history: History, held: RateIntent | None) -> int | None:
+    """Return the limit of a side once it is as asked: a pause ends, a raised rate has risen."""
+    if held is None or held.rate_bytes_per_s is None:
+        return held.limit_bytes_per_s if held else None
+    asked, theirs = history.pace.first_bytes_per_s, held.found_bytes_per_s
+    if theirs is not None and not history.override_rates:
+        asked = min(asked, theirs)
+    return max(held.rate_bytes_per_s, asked)
 
 
 def average_of(m: MoveHistory, track: list[Point] | None) -> float | None:
@@ -119,19 +129,6 @@ def left_range(
         return None
     low, high = left_bytes / max(rates), left_bytes / min(rates)
     return 0.9 * max(low, least), 1.1 * max(high, least)
-
-
-def limit_of(history: History, broker: int, side: Side) -> RateIntent | None:
-    """Return what was last intended for a broker and side, given back since or not."""
-    return next(
-        (
-            rate
-            for batch in reversed(history.throttles.values())
-            for rate in (*batch.late, *batch.rates)
-            if rate.broker == broker and rate.side is side
-        ),
-        None,
-    )
 
 
 def brokers_now(
@@ -207,12 +204,12 @@ def _averages(history: History, tracks: Mapping[int, list[Point]]) -> dict[tuple
 def _broker(
     history: History, broker: int, side: Side, rate: float, down: frozenset[int]
 ) -> BrokerProgress:
-    intent = limit_of(history, broker, side)
+    intent = history.rates.get((broker, side))
     limit = intent.limit_bytes_per_s if intent else None
     why = ""
     if broker in down:
         why = "down"
-    elif intent is not None and intent.rate_bytes_per_s is None:
+    elif limit is not None and intent is not None and intent.rate_bytes_per_s is None:
         why = f"foreign quota {format_rate(limit)}, kept"
     elif limit is not None and rate >= 0.95 * limit:
         why = "at its limit"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from core.run.limits.throttle import Side
 from core.run.record.history import History, MoveHistory
-from core.run.tell.rates import Point, arriving_side, limit_of
+from core.run.tell.rates import Point, arriving_side
 from core.units import format_rate
 
 STUCK_SECONDS = 30.0
@@ -59,7 +59,7 @@ def stuck(
 def slowed(history: History, m: MoveHistory) -> str:
     """Return which lower quota of somebody else's slows a move; "" for none."""
     for broker in m.move.receiving:
-        limit = limit_of(history, broker, arriving_side(m.move, broker))
+        limit = history.rates.get((broker, arriving_side(m.move, broker)))
         if limit is not None and limit.rate_bytes_per_s is None:
             rate = limit.limit_bytes_per_s
             if rate is not None and rate < history.rate_bytes_per_s:

@@ -175,6 +175,16 @@ def test_the_overall_bar_shows_moved_begun_and_queued() -> None:
     assert [len(span.text) for span in spans] == [32, 43, 25]
 
 
+def test_the_overall_bar_can_fill_when_a_move_was_taken_out() -> None:
+    moves = (
+        a_move("orders-1", MoveState.DONE, 100),
+        a_move("orders-2", MoveState.CANCELLED, 60),
+        a_move("clicks-9", MoveState.MOVING, 50),
+    )
+    run = a_run(moves=moves, moved_bytes=150 * GB, total_bytes=200 * GB)
+    assert [len(span.text) for span in overall(run, 102)[1:]] == [75, 25, 0]
+
+
 def test_brokers_stand_against_their_limits_and_say_why_they_do_not_move() -> None:
     lines = broker_lines(a_run().brokers, 120, 5)
     assert "48 / 50 MB/s" in text_of(lines[0])

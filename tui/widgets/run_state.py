@@ -88,12 +88,13 @@ def headline(run: RunView, width: int) -> Line:
 
 def overall(run: RunView, width: int) -> Line:
     """Return the thin bar of the whole run: moved, being moved, still queued."""
-    total = sum(move.total_bytes or 0 for move in run.moves) or run.total_bytes
-    begun = sum(move.total_bytes or 0 for move in run.moves if move.state is not MoveState.QUEUED)
     if run.state is RunState.DONE:
         return (plain(" "), Span("━" * (width - 2), Tone.FINE))
-    moved = run.moved_bytes / total if total else 0.0
-    return (plain(" "), *line_bar(moved, begun / total if total else 0.0, width - 2))
+    flying = [m for m in run.moves if m.state in (MoveState.MOVING, MoveState.STUCK)]
+    coming = sum((m.total_bytes or m.moved_bytes) - m.moved_bytes for m in flying)
+    share = 1 / run.total_bytes if run.total_bytes else 0.0
+    begun = run.moved_bytes + coming
+    return (plain(" "), *line_bar(run.moved_bytes * share, begun * share, width - 2))
 
 
 def said_lines(run: RunView, width: int) -> Lines:

@@ -29,6 +29,7 @@ from core.run.tell.stuck import slowed, stuck
 from core.run.tell.view import Leftovers, MoveProgress, MoveState, RunState, RunSummary, RunView
 
 _DUE = (MoveState.QUEUED, MoveState.MOVING, MoveState.STUCK)
+_TAKEN_OUT = (Phase.CANCELLED, Phase.SKIPPED)
 
 
 def run_view(
@@ -61,11 +62,7 @@ def run_view(
             replace(m, bytes_per_s=None, left_seconds=None, left_range=None) for m in moves
         )
     flying = [m for m in moves if m.state in (MoveState.MOVING, MoveState.STUCK)]
-    counted = [
-        m
-        for m, known in zip(moves, history.moves, strict=True)
-        if m.state is MoveState.DONE or not known.replaced
-    ]
+    counted = [m for m, known in zip(moves, history.moves, strict=True) if _counts(history, known)]
     total = sum(m.total_bytes or 0 for m in counted)
     moved = sum(m.moved_bytes for m in counted)
     copied = sum(m.moved_bytes for m in counted if m.state is MoveState.DONE)
@@ -76,10 +73,10 @@ def run_view(
     average = moved / elapsed if elapsed > 0 and moved else None
     now = sum(m.bytes_per_s or 0.0 for m in flying) if flying and samples else None
     estimated = history.estimate.get("seconds") if history.estimate else None
-    left = None if state.ended else _left(pace, elapsed, due, moved, estimated)
-    least = least_seconds(history, moves)
-    if left is not None:
-        left = max(left, least)
+    left, between = None, None
+    if not state.ended:
+        least = least_seconds(history, moves)
+        left, between = _left(pace, elapsed, due, moved, estimated, least)
     return RunView(
         run=history.run,
         cluster_id=history.cluster_id,
@@ -96,9 +93,7 @@ def run_view(
         bytes_per_s=None if state.ended else now,
         average_bytes_per_s=average,
         left_seconds=left,
-        left_range=None
-        if left is None
-        else left_range(total - moved, pace.bytes_per_s, average, least),
+        left_range=between,
         estimated_seconds=estimated,
         moves=moves,
         brokers=() if state.ended else brokers_now(history, tracked, down),
@@ -112,16 +107,31 @@ def run_view(
     )
 
 
+def _counts(history: History, m: MoveHistory) -> bool:
+    """Return whether a move's bytes are part of the whole: not what was taken out on the way.
+
+    A run that is cancelled as a whole is told of what it was to copy.
+    """
+    if m.phase is Phase.DONE:
+        return True
+    return not m.replaced and (history.cancel_requested or m.phase not in _TAKEN_OUT)
+
+
 def _left(
-    pace: Recent, elapsed: float, due: int, moved: int, estimated: float | None
-) -> float | None:
-    """Return the time left at the recent pace; without one as estimated, or at the average."""
-    if pace.bytes_per_s and moved:
-        return due / pace.bytes_per_s
-    if pace.bytes_per_s is None and estimated is not None:
-        return estimated * due / (moved + due) if moved else max(0.0, estimated - elapsed)
-    left = left_seconds(elapsed, moved + due, moved)
-    return max(0.0, estimated - elapsed) if left is None and estimated is not None else left
+    pace: Recent, elapsed: float, due: int, moved: int, estimated: float | None, least: float
+) -> tuple[float | None, tuple[float, float] | None]:
+    """Return the time left and its range: at the recent pace, or at the average.
+
+    Until there is a pace it is what was estimated, which has no range.
+    """
+    average = left_seconds(elapsed, moved + due, moved)
+    if estimated is not None and (pace.bytes_per_s is None or average is None):
+        left = estimated * due / (moved + due) if moved else max(0.0, estimated - elapsed)
+        return max(left, least), None
+    if average is None:
+        return None, None
+    left = due / pace.bytes_per_s if pace.bytes_per_s else average
+    return max(left, least), left_range(due, pace.bytes_per_s, moved / elapsed, least)
 
 
 def summary(view: RunView) -> RunSummary:

@@ -210,6 +210,25 @@ def test_what_is_not_to_be_moved_any_more_takes_no_time() -> None:
     assert seen.left_seconds == pytest.approx((1000 - 100) / 10)
 
 
+@pytest.mark.parametrize("phase", ["cancelled", "skipped"])
+def test_what_was_taken_out_is_no_part_of_the_whole(phase: str) -> None:
+    begun = [sample(s, 10 * s * MB, 10 * s * MB) for s in range(1, 11)]
+    out = {"moves": [{"index": 1, "phase": phase, "why": "as asked", "leader": None}], "stop": ""}
+    seen = view(*begun, later=((Kind.MOVED, out),))
+    assert (seen.moved_bytes, seen.total_bytes) == (100 * MB, 1000 * MB)
+
+
+def test_a_run_that_is_cancelled_is_told_of_the_whole_that_it_was_to_copy() -> None:
+    back = {"moves": [{"index": 1, "phase": "cancelled", "why": "", "leader": 7}], "stop": ""}
+    seen = view(sample(9, MB, MB), later=(asked("cancel", moves=None), (Kind.MOVED, back)))
+    assert seen.total_bytes == 2000 * MB
+
+
+def test_a_time_left_that_is_estimated_has_no_range_of_a_pace() -> None:
+    seen = view(sample(4, MB, MB))
+    assert (seen.left_seconds, seen.left_range) == (pytest.approx(60.0, rel=0.01), None)
+
+
 def test_what_was_asked_is_told_with_what_became_of_it() -> None:
     who = {"who": "ann", "host": "here"}
     later = (
@@ -328,10 +347,10 @@ def test_a_run_whose_process_died_says_what_it_left() -> None:
         ),
         max_size=20,
     ),
-    st.booleans(),
+    st.sampled_from([None, "done", "cancelled", "skipped", "failed"]),
 )
 def test_whatever_samples_say_the_view_makes_sense(
-    steps: list[tuple[float, list[int], int, bool]], done: bool
+    steps: list[tuple[float, list[int], int, bool]], ended: str | None
 ) -> None:
     second, samples = 0.0, []
     for gap, arrived, size, down in steps:
@@ -340,17 +359,17 @@ def test_whatever_samples_say_the_view_makes_sense(
             sample(second, *(a * MB for a in arrived), down=(12,) if down else (), size=size * MB)
         )
     moved = {
-        "moves": [{"index": 0, "phase": "done", "why": "", "leader": 12}],
+        "moves": [{"index": 0, "phase": ended, "why": "", "leader": 12}],
         "stop": "",
     }
-    seen = view(*samples, later=((Kind.MOVED, moved),) if done else ())
+    seen = view(*samples, later=((Kind.MOVED, moved),) if ended else ())
     assert 0 <= seen.moved_bytes <= seen.total_bytes
-    assert seen.done == done
+    assert seen.done == (ended == "done")
     assert seen.left_seconds is not None
     assert seen.left_seconds >= 0
     if seen.left_range is not None:
         low, high = seen.left_range
-        assert 0 <= low <= high
+        assert 0 <= low <= seen.left_seconds <= high
     for m in seen.moves:
         assert m.moved_bytes <= (m.total_bytes or 0)
         assert m.bytes_per_s is None or m.bytes_per_s >= 0

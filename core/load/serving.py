@@ -50,11 +50,12 @@ def start(
     """
     if files.is_leased(layout.lock(root, cluster_id, role)):
         return None
-    where = ["--cluster-id", cluster_id, "--root", str(root)]
+    # Joined: a cluster's id may begin with a dash, and would be taken for an option.
+    where = [f"--cluster-id={cluster_id}", f"--root={root}"]
     if address is not None:
-        where += ["--bootstrap", address.bootstrap]
+        where.append(f"--bootstrap={address.bootstrap}")
         if address.command_config is not None:
-            where += ["--command-config", str(address.command_config)]
+            where.append(f"--command-config={address.command_config}")
     log = paths.log_dir() / f"{role}-{paths.safe_name(cluster_id)}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     # -P: a folder `core` where the user happens to be must not be taken for ours.

@@ -90,7 +90,7 @@ def start_simulator(
         process = subprocess.Popen(
             # -P: a `core` folder in the working directory must not be imported.
             [sys.executable, "-P", "-m", "core.load.simulated"]
-            + [part for name, value in arguments.items() for part in (f"--{name}", str(value))],
+            + [f"--{name}={value}" for name, value in arguments.items()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,

@@ -143,11 +143,12 @@ def test_a_pipeline_that_breaks_off_says_so_to_its_readers(
     assert trouble.splitlines()[0].endswith("Job aborted: no space left on device")
 
 
+@pytest.mark.parametrize("cluster_id", ["c", "-kX9_ids-may-begin-so"])
 @pytest.mark.parametrize(
     "module", ["core.load.service", "core.pipeline.service", "core.watch.timeline.service"]
 )
 def test_what_serves_reads_the_words_that_it_is_started_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, cluster_id: str
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     spawned: list[list[str]] = []
@@ -159,8 +160,8 @@ def test_what_serves_reads_the_words_that_it_is_started_with(
     monkeypatch.setattr(serving, "spawn", spawn)
     address = Address("127.0.0.1:1", tmp_path / "client.properties")
     for reader in (
-        background.start_load(address, "c", root=tmp_path),
-        start_recording(address, "c", root=tmp_path),
+        background.start_load(address, cluster_id, root=tmp_path),
+        start_recording(address, cluster_id, root=tmp_path),
     ):
         assert reader is not None
         reader.close()
@@ -174,7 +175,7 @@ def test_what_serves_reads_the_words_that_it_is_started_with(
     ours = importlib.import_module(module)
     monkeypatch.setattr(ours, "serve", serve)
     assert ours.main(words) == 0
-    assert (given[0].cluster_id, given[0].root) == ("c", tmp_path)
+    assert (given[0].cluster_id, given[0].root) == (cluster_id, tmp_path)
     if module != "core.pipeline.service":
         assert (given[0].bootstrap, given[0].command_config) == (
             address.bootstrap,

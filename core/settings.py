@@ -59,9 +59,18 @@ class Settings:
         return found
 
     def about(self, name: str | None, bootstrap: str) -> dict[str, ClusterSettings]:
-        """Return all that is said of one cluster, by its name first, then by its address."""
+        """Return all that is said of one cluster: by its name first, then by any of its brokers."""
         named = {key: one for key, one in self.clusters.items() if key == name}
-        return named | {k: one for k, one in self.clusters.items() if one.bootstrap == bootstrap}
+        asked = servers(bootstrap)
+        return named | {
+            k: one for k, one in self.clusters.items() if asked & servers(one.bootstrap)
+        }
+
+
+def servers(bootstrap: str) -> frozenset[str]:
+    """Return the brokers that an address names; two that share one are of the same cluster."""
+    named = (server.strip().lower() for server in bootstrap.split(","))
+    return frozenset(server for server in named if server)
 
 
 def load_settings(path: Path | None = None) -> Settings:

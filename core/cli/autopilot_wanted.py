@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from core.cli.context import Context
 from core.errors import UnreachableError, UsageError
+from core.settings import servers
 from core.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from core.auto.hours import Hours
     from core.auto.settings import Settings
     from core.auto.switch import Switch
-    from core.cluster.connect import Address
 
 NONE = "none"
 
@@ -41,9 +41,11 @@ def which(context: Context) -> list[Switch]:
     known = list(switches.every())
     if address is None:
         return known
-    brokers = _brokers(address)
+    asked = servers(address.bootstrap)
     found = [
-        one for one in known if one.name == context.target.name or brokers & _brokers(one.address)
+        one
+        for one in known
+        if one.name == context.target.name or asked & servers(one.address.bootstrap)
     ]
     if found or not known:
         return found
@@ -69,11 +71,6 @@ def which_to_stop(context: Context) -> list[Switch]:
     from core.auto import switch as switches
 
     return which(context) if context.target.named else list(switches.every())
-
-
-def _brokers(address: Address) -> frozenset[str]:
-    named = (broker.strip().lower() for broker in address.bootstrap.split(","))
-    return frozenset(broker for broker in named if broker)
 
 
 def _percent(text: str, option: str) -> float:

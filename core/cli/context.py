@@ -69,24 +69,17 @@ class Target:
         snapshots = snapshots or os.environ.get("TRIMTAB_SNAPSHOTS")
         if from_file:
             return cls(from_file=from_file, snapshots=snapshots)
-        if bootstrap:
-            settings = load_settings()
-            read_only = any(
-                one.read_only for one in settings.about(cluster_name, bootstrap).values()
-            )
-            address = configured(Address(bootstrap, command_config), cluster_name, settings)
-            return cls(address, None, cluster_name, snapshots, read_only, flagged)
-        if cluster_name is None:
+        if not bootstrap and cluster_name is None:
             return cls(snapshots=snapshots)
         settings = load_settings()
-        cluster = settings.cluster(cluster_name)
-        address = Address(cluster.bootstrap, command_config or cluster.command_config)
+        bootstrap = bootstrap or settings.cluster(cluster_name or "").bootstrap
+        about = settings.about(cluster_name, bootstrap).values()
         return cls(
-            configured(address, cluster_name, settings),
+            configured(Address(bootstrap, command_config), cluster_name, settings),
             None,
             cluster_name,
-            snapshots or cluster.snapshots,
-            cluster.read_only,
+            snapshots or next((one.snapshots for one in about if one.snapshots), None),
+            any(one.read_only for one in about),
             flagged,
         )
 
@@ -166,11 +159,16 @@ class Context:
 
 
 def configured(address: Address, name: str | None, settings: Settings) -> Address:
-    """Return `address` with the capacity that config.toml gives its brokers, if it gives any."""
+    """Return `address` with what config.toml says of the cluster where itself says nothing."""
     about = settings.about(name, address.bootstrap).values()
+    reached = (one.command_config for one in about if one.command_config)
     taken = (one.in_capacity_bytes_per_s for one in about if one.in_capacity_bytes_per_s)
     sent = (one.out_capacity_bytes_per_s for one in about if one.out_capacity_bytes_per_s)
-    return replace(address, capacity=Capacity(next(taken, None), next(sent, None)))
+    return replace(
+        address,
+        command_config=address.command_config or next(reached, None),
+        capacity=Capacity(next(taken, None), next(sent, None)),
+    )
 
 
 def emit(document: Any, output: Path | None = None) -> None:

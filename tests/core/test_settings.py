@@ -8,6 +8,7 @@ import pytest
 
 from core.cli.context import Target
 from core.cli.main import run as command_line
+from core.cluster.connect import Address
 from core.errors import ExitCode, UsageError
 from core.settings import Settings, load_settings
 
@@ -132,6 +133,60 @@ def test_read_only_holds_however_the_cluster_is_named(home: Path, named: dict[st
     write(home, '[clusters.prod]\nbootstrap = "prod:1"\nread_only = true')
     assert choose(**named).read_only
     assert not choose(bootstrap="dev:1").read_only
+
+
+@pytest.mark.parametrize("bootstrap", ["b:1", "b:1,a:1", "A:1", " a:1 , c:1"])
+def test_a_cluster_is_known_by_any_of_its_brokers(home: Path, bootstrap: str) -> None:
+    write(
+        home,
+        """
+        [clusters.prod]
+        bootstrap = "a:1,b:1"
+        command_config = "prod.properties"
+        read_only = true
+        snapshots = "shared"
+        in_capacity = "125MB/s"
+        """,
+    )
+    target = choose(bootstrap=bootstrap)
+    assert target.read_only
+    assert target.snapshots == "shared"
+    assert target.address is not None
+    assert target.address.bootstrap == bootstrap
+    assert target.address.command_config == home / "config" / "prod.properties"
+    assert target.address.capacity.in_bytes_per_s == 125_000_000
+    other = choose(bootstrap="a:2")
+    assert (other.read_only, other.snapshots) == (False, None)
+    assert other.address == Address("a:2")
+
+
+def test_what_flags_say_goes_over_what_is_known_of_a_cluster(home: Path) -> None:
+    write(
+        home,
+        """
+        [clusters.prod]
+        bootstrap = "a:1"
+        command_config = "prod.properties"
+        snapshots = "shared"
+        """,
+    )
+    target = choose(bootstrap="a:1", command_config=Path("mine.properties"), snapshots="mine")
+    assert target.snapshots == "mine"
+    assert target.address == Address("a:1", Path("mine.properties"))
+
+
+def test_a_second_name_of_a_read_only_cluster_is_read_only_too(home: Path) -> None:
+    write(
+        home,
+        """
+        [clusters.prod]
+        bootstrap = "a:1,b:1"
+        read_only = true
+        [clusters.also-prod]
+        bootstrap = "b:1"
+        """,
+    )
+    assert choose(cluster_name="also-prod").read_only
 
 
 def test_offline_and_live_exclude_each_other(home: Path) -> None:

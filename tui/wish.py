@@ -159,7 +159,7 @@ def read(
         balance=wish.balance,
         exclude=take("exclude", lambda: _ids(wish.exclude), ()),
         topics=take("topics", lambda: _topics(wish.topics, state), None),
-        keep=take("keep", lambda: _pattern(wish.keep), None),
+        keep=take("keep", lambda: _topics(wish.keep, state), None),
         kept=plan if wish.beside and plan is not None else Plan(),
         band=take("band", lambda: _band(wish.band), BAND),
         limits=Limits(

@@ -73,8 +73,8 @@ def fly_cluster(
 
 def tell_switch(switch: Switch) -> None:
     """Write down, in the log and on the timeline, that somebody has set the switch."""
-    why = switches.words(switch)
-    DecisionLog(switch.cluster_id).add(Entry(switch.changed_at, What.SWITCH, (why,)))
+    entry = Entry(switch.changed_at, What.SWITCH, switches.words(switch))
+    DecisionLog(switch.cluster_id).add(entry)
     if switch.address.simulated:
         return
     with Teller(switch.cluster_id) as teller:

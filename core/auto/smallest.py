@@ -34,7 +34,7 @@ def smallest(settings: Settings, history: History, observed: Observed) -> Act | 
         found = _leaders(settings, history, observed)
         return found or _copies(settings, history, observed)
     except UsageError as error:  # a topic of the settings that is not there any more
-        return Reason("nothing-helps", error.title)
+        return Reason("nothing-helps", f"{error.title} {error.next}")
 
 
 def _leaders(settings: Settings, history: History, observed: Observed) -> Act | None:

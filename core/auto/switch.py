@@ -15,6 +15,7 @@ from typing import Any
 from core import files, paths
 from core.auto.decision import Reason
 from core.auto.settings import Mode, Settings
+from core.auto.words import in_one_line
 from core.cluster.capacity import Capacity
 from core.cluster.connect import Address
 from core.errors import DocumentError, UsageError
@@ -93,9 +94,12 @@ def every() -> Iterator[Switch]:
             yield found
 
 
-def words(switch: Switch) -> Reason:
-    """Return in one sentence who has set it, and to what."""
-    return Reason("switch", f"Set to {switch.mode.value} by {switch.who}.")
+def words(switch: Switch) -> tuple[Reason, ...]:
+    """Return who has set it and to what, and within which limits if it flies then."""
+    said = Reason("switch", f"Set to {switch.mode.value} by {switch.who}.")
+    if switch.mode is Mode.OFF:
+        return (said,)
+    return said, Reason("limits", f"Its limits: {in_one_line(switch.settings)}.")
 
 
 def _read(path: Path) -> Switch | None:

@@ -16,7 +16,7 @@ from core.cli.context import Context, emit, emit_line, json_option, say
 from core.errors import ExitCode, RefusedError, TrimtabError, UsageError
 
 if TYPE_CHECKING:
-    from core.auto.settings import Mode, Settings
+    from core.auto.settings import Mode
     from core.auto.switch import Switch
 
 
@@ -188,6 +188,7 @@ def _on(
     from core.auto.background import fly_by, start_flying
     from core.auto.settings import Mode, Settings
     from core.auto.switch import Switch
+    from core.auto.words import limits, unmatched
     from core.clock import SystemClock
     from core.errors import DocumentError
     from core.run.who import user
@@ -197,7 +198,8 @@ def _on(
     if mode is Mode.ACT:
         context.require_writable()
     with context.connected() as connection:
-        cluster_id = connection.client.describe().cluster_id
+        state = connection.client.describe()
+    cluster_id = state.cluster_id
     try:
         before = switches.read(cluster_id)
     except DocumentError as error:
@@ -205,8 +207,11 @@ def _on(
         before = None
     settings = changed(before.settings if before else Settings(), wanted)
     name = context.target.name or cluster_id[:8]
+    for sentence in unmatched(settings, (topic.name for topic in state.topics)):
+        say(sentence)
     if mode is Mode.ACT and not yes:
-        say(_limits(settings))
+        say("It acts without asking again, within these limits:")
+        say("".join(f"  {limit:<12}{text}\n" for limit, text in limits(settings).items()))
         confirm(name, "let the autopilot act", "The autopilot", "its switch is as it was")
     switch = Switch(
         cluster_id=cluster_id,
@@ -226,18 +231,6 @@ def _on(
         say(f"The autopilot of {name} flies by itself, mode {mode.value}: `autopilot status`.")
         return ExitCode.DONE
     return _fly_here(context, switch, as_json=as_json)
-
-
-def _limits(settings: Settings) -> str:
-    from core.units import format_bytes
-
-    most = format_bytes(settings.most_bytes_per_hour)
-    when = f", outside {settings.avoid.text}" if settings.avoid else ""
-    when += f", within {settings.only.text}" if settings.only else ""
-    return (
-        f"It may copy {most} and move {settings.most_moves_per_hour} partitions in any hour{when}, "
-        "without asking again."
-    )
 
 
 def _fly_here(context: Context, switch: Switch, *, as_json: bool) -> int:

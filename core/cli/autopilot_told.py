@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.cli.context import emit, say, write_text
 from core.cli.table import table
-from core.units import format_bytes, format_duration, format_time
+from core.units import format_bytes, format_time
 
 if TYPE_CHECKING:
     from core.auto.background import Standing
@@ -71,6 +71,7 @@ def standing_document(one: Standing) -> dict[str, Any]:
 
 def _standing_text(one: Standing) -> str:
     from core.auto.settings import Mode
+    from core.auto.words import limits
 
     settings = one.switch.settings
     spent, moves = one.history.spent(datetime.now(UTC))
@@ -84,18 +85,12 @@ def _standing_text(one: Standing) -> str:
         f"{format_bytes(spent)} of {format_bytes(settings.most_bytes_per_hour)} and "
         f"{moves} of {settings.most_moves_per_hour} partitions in the last hour"
     )
+    within = limits(settings) | {"budget": budget}
     at = one.switch.changed_at.astimezone()
     rows = [
         ("mode", f"{settings.mode.value}, set by {one.switch.who} at {at:%Y-%m-%d %H:%M:%S}"),
         ("process", flies),
-        (
-            "acts",
-            f"beyond {settings.start_band:.0%} for {format_duration(settings.lasting_seconds)}"
-            f", aims for {settings.aim_band:.0%}",
-        ),
-        ("budget", budget),
-        ("busy hours", settings.avoid.text or "none"),
-        ("windows", settings.only.text or "any time"),
+        *within.items(),
         ("last", entry_line(one.last) if one.last else "nothing yet"),
     ]
     return table((f"autopilot of {one.switch.name}", ""), rows)

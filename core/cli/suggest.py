@@ -13,6 +13,7 @@ from core import files
 from core.cli import suggest_disks, suggest_told
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
 from core.errors import ExitCode, UsageError
+from core.patterns import matching
 from core.plan.check import Severity, check_plan
 from core.plan.reassignment import dump
 from core.plan.topics_to_move import read_topics, refuse_unknown
@@ -141,6 +142,8 @@ def suggest(
     seconds = None if within is None else parse_deadline(within)
     state, load = context.picture()
     refuse_unknown(state, named)
+    if keep is not None:
+        matching(keep, "--keep", [topic.name for topic in state.topics], "topic")
     if wanted.only_dirs:
         return _even_dirs(state, load, wanted, seconds, as_json=as_json, output=output)
     known = calibration(state.cluster_id)

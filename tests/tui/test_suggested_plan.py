@@ -58,6 +58,7 @@ def wrong(pilot: Pilot[int], field: str) -> str:
         (Wish(topics="orders("), "topics", "No regular expression"),
         (Wish(topics="nobody"), "topics", "No topic has such a name."),
         (Wish(keep=".*"), "keep", "It keeps every topic as it is."),
+        (Wish(keep="nosuch"), "keep", "No topic has such a name."),
         (Wish(exclude="99"), "exclude", "There is no broker 99."),
         (Wish(band="0"), "band", "A band is 1 to 50 percent."),
         (Wish(max_bytes="lots"), "max_bytes", "Not a size: 'lots'."),

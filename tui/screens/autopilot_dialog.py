@@ -9,7 +9,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Input, Label
 
 from core.auto.settings import Mode, Settings
-from core.units import format_bytes
+from core.auto.words import in_one_line
 from tui.screens.naming import NamingDialog
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class AutopilotDialog(NamingDialog[Mode | None]):
             yield Label(f"Autopilot of {self._name_wanted}", classes="title", markup=False)
             for text in _how(standing):
                 yield Label(text, markup=False)
-            yield Label(_limits(settings), markup=False)
+            yield Label(f"Its limits: {in_one_line(settings)}.", markup=False)
             yield Label(
                 "Suggest writes down what act would do; neither needs the dashboard.", markup=False
             )
@@ -85,13 +85,3 @@ def _how(standing: Standing | None) -> list[str]:
         at = standing.last.at.astimezone()
         words.append(f"{at:%H:%M:%S} {standing.last.what.value}: {standing.last.text}")
     return words
-
-
-def _limits(settings: Settings) -> str:
-    when = f", not {settings.avoid.text}" if settings.avoid else ""
-    when += f", only {settings.only.text}" if settings.only else ""
-    return (
-        f"It begins beyond {settings.start_band:.0%}, and aims for {settings.aim_band:.0%}; at "
-        f"most {format_bytes(settings.most_bytes_per_hour)} and {settings.most_moves_per_hour} "
-        f"partitions in any hour{when}."
-    )

@@ -8,7 +8,7 @@ import numpy as np
 
 from core.cluster.state import Bool, ClusterState, TopicPartition
 from core.errors import UsageError
-from core.patterns import pattern
+from core.patterns import matching, pattern
 from core.plan.plan import Plan
 from core.plan.planner.limits import NO_LIMITS, Limits
 from core.plan.planner.problem import BAND
@@ -74,14 +74,12 @@ class Wanted:
 def untouched(state: ClusterState, wanted: Wanted) -> Bool:
     """Return the partitions that must not be touched: by their topics, their own names, a plan."""
     names = [topic.name for topic in state.topics]
-    only = pattern(wanted.topics, "--topics") if wanted.topics else None
     keep = pattern(wanted.keep, "--keep") if wanted.keep else None
+    only = set(names)
+    if wanted.topics and names:
+        only = set(matching(wanted.topics, "--topics", names, "topic"))
     touched = np.array(
-        [
-            (only is None or bool(only.fullmatch(name)))
-            and not (keep is not None and keep.fullmatch(name))
-            for name in names
-        ],
+        [name in only and not (keep is not None and keep.fullmatch(name)) for name in names],
         np.bool_,
     )
     if len(names) and not touched.any():

@@ -261,6 +261,13 @@ def test_load_with_a_gap_in_it_begins_anew() -> None:
     assert ids(decide(EAGER, history, observed)) == ["not-lasting"]
 
 
+def test_topics_that_are_not_there_are_named() -> None:
+    settings = replace(EAGER, topics="orders")
+    (why,) = decided(look(hot(), settings), settings).reasons
+    assert why.id == "nothing-helps"
+    assert why.text.startswith("No topic matches orders. Expressions must match")
+
+
 # -- hours -----------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from run_help import TARGETS, TWO, Run, Start, cluster, plan_of
 from core import files, paths
 from core.auto import background
 from core.auto import switch as switches
+from core.auto.background import set_switch
 from core.auto.decision import Reason
 from core.auto.flying import ROLE
 from core.auto.log import DecisionLog, Entry, What
@@ -72,7 +73,9 @@ def configured(home: Path, bootstrap: str, *more: str) -> None:
 
 
 def answers(address: Address) -> SimpleNamespace:
-    client = SimpleNamespace(describe=lambda: SimpleNamespace(cluster_id="c-9"), close=lambda: None)
+    topics = (SimpleNamespace(name="payments.v2"), SimpleNamespace(name="orders"))
+    state = SimpleNamespace(cluster_id="c-9", topics=topics)
+    client = SimpleNamespace(describe=lambda: state, close=lambda: None)
     return SimpleNamespace(client=client)
 
 
@@ -260,8 +263,31 @@ def test_to_act_is_asked_for_by_name(here, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("core.cli.context.connect", answers)
     code, _, err = here("-b", NOWHERE, "autopilot", "--mode", "act")
     assert code == 2
-    assert "It may copy 100 GB and move 200 partitions in any hour" in err
+    assert "budget      100 GB and 200 partitions in any hour" in err
     assert switches.read("c-9") is None
+
+
+def test_a_pattern_that_no_topic_matches_is_said_before_the_name_is_asked_for(  # type: ignore[no-untyped-def]
+    here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.cli.context.connect", answers)
+    words = ("--keep", "payments", "--topics", "order.*")
+    code, _, err = here("-b", NOWHERE, "autopilot", "--mode", "act", *words)
+    assert code == 2
+    asked = err.index("let the autopilot act")
+    assert "--keep: No topic matches payments. Did you mean payments.v2?" in err[:asked]
+    assert "--topics" not in err
+    assert "keep        payments\n" in err[:asked]
+
+
+def test_the_limits_that_it_was_given_are_shown_and_logged(here) -> None:  # type: ignore[no-untyped-def]
+    limits = {"topics": "orders.*", "keep": "orders-eu", "cool_down_seconds": 7200.0}
+    switch = known()
+    set_switch(replace(switch, settings=replace(switch.settings, **limits)))  # type: ignore[arg-type]
+    status, log = here("autopilot", "status")[1], here("autopilot", "log")[1]
+    for name, text in (("topics", "orders.*"), ("keep", "orders-eu"), ("cool-down", "2 h 00 m")):
+        assert f"{name:<21}  {text}" in status
+        assert f"; {name} {text}" in log
 
 
 def test_off_and_on_again_at_once_starts_another(here, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]

@@ -252,6 +252,9 @@ def test_too_little_disk_for_a_drain_is_said_with_what_there_is(saved: Here) -> 
         (("--within", "0"), "A deadline of no time at all."),
         (("--within", "0", "--disks"), "A deadline of no time at all."),
         (("--keep", "("), "--keep ( is no regular expression"),
+        (("--keep", "no"), "No topic matches no."),
+        (("--keep", "no", "--disks"), "No topic matches no."),
+        (("--topics", "no"), "No topic matches no."),
     ],
 )
 def test_wants_that_make_no_sense_are_one_sentence(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable
@@ -195,21 +196,22 @@ def write_data(text: str, output: Path | None) -> None:
     A reader that has gone (`| head`) is no failure: the command goes on to its exit code.
     Raises UsageError when it cannot be written.
     """
-    if output is None:
-        try:
+    try:
+        if output is None:
             click.echo(text, nl=False)
-        except BrokenPipeError:
-            let_reader_go()
-        return
-    write_stream(lambda out: out.write(text), output)
+        else:
+            write_stream(lambda out: out.write(text), output)
+    except BrokenPipeError:
+        let_reader_go()
 
 
 def write_stream(write: Callable[[IO[str]], Any], output: Path | None) -> None:
     """Let `write` print to stdout, or to `output`, which is seen whole or not at all.
 
+    What `output` links to is written, and may be read by whoever might read it before.
     Raises UsageError when it cannot be written, BrokenPipeError when stdout's reader has gone.
     """
-    if output is None:
+    if output is None or _is_stdout(output):
         write(sys.stdout)
         sys.stdout.flush()
         return
@@ -223,12 +225,29 @@ def write_stream(write: Callable[[IO[str]], Any], output: Path | None) -> None:
         if output.exists() and not output.is_file():  # a pipe or /dev/null is not replaced
             fill(output)
             return
-        output.parent.stat()  # a folder that is not there is a slip, and not made
-        files.write_whole(output, fill)
+        place = Path(os.path.realpath(output))
+        place.parent.stat()  # a folder that is not there is a slip, and not made
+        mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else None
+
+        def fill_alike(path: Path) -> None:
+            if mode is not None:
+                path.touch(0o600)
+                path.chmod(mode)
+            fill(path)
+
+        files.write_whole(place, fill_alike)
     except OSError as error:
         raise UsageError(
             f"Cannot write {output}: {error.strerror}.", next="Choose another place with -o."
         ) from error
+
+
+def _is_stdout(path: Path) -> bool:
+    """Return whether this is what stdout leads to already, as /dev/stdout is."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(1))
+    except OSError:
+        return False
 
 
 def let_reader_go() -> None:

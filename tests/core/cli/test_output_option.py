@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import click
 import pytest
 from cli_help import with_option
 
+from core.cli.context import write_data
 from core.cli.main import root, run
 
 ANSWERS = {
@@ -47,3 +51,41 @@ def test_the_text_goes_into_the_file_too(
     run(lambda context: None, ["doctor", "-o", str(answer)])
     assert capsys.readouterr().out == ""
     assert "python" in answer.read_text()
+
+
+def test_a_link_stays_one_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
+    place, link, dangling = tmp_path / "there" / "a.json", tmp_path / "a", tmp_path / "b"
+    place.parent.mkdir()
+    place.write_text("old")
+    link.symlink_to(place)
+    dangling.symlink_to("there/b.json")
+    write_data("new", link)
+    write_data("new too", dangling)
+    assert (link.is_symlink(), place.read_text()) == (True, "new")
+    assert (dangling.is_symlink(), (place.parent / "b.json").read_text()) == (True, "new too")
+
+
+def test_who_may_read_a_file_stays_as_it_was(tmp_path: Path) -> None:
+    private = tmp_path / "private.json"
+    private.touch(0o600)
+    shared = tmp_path / "shared.json"
+    shared.touch()
+    shared.chmod(0o664)
+    for place in (private, shared):
+        write_data("new", place)
+    assert (private.stat().st_mode & 0o777, shared.stat().st_mode & 0o777) == (0o600, 0o664)
+
+
+@pytest.mark.parametrize("how", ["w", "a"])
+def test_what_stdout_is_already_is_written_to_and_not_replaced(tmp_path: Path, how: str) -> None:
+    place = tmp_path / "printed"
+    place.write_text("before\n")
+    stdout = tmp_path / "stdout"  # as /dev/stdout, which a mistake must not replace
+    stdout.symlink_to("/dev/fd/1")
+    words = [sys.executable, "-P", "-m", "tui", "doctor", "--json", "-o", str(stdout)]
+    with place.open(how) as out:
+        inode = os.fstat(out.fileno()).st_ino
+        subprocess.run(words, stdout=out, check=False)
+    assert place.stat().st_ino == inode
+    assert stdout.is_symlink()
+    json.loads(place.read_text().removeprefix("before\n" if how == "a" else ""))

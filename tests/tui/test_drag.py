@@ -9,6 +9,7 @@ from clusters import cluster, load_of, tp
 from maps import (
     SIZES,
     column_of,
+    demo_picture,
     lines,
     look,
     map_of,
@@ -17,6 +18,7 @@ from maps import (
     press,
     rested,
     row_of,
+    seen,
     session,
     tell,
     text,
@@ -296,6 +298,27 @@ async def test_the_suggestion_is_one_key_away_and_helps_the_broker_it_is_for() -
         assert len(session(pilot).plan) == 1
         (move,) = session(pilot).plan.moves
         assert 7 in move.removing
+
+
+@pytest.mark.parametrize("changed", ["its target died", "its partition is led by another"])
+async def test_a_suggestion_goes_with_the_cluster_that_it_was_made_for(changed: str) -> None:
+    async with map_of() as pilot:
+        screen = the_map(pilot)
+        found = screen.ahead.suggestion
+        assert found is not None
+        state, load = demo_picture()
+        if changed == "its target died":
+            brokers = [replace(b, alive=b.id != found.destination) for b in state.brokers]
+            state = state.with_brokers(brokers)
+        else:
+            leader = state.leader.copy()
+            leader[state.find(found.tp)] = found.destination
+            state = replace(state, leader=leader)
+        await tell(pilot, seen(state, load))
+        again = screen.ahead.suggestion
+        assert again is not found
+        if changed == "its target died":
+            assert again is None or again.destination != found.destination
 
 
 async def test_read_only_greys_apply_and_says_how_to_write() -> None:

@@ -95,8 +95,11 @@ class Ahead:
         model, session = self._screen.model, self._screen.session
         if model is None or self._screen.carry is not None:
             return None
+        state = model.state
         return (
-            model.state.metadata_hash,
+            state.metadata_hash,
+            tuple((broker.id, broker.alive) for broker in state.brokers),
+            state.leader.tobytes(),
             model.load.as_of,
             model.view.metric,
             model.topic if model.rows else None,

@@ -31,7 +31,7 @@ UNTOLD = frozenset(("balanced", "not-lasting"))
 
 
 def suggestion(cluster_id: str) -> Path:
-    """Return the file of the plan that mode `suggest` wrote down last."""
+    """Return the file of the plan that mode `suggest` would have carried out now."""
     return paths.autopilot_dir(cluster_id) / "suggested.json"
 
 
@@ -64,7 +64,7 @@ def fly_cluster(
             DecisionLog(cluster_id),
             switch=lambda: _read(cluster_id),
             start=lambda now, observed, plan: start(now.address, now.name, observed, plan),
-            suggest=lambda plan: _write(suggestion(cluster_id), plan),
+            suggest=lambda plan: suggest(suggestion(cluster_id), plan),
             tell=told,
             patient=not switch.address.simulated,  # a simulator that is gone never comes back
         )
@@ -103,9 +103,13 @@ def _read(cluster_id: str) -> Switch | None:
         return None
 
 
-def _write(path: Path, plan: Plan) -> None:
+def suggest(path: Path, plan: Plan | None) -> None:
+    """Keep the plan that holds now in a file; one that holds no more is not left to be applied."""
     with suppress(OSError):  # the decision is in the log, and its moves with it
-        files.write_text(path, dump(plan))
+        if plan is None:
+            path.unlink(missing_ok=True)
+        else:
+            files.write_text(path, dump(plan))
 
 
 def _clause(entry: Entry) -> str:

@@ -25,6 +25,8 @@ from core.plan.plan import Plan
 LOOK_SECONDS = 5.0
 REPEATED = timedelta(hours=1)
 """How often a reason that stays the same is written down."""
+REPLANNED = timedelta(minutes=5)
+"""How often a suggestion that goes on, with other moves, is."""
 DUTY = 10.0
 """A look's processor time, planning among it, so many times is waited at least."""
 
@@ -52,16 +54,21 @@ class Pilot:
         *,
         switch: Callable[[], Switch | None],
         start: Callable[[Switch, Observed, Plan], str],
-        suggest: Callable[[Plan], None],
+        suggest: Callable[[Plan | None], None],
         tell: Callable[[Entry], None],
         patient: bool = True,
     ) -> None:
-        """`patient` waits for a cluster that does not answer; else its end is the pilot's."""
+        """`patient` waits for a cluster that does not answer; else its end is the pilot's.
+
+        `suggest` is given what holds by each look: a plan, or that there is none.
+        """
         self._patient = patient
         self._eyes, self._clock, self._log = eyes, clock, log
         self._switch, self._start, self._suggest, self._tell = switch, start, suggest, tell
         self.history = remembered(log.entries())
         self._last: Entry | None = None
+        self._set_at: datetime | None = None
+        self._suggested: Plan | None = None
 
     def look(self) -> bool:
         """Look once, and do what is decided; return False once the switch is off.
@@ -72,14 +79,15 @@ class Pilot:
         if switch is None or switch.mode is Mode.OFF:
             return False
         settings = switch.settings
+        if switch.changed_at != self._set_at:  # what was said before was said of other limits
+            self._set_at, self._last = switch.changed_at, None
         observed = self._see(settings)
         if observed is None:
             return self._patient
         decision = decide(settings, self.history, observed)
         if isinstance(decision, Act) and settings.mode is Mode.ACT:
             return self._act(switch, decision)
-        if self._note(decision) and isinstance(decision, Act):
-            self._suggest(decision.plan)
+        self._note(decision)
         return True
 
     def is_off(self) -> bool:
@@ -99,6 +107,7 @@ class Pilot:
         return observed
 
     def _act(self, switch: Switch, act: Act) -> bool:
+        self._offer(None)
         observed = self._see(switch.settings)  # planning may have taken long
         if observed is None:
             return self._patient
@@ -136,16 +145,26 @@ class Pilot:
                 at = ended.ended_at or ended.at
                 self.history = self.history.ending(act.run, at, ended.bytes)
 
-    def _note(self, decision: Decision) -> bool:
-        """Write a decision down unless it is the one before; return whether it was."""
+    def _note(self, decision: Decision) -> None:
+        """Suggest what is decided, and write it down unless it is what was before."""
+        self._offer(decision.plan if isinstance(decision, Act) else None)
         what = What.SUGGEST if isinstance(decision, Act) else What.WAIT
         entry = _entry(self._clock.now(), what, decision)
+        if not self._is_known(entry):
+            self._write(entry)
+
+    def _is_known(self, entry: Entry) -> bool:
+        """Return whether the log has said the same, not long ago."""
         last = self._last
-        same = last is not None and (last.what, _ids(last)) == (entry.what, _ids(entry))
-        if same and last is not None and entry.at - last.at < REPEATED:
+        if last is None or (last.what, _ids(last)) != (entry.what, _ids(entry)):
             return False
-        self._write(entry)
-        return True
+        often = REPEATED if last.moved == entry.moved else REPLANNED
+        return entry.at - last.at < often
+
+    def _offer(self, plan: Plan | None) -> None:
+        if plan is None or plan != self._suggested:
+            self._suggest(plan)
+        self._suggested = plan
 
     def _write(self, entry: Entry) -> None:
         self._log.add(entry)

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import errno
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from auto_help import EAGER, hot, look
-from clusters import NOON, tp
+from auto_help import EAGER, hot, look, steady
+from clusters import MB, NOON, cluster, tp
 
 from core.auto.decision import Reason
+from core.auto.flying import suggest
 from core.auto.log import DecisionLog, Entry, What, remembered
 from core.auto.observed import Observed
-from core.auto.pilot import REPEATED, Pilot, fly
+from core.auto.pilot import REPEATED, REPLANNED, Pilot, fly
 from core.auto.settings import Mode, Settings
 from core.auto.switch import Switch
 from core.cluster.connect import Address
 from core.cluster.state import Reassignment
 from core.errors import RefusedError, TrimtabError, UnreachableError
-from core.plan.plan import Plan
+from core.plan.plan import Move, Plan
 
 SWITCH = Switch("test-cluster", "test", Address("127.0.0.1:1"), EAGER, NOON, "ada")
 
@@ -37,6 +39,7 @@ class Hangar:
     runs: dict[str, Plan] = field(default_factory=dict)
     ends: dict[str, Entry] = field(default_factory=dict)
     suggested: list[Plan] = field(default_factory=list)
+    suggestion: Plan | None = None
     told: list[Entry] = field(default_factory=list)
     seen: Observed | None = None
     acted_on: Observed | None = None
@@ -52,7 +55,7 @@ class Hangar:
             self.log,
             switch=lambda: self.switch,
             start=self.start,
-            suggest=self.suggested.append,
+            suggest=self.suggest,
             tell=self.told.append,
         )
 
@@ -82,6 +85,11 @@ class Hangar:
 
     def ended(self, run: str) -> Entry | None:
         return self.ends.get(run)
+
+    def suggest(self, plan: Plan | None) -> None:
+        self.suggestion = plan
+        if plan is not None:
+            self.suggested.append(plan)
 
     def start(self, switch: Switch, observed: Observed, plan: Plan) -> str:
         assert [entry.what for entry in self.log.entries()][-1] is What.ACT
@@ -118,6 +126,63 @@ def test_suggest_writes_what_act_would_do(hangar: Hangar) -> None:
     assert not hangar.runs
     assert [len(plan) for plan in hangar.suggested] == [4]
     assert {moved for moved, _, _ in hangar.told[-1].moved} == {tp(f"t-{n}") for n in range(4)}
+
+
+def suggesting(hangar: Hangar, **limits: object) -> None:
+    """Set the switch to suggest, as somebody does who changes limits, too."""
+    settings = replace(EAGER, mode=Mode.SUGGEST, **limits)  # type: ignore[arg-type]
+    hangar.switch = replace(SWITCH, settings=settings, changed_at=hangar.time)
+
+
+def test_a_suggestion_follows_the_limits_at_the_next_look(hangar: Hangar) -> None:
+    suggesting(hangar)
+    assert hangar.fly(looks=3) == ["wait", "suggest"]
+    suggesting(hangar, most_moves_per_hour=2)
+    assert hangar.fly() == ["suggest"]
+    assert (len(hangar.told[-1].moved), [len(plan) for plan in hangar.suggested]) == (2, [4, 2])
+
+
+def test_a_suggestion_that_changes_is_offered_at_once_and_told_every_few_minutes(
+    hangar: Hangar,
+) -> None:
+    suggesting(hangar)
+    hangar.fly(looks=3)
+    busier = cluster({f"t-{n}": [1 + (n > 1)] for n in range(8)}, size_bytes=MB)
+    hangar.seen = look(steady(busier), now=hangar.time)
+    assert hangar.fly() == []
+    assert [len(plan) for plan in hangar.suggested] == [4, 2]
+    hangar.time += REPLANNED
+    assert hangar.fly(looks=3) == ["suggest"]
+    assert [len(plan) for plan in hangar.suggested] == [4, 2]
+
+
+@pytest.mark.parametrize("change", ["broker-down", "unreachable", "act"])
+def test_a_suggestion_that_holds_no_more_is_not_left_to_be_applied(
+    hangar: Hangar, change: str
+) -> None:
+    suggesting(hangar)
+    hangar.fly(looks=3)
+    assert hangar.suggestion is not None
+    match change:
+        case "broker-down":
+            down = cluster({f"t-{n}": [2] for n in range(8)}, dead=(1,))
+            hangar.seen = look(steady(down), now=hangar.time)
+        case "unreachable":
+            hangar.unreachable = True
+        case _:
+            hangar.switch = SWITCH
+    hangar.fly()
+    assert hangar.suggestion is None
+
+
+def test_what_is_suggested_is_a_file_for_as_long_as_it_holds(tmp_path: Path) -> None:
+    path = tmp_path / "suggested.json"
+    plan = Plan.of([Move(tp("t-0"), (1,), (2,))])
+    suggest(path, plan)
+    assert json.loads(path.read_text())["partitions"][0]["replicas"] == [2]
+    suggest(path, None)
+    suggest(path, None)
+    assert not path.exists()
 
 
 def test_a_reason_that_stays_is_written_once_an_hour(hangar: Hangar) -> None:
@@ -240,7 +305,7 @@ def test_a_simulator_that_is_gone_is_not_waited_for(hangar: Hangar) -> None:
         hangar.log,
         switch=lambda: SWITCH,
         start=hangar.start,
-        suggest=hangar.suggested.append,
+        suggest=hangar.suggest,
         tell=hangar.told.append,
         patient=False,
     )

@@ -14,6 +14,7 @@ from core.run.tell.progress import leftovers
 from core.run.tell.report import left_in_cluster
 from core.run.tell.runs import left_behind, refuse_unreadable, with_throttles
 from core.run.tell.view import Leftovers
+from core.units import format_duration
 
 _SHOWN = 3
 
@@ -22,8 +23,8 @@ def refuse_beside(cluster_id: str, address: Address) -> None:
     """Raise RefusedError while something of another run's is left in this cluster.
 
     Raises IncompleteError when a journal that may tell of such cannot be read.
-    The cluster is asked only where a journal tells of throttles that an ended run left, which it
-    does ever after. Those of brokers that are down cannot be cleared either: they do not count.
+    The cluster is asked only where a journal tells of what an ended run left, which it does ever
+    after. Throttles of brokers that are down cannot be cleared either: they do not count.
     """
     if dead := left_behind(cluster_id):
         raise RefusedError(
@@ -46,9 +47,23 @@ def refuse_beside(cluster_id: str, address: Address) -> None:
 
 
 def refuse_over(run: str, left: Leftovers) -> None:
-    """Raise RefusedError when a run that has ended left throttles."""
-    if not left:
-        return
+    """Raise RefusedError when a run that has ended left throttles, or a retention lowered."""
+    if left.lists or left.rates:
+        _refuse_throttles(run, left)
+    if left.retention:
+        first, more = left.retention[0], len(left.retention) - 1
+        others = f" and {more} more topic{'s' * (more > 1)}" if more else ""
+        lowered = format_duration(first.retention_ms / 1000)
+        raise RefusedError(
+            f"Run {run} has left the retention of {first.topic}{others} lowered to {lowered}: "
+            "put it back first.",
+            detail="It would be taken for what was there before.",
+            next="; ".join(one.puts_back for one in left.retention[:_SHOWN])
+            + (f"; the others: trimtab runs show {run}" if more >= _SHOWN else ""),
+        )
+
+
+def _refuse_throttles(run: str, left: Leftovers) -> None:
     places = [f"broker {broker}" for broker in sorted({rate.broker for rate in left.rates})]
     places += [f"topic {topic}" for topic in sorted({topic for topic, _, _ in left.lists})]
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""

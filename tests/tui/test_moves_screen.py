@@ -22,7 +22,7 @@ from pictures import (
 
 from core.cluster.client import ConfigSource
 from core.run.limits.throttle import RateIntent, Side
-from core.run.tell.view import Leftovers, MoveState, RunState, RunSummary
+from core.run.tell.view import Leftovers, LoweredRetention, MoveState, RunState, RunSummary
 from core.units import UNLIMITED
 from tui.hands import rested
 from tui.widgets.lines import Ground, Lines, Tone, text_of, width_of
@@ -208,9 +208,18 @@ def test_a_run_that_goes_on_says_how_to_attach() -> None:
 
 def test_a_run_that_died_says_what_it_left() -> None:
     rate = RateIntent(7, Side.LEADER, None, ConfigSource.DEFAULT, 50 * MB)
-    left = Leftovers((tp("orders-2"),), (("orders", "leader", ("2:7",)),), (rate,))
+    lowered = LoweredRetention("orders", 3_600_000, "604800000")
+    left = Leftovers(
+        (tp("orders-2"),), (("orders", "leader", ("2:7",)),), (rate,), retention=(lowered,)
+    )
     text = drawn(ending_lines(a_run(RunState.DIED, leftovers=left), 120, roomy=True))
-    for words in ("(pid 4711) is gone", "in flight: orders-2", "b7 leader 50 MB/s", "runs show"):
+    for words in (
+        "(pid 4711) is gone",
+        "in flight: orders-2",
+        "b7 leader 50 MB/s",
+        "runs show",
+        "orders 1 h 00 m",
+    ):
         assert words in text
     gave_up = drawn(ending_lines(a_run(RunState.INCOMPLETE, leftovers=left), 120, roomy=True))
     assert "gave up" in gave_up

@@ -162,6 +162,11 @@ def leftover_words(run: RunView) -> list[str]:
     if left_behind.lists:
         topics = ", ".join(sorted({topic for topic, *_ in left_behind.lists})[:6])
         words.append(f"Throttle lists still hold its entries: {topics}.")
+    if left_behind.retention:
+        lowered = ", ".join(f"{r.topic} {r.words}" for r in left_behind.retention[:3])
+        beyond = len(left_behind.retention) - 3
+        rest = f", and {beyond} more" if beyond > 0 else ""
+        words.append(f"Retention still lowered: {lowered}{rest}.")
     return words
 
 

@@ -22,9 +22,8 @@ from core.run.decide.finishing import next_to_elect
 from core.run.record.chronicle import Chronicle
 from core.run.record.history import History
 from core.run.record.records import Kind
-from core.run.record.retention import Retention, RetentionIntent
+from core.run.record.retention import RETENTION, Retention, RetentionIntent
 
-RETENTION = "retention.ms"
 CLEANUP = "cleanup.policy"
 SHORTER_SECONDS = 330.0
 """How long logs are given to become shorter: brokers look every five minutes by default."""

@@ -14,6 +14,8 @@ from core.cluster.client import ConfigSource
 from core.cluster.state import TopicPartition
 from core.run.record.records import Kind, Record
 
+RETENTION = "retention.ms"
+
 
 @dataclass(frozen=True, slots=True)
 class RetentionIntent:

@@ -13,9 +13,9 @@ from core.cluster.client import ConfigSource
 from core.run.limits.throttle import LISTED, LISTS, NO_LIMIT, RATES, Side
 from core.run.record.history import History
 from core.run.record.records import Kind, Record
+from core.run.record.retention import RETENTION
 from core.units import format_duration, format_rate
 
-RETENTION = "retention.ms"
 SHOWN_PAIRS = 4
 
 _WHAT = {

@@ -22,6 +22,10 @@ def left(leftovers: Leftovers) -> dict[str, Any]:
             {"broker": r.broker, "side": r.side.value, "rate_bytes_per_s": r.rate_bytes_per_s}
             for r in leftovers.rates
         ],
+        "retention": [
+            {"topic": r.topic, "retention_ms": r.retention_ms, "before": r.before}
+            for r in leftovers.retention
+        ],
     }
 
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from core.markdown import cell, table
 from core.run.record.history import History
 from core.run.tell.changes import changes
+from core.run.tell.report import left_words
 from core.run.tell.runs import Reading
-from core.run.tell.view import MoveState, RunView
+from core.run.tell.view import Leftovers, MoveState, RunView
 from core.units import UNLIMITED, format_bytes, format_duration, format_rate, format_time
 
 MOST_ROWS = 500
@@ -20,7 +21,7 @@ MOST_ROWS = 500
 
 def markdown(look: Reading) -> str:
     """Return the report of a run, ended or not."""
-    view, history = look.view, look.history
+    view, history, left = look.view, look.history, look.view.leftovers
     why = f": {view.why}" if view.why else ""
     parts = [
         f"# Run {view.run} on {view.cluster_name}: {view.state.value}{why}",
@@ -36,7 +37,7 @@ def markdown(look: Reading) -> str:
         "## Changed and restored",
         *_changed(look),
         "",
-        *(["## Left in the cluster", *_left(view), ""] if view.leftovers is not None else []),
+        *(["## Left in the cluster", *_left(left), ""] if left is not None else []),
         "## What happened",
         *table(("at", "what"), ((format_time(e.at), e.text) for e in view.events)),
     ]
@@ -99,18 +100,8 @@ def _changed(look: Reading) -> Iterable[str]:
     return table(("what", "before", "during", "after"), rows)
 
 
-def _left(view: RunView) -> Iterator[str]:
-    left = view.leftovers
-    if not left:
-        yield "Nothing."
-        return
-    if left.moves:
-        yield f"- in flight: {', '.join(map(str, left.moves))}"
-    for topic, side, pairs in left.lists:
-        yield f"- {side} throttle list of {topic}: {','.join(pairs)}"
-    for r in left.rates:
-        rate = format_rate(r.rate_bytes_per_s)
-        yield f"- {r.side.value} throttle rate of broker {r.broker}: {rate}"
+def _left(left: Leftovers) -> list[str]:
+    return [f"- {words}" for words in left_words(left)] or ["Nothing."]
 
 
 def _ids(replicas: Iterable[int]) -> str:

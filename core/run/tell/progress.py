@@ -5,7 +5,7 @@ Times are the journal's own, so a run on a simulated clock reads like any other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from core.run.limits.throttle import Side
@@ -26,7 +26,15 @@ from core.run.tell.rates import (
 from core.run.tell.recent import Recent, recent
 from core.run.tell.story import story
 from core.run.tell.stuck import slowed, stuck
-from core.run.tell.view import Leftovers, MoveProgress, MoveState, RunState, RunSummary, RunView
+from core.run.tell.view import (
+    Leftovers,
+    LoweredRetention,
+    MoveProgress,
+    MoveState,
+    RunState,
+    RunSummary,
+    RunView,
+)
 
 _DUE = (MoveState.QUEUED, MoveState.MOVING, MoveState.STUCK)
 _TAKEN_OUT = (Phase.CANCELLED, Phase.SKIPPED)
@@ -163,7 +171,15 @@ def leftovers(history: History) -> Leftovers:
         ),
         lists=tuple((i.topic, i.side.value, i.pairs) for i in history.lists.values()),
         rates=tuple(r for r in history.rates.values() if r.rate_bytes_per_s is not None),
+        retention=tuple(_lowered(history)),
     )
+
+
+def _lowered(history: History) -> Iterator[LoweredRetention]:
+    """Yield the topics whose retention is lowered, or may be: whatever is not put back yet."""
+    if history.retention is not None:
+        for topic, intent in history.retention.topics.items():
+            yield LoweredRetention(topic, history.retention.ms, intent.own_value)
 
 
 def _left_behind(history: History, state: RunState) -> Leftovers | None:

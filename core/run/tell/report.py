@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from core.cluster.client import ClusterClient, Fault, Resource
+from core.cluster.client import ClusterClient, Fault, Resource, ResourceKind
 from core.cluster.faults import is_missing
 from core.cluster.state import TopicPartition
 from core.plan.throttle_lists import entries
 from core.run.limits import throttle
 from core.run.limits.throttle import RateIntent, Side
 from core.run.record.records import Record
+from core.run.record.retention import RETENTION
 from core.run.tell.changes import changes
 from core.run.tell.runs import Reading
-from core.run.tell.view import Leftovers, MoveState, RunState, RunView
+from core.run.tell.view import Leftovers, LoweredRetention, MoveState, RunState, RunView
 from core.units import format_bytes, format_duration, format_rate, format_time
 
 _SHOWN = 40
@@ -118,15 +120,20 @@ def left_lines(left: Leftovers) -> list[str]:
     """Return what a run left in the cluster, one line each."""
     if not left:
         return ["It left nothing in the cluster."]
-    lines = ["It left in the cluster:"]
+    return ["It left in the cluster:", *(f"  {words}" for words in left_words(left))]
+
+
+def left_words(left: Leftovers) -> Iterator[str]:
+    """Yield each thing that a run left in the cluster, in words."""
     if left.moves:
-        lines.append(f"  in flight: {', '.join(str(tp) for tp in left.moves)}")
+        yield f"in flight: {', '.join(str(tp) for tp in left.moves)}"
     for topic, side, pairs in left.lists:
-        lines.append(f"  {side} throttle list of {topic}: {','.join(pairs)}")
+        yield f"{side} throttle list of {topic}: {','.join(pairs)}"
     for r in left.rates:
         rate = format_rate(r.rate_bytes_per_s)
-        lines.append(f"  {r.side.value} throttle rate of broker {r.broker}: {rate}")
-    return lines
+        yield f"{r.side.value} throttle rate of broker {r.broker}: {rate}"
+    for lowered in left.retention:
+        yield f"retention of {lowered.topic}: {lowered.words}"
 
 
 def left_in_cluster(client: ClusterClient, left: Leftovers, *, surely: bool = False) -> Leftovers:
@@ -135,11 +142,12 @@ def left_in_cluster(client: ClusterClient, left: Leftovers, *, surely: bool = Fa
     What cannot be asked, as brokers that are down, is taken for standing unless `surely`.
     """
     flying = {*client.reassignments(), *_copied(client, left)}
-    topics = sorted({topic for topic, _, _ in left.lists})
+    topics = sorted({t for t, _, _ in left.lists} | {r.topic for r in left.retention})
     alive = {broker.id for broker in client.describe().brokers if broker.alive}
     brokers = sorted(alive & {rate.broker for rate in left.rates})
     resources = [*map(Resource.topic, topics), *map(Resource.broker, brokers)]
-    found = client.configs(resources, [*throttle.LISTS, *throttle.RATES]) if resources else {}
+    names = [*throttle.LISTS, *throttle.RATES, RETENTION]
+    found = client.configs(resources, names) if resources else {}
 
     def pairs(topic: str, side: str, ours: tuple[str, ...]) -> tuple[str, ...]:
         answer = found.get(Resource.topic(topic), {})
@@ -157,11 +165,19 @@ def left_in_cluster(client: ClusterClient, left: Leftovers, *, surely: bool = Fa
         held = throttle.as_rate(throttle.own_rate(answer, rate.side))
         return replace(rate, rate_bytes_per_s=held, perhaps=())
 
+    def lowered(one: LoweredRetention) -> bool:
+        answer = found.get(Resource.topic(one.topic), {})
+        if isinstance(answer, Fault):
+            return not (surely or is_missing(answer))
+        own = throttle.own_value(answer.get(RETENTION), ResourceKind.TOPIC)
+        return own == str(one.retention_ms)
+
     lists = [(topic, side, pairs(topic, side, ours)) for topic, side, ours in left.lists]
     return Leftovers(
         moves=tuple(tp for tp in left.moves if tp in flying),
         lists=tuple(entry for entry in lists if entry[2]),
         rates=tuple(rate for rate in map(standing, left.rates) if rate is not None),
+        retention=tuple(filter(lowered, left.retention)),
     )
 
 

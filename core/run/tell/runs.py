@@ -156,7 +156,7 @@ def find_run(cluster_id: str, name: str) -> str:
 
 
 def with_throttles(cluster_id: str) -> tuple[Known, ...]:
-    """Return the runs that may have throttles in a cluster, and whether their processes live.
+    """Return the runs that may have throttles or lowered retention there, and whether they live.
 
     Journals that cannot be read are left out: `unreadable` names them.
     """

@@ -14,6 +14,7 @@ from core.plan.plan import ANY, Move
 from core.run.limits.pace import Bounds
 from core.run.limits.throttle import RateIntent
 from core.run.record.moves import Role
+from core.units import format_duration
 
 
 class RunState(Enum):
@@ -150,6 +151,31 @@ class RunEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class LoweredRetention:
+    """A topic's retention as a run lowered it; `before` was set on the topic, None was nothing."""
+
+    topic: str
+    retention_ms: int
+    before: str | None
+
+    @property
+    def words(self) -> str:
+        """Return how long it is, and was."""
+        before = self.before
+        if before is None:
+            before = "unset"
+        elif before.isdigit():
+            before = format_duration(int(before) / 1000)
+        return f"{format_duration(self.retention_ms / 1000)}, before {before}"
+
+    @property
+    def puts_back(self) -> str:
+        """Return the command that puts it back as it was found."""
+        put = "--unset retention.ms" if self.before is None else f"--set retention.ms={self.before}"
+        return f"trimtab topics alter {self.topic} {put}"
+
+
+@dataclass(frozen=True, slots=True)
 class Leftovers:
     """What a run that died or gave up left in the cluster, as far as its journal says."""
 
@@ -160,9 +186,10 @@ class Leftovers:
     """Those that we set; where one was just being changed, any of its values may be in force."""
     copies: tuple[tuple[TopicPartition, int], ...] = ()
     """Of `moves`, the replicas that may be on their way to another log dir, and their brokers."""
+    retention: tuple[LoweredRetention, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.moves or self.lists or self.rates)
+        return bool(self.moves or self.lists or self.rates or self.retention)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from run_help import MB, Start, cluster, plan_of
+from typing import Any
 
+import pytest
+from run_help import MB, Faulty, Run, Start, cluster, plan_of, set_config
+
+from core.cluster.client import Fault, Resource
+from core.run.decide.steps import LowerRetention, Poll
 from core.run.notify import notice
 from core.run.record.history import Outcome
 from core.run.record.records import Kind
+from core.run.tell.documents import run_document
+from core.run.tell.markdown import markdown
+from core.run.tell.report import left_in_cluster, report
+from core.run.tell.view import RunState
 from core.units import format_bytes
 
 HOUR_MS = 3_600_000
+WEEK_MS = 7 * 24 * HOUR_MS
+T = Resource.topic("t")
 
 
 def test_a_topic_that_is_only_compacted_keeps_its_retention_and_is_not_waited_for(
@@ -46,3 +57,51 @@ def test_what_is_told_was_copied_is_what_the_shorter_logs_held(start: Start) -> 
     assert said in events
     assert events[-1].startswith(f"done: 1 of 1 partition, {format_bytes(view.moved_bytes)} in ")
     assert notice("ended", history, client.now, "")["moved_bytes"] == left
+
+
+# -- what a run that died or gave up leaves --------------------------------------------------------
+
+
+def a_run(start: Start, own_ms: int | None) -> Run:
+    configs = {"t": {"retention.ms": str(own_ms)}} if own_ms else {}
+    client = cluster({"t": [(1, 2)]}, topic_configs=configs)
+    plan = plan_of(client, {("t", 0): (3, 2)})
+    return start(client, plan, retention_ms=HOUR_MS, through=Faulty(client))
+
+
+@pytest.mark.parametrize(("own_ms", "before"), [(WEEK_MS, "7 d 0 h"), (None, "unset")])
+def test_a_run_that_died_says_whose_retention_it_left_lowered(
+    start: Start, own_ms: int | None, before: str
+) -> None:
+    run = a_run(start, own_ms)
+    run.until(lambda step: isinstance(step, LowerRetention))
+    run.until(lambda step: isinstance(step, Poll))
+    look = run.look(living=False)
+    left = look.view.leftovers
+    assert look.view.state is RunState.DIED
+    assert left
+    words = f"retention of t: 1 h 00 m, before {before}"
+    assert words in report(look)
+    assert f"- {words}" in markdown(look).splitlines()
+    assert run_document(look)["left"]["retention"] == [
+        {"topic": "t", "retention_ms": HOUR_MS, "before": str(own_ms) if own_ms else None}
+    ]
+    assert left_in_cluster(run.client, left) == left
+    set_config(run.client, T, "retention.ms", "7200000")
+    assert not left_in_cluster(run.client, left), "somebody has set it since"
+    set_config(run.client, T, "retention.ms", str(HOUR_MS))
+    assert run.to_the_end() is Outcome.DONE
+    assert run.view().leftovers is None
+
+
+def test_what_of_a_retention_cannot_be_asked_is_taken_for_standing(start: Start) -> None:
+    run = a_run(start, WEEK_MS)
+    run.until(lambda step: isinstance(step, LowerRetention))
+    left = run.view(living=False).leftovers
+    assert left
+    faulty: Any = run.through
+    faulty.replaced["configs"] = lambda real, resources, names: dict.fromkeys(
+        resources, Fault("TOPIC_AUTHORIZATION_FAILED")
+    )
+    assert left_in_cluster(faulty, left) == left
+    assert not left_in_cluster(faulty, left, surely=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_help import MB, Faulty, Run, Start, cluster, plan_of, set_config, throttles
+from run_help import MB, Faulty, Run, Start, cluster, plan_of, set_config, submitted, throttles
 
 from core.cluster.client import LEADER_RATE, ConfigSource, Fault, Resource
 from core.cluster.connect import Address, Connection
@@ -247,6 +247,42 @@ def test_a_list_that_an_ended_run_left_counts_where_it_may_be_looked_at(
     connected.replaced["configs"] = lambda real, resources, names=None: {
         r: refused if r == t else found for r, found in real(resources, names).items()
     }
+    assert begin()
+
+
+@pytest.mark.parametrize(
+    ("own", "remedy"),
+    [("604800000", "--set retention.ms=604800000"), (None, "--unset retention.ms")],
+)
+def test_no_run_takes_a_retention_that_was_left_lowered_for_somebody_elses(
+    connected: Faulty, start: Start, begin: Callable[[], str], own: str | None, remedy: str
+) -> None:
+    client, t = connected.client, Resource.topic("t")
+    if own:
+        set_config(client, t, "retention.ms", own)
+
+    def keep_retention(real: Any, changes: Any) -> Any:
+        rest = [change for change in changes if change.name != "retention.ms"]
+        kept = {t: Fault("POLICY_VIOLATION")} if len(rest) < len(changes) else {}
+        return {**(real(rest) if rest else {}), **kept}
+
+    run = start(
+        client, plan_of(client, {("t", 0): (1, 3)}), through=connected, retention_ms=3_600_000
+    )
+    run.until(submitted)
+    connected.replaced["alter_configs"] = keep_retention
+    run.until(lambda _: "the retention of t cannot be put back" in run.view().why)
+    run.cancel()
+    assert run.to_the_end(60) is Outcome.INCOMPLETE
+    assert "retention of t: 1 h 00 m" in report(run.look())
+    connected.replaced.clear()
+    with pytest.raises(RefusedError) as raised:
+        begin()
+    assert raised.value.title == (
+        f"Run {run.path.stem} has left the retention of t lowered to 1 h 00 m: put it back first."
+    )
+    assert raised.value.next == f"trimtab topics alter t {remedy}"
+    set_config(client, t, "retention.ms", own or "7200000")
     assert begin()
 
 

@@ -20,9 +20,13 @@ from core.cluster.state import (
     TopicPartition,
 )
 
-# A map without these two is better than none, so they get less time than the rest.
+# A map without these two is better than none, so they get less time than the rest. They are asked
+# when the rest is there: a broker answers one connection in order, and one that is closed because
+# of them takes the metadata along, which of a large cluster on a slow line may take longer.
 _CONTROLLER_SECONDS = 2.0
 _REQUEST_TIMED_OUT = 7
+_UNKNOWN = object()
+"""What stands for the answer to a request that the broker does not know."""
 
 
 def describe(wire: Wire) -> ClusterState:
@@ -55,12 +59,12 @@ class _Picture:
 
 
 def _picture(wire: Wire) -> _Picture:
-    """Return everything that a description is made of, one request each, sent together."""
+    """Return everything that a description is made of, one request each."""
     from kafka.protocol.admin import DescribeClusterRequest
     from kafka.protocol.metadata import MetadataRequest
 
     async def ask(manager: Any, node: int) -> tuple[Any, Any, Any, Any]:
-        metadata = manager.send(
+        asked = manager.send(
             MetadataRequest(
                 topics=None,
                 allow_auto_topic_creation=False,
@@ -68,19 +72,30 @@ def _picture(wire: Wire) -> _Picture:
                 include_topic_authorized_operations=False,
             ),
             node_id=node,
+            request_timeout_ms=wire.patience.seconds * 1000,
         )
-        cluster = manager.send(DescribeClusterRequest(include_fenced_brokers=True), node_id=node)
+        cluster = manager.send(
+            DescribeClusterRequest(include_fenced_brokers=True),
+            node_id=node,
+            request_timeout_ms=wire.patience.seconds * 1000,
+        )
+        metadata, cluster = await asked, await cluster
         quick = _CONTROLLER_SECONDS * 1000
         moves = manager.send(
             list_request(), node_id=wire.controller_or(node), request_timeout_ms=quick
         )
         quorum = manager.send(_quorum_request(), node_id=node, request_timeout_ms=quick)
-        return await metadata, await cluster, await _optional(moves), await _optional(quorum)
+        return metadata, cluster, await _optional(moves), await _optional(quorum)
 
-    metadata, cluster, moves, quorum = wire.read(ask)
+    metadata, cluster, moves, quorum = wire.read(ask, wire.patience)
     refuse(cluster, "describe the cluster")
     wire.controller = metadata.controller_id
-    return _Picture(metadata, cluster, _in_flight(wire, moves), _leader(quorum))
+    return _Picture(
+        metadata,
+        cluster,
+        {} if moves is _UNKNOWN else _in_flight(wire, moves),
+        _leader(quorum, metadata),
+    )
 
 
 def _in_flight(wire: Wire, moves: Any) -> dict[TopicPartition, Reassignment]:
@@ -97,8 +112,13 @@ def _in_flight(wire: Wire, moves: Any) -> dict[TopicPartition, Reassignment]:
     return wire.last_reassignments
 
 
-def _leader(quorum: Any) -> int | None:
-    """Return the quorum's leader; None when it is not told."""
+def _leader(quorum: Any, metadata: Any) -> int | None:
+    """Return who controls the cluster; None when it is not told.
+
+    Brokers that know no quorum have ZooKeeper, and name the controller themselves.
+    """
+    if quorum is _UNKNOWN:
+        return metadata.controller_id if metadata.controller_id >= 0 else None
     if quorum is None:
         return None
     leaders = [p.leader_id for topic in quorum.topics for p in topic.partitions]
@@ -155,13 +175,13 @@ def _quorum_request() -> Any:
 
 
 async def _optional(answer: Any) -> Any:
-    """Return an answer; None when the controller does not give it, or does not know the request."""
+    """Return an answer; None when the controller does not give it, _UNKNOWN to an older broker."""
     from kafka.errors import KafkaError, UnsupportedVersionError
 
     try:
         return await answer
     except UnsupportedVersionError:
-        return None
+        return _UNKNOWN
     except KafkaError as error:
         if not getattr(error, "retriable", False):
             raise

@@ -9,18 +9,39 @@ from typing import Any
 from core.cluster.client import Fault
 from core.cluster.kafka.wire import CONTROLLER_SECONDS, Wire, fault, refuse
 from core.cluster.state import TopicPartition
+from core.errors import TrimtabError
 
 _PREFERRED, _UNCLEAN = 0, 1
+
+
+_AT_ONCE = 1000
+"""Partitions in one request: KRaft's controller refuses more than 10,000 as a whole, and while it
+elects it does nothing else."""
 
 
 def elect_leaders(
     wire: Wire, partitions: Collection[TopicPartition], *, unclean: bool
 ) -> dict[TopicPartition, Fault | None]:
     """Elect leaders; see ClusterClient."""
+    asked = list(partitions)
+    answers: dict[TopicPartition, Fault | None] = {}
+    for first in range(0, len(asked), _AT_ONCE):
+        some = asked[first : first + _AT_ONCE]
+        try:
+            answers |= _elect(wire, some, unclean)
+        except TrimtabError as error:
+            if not answers:
+                raise
+            # What was elected before is not to be lost.
+            answers |= dict.fromkeys(some, Fault("UNKNOWN_SERVER_ERROR", error.title))
+    return answers
+
+
+def _elect(
+    wire: Wire, partitions: Collection[TopicPartition], unclean: bool
+) -> dict[TopicPartition, Fault | None]:
     from kafka.protocol.admin import ElectLeadersRequest
 
-    if not partitions:
-        return {}
     topic_type = ElectLeadersRequest.TopicPartitions
     by_topic: dict[str, list[int]] = defaultdict(list)
     for tp in partitions:

@@ -15,6 +15,8 @@ from core.cluster.client import ConfigChange, ConfigOp, Fault, Resource
 from core.cluster.kafka.admin import Admin
 
 NO_ENTRY = "?"
+_REFUSALS = ("INVALID_CONFIG", "INVALID_REQUEST")
+"""The controllers of KRaft, and those that have ZooKeeper."""
 _REFUSAL = re.compile(r"Invalid value \[?(?P<value>[^\]]*?)\]? for configuration")
 
 
@@ -37,7 +39,7 @@ def told(refusal: Fault | None) -> frozenset[str] | Fault:
     """Return the entries that a refusal tells of, or why it tells of none."""
     if refusal is None:
         return Fault("UNSUPPORTED_VERSION", "an invalid entry was not refused")
-    if refusal.name != "INVALID_CONFIG":
+    if refusal.name not in _REFUSALS:
         return refusal
     said = _REFUSAL.search(refusal.message)
     entries = {part.strip() for part in said["value"].split(",")} if said else set()

@@ -17,10 +17,14 @@ from core.cluster.client import Fault
 from core.cluster.kafka.connection import CONNECT_SECONDS, ConnectionSettings
 from core.cluster.kafka.reach import denied, unreachable
 from core.cluster.state import Reassignment, TopicPartition
+from core.errors import UnreachableError
 
 # One answer may take so long, and after that there is time to ask another broker.
 _ANSWER_SECONDS = 5.0
 _READ_SECONDS = 6.0
+# The metadata of a large cluster on a slow line may take longer; it is then asked for with more
+# and more of it.
+_MOST_SECONDS = 20.0
 _BROKER_SECONDS = 4.0
 CONTROLLER_SECONDS = 15.0
 _RETRY_SECONDS = 0.1
@@ -38,6 +42,19 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
+class Patience:
+    """For how long a large answer is waited for; more after each time that it was too short."""
+
+    def __init__(self) -> None:
+        self.seconds = _ANSWER_SECONDS
+
+    def was_short(self) -> bool:
+        """Have it be longer the next time; return whether it can be."""
+        grows = self.seconds < _MOST_SECONDS
+        self.seconds = min(2 * self.seconds, _MOST_SECONDS)
+        return grows
+
+
 class Wire:
     """kafka-python's connections to one cluster, opened at the first call."""
 
@@ -47,6 +64,8 @@ class Wire:
         self._admin: Any = None
         self.controller: int | None = None
         """The broker that takes requests for the controller, once it is known."""
+        self.patience = Patience()
+        """With the description of the whole cluster."""
         self.last_reassignments: dict[TopicPartition, Reassignment] = {}
         """What was in flight when the controller last said so."""
 
@@ -66,9 +85,17 @@ class Wire:
     def controller_or(self, node: int) -> int:
         return node if self.controller is None else self.controller
 
-    def read(self, ask: Callable[[Any, int], Any]) -> Any:
-        """Return what `ask` awaits, from any broker, trying others while there is time."""
-        from kafka.errors import KafkaError, NodeNotReadyError, UnknownBrokerIdError
+    def read(self, ask: Callable[[Any, int], Any], patience: Patience | None = None) -> Any:
+        """Return what `ask` awaits, from any broker, trying others while there is time.
+
+        With `patience`, an answer that took too long is asked for again with more of it.
+        """
+        from kafka.errors import (
+            KafkaError,
+            NodeNotReadyError,
+            RequestTimedOutError,
+            UnknownBrokerIdError,
+        )
 
         manager = self.manager()
         deadline = time.monotonic() + _READ_SECONDS
@@ -89,6 +116,8 @@ class Wire:
                 passes = getattr(error, "retriable", False) or isinstance(
                     error, UnknownBrokerIdError
                 )
+                if isinstance(error, RequestTimedOutError) and patience and patience.was_short():
+                    deadline = time.monotonic() + _READ_SECONDS
                 if not passes or time.monotonic() > deadline:
                     raise _explained(error, self._settings, str(error)) from error
                 time.sleep(_RETRY_SECONDS)
@@ -205,6 +234,8 @@ def _open(settings: ConnectionSettings) -> Any:
             bootstrap_timeout_ms=int(CONNECT_SECONDS * 1000),
             request_timeout_ms=int(_ANSWER_SECONDS * 1000),
             reconnect_backoff_max_ms=1000,
+            # One more in flight than this is refused at once; screens and runs ask side by side.
+            max_in_flight_requests_per_connection=100,
             metadata_max_age_ms=10_000,
         )
     except KafkaError as error:
@@ -216,9 +247,18 @@ def _open(settings: ConnectionSettings) -> Any:
 
 
 def _explained(error: Exception, settings: ConnectionSettings, detail: str) -> Exception:
-    from kafka.errors import AuthorizationError, SaslAuthenticationFailedError
+    from kafka.errors import (
+        AuthorizationError,
+        IncompatibleBrokerVersion,
+        SaslAuthenticationFailedError,
+    )
 
     match error:
+        case IncompatibleBrokerVersion():
+            return UnreachableError(
+                f"The brokers do not know a request of trimtab's: {error.args[0]}.",
+                next="trimtab needs Kafka 2.8 or newer.",
+            )
         case SaslAuthenticationFailedError():
             return denied("The cluster refuses this user name or password.")
         case AuthorizationError():

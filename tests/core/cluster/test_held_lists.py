@@ -28,6 +28,8 @@ MUST = "leader.replication.throttled.replicas must be the literal '*' or a list 
 def test_a_refusal_tells_what_the_list_holds(value: str, entries: set[str]) -> None:
     said = f"Invalid value {value} for configuration {LEADER_LIST}: {MUST}"
     assert told(Fault("INVALID_CONFIG", said)) == entries
+    with_zookeeper = f"Invalid config value for resource ConfigResource(type=TOPIC): {said}"
+    assert told(Fault("INVALID_REQUEST", with_zookeeper)) == entries
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,6 @@ from core.watch.groups import GroupView, PartitionView
 from core.watch.rebalances import Rebalance
 from tui.map_view import matches
 
-KEEPS_UP_SECONDS = 10.0
-"""A lag of less than is produced in so long is none: clients commit every 5 s, as they come."""
-
-STEADY = 0.02
-"""What is read and what is produced differ by less: the lag stays as it is."""
-
 _NUMBERS = re.compile(r"(\D*)(\d*)")
 
 
@@ -28,37 +22,6 @@ class Order(Enum):
 
     LAG = "lag"
     NAME = "name"
-
-
-class Pace(Enum):
-    """Whether a lag goes away."""
-
-    UNKNOWN = "unknown"
-    NO_LAG = "no lag"
-    KEEPS_UP = "keeps up"
-    CATCHES_UP = "catches up"
-    STAYS = "stays"
-    STUCK = "nothing is read"
-    FALLS_BEHIND = "falls behind"
-
-
-def pace_of(of: GroupView | PartitionView) -> Pace:
-    """Return whether the lag of a group, or of one partition, goes away at its rates."""
-    lag, rates = of.lag, of.rates
-    if lag is None:
-        return Pace.UNKNOWN
-    if lag == 0:
-        return Pace.NO_LAG
-    if rates is None:
-        return Pace.UNKNOWN
-    if rates.read_per_s and lag <= rates.produced_per_s * KEEPS_UP_SECONDS:
-        return Pace.KEEPS_UP
-    gained = rates.read_per_s - rates.produced_per_s
-    if not rates.read_per_s and not gained:
-        return Pace.STUCK
-    if abs(gained) <= STEADY * rates.read_per_s:
-        return Pace.STAYS
-    return Pace.CATCHES_UP if gained > 0 else Pace.FALLS_BEHIND
 
 
 def listed(

@@ -12,7 +12,7 @@ from core.cli.context import Context, emit, json_option, output_option, say, wri
 
 if TYPE_CHECKING:
     from core.cluster.client import ClusterClient, Member
-    from core.watch.groups import GroupView, Rates
+    from core.watch.groups import GroupView, PartitionView
 
 
 @click.command()
@@ -86,7 +86,7 @@ def _json(view: GroupView) -> dict[str, Any]:
         "assignor": group.assignor or None,
         "coordinator": group.coordinator,
         "lag": view.lag,
-        **_rates_json(view.rates, view.lag),
+        **_rates_json(view),
         "members": [
             {
                 "id": member.id,
@@ -106,7 +106,7 @@ def _json(view: GroupView) -> dict[str, Any]:
                 "committed": p.committed,
                 "end": p.end,
                 "lag": p.lag,
-                **_rates_json(p.rates, p.lag),
+                **_rates_json(p),
             }
             for p in view.partitions
         ],
@@ -115,15 +115,17 @@ def _json(view: GroupView) -> dict[str, Any]:
     }
 
 
-def _rates_json(rates: Rates | None, lag: int | None) -> dict[str, Any]:
+def _rates_json(of: GroupView | PartitionView) -> dict[str, Any]:
     """Return rates with what they come to; without two looks all of it is null."""
-    seconds = None if rates is None or lag is None else rates.catch_up_seconds(lag)
-    never = None if rates is None or lag is None else seconds is None
+    from core.watch.groups import Pace
+
+    rates, seconds = of.rates, of.catch_up_seconds
+    known = rates is not None and of.pace is not Pace.UNKNOWN
     return {
         "read_per_s": None if rates is None else round(rates.read_per_s, 3),
         "produced_per_s": None if rates is None else round(rates.produced_per_s, 3),
         "catch_up_seconds": None if seconds is None else round(seconds, 3),
-        "never": never,
+        "never": seconds is None if known else None,
     }
 
 
@@ -141,12 +143,12 @@ def _lines(found: Sequence[GroupView]) -> str:
             view.group.assignor or "-",
             _members(view),
             _number(view.lag),
-            _catch_up(view.rates, view.lag),
+            _catch_up(view),
             _unknown(view),
         )
         for view in found
     ]
-    header = ("GROUP", "STATE", "PROTOCOL", "ASSIGNOR", "MEMBERS", "LAG", "CAUGHT UP IN", "")
+    header = ("GROUP", "STATE", "PROTOCOL", "ASSIGNOR", "MEMBERS", "LAG", "CAUGHT UP", "")
     return table(header, rows, right="    >>> ")
 
 
@@ -156,11 +158,11 @@ def _text(view: GroupView) -> str:
     group = view.group
     at = "-" if group.coordinator is None else str(group.coordinator)
     assignor = f", {group.assignor}" if group.assignor else ""
-    ending = _catch_up(view.rates, view.lag)
+    ending = _catch_up(view)
     parts = [
         f"{group.id}  {group.state}  {group.protocol} protocol{assignor}  coordinator {at}  "
         f"members {_members(view)}  lag {_number(view.lag)}"
-        + (f"  caught up in {ending}" if ending not in ("-", "now") else "")
+        + (f"  caught up: {ending}" if ending != "-" else "")
         + "\n"
     ]
     if unknown := _unknown(view):
@@ -173,11 +175,11 @@ def _text(view: GroupView) -> str:
             *(_number(p.committed), _number(p.end), _number(p.lag)),
             "-" if p.rates is None else f"{p.rates.read_per_s:,.1f}",
             "-" if p.rates is None else f"{p.rates.produced_per_s:,.1f}",
-            _catch_up(p.rates, p.lag),
+            _catch_up(p),
         )
         for p in view.partitions
     ]
-    header = ("PARTITION", "MEMBER", "COMMITTED", "END", "LAG", "READ/s", "MADE/s", "CAUGHT UP IN")
+    header = ("PARTITION", "MEMBER", "COMMITTED", "END", "LAG", "READ/s", "MADE/s", "CAUGHT UP")
     if rows:
         parts.append(table(header, rows, right="  >>>>>>"))
     members = [
@@ -218,12 +220,21 @@ def _number(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
-def _catch_up(rates: Rates | None, lag: int | None) -> str:
+def _catch_up(of: GroupView | PartitionView) -> str:
     from core.units import format_duration
+    from core.watch.groups import GroupView, Pace
 
-    if rates is None or lag is None:
+    if of.rates is None or of.pace is Pace.UNKNOWN:
         return "-"
-    seconds = rates.catch_up_seconds(lag)
-    if seconds is None:
-        return "never, at this rate"
-    return format_duration(seconds) if lag else "now"
+    seconds = of.catch_up_seconds
+    if seconds is not None:
+        return (
+            "keeps up"
+            if of.pace is Pace.KEEPS_UP
+            else format_duration(seconds)
+            if of.lag
+            else "now"
+        )
+    if isinstance(of, GroupView) and 0 < len(of.never) < len(of.partitions):
+        return f"never: {len(of.never):,} of {len(of.partitions):,} partitions"
+    return "never, at this rate"

@@ -7,12 +7,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient, Fault, Group, OffsetAt
 from core.cluster.document import DocumentGroup
 from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError
+
+KEEPS_UP_SECONDS = 10.0
+"""A lag of less than is produced in so long is none: clients commit every 5 s, as they come."""
+STEADY = 0.02
+"""What is read and what is produced differ by less: the lag stays as it is."""
+
+
+class Pace(Enum):
+    """Whether a lag goes away, the best first."""
+
+    NO_LAG = "no lag"
+    KEEPS_UP = "keeps up"
+    CATCHES_UP = "catches up"
+    STAYS = "stays"
+    UNKNOWN = "unknown"
+    STUCK = "nothing is read"
+    FALLS_BEHIND = "falls behind"
+
+
+_WORSE = {pace: n for n, pace in enumerate(Pace)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +56,22 @@ class Rates:
     read_per_s: float
     produced_per_s: float
 
-    def catch_up_seconds(self, lag: int) -> float | None:
-        """Return how long `lag` takes to be gone at these rates; None is never."""
+    def pace(self, lag: int) -> Pace:
+        """Return whether `lag` goes away at these rates."""
         if lag == 0:
+            return Pace.NO_LAG
+        if self.read_per_s and lag <= self.produced_per_s * KEEPS_UP_SECONDS:
+            return Pace.KEEPS_UP
+        gained = self.read_per_s - self.produced_per_s
+        if not self.read_per_s and not gained:
+            return Pace.STUCK
+        if abs(gained) <= STEADY * self.read_per_s:
+            return Pace.STAYS
+        return Pace.CATCHES_UP if gained > 0 else Pace.FALLS_BEHIND
+
+    def catch_up_seconds(self, lag: int) -> float | None:
+        """Return how long `lag` takes to be gone, 0 where it keeps up; None is never."""
+        if self.pace(lag) in (Pace.NO_LAG, Pace.KEEPS_UP):
             return 0.0
         gained = self.read_per_s - self.produced_per_s
         return lag / gained if gained > 0 else None
@@ -52,6 +86,8 @@ class PartitionView:
     committed: int | None
     end: int | None
     rates: Rates | None = None
+    still_unread: int = 0
+    """Messages that lay there at the earlier look already, and are not read yet."""
     saved_lag: int | None = None
     """What a document says, which knows neither offset."""
 
@@ -60,6 +96,20 @@ class PartitionView:
         if self.committed is None or self.end is None:
             return self.saved_lag
         return max(0, self.end - self.committed)
+
+    @property
+    def pace(self) -> Pace:
+        return _pace(self.lag, self.rates)
+
+    @property
+    def catch_up_seconds(self) -> float | None:
+        """Return how long its lag takes to be gone; None is never, or not known."""
+        return _catch_up_seconds(self.lag, self.rates)
+
+    @property
+    def waits(self) -> bool:
+        """Return whether it has a lag that is not only of what came since the earlier look."""
+        return bool(self.still_unread or (self.lag and self.rates is None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +122,42 @@ class GroupView:
     @property
     def lag(self) -> int | None:
         """Return the messages that are known to be unread; None when nothing is known."""
-        known = [p.lag for p in self.partitions if p.lag is not None]
-        return sum(known) if known else None
+        return _sum_of(self.partitions)[0]
 
     @property
     def rates(self) -> Rates | None:
-        known = [p.rates for p in self.partitions if p.rates is not None]
-        if not known:
-            return None
-        return Rates(sum(r.read_per_s for r in known), sum(r.produced_per_s for r in known))
+        return _sum_of(self.partitions)[1]
+
+    @property
+    def pace(self) -> Pace:
+        """Return the worst pace of what it reads: one partition that is stuck is not made good."""
+        paces = (_pace(*part) for part in self._parts)
+        return max(paces, key=_WORSE.__getitem__, default=Pace.UNKNOWN)
 
     @property
     def catch_up_seconds(self) -> float | None:
-        """Return how long all of its lag takes at its rates; None is never, or not known."""
-        lag, rates = self.lag, self.rates
-        return None if lag is None or rates is None else rates.catch_up_seconds(lag)
+        """Return how long its last partition takes to catch up; None is never, or not known."""
+        times = [_catch_up_seconds(*part) for part in self._parts]
+        known = [seconds for seconds in times if seconds is not None]
+        return max(known) if known and len(known) == len(times) else None
+
+    @property
+    def never(self) -> tuple[PartitionView, ...]:
+        """Return the partitions whose lag does not shrink, as far as that is known."""
+        return tuple(
+            p for p in self.partitions if p.waits and p.rates and p.catch_up_seconds is None
+        )
+
+    @property
+    def _parts(self) -> list[tuple[int | None, Rates | None]]:
+        """Return the lag and rates of each partition that waits, and of all others together.
+
+        What came since the earlier look may only not be committed yet: of hundreds of partitions
+        some look at any moment as if nobody read them, and only their sum tells something.
+        """
+        parts = [(p.lag, p.rates) for p in self.partitions if p.waits]
+        rest = [p for p in self.partitions if p.lag is not None and not p.waits]
+        return [*parts, _sum_of(rest)] if rest else parts
 
     @property
     def idle(self) -> tuple[str, ...]:
@@ -128,12 +199,13 @@ def views(now: Look, before: Look | None = None) -> tuple[GroupView, ...]:
         reader = {tp: member.id for member in group.members for tp in member.assignment}
         partitions = []
         for tp in sorted(_read(group)):
-            rates = None
+            committed, end = group.committed.get(tp), now.ends.get(tp)
+            rates, still = None, 0
             if before is not None and group.id in earlier:
                 rates = _rates(tp, (earlier[group.id], before), (group, now))
-            partitions.append(
-                PartitionView(tp, reader.get(tp), group.committed.get(tp), now.ends.get(tp), rates)
-            )
+            if before is not None and rates is not None and committed is not None:
+                still = max(0, before.ends[tp] - committed)
+            partitions.append(PartitionView(tp, reader.get(tp), committed, end, rates, still))
         found.append(GroupView(group, tuple(partitions)))
     return tuple(found)
 
@@ -179,3 +251,20 @@ def _rates(tp: TopicPartition, before: tuple[Group, Look], now: tuple[Group, Loo
     if committed < was or end < had:
         return None
     return Rates((committed - was) / seconds, (end - had) / seconds)
+
+
+def _sum_of(partitions: Sequence[PartitionView]) -> tuple[int | None, Rates | None]:
+    lags = [p.lag for p in partitions if p.lag is not None]
+    rates = [p.rates for p in partitions if p.rates is not None]
+    summed = Rates(sum(r.read_per_s for r in rates), sum(r.produced_per_s for r in rates))
+    return sum(lags) if lags else None, summed if rates else None
+
+
+def _pace(lag: int | None, rates: Rates | None) -> Pace:
+    if lag == 0:
+        return Pace.NO_LAG
+    return Pace.UNKNOWN if lag is None or rates is None else rates.pace(lag)
+
+
+def _catch_up_seconds(lag: int | None, rates: Rates | None) -> float | None:
+    return None if lag is None or rates is None else rates.catch_up_seconds(lag)

@@ -23,11 +23,11 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import GroupSpec, small_spec
 from core.errors import AccessDeniedError, UnreachableError
 from core.load.snapshot import Load
-from core.watch.groups import GroupView, PartitionView, Rates
+from core.watch.groups import GroupView, Pace, PartitionView, Rates
 from core.watch.timeline.events import Kind
 from core.watch.timeline.telling import Teller
 from tui.group_history import recorded_rebalances
-from tui.group_view import Order, Pace, listed, members_of, pace_of
+from tui.group_view import Order, listed, members_of
 from tui.hands import rested
 from tui.session import Session
 from tui.widgets.group_words import pace_words
@@ -71,8 +71,30 @@ def test_whether_a_lag_goes_away_is_said(
     lag: int | None, rates: Rates | None, pace: Pace, words: str
 ) -> None:
     of = PartitionView(tp("t-0"), "m", None, None, rates, saved_lag=lag)
-    assert pace_of(of) is pace
+    assert of.pace is pace
     assert text_of(pace_words(of)) == words
+
+
+def test_a_group_is_as_far_as_its_worst_partition() -> None:
+    group = Group("g", "stable", "range", 1, (), {})
+
+    def words(*partitions: tuple[int, int, Rates]) -> str:
+        found = GroupView(
+            group,
+            tuple(
+                PartitionView(tp(f"t-{n}"), "m", None, None, rates, still, lag)
+                for n, (lag, still, rates) in enumerate(partitions)
+            ),
+        )
+        return text_of(pace_words(found))
+
+    well = (5_000, 0, Rates(1000, 1000))
+    assert words(*[well] * 11, (10_000, 1_000, Rates(0, 1000))) == "▲ never: 1 of 12"
+    assert words(*[well] * 11, (70, 70, Rates(0, 0))) == "▲ never: 1 of 12"
+    assert words(*[well] * 11, (2, 0, Rates(0, 0.1))) == "√ keeps up", "not committed yet"
+    assert words(well, (30_000, 1_000, Rates(2000, 1000))) == "in 30 s"
+    assert words(well, (60_000, 20_000, Rates(1000, 1000))) == "60 s behind"
+    assert words((70, 70, Rates(0, 0)), (7, 7, Rates(0, 0))) == "▲ nothing is read"
 
 
 # -- on the screen -------------------------------------------------------------------------------

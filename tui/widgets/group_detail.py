@@ -7,9 +7,9 @@ from datetime import UTC
 
 from core.cluster.client import Member
 from core.cluster.state import TopicPartition
-from core.watch.groups import GroupView, PartitionView
+from core.watch.groups import GroupView, Pace, PartitionView
 from core.watch.rebalances import Rebalance
-from tui.group_view import GroupsView, Pace, letter, members_of, pace_of
+from tui.group_view import GroupsView, letter, members_of
 from tui.widgets.group_words import number, pace_words, rate, state_words
 from tui.widgets.lines import (
     BLANK,
@@ -213,7 +213,7 @@ def _row(
             Span("●".ljust(pitch), Tone.YOURS, bold=True),
             Span("·".ljust(pitch) * (len(readers) - at - 1), Tone.FAINT),
         ]
-    behind = pace_of(one) in (Pace.FALLS_BEHIND, Pace.STUCK)
+    behind = one.pace in (Pace.FALLS_BEHIND, Pace.STUCK)
     spans.append(Span(right(number(one.lag), 11), Tone.LOOK if behind else Tone.PLAIN, bold=behind))
     if roomy:
         rates = one.rates

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from core.units import format_duration
-from core.watch.groups import GroupView, PartitionView
-from tui.group_view import Pace, pace_of
+from core.watch.groups import GroupView, Pace, PartitionView
 from tui.widgets.lines import Line, Span, Tone, dim, plain
 
 SETTLED = ("stable", "empty", "")
@@ -31,20 +30,35 @@ def rate(per_s: float) -> str:
 
 def pace_words(of: GroupView | PartitionView) -> Line:
     """Return when its lag is gone, or that it grows."""
-    lag, rates = of.lag, of.rates
-    match pace_of(of):
+    rates = of.rates
+    match of.pace:
         case Pace.NO_LAG:
             return (Span("√", Tone.FINE),)
         case Pace.KEEPS_UP:
             return (Span("√", Tone.FINE), dim(" keeps up"))
-        case Pace.CATCHES_UP if rates is not None and lag is not None:
-            return (plain(f"in {format_duration(rates.catch_up_seconds(lag))}"),)
+        case Pace.CATCHES_UP if of.catch_up_seconds is not None:
+            return (plain(f"in {format_duration(of.catch_up_seconds)}"),)
+        case Pace.STAYS:
+            return (plain(f"{format_duration(_behind_seconds(of))} behind"),)
+        case Pace.STUCK | Pace.FALLS_BEHIND if some := _some_never(of):
+            return (Span(f"▲ never: {some}", Tone.LOOK, bold=True),)
         case Pace.FALLS_BEHIND if rates is not None:
             grows = rate(rates.produced_per_s - rates.read_per_s)
             return (Span(f"▲ never, +{grows}/s", Tone.LOOK, bold=True),)
-        case Pace.STAYS if rates is not None and lag is not None:
-            behind = format_duration(lag / rates.produced_per_s)
-            return (plain(f"{behind} behind"),)
         case Pace.STUCK:
             return (Span("▲ nothing is read", Tone.LOOK, bold=True),)
     return (dim("-"),)
+
+
+def _behind_seconds(of: GroupView | PartitionView) -> float:
+    """Return how long ago was produced what is read now, at the rates of those that stay behind."""
+    partitions = of.partitions if isinstance(of, GroupView) else ()
+    staying = [p for p in partitions if p.pace is Pace.STAYS]
+    return max((p.lag or 0) / p.rates.produced_per_s for p in staying or (of,) if p.rates)
+
+
+def _some_never(of: GroupView | PartitionView) -> str:
+    """Return how many of a group's partitions never catch up; "" where all do, or none."""
+    if not isinstance(of, GroupView) or len(of.never) in (0, len(of.partitions)):
+        return ""
+    return f"{len(of.never):,} of {len(of.partitions):,}"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.units import format_duration
-from core.watch.groups import GroupView
-from tui.group_view import GroupsView, Pace, pace_of
+from core.watch.groups import GroupView, Pace
+from tui.group_view import GroupsView
 from tui.widgets.group_detail import detail_lines
 from tui.widgets.group_words import SETTLED, number, pace_words, rate, state_words
 from tui.widgets.lines import (
@@ -73,7 +73,7 @@ def _nothing(why: Sequence[str], width: int) -> Lines:
 def _title(view: GroupsView, width: int) -> Line:
     groups = view.groups
     unsettled = sum(g.group.state not in SETTLED for g in groups)
-    behind = sum(pace_of(g) is Pace.FALLS_BEHIND for g in groups)
+    behind = sum(g.pace is Pace.FALLS_BEHIND for g in groups)
     idle = sum(bool(g.idle) for g in groups)
     words: list[Span] = [bright(f" {len(groups)} group{'' if len(groups) == 1 else 's'}")]
     if behind:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from cli_help import validate
+from clusters import tp
 from in_process import Hand
 from run_help import MB, Faulty, cluster
 
@@ -44,10 +45,31 @@ def test_two_looks_tell_what_never_catches_up(hand: Hand, living: SimulatedClust
     validate("groups", found)
     left, readers = found
     assert (left["produced_per_s"], left["read_per_s"], left["never"]) == (1000, 0, True)
-    assert (readers["read_per_s"], readers["never"]) == (2000, True), "it keeps up, and no more"
+    assert (readers["read_per_s"], readers["never"]) == (2000, False)
+    assert readers["catch_up_seconds"] == 0, "it keeps up"
     (idle,) = (m["client_id"] for m in readers["members"] if m["idle"])
     assert idle == "readers-2"
     assert "never, at this rate" in hand("groups", "left", "--over", "10s")[1]
+
+
+def test_one_partition_that_is_stuck_is_not_made_good_by_others(
+    hand: Hand, living: SimulatedCluster
+) -> None:
+    through = Faulty(living)
+
+    def poisoned(real: Any, *words: Any) -> tuple[Group, ...]:
+        return tuple(replace(g, committed=g.committed | {tp("orders-0"): 0}) for g in real(*words))
+
+    living.advance(10)
+    through.replaced["groups"] = poisoned
+    (found,) = hand.on(living, through).json("groups", "readers", "--over", "10s")
+    validate("groups", [found])
+    assert (found["never"], found["catch_up_seconds"]) == (True, None)
+    assert [p["never"] for p in found["partitions"]] == [True, False]
+    listed, full = (hand("groups", *words, "--over", "10s")[1] for words in ([], ["readers"]))
+    assert "never: 1 of 2 partitions" in listed
+    assert "caught up: never: 1 of 2 partitions" in full
+    assert "never, at this rate" in full
 
 
 def test_a_group_in_full(hand: Hand, living: SimulatedCluster) -> None:

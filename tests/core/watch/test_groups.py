@@ -11,7 +11,7 @@ from run_help import Faulty, cluster
 from core.cluster.client import Group, Member
 from core.cluster.simulation.spec import GroupSpec
 from core.errors import AccessDeniedError
-from core.watch.groups import Look, Rates, look, views
+from core.watch.groups import Look, Pace, Rates, look, views
 
 
 def member(id: str, *read: str) -> Member:
@@ -68,6 +68,38 @@ def test_a_lag_that_does_not_shrink_is_never_gone(
     else:
         assert view.rates is not None
         assert view.catch_up_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("committed", "ends", "seconds", "never"),
+    [
+        ({"t-0": 1000, "t-1": 1600}, {"t-0": 2000, "t-1": 2600}, None, ["t-0"]),
+        ({"t-0": 1200, "t-1": 2600}, {"t-0": 2000, "t-1": 2600}, 80.0, []),
+        ({"t-0": 1900, "t-1": 2600}, {"t-0": 1901, "t-1": 2600}, 0.0, []),
+    ],
+)
+def test_a_group_has_caught_up_with_its_last_partition(
+    committed: dict[str, int], ends: dict[str, int], seconds: float | None, never: list[str]
+) -> None:
+    """A record that cannot be read stops one partition; what others gain does not make it good."""
+    before = looked(0, {"t-0": 1900, "t-1": 2500}, group({"t-0": 1000, "t-1": 1000}))
+    (view,) = views(looked(10, ends, group(committed)), before)
+    assert (view.catch_up_seconds, [str(p.tp) for p in view.never]) == (seconds, never)
+
+
+def test_a_message_that_is_not_committed_yet_stops_no_group() -> None:
+    before = looked(0, {"t-0": 10, "t-1": 500}, group({"t-0": 10, "t-1": 400}))
+    now = looked(10, {"t-0": 11, "t-1": 600}, group({"t-0": 10, "t-1": 590}))
+    (view,) = views(now, before)
+    assert view.partitions[0].pace is Pace.FALLS_BEHIND
+    assert (view.pace, view.never) == (Pace.KEEPS_UP, ())
+
+
+def test_a_partition_that_was_reset_leaves_the_time_unknown() -> None:
+    before = looked(0, {"t-0": 1000, "t-1": 1000}, group({"t-0": 900, "t-1": 500}))
+    now = looked(10, {"t-0": 1000, "t-1": 1000}, group({"t-0": 0, "t-1": 700}))
+    (view,) = views(now, before)
+    assert (view.pace, view.catch_up_seconds) == (Pace.UNKNOWN, None)
 
 
 def test_groups_come_and_go_between_looks() -> None:

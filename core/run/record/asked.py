@@ -1,7 +1,8 @@
 """What has been asked of a run, taken into its history: a change of what is wanted, nothing more.
 
-A request that makes no sense any more as it is taken up (the move has ended meanwhile) changes
-nothing; one of a kind that this version does not know is journalled as refused.
+What must be refused as it is taken up is journalled so (`refusal`): what cannot be read, and what
+was asked after a cancel or a rollback that it would undo. A request for a move that has ended
+meanwhile changes nothing. What a journal holds as taken up is taken in as it was then.
 """
 
 from __future__ import annotations
@@ -19,10 +20,26 @@ if TYPE_CHECKING:
 KINDS = frozenset(
     ("cancel", "pause", "resume", "throttle", "skip", "retry", "retarget", "rollback")
 )
+AFTER_CANCEL = frozenset(("cancel", "resume", "rollback"))
+"""All that a run takes up once it is being cancelled as a whole."""
+OF_MOVES = frozenset(("skip", "retry", "retarget"))
 
 
 def refusal(history: History, kind: str, p: Mapping[str, Any]) -> str:
-    """Return why a request cannot be taken up at all, in one sentence, or ""."""
+    """Return why a request is not to be taken up, in one sentence, or ""."""
+    wrong = _senseless(history, kind, p)
+    if wrong:
+        return wrong
+    if history.cancel_requested and kind not in AFTER_CANCEL:
+        return "the run is being cancelled: it is asked for nothing else"
+    back = history.rolling_back and kind == "retry"  # of moves back
+    if kind in OF_MOVES and (history.rollback_requested or history.rolling_back) and not back:
+        return "the run is being rolled back: its moves stay as they are"
+    return ""
+
+
+def _senseless(history: History, kind: str, p: Mapping[str, Any]) -> str:
+    """Return why a request cannot be taken in at all, in one sentence, or ""."""
     if kind not in KINDS:
         return f"this trimtab does not know what it is to {kind}"
     unread = unreadable(kind, p)
@@ -73,8 +90,8 @@ def _are_whole(values: object) -> bool:
 
 
 def take(history: History, kind: str, p: Mapping[str, Any]) -> None:
-    """Change what is wanted of a run and its moves; what must be refused changes nothing."""
-    if refusal(history, kind, p):
+    """Change what is wanted of a run and its moves; what makes no sense changes nothing."""
+    if _senseless(history, kind, p):
         return
     history.pace = history.pace.asked(kind, p)
     match kind:
@@ -99,7 +116,7 @@ def take(history: History, kind: str, p: Mapping[str, Any]) -> None:
         case "skip":
             for m in _named(history, p["moves"]):
                 if m.phase is Phase.QUEUED:
-                    m.wish = Wish.SKIP
+                    m.wish, m.retarget = Wish.SKIP, None
         case "retry":
             _retry(history, p["moves"])
         case "retarget":
@@ -125,10 +142,10 @@ def _named(history: History, indices: list[int]) -> Iterator[MoveHistory]:
 def _take_back(history: History) -> None:
     for m in history.moves:
         _cancel(m)
-        m.retarget = None
 
 
 def _cancel(m: MoveHistory) -> None:
+    m.retarget = None
     if not m.phase.ended:
         m.wish = Wish.CANCEL
 

@@ -107,16 +107,27 @@ def skip(context: Context, run: str, partitions: tuple[str, ...], as_json: bool)
 @run_argument
 @click.argument("partition", metavar="TOPIC-PARTITION")
 @click.argument("brokers")
+@click.option("--allow", metavar="ID,…", help="Checks that may speak against it.")
 @yes_option
 @json_option
 @click.pass_obj
 def retarget(
-    context: Context, run: str, partition: str, brokers: str, yes: bool, as_json: bool
+    context: Context,
+    run: str,
+    partition: str,
+    brokers: str,
+    allow: str | None,
+    yes: bool,
+    as_json: bool,
 ) -> int:
     """Move a partition to other BROKERS (like 4,2,7) than planned.
 
-    What has been copied of it is thrown away: its move is cancelled, then begun anew.
+    What has been copied of it is thrown away: its move is cancelled, then begun anew. The run
+    looks first whether it may go there; if not, it goes on as it was, and `runs show` says why.
     """
+    from core.plan.check import parse_allow
+
+    allowed = parse_allow(allow)
     try:
         after = [int(word) for word in brokers.split(",")]
     except ValueError as error:
@@ -126,7 +137,7 @@ def retarget(
     cluster_id, name = _run(context, run)
     (index,) = indices(cluster_id, name, (partition,))
     _sure(context, cluster_id, name, "retarget", "Retargeting", yes)
-    payload = {"move": index, "after": after}
+    payload = {"move": index, "after": after} | ({"allow": sorted(allowed)} if allowed else {})
     return ask(context, cluster_id, name, "retarget", payload, as_json=as_json)
 
 

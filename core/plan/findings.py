@@ -55,6 +55,8 @@ CATALOGUE: Mapping[str, tuple[Severity, str]] = MappingProxyType(
 """Every check: id → severity and what it looks for, worst first."""
 
 _ORDER = {id: i for i, id in enumerate(CATALOGUE)}
+OF_ITS_OWN = frozenset(("stale", "foreign-move"))
+"""What is found of a partition that a run is moving when the run itself looks at it."""
 ALLOWABLE = frozenset(id for id, (severity, _) in CATALOGUE.items() if severity is Severity.UNSAFE)
 
 

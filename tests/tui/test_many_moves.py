@@ -120,8 +120,8 @@ async def test_marked_moves_go_elsewhere_together(asked: list[tuple[str, Any]]) 
         assert "instead of b1, b4" in title
         await pressed(pilot, "tab", "enter")
     assert asked == [
-        ("retarget", {"move": 0, "after": [5, 2, 3]}),
-        ("retarget", {"move": 1, "after": [5, 2, 3]}),
+        ("retarget", {"move": 0, "after": [5, 2, 3], "allow": ["rack-spread"]}),
+        ("retarget", {"move": 1, "after": [5, 2, 3], "allow": ["rack-spread"]}),
     ]
 
 
@@ -132,7 +132,7 @@ def test_a_broker_that_may_not_take_one_of_them_takes_none_and_says_which() -> N
     refused = {c.broker: c.refused for c in targets.choices if c.refused}
     assert refused[5] == "orders-1: holds a replica already"
     assert refused[2] == "orders-0: holds a replica already"
-    assert targets.after(1, 3) == (3, 5, 6)
+    assert targets.request(1, 3)["after"] == [3, 5, 6]
 
 
 def test_the_question_counts_what_is_lost_and_what_is_not_begun() -> None:

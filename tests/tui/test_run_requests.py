@@ -262,7 +262,8 @@ async def test_a_move_is_sent_elsewhere(
         await pressed(pilot, "enter")
         assert asked == []
         await pressed(pilot, "m", "j", "j", "j", "right", "enter")
-        assert asked == [("retarget", {"move": 0, "after": [6, 2, 3]})]
+        allowed = {"move": 0, "after": [6, 2, 3], "allow": ["rack-spread"]}
+        assert asked == [("retarget", allowed)]
 
 
 # -- while the process is down -------------------------------------------------------------------

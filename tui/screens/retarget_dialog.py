@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -14,7 +14,7 @@ from textual.widgets import Button, Label, Static
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.check import check_plan
-from core.plan.findings import Severity
+from core.plan.findings import OF_ITS_OWN, Severity
 from core.plan.plan import Move, Plan
 from core.run.tell.view import MoveProgress
 from core.units import format_bytes
@@ -38,20 +38,22 @@ from tui.widgets.page import text_of_lines
 if TYPE_CHECKING:
     from tui.shown_on import Dashboard
 
-OWN = ("stale", "foreign-move", "load-unknown", "size-unknown")
-"""Findings that only say that the run itself is moving the partition."""
 ROWS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One broker that the move might go to: why it may not, or what is doubtful of it."""
+    """One broker that the move might go to: why it may not, or what is doubtful of it.
+
+    `allow` are the checks that speak against it, which choosing it allows.
+    """
 
     broker: int
     rack: str | None
     after: tuple[int, ...]
     refused: str = ""
     doubt: str = ""
+    allow: frozenset[str] = frozenset()
 
 
 def choices_of(
@@ -61,7 +63,7 @@ def choices_of(
     found = []
     for broker in state.brokers:
         after = instead(move, instead_of, broker.id)
-        refused, doubt = "", ""
+        refused, doubt, allow = "", "", set()
         if broker.id == instead_of:
             refused = "it goes there already"
         elif broker.id in move.after:
@@ -73,13 +75,12 @@ def choices_of(
         else:
             plan = Plan(state.cluster_id, (Move(move.tp, move.before, after),))
             for finding in check_plan(state, load, plan):
-                if finding.id in OWN:
-                    continue
                 if finding.severity is Severity.ILLEGAL:
                     refused = finding.sentence
-                elif finding.severity is Severity.UNSAFE and not doubt:
-                    doubt = finding.sentence
-        found.append(Choice(broker.id, broker.rack, after, refused, doubt))
+                elif finding.severity is Severity.UNSAFE and finding.id not in OF_ITS_OWN:
+                    doubt = doubt or finding.sentence
+                    allow.add(finding.id)
+        found.append(Choice(broker.id, broker.rack, after, refused, doubt, frozenset(allow)))
     return _legal_first(found)
 
 
@@ -103,9 +104,12 @@ class Targets:
     instead_of: Mapping[int, int]
     choices: tuple[Choice, ...]
 
-    def after(self, index: int, broker: int) -> tuple[int, ...]:
-        """Return the replicas that a move is to have with `broker` as its destination."""
-        return instead(self.moves[index], self.instead_of[index], broker)
+    def request(self, index: int, broker: int) -> dict[str, Any]:
+        """Return what a run is asked for so that a move has `broker` as its destination."""
+        after = instead(self.moves[index], self.instead_of[index], broker)
+        allow = next(choice.allow for choice in self.choices if choice.broker == broker)
+        asked = {"move": index, "after": list(after)}
+        return asked | {"allow": sorted(allow)} if allow else asked
 
 
 def targets_of(state: ClusterState, load: Load, moves: Mapping[int, MoveProgress]) -> Targets:
@@ -125,8 +129,10 @@ def targets_of(state: ClusterState, load: Load, moves: Mapping[int, MoveProgress
                     refused=choice.refused and f"{move.tp}: {choice.refused}",
                     doubt=choice.doubt and f"{move.tp}: {choice.doubt}",
                 )
-            if known is None or (known.refused == "" and (choice.refused or not known.doubt)):
-                worst[choice.broker] = choice
+            allow = choice.allow | (known.allow if known else frozenset())
+            if known and (known.refused or (known.doubt and not choice.refused)):
+                choice = known
+            worst[choice.broker] = replace(choice, allow=allow)
     return Targets(
         {index: move for index, (move, _) in going.items()},
         {index: old for index, (_, old) in going.items()},

@@ -166,10 +166,7 @@ class RunRequests(DashboardScreen):
 
         def answered(broker: int | None) -> None:
             if broker is not None:
-                asks = [
-                    ("retarget", {"move": index, "after": list(targets.after(index, broker))})
-                    for index in targets.moves
-                ]
+                asks = [("retarget", targets.request(index, broker)) for index in targets.moves]
                 words = f"to move {named(list(targets.moves.values()))} to b{broker}"
                 self._ask_all(run, asks, words)
 

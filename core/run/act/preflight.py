@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from core.cluster.broker_logs import with_logs
 from core.cluster.client import ClusterClient, Fault, Resource
-from core.errors import RefusedError
+from core.cluster.state import ClusterState
+from core.errors import AccessDeniedError, RefusedError, UnreachableError
 from core.load.snapshot import Load
 from core.plan.check import Severity, check_plan, refuse
+from core.plan.findings import OF_ITS_OWN
 from core.plan.plan import Move, Plan
 from core.run.record.history import History
 
+Look = Callable[[], ClusterState]
 MIN_INSYNC = "min.insync.replicas"
 
 
@@ -50,16 +54,44 @@ def preflight(client: ClusterClient, history: History) -> dict[str, Any]:
     }
 
 
-def speaks_against(client: ClusterClient, history: History, move: Move) -> str:
+# -- moves that are added on the way ---------------------------------------------------------------
+
+
+def one_look(client: ClusterClient) -> Look:
+    """Return what looks at the cluster and its logs when first called, and at no other time."""
+
+    @cache
+    def look() -> ClusterState:
+        state = client.describe()
+        return with_logs(state, client.log_dirs([b.id for b in state.brokers if b.alive]))
+
+    return look
+
+
+def speaks_against(look: Look, move: Move, allowed: Collection[str]) -> str:
     """Return why a move that is added to a run must not be made, "" when it may."""
-    state = client.describe()
-    state = with_logs(state, client.log_dirs([b.id for b in state.brokers if b.alive]))
+    state = look()
     findings = check_plan(state, Load.unknown(state), Plan(state.cluster_id, (move,)))
     try:
-        refuse(findings, history.allowed)
+        refuse(findings, allowed)
     except RefusedError as error:
         return f"{error.title} {error.detail.strip()}".strip()
     return ""
+
+
+def no_retarget(look: Look, history: History, kind: str, p: Mapping[str, Any]) -> str:
+    """Return why a move in flight is not to be taken elsewhere, or "": first its copy is lost.
+
+    What cannot be asked is no yes: requests that wait behind this one are not kept waiting.
+    """
+    m = history.moves[p["move"]] if kind == "retarget" else None
+    if m is None or not m.phase.in_flight:
+        return ""
+    move, allowed = m.move.ending_as(tuple(p["after"])), (*p.get("allow", ()), *OF_ITS_OWN)
+    try:
+        return speaks_against(look, move, history.allowed.union(allowed))
+    except (AccessDeniedError, UnreachableError) as error:
+        return f"whether {m.move.tp} may go there cannot be asked: {error.title}"
 
 
 def _min_insync(client: ClusterClient, topics: Iterable[str]) -> dict[str, int]:

@@ -20,7 +20,7 @@ from core.run.act.log_dirs import LogDirs
 from core.run.act.lookout import Lookout
 from core.run.act.measuring import Measuring, OpenProbe
 from core.run.act.moving import Moving
-from core.run.act.preflight import preflight, speaks_against
+from core.run.act.preflight import no_retarget, one_look, preflight, speaks_against
 from core.run.act.sampling import Sampler
 from core.run.act.throttling import Throttling
 from core.run.decide.step import next_step
@@ -157,7 +157,8 @@ class Runner:
 
     def advance(self) -> Step:
         """Look once, carry one step out, and return it."""
-        self._chronicle.take_requests()
+        look = one_look(self._client)
+        self._chronicle.take_requests(lambda kind, p: no_retarget(look, self.history, kind, p))
         self._on_look(self._chronicle)
         if self._waits_to_begin():
             return Poll()
@@ -295,10 +296,11 @@ class Runner:
 
     def _add_moves(self, step: AddMoves) -> None:
         """Journal moves that stand in for others; one that must not be made is refused."""
-        refused = dict(step.refused)
+        refused, look = dict(step.refused), one_look(self._client)
         for added in step.moves:
             if added.role is Role.RETARGET:
-                why = speaks_against(self._client, self.history, added.move)
+                allowed = self.history.moves[added.instead_of].allowed | self.history.allowed
+                why = speaks_against(look, added.move, allowed)
                 if why:
                     refused[added.instead_of] = why
         self._chronicle.write(

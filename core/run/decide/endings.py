@@ -11,7 +11,7 @@ from core.cluster.state import PartitionRow, Reassignment
 from core.run.decide import log_dirs
 from core.run.decide.steps import Ending, Observed
 from core.run.record.history import History, MoveHistory, Phase
-from core.run.record.moves import NOT_STARTED, Wish
+from core.run.record.moves import NOT_STARTED, TAKEN_BACK, Wish
 
 CANCELLED_ELSEWHERE = "was cancelled by somebody else"
 CHANGED_ELSEWHERE = "was changed by somebody else"
@@ -58,7 +58,7 @@ def _ending(history: History, observed: Observed, index: int, m: MoveHistory) ->
         return None if late else log_dirs.ending(index, m, observed, row.leader)
     if row.replicas == move.before:
         if cancelled and steady and (m.cancel_sent or _sure(m, observed)):
-            return Ending(index, Phase.CANCELLED, "cancelled, order as before", row.leader)
+            return Ending(index, Phase.CANCELLED, TAKEN_BACK, row.leader)
         if steady and m.phase is Phase.SUBMITTED and not cancelled:
             return Ending(index, Phase.FAILED, CANCELLED_ELSEWHERE, row.leader)
         if m.refused and _sure(m, observed):

@@ -15,6 +15,7 @@ from core.run.decide.steps import (
     RestoreRetention,
 )
 from core.run.record.history import History, MoveHistory, Outcome, Phase, Role
+from core.run.record.moves import NOT_STARTED, TAKEN_BACK
 
 MOST_AT_A_TIME = 200
 """Leaders that change in one call: clients of them all look for new ones at once."""
@@ -102,10 +103,14 @@ def _outcome(history: History) -> tuple[Outcome, str]:
         return Outcome.CANCELLED, ""
     if not failed and not history.stopped:
         cancelled = [m for m in counted if m.phase is Phase.CANCELLED and m.why != GONE]
+        said = [
+            f"{m.move.tp}: {m.why}" for m in cancelled if m.why not in (NOT_STARTED, TAKEN_BACK)
+        ]
         if cancelled and not done:
-            return Outcome.CANCELLED, ""
+            return Outcome.CANCELLED, "".join(said[:1])
         if cancelled:
-            return Outcome.INCOMPLETE, f"{cancelled[0].move.tp} was cancelled, as asked"
+            asked = f"{cancelled[0].move.tp} was cancelled, as asked"
+            return Outcome.INCOMPLETE, said[0] if said else asked
     blamed = failed or [m for m in done if m.why]
     why = history.stopped or (f"{blamed[0].move.tp}: {blamed[0].why}" if blamed else "")
     return Outcome.INCOMPLETE if done else Outcome.FAILED, why

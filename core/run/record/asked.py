@@ -62,6 +62,8 @@ def unreadable(kind: str, p: Mapping[str, Any]) -> str:
                 return f"{wrong}: it needs a move's number and brokers' ids"
             if min(p["after"]) < 0 or len(set(p["after"])) < len(p["after"]):
                 return "a broker's id is never negative, and each broker is named once"
+            if not (isinstance(ids := p.get("allow", []), list) and all(map(_is_text, ids))):
+                return f"{wrong}: what it allows are no ids of checks"
         case "skip" | "retry" if not _are_whole(p.get("moves")):
             return f"{wrong}: it needs the numbers of moves"
         case "cancel" if p.get("moves") is not None and not _are_whole(p["moves"]):
@@ -83,6 +85,10 @@ def unreadable(kind: str, p: Mapping[str, Any]) -> str:
 
 def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str)
 
 
 def _are_whole(values: object) -> bool:
@@ -123,7 +129,7 @@ def take(history: History, kind: str, p: Mapping[str, Any]) -> None:
             for m in _named(history, [p["move"]]):
                 if m.phase is not Phase.DONE:
                     _cancel(m)
-                    m.retarget = tuple(p["after"])
+                    m.retarget, m.allowed = tuple(p["after"]), frozenset(p.get("allow", ()))
                     history.stopped = ""
         case "rollback" if not history.rolling_back:
             history.rollback_requested, history.cancel_requested = True, False

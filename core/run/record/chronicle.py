@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -32,11 +33,15 @@ class Chronicle:
         if why != self.history.waiting:
             self.write(Kind.WAITING, why=why)
 
-    def take_requests(self) -> None:
-        """Write down what has been asked of the run since it last looked."""
+    def take_requests(self, against: Callable[[str, Mapping[str, Any]], str]) -> None:
+        """Write down what has been asked of the run since it last looked.
+
+        `against` says why the cluster speaks against a request that can be read, or "".
+        """
         for request in self.journal.requests(self.history.requests_seen):
             p = request.payload
             why = p.get("refused") or refusal(self.history, request.kind, p)
+            why = why or against(request.kind, p)
             payload = {"who": "?", "host": "?", **p, "seq": request.seq, "kind": request.kind}
             self.write(Kind.REQUEST, **payload | ({"refused": why} if why else {}))
 

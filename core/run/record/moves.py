@@ -83,6 +83,8 @@ class Wish(Enum):
 
 NOT_STARTED = "not started"
 """Why a move was cancelled that had not been submitted."""
+TAKEN_BACK = "cancelled, order as before"
+"""Why a move was cancelled that had been."""
 
 
 @dataclass(slots=True)
@@ -116,6 +118,8 @@ class MoveHistory:
     cancel_sent: bool = False
     retarget: tuple[int, ...] | None = None
     """Where it is to go instead, once it is taken back."""
+    allowed: frozenset[str] = frozenset()
+    """Checks that may speak against that, by id, beside those that the run was allowed."""
     replaced: bool = False
     """A later move of this run stands in for it, or takes it back."""
     elections: int = 0

@@ -52,7 +52,8 @@ def asked_words(kind: str, payload: Mapping[str, Any], history: History) -> str:
             return f"{kind} {_names(named or (), history)}"
         case "retarget":
             after = ",".join(map(str, payload.get("after", ())))
-            return f"retarget {_names([payload.get('move')], history)} to {after}"
+            despite = f" (despite {', '.join(ids)})" if (ids := payload.get("allow")) else ""
+            return f"retarget {_names([payload.get('move')], history)} to {after}{despite}"
         case "throttle":
             bounds = payload.get("auto")
             if bounds:

@@ -6,12 +6,25 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from run_help import MB, Run, Start, ask, cluster, plan_of, set_config, spend, submitted, throttles
+from run_help import (
+    MB,
+    Faulty,
+    Run,
+    Start,
+    ask,
+    cluster,
+    plan_of,
+    set_config,
+    spend,
+    submitted,
+    throttles,
+)
 
 from core.cluster.client import FOLLOWER_RATE, LEADER_RATE, Resource
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
-from core.run.decide.steps import ChangeRates, Poll
+from core.errors import AccessDeniedError, UnreachableError
+from core.run.decide.steps import Cancel, ChangeRates, Poll
 from core.run.record.history import Outcome, Phase, Role
 from core.run.record.records import Kind
 from core.units import UNLIMITED
@@ -207,16 +220,82 @@ def test_a_move_is_retargeted_when_its_destination_has_died(start: Start) -> Non
     assert throttles(client) == before
 
 
-def test_a_retargeting_that_is_not_safe_is_refused_and_said(start: Start) -> None:
+@pytest.mark.parametrize(
+    ("after", "why"),
+    [([6, 2], "Broker 6 is down"), ([9, 2], "Broker 9 does not exist"), ([4], "rf-change")],
+    ids=["a broker that is down", "a broker that is none", "fewer replicas"],
+)
+def test_a_retargeting_that_would_be_refused_throws_no_copy_away(
+    start: Start, after: list[int], why: str
+) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=100 * MB)
     run = start(client, plan_of(client, {("t", 0): (3, 2)}))
     run.until(submitted)
     client.stop_broker(6)
-    client.advance(10)
+    spend(run, 10)
+    ask(run, "retarget", move=0, after=after)
+    run.runner.advance()
+    (request,) = (r.payload for r in run.journal.records() if r.kind is Kind.REQUEST)
+    assert why in request["refused"]
+    assert phases(run) == [Phase.SUBMITTED]
+    assert run.to_the_end() is Outcome.DONE
+    assert Kind.CANCELLING not in kinds(run)
+    assert run.replicas() == {"t-0": (3, 2)}
+
+
+def test_what_speaks_against_a_retargeting_may_be_allowed_with_it(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=100 * MB)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}))
+    run.until(submitted)
+    client.stop_broker(6)
+    spend(run, 10)
+    ask(run, "retarget", move=0, after=[6, 2], allow=["dead-broker"])
+    run.until(lambda step: len(run.runner.history.moves) == 2)
+    assert "(despite dead-broker)" in run.view().requests[-1].what
+    client.start_broker(6)
+    assert run.to_the_end() is Outcome.DONE
+    assert run.replicas() == {"t-0": (6, 2)}
+
+
+@pytest.mark.parametrize(
+    "error", [UnreachableError("Nobody answers."), AccessDeniedError("It says no.")]
+)
+def test_a_retargeting_that_cannot_be_checked_is_refused_and_a_cancel_behind_it_taken_up(
+    start: Start, error: Exception
+) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=100 * MB)
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=faulty)
+    run.until(submitted)
+
+    def fails(*_: object) -> None:
+        raise error
+
+    ask(run, "retarget", move=0, after=[4, 2])
+    run.cancel()
+    faulty.replaced["describe"] = fails
+    with pytest.raises(type(error)):
+        run.runner.advance()
+    requests = [r.payload for r in run.journal.records() if r.kind is Kind.REQUEST]
+    assert [bool(p.get("refused")) for p in requests] == [True, False]
+    assert str(error) in requests[0]["refused"]
+    faulty.replaced.clear()
+    assert run.to_the_end() is Outcome.CANCELLED
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_destination_that_dies_as_a_move_is_taken_back_is_said_in_the_end(
+    start: Start, others: int
+) -> None:
+    client = cluster({"t": [(1, 2)] * (1 + others)}, size_bytes=100 * MB)
+    run = start(client, plan_of(client, {("t", p): (3, 2) for p in range(1 + others)}))
+    run.until(submitted)
     ask(run, "retarget", move=0, after=[6, 2])
-    assert run.to_the_end() is not Outcome.DONE
-    assert len(run.runner.history.moves) == 1
-    assert "6" in run.runner.history.moves[0].why
+    run.until(lambda step: isinstance(step, Cancel))
+    client.stop_broker(6)
+    client.advance(10)
+    assert run.to_the_end() is (Outcome.INCOMPLETE if others else Outcome.CANCELLED)
+    assert "t-0: Refused by a check: dead-broker" in run.runner.history.ended_why
 
 
 def test_a_move_that_ended_before_it_could_be_retargeted_is_done(start: Start) -> None:

@@ -30,6 +30,8 @@ from core.run.tell.events import of_record
         ("retarget", {"move": 0, "after": [4, "2"]}),
         ("retarget", {"move": 0, "after": [4, 4]}),
         ("retarget", {"move": 0, "after": []}),
+        ("retarget", {"move": 0, "after": [4, 2], "allow": "disk"}),
+        ("retarget", {"move": 0, "after": [4, 2], "allow": [["disk"]]}),
         ("throttle", {}),
         ("throttle", {"rate_bytes_per_s": "fast"}),
         ("throttle", {"rate_bytes_per_s": 1.5}),

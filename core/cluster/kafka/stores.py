@@ -33,25 +33,26 @@ def pem(location: str | None, text: str | None) -> Pem | None:
 
 
 def find_store(store: str, location: str, properties: Path) -> str:
-    """Return where a store is: beside the properties file, else where the command runs.
+    """Return where a store is, a relative one beside the properties file.
 
+    Not where the command runs: a run, and whatever else lives longer, has no such folder.
     Raises DocumentError for one that cannot be read or is no PEM file.
     """
-    beside = properties.absolute().parent / location
-    place = beside if beside.exists() else Path(location).absolute()
+    folder = properties.absolute().parent
+    place = folder / location
     try:
         content = place.read_bytes()
     except OSError as error:
         raise DocumentError(
             f"{properties}: {store}.location {location} cannot be read: {error.strerror}.",
-            next="Mend the path there, or the file's permissions.",
+            next=f"Mend its permissions, or the path: it begins at {folder}, or with a slash.",
         ) from error
     if _PEM in content:
         return str(place)
     if content.startswith((*_JAVA, _PKCS12)):
         raise DocumentError(
             f"{properties}: {store}.location {location} is a Java key store; PEM is what is read.",
-            next=_conversion(store, place, jks=content.startswith(_JAVA)),
+            next=_conversion(store, place, folder, jks=content.startswith(_JAVA)),
         )
     raise DocumentError(
         f"{properties}: {store}.location {location} is not a PEM file.",
@@ -59,8 +60,8 @@ def find_store(store: str, location: str, properties: Path) -> str:
     )
 
 
-def _conversion(store: str, place: Path, *, jks: bool) -> str:
-    result = "ca.pem" if store == "ssl.truststore" else "client.pem"
+def _conversion(store: str, place: Path, folder: Path, *, jks: bool) -> str:
+    result = folder / ("ca.pem" if store == "ssl.truststore" else "client.pem")
     then = f"then set {store}.location={result} and {store}.type=PEM."
     if store == "ssl.truststore":
         return f"Convert it: keytool -list -rfc -keystore {place} > {result}; {then}"

@@ -124,16 +124,21 @@ def test_a_store_of_java_comes_with_what_converts_it(
     assert f"{store}.type=PEM" in caught.value.next
 
 
-def test_a_store_is_found_beside_the_properties_or_where_the_command_runs(
+def test_a_store_is_found_beside_the_properties_wherever_the_command_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
     Path("only-here.pem").write_bytes(STORES["ca.pem"])
-    for location, place in (("ca.pem", tmp_path), ("only-here.pem", tmp_path / "here")):
+    for location in ("ca.pem", str(tmp_path / "ca.pem")):
         settings = load(tmp_path, f"security.protocol=SSL\nssl.truststore.location={location}\n")
         assert settings.ca is not None
-        assert settings.ca.location == str(place / location)
+        assert settings.ca.location == str(tmp_path / "ca.pem")
+    # A run is at home in no folder: what it could not find, nobody finds.
+    with pytest.raises(DocumentError, match=r"only-here\.pem cannot be read") as caught:
+        load(tmp_path, "security.protocol=SSL\nssl.truststore.location=only-here.pem\n")
+    assert f"begins at {tmp_path}" in caught.value.next
 
 
 def test_what_stands_beside_pem_blocks_does_not_matter(tmp_path: Path) -> None:

@@ -20,6 +20,13 @@ def _home(kind: str, default: Callable[[str], Path]) -> Path:
     return Path(home) / kind if home else default(APP)
 
 
+def settle_home() -> None:
+    """Make a relative `TRIMTAB_HOME` absolute: a run's process works in no folder of the user's."""
+    home = os.environ.get("TRIMTAB_HOME")
+    if home:
+        os.environ["TRIMTAB_HOME"] = str(Path(home).absolute())
+
+
 def config_dir() -> Path:
     """Return the folder of config.toml and the user's own themes."""
     return _home("config", platformdirs.user_config_path)

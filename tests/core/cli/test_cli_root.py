@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
+from core import paths
 from core.cli import main as cli
 from core.cli.context import Context
 from core.errors import ExitCode, RefusedError
@@ -32,6 +33,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_without_a_cluster_it_asks_which(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(never, []) == ExitCode.USAGE
     assert "Which cluster?" in capsys.readouterr().err
+
+
+def test_a_relative_home_is_the_same_wherever_what_is_started_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRIMTAB_HOME", "mine")
+    assert cli.run(never, ["runs", "ls"]) == ExitCode.DONE
+    monkeypatch.chdir("/")  # as a run's process
+    assert paths.data_dir() == tmp_path / "mine" / "data"
 
 
 def test_without_a_command_the_dashboard_opens() -> None:

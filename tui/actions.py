@@ -126,7 +126,7 @@ ACTIONS: tuple[Action, ...] = (
         "Carry the plan out, after you typed the cluster's name.",
         (MAP, PLAN),
         needs_write=True,
-        footer=80,
+        footer=21,
     ),
     # -- carrying
     Action(
@@ -188,7 +188,14 @@ ACTIONS: tuple[Action, ...] = (
         (PLAN,),
         footer=5,
     ),
-    Action("stop", "stop", ("escape",), "Stop the plan that is being made.", (PLAN,), footer=4),
+    Action(
+        "stop",
+        "stop",
+        ("escape",),
+        "Stop the plan that is being made, or go back to the moves.",
+        (PLAN,),
+        footer=4,
+    ),
     Action(
         "rebase",
         "rebase",
@@ -219,7 +226,7 @@ ACTIONS: tuple[Action, ...] = (
         ("x", "d", "delete"),
         "Take this move out.",
         (PLAN,),
-        footer=20,
+        footer=22,
     ),
     *RUN_ACTIONS,
     # -- load

@@ -232,6 +232,24 @@ async def test_it_shows_moves_checks_and_throttle_at_each_size(size: tuple[int, 
         assert "b1" in text
 
 
+async def test_how_to_apply_stands_in_the_footer_of_a_small_terminal() -> None:
+    async with dashboard(a_session(), "plan", (80, 24)) as pilot:
+        assert "A apply…" in footer(pilot)
+        assert "x drop" in footer(pilot)
+        await pressed(pilot, "1")
+        assert "A apply…" in footer(pilot)
+
+
+@pytest.mark.parametrize("page", ["b", "i", "T"])
+async def test_esc_goes_back_to_the_moves(page: str) -> None:
+    async with dashboard(a_session(), "plan", (80, 24)) as pilot:
+        moves, shown = body(pilot), footer(pilot)
+        await pressed(pilot, page)
+        assert (body(pilot), footer(pilot)) != (moves, shown)
+        await pressed(pilot, "escape")
+        assert (body(pilot), footer(pilot)) == (moves, shown)
+
+
 async def test_an_empty_plan_says_what_to_do() -> None:
     async with dashboard(a_session(Plan()), "plan") as pilot:
         assert "The plan is empty." in body(pilot)

@@ -94,7 +94,7 @@ class PlanScreen(CursorKeys, PlanKeys):
 
     def footer_words(self) -> Mapping[str, str]:
         empty = not len(self.session.plan)
-        words = {"throttle": "moves" if self._on_throttle else "throttle"}
+        words = {"throttle": "moves" if self._on_throttle else "throttle", "drop_move": "drop"}
         if empty:
             words |= dict.fromkeys(("throttle", "drop_move", "apply", "brokers", "impact"), "")
         if empty or self._study is None or not self._study.rebased.changes:
@@ -217,7 +217,11 @@ class PlanScreen(CursorKeys, PlanKeys):
         self._planning.ask()
 
     def action_stop(self) -> None:
-        self._planning.stop()
+        if self._planning.words:
+            self._planning.stop()
+        else:
+            self._on_throttle = self._on_brokers = self._on_impact = False
+            self.show(self.session)
 
     def on_found(self, message: Found) -> None:
         if self._planning.take(message) is not None:

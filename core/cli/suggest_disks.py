@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from core.cli.suggest_told import time_notes, time_text
+from core.cli.suggest_told import time_document, time_notes, time_text
 from core.cli.table import table
-from core.plan.estimate_document import calibration
 from core.plan.reassignment import to_document
 from core.units import format_bytes
 
@@ -21,15 +20,9 @@ ROWS = 15
 
 def document(found: EvenedDirs, estimate: Estimate | None) -> dict[str, Any]:
     """Return the document of `plan suggest --disks --json`."""
-    rate = None
-    if estimate is not None:
-        rate = estimate.recommended_bytes_per_s or estimate.rate_bytes_per_s
     return {
         **dirs_document(found),
-        "seconds": estimate.seconds if estimate else None,
-        "rate_bytes_per_s": rate,
-        "never": estimate.never if estimate else None,
-        "calibration": calibration(estimate),
+        **time_document(estimate),
         "reached": found.reached,
         "notes": [*found.notes, *time_notes(estimate)],
         "plan": to_document(found.plan),

@@ -25,19 +25,13 @@ ROWS = 15
 
 
 def document(found: Suggested, estimate: Estimate | None, reached: bool) -> dict[str, Any]:
-    rate = None
-    if estimate is not None:
-        rate = estimate.recommended_bytes_per_s or estimate.rate_bytes_per_s
     return {
         "moves": found.moves,
         "leader_moves": found.leader_moves,
         "bytes": found.bytes,
         "before": _shares(found, found.before),
         "after": _shares(found, found.after),
-        "seconds": None if estimate is None or estimate.seconds is None else estimate.seconds,
-        "rate_bytes_per_s": rate,
-        "never": estimate.never if estimate else None,
-        "calibration": calibration(estimate),
+        **time_document(estimate),
         "reached": reached,
         "notes": [*found.notes, *time_notes(estimate)],
         "reasons": [
@@ -53,6 +47,20 @@ def document(found: Suggested, estimate: Estimate | None, reached: bool) -> dict
             for tp, why in sorted(found.because.items())
         ],
         "plan": to_document(found.plan),
+    }
+
+
+def time_document(estimate: Estimate | None) -> dict[str, Any]:
+    """Return how long it takes and at which rate, null where that is not known."""
+    if estimate is None:
+        return {"seconds": None, "rate_bytes_per_s": None, "never": None, "calibration": None}
+    rate = estimate.recommended_bytes_per_s or estimate.rate_bytes_per_s
+    told = estimate.seconds is not None or estimate.never is not None
+    return {
+        "seconds": estimate.seconds,
+        "rate_bytes_per_s": rate if told else None,
+        "never": estimate.never,
+        "calibration": calibration(estimate),
     }
 
 

@@ -106,15 +106,17 @@ def estimate_within(
 
     `rate_bytes_per_s` is the closed form's largest; `recommended_bytes_per_s` is the least whose
     whole range fits, to which `seconds` and `range_seconds` belong. When no rate fits, `never`
-    says so.
+    says so; what cannot be known (a size) is no never.
     """
     task = Task.of(state, load, plan, most_extra_bytes)
     if not task.loads:
         return _at(task, UNLIMITED, calibration)
-    needed = math.ceil(max(load.required_bytes_per_s(seconds) for load in task.loads))
+    needed = max(1, *(math.ceil(load.required_bytes_per_s(seconds)) for load in task.loads))
+    if not task.known:
+        return _at(task, needed, calibration)
     limit = _limit(_rows(task.what.side_loads, seconds, {}))
     learned = calibration.sides.get(limit.side) if limit is not None else None
-    recommended = least_rate(task, seconds, learned) if task.known else None
+    recommended = least_rate(task, seconds, learned)
     if recommended is None:
         estimate = _at(task, needed, calibration)
         reason = estimate.never or no_rate_fits(
@@ -145,7 +147,8 @@ def rate_table(
         return ()
     floor = max(load.background for load in task.loads)
     largest = max(load.bytes for load in task.loads)
-    least = max(floor * 0.99, largest / (24 * 3600))
+    fastest = max((rate for rate in ROUND_RATES if rate <= task.link_bytes_per_s), default=0)
+    least = min(max(floor * 0.99, largest / (24 * 3600)), fastest)
     rates = [rate for rate in ROUND_RATES if least <= rate <= task.link_bytes_per_s]
     below = [rate for rate in ROUND_RATES if rate < least]
     if floor > 0 and below:

@@ -7,6 +7,9 @@ import math
 from core.plan.calibration import Learned
 from core.plan.spread import AROUND_RANGE, Task, slow_seconds, spread
 
+LEAST_BYTES_PER_S = 1000
+"""Where next to nothing is copied: a quota of nothing would hold the first byte for ever."""
+
 
 def least_rate(task: Task, seconds: float, learned: Learned | None) -> int | None:
     """Return the least rate whose whole range ends in `seconds`, to 1 %; None when none does.
@@ -28,10 +31,10 @@ def least_rate(task: Task, seconds: float, learned: Learned | None) -> int | Non
     if fits <= 0 or within is None:
         return None
     if not task.what.copies:
-        return math.ceil(within)
+        return max(LEAST_BYTES_PER_S, math.ceil(within))
     most = 4 * task.link_bytes_per_s * len(task.what.copies)
     loads = task.what.side_loads.values()
-    slow, fast = 1.0, max(load.required_bytes_per_s(fits) for load in loads)
+    slow, fast = 1.0, max(1.0, *(load.required_bytes_per_s(fits) for load in loads))
     while slowest(fast) > seconds:
         slow, fast = fast, fast * 1.5
         if fast > most:
@@ -45,4 +48,4 @@ def least_rate(task: Task, seconds: float, learned: Learned | None) -> int | Non
         fast *= 1.01
         if fast > most:
             return None
-    return math.ceil(max(fast, within))
+    return max(LEAST_BYTES_PER_S, math.ceil(max(fast, within)))

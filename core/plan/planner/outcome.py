@@ -9,21 +9,21 @@ from math import inf, isfinite
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.calibration import NOTHING_LEARNED, Calibration
-from core.plan.copying import Copying, copying, least_seconds
-from core.plan.dir_copies import DirCopies, dir_copies
+from core.plan.copying import least_seconds
 from core.plan.estimate import (
     ROUND_RATES,
     Estimate,
     default_rate,
+    estimate_at,
     estimate_within,
     rate_table,
 )
-from core.plan.estimate_words import no_rate_fits
+from core.plan.estimate_words import never_ends, no_rate_fits
 from core.plan.plan import Plan
 from core.plan.planner.told import Suggested
 from core.plan.planner.wanted import Wanted
-from core.plan.spread import AROUND_RANGE
-from core.units import format_duration, format_rate
+from core.plan.spread import AROUND_RANGE, Task
+from core.units import UNLIMITED, format_duration, format_rate
 
 MANY = 1000
 """Copies beyond which a plan's time is told by the closed form: to play it out takes seconds."""
@@ -68,30 +68,36 @@ def time_of(
 ) -> Estimate | None:
     """Return how fast it must be for a deadline, else how long it takes at the rate to begin with.
 
-    `known` is what earlier runs on this cluster taught. None where nothing is copied, where no rate
-    ends, and where no size is known. Where `seconds_left` are too few to play the plan out, it is
-    the least time, and the rate for a deadline may be too low: then its note says so.
+    `known` is what earlier runs on this cluster taught. None where nothing is copied. Where no rate
+    ends it is a *never*; where a size is not known there is no time, and its note says why. Where
+    `seconds_left` are too few to play the plan out, it is the least time, and the rate for a
+    deadline may be too low: then its note says so.
     """
     if not any(move.receiving for move in plan):
         return None
-    what, dirs = copying(state, load, plan), dir_copies(state, load, plan)
+    task = Task.of(state, load, plan)
+    if not task.known:
+        return estimate_at(state, load, plan, ROUND_RATES[-1], calibration=known)
+    copies = len(task.what.copies)
     laid_out = state.partition_count + sum(len(move.dir_moves) for move in plan)
-    needed = PLAYED_SECONDS * len(what.copies) + LAID_OUT_SECONDS * laid_out
+    needed = PLAYED_SECONDS * copies + LAID_OUT_SECONDS * laid_out
     if seconds is not None:
         if seconds_left() < DEADLINE_TIMES * needed:
-            return _by_deadline(what, dirs, seconds)
+            return _by_deadline(task, seconds)
         return estimate_within(state, load, plan, seconds, calibration=known)
-    if len(what.copies) > MANY or seconds_left() < needed:
-        return _at_least(what, dirs, DAY_SECONDS)
+    if copies > MANY or seconds_left() < needed:
+        return _at_least(task, DAY_SECONDS)
     rates = rate_table(state, load, plan, calibration=known)
+    if not rates:
+        return estimate_at(state, load, plan, UNLIMITED, calibration=known)
     chosen = default_rate(rates)
-    return next((row for row in rates if row.rate_bytes_per_s == chosen), None)
+    return next((row for row in rates if row.rate_bytes_per_s == chosen), rates[-1])
 
 
-def _by_deadline(what: Copying, dirs: DirCopies, seconds: float) -> Estimate | None:
+def _by_deadline(task: Task, seconds: float) -> Estimate:
     """Return the least time at the slowest round rate that may keep a deadline, with that doubt."""
-    found = _at_least(what, dirs, seconds)
-    if found is None or found.seconds is None:
+    found = _at_least(task, seconds)
+    if found.seconds is None:
         return found
     if seconds > max(found.seconds, AROUND_RANGE[1]):
         return replace(found, note=NOT_PLAYED)
@@ -100,25 +106,24 @@ def _by_deadline(what: Copying, dirs: DirCopies, seconds: float) -> Estimate | N
     return replace(found, seconds=None, never=never)
 
 
-def _at_least(what: Copying, dirs: DirCopies, until_seconds: float) -> Estimate | None:
+def _at_least(task: Task, until_seconds: float) -> Estimate:
     """Return the least time of a plan, at the slowest round rate that ends it until then.
 
     Where none does it is the fastest one's.
     """
-    total_bytes = what.total_bytes + dirs.total_bytes
-    if not total_bytes and (what.sizes_unknown or dirs.unknown):
-        return None
+    total_bytes = task.what.total_bytes + task.dirs.total_bytes
     for rate in ROUND_RATES:
-        least = _least_seconds(what, dirs, rate)
+        least = _least_seconds(task, rate)
         if least is not None and (least <= until_seconds or rate == ROUND_RATES[-1]):
             return Estimate(rate, least, None, None, None, (), total_bytes)
-    return None
+    limit, never = never_ends({**task.what.side_loads, **task.dirs.sides}, rate)
+    return Estimate(rate, None, None, never, limit, (), total_bytes)
 
 
-def _least_seconds(what: Copying, dirs: DirCopies, rate: int) -> float | None:
+def _least_seconds(task: Task, rate: int) -> float | None:
     """Return how long brokers copy at least, from one another and side by side between log dirs."""
-    between = least_seconds(what, rate)
+    between = least_seconds(task.what, rate)
     if between is None:
         return None
-    longest = max((between, *dirs.seconds(rate).values()))
+    longest = max((between, *task.dirs.seconds(rate).values()))
     return longest if isfinite(longest) else None

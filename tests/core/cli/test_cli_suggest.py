@@ -299,3 +299,40 @@ def test_a_topic_that_is_there_is_not_placed_anew(saved: Here) -> None:
     code, _, err = saved.run("plan", "place", "t", "--partitions", "4")
     assert code == ExitCode.USAGE
     assert "Topic t is there already." in err
+
+
+def test_empty_partitions_are_drained_within_any_time(saved: Here) -> None:
+    saved.save_cluster({f"t-{n}": ([0, 1], [0, 1], 0, 0) for n in range(6)})
+    code, found = saved.json("plan", "suggest", "--drain", "0", "--within", "30s")
+    assert (code, found["never"]) == (ExitCode.DONE, None)
+    assert 0 < found["seconds"] < 30
+    assert found["rate_bytes_per_s"] > 0
+
+
+def test_a_time_that_cannot_be_known_is_no_never(saved: Here) -> None:
+    sized = {f"t-{n}": ([0, 1], [0, 1], 100 * MB, 0) for n in range(5)}
+    saved.save_cluster(sized | {"t-5": ([0, 1], [0, 1], None, 0)})
+    for within in ((), ("--within", "10m")):
+        asked = ("plan", "suggest", "--drain", "0", *within)
+        code, out, _ = saved.run(*asked)
+        assert code == ExitCode.DONE
+        assert "; how long it takes is not known.\n" in out
+        assert "The size of t-5 is not known.\n" in out
+        code, found = saved.json(*asked)
+        validate("plan-suggest", found)
+        assert (code, found["seconds"], found["never"]) == (ExitCode.DONE, None, None)
+        assert found["rate_bytes_per_s"] is None
+        assert "The size of t-5 is not known." in found["notes"]
+
+
+def test_a_plan_that_no_rate_ends_says_so(saved: Here) -> None:
+    busy = {f"t-{n}": ([0, 1], [0, 1], 100_000 * MB, 200.0 * MB) for n in range(4)}
+    saved.save_cluster(busy, in_capacity_bytes_per_s=100 * MB, out_capacity_bytes_per_s=100 * MB)
+    code, out, _ = saved.run("plan", "suggest", "--drain", "0")
+    assert code == ExitCode.NO
+    assert "never catches up" in out
+    code, found = saved.json("plan", "suggest", "--drain", "0")
+    validate("plan-suggest", found)
+    assert code == ExitCode.NO
+    assert "never catches up" in found["never"]
+    assert found["seconds"] is None

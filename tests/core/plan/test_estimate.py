@@ -13,6 +13,7 @@ from effort import effort
 from core.cluster.state import TopicPartition
 from core.plan.copying import Copy, Flow, Side, copying
 from core.plan.estimate import (
+    ROUND_RATES,
     Estimate,
     default_rate,
     estimate_at,
@@ -20,7 +21,7 @@ from core.plan.estimate import (
     rate_table,
 )
 from core.plan.estimate_document import to_json
-from core.plan.plan import Plan
+from core.plan.plan import Move, Plan
 from core.plan.replication import Conditions, end_seconds
 from core.plan.spread import END_SECONDS, START_SECONDS
 from core.units import UNLIMITED
@@ -221,6 +222,29 @@ def test_a_deadline_that_no_link_meets_is_a_no():
     assert estimate.recommended_bytes_per_s is None
 
 
+@pytest.mark.parametrize("log_dirs", [None, ("/d2", "any")])
+def test_empty_idle_partitions_keep_any_deadline_at_the_gentlest_rate(log_dirs):
+    """Nothing needs no rate; but a quota of nothing would hold the first byte for ever."""
+    state = cluster({"t-0": [0, 1], "u-0": [1, 2]}, size_bytes=0)
+    before = ("/data", "any") if log_dirs else None
+    moves = [Move(tp("t-0"), (0, 1), (0, 1 if log_dirs else 2), None, log_dirs, before)]
+    moves.append(Move(tp("u-0"), (1, 2), (0, 2)))
+    estimate = estimate_within(state, load_of(state), Plan.of(moves), 60)
+    assert estimate.never is None
+    assert estimate.seconds < 60
+    assert 0 < estimate.rate_bytes_per_s <= estimate.recommended_bytes_per_s == ROUND_RATES[0]
+
+
+@pytest.mark.parametrize("sizes", [{"t-0": 100 * MB, "u-0": 1}, {"v-0": 1, "u-0": 1}])
+def test_a_size_that_is_not_known_makes_no_deadline_a_never(sizes):
+    state = cluster({"t-0": [0], "v-0": [0], "u-0": [1]}, size_bytes=sizes)
+    plan = plan_of(state, {"t-0": [1], "v-0": [1]})
+    estimate = estimate_within(state, load_of(state), plan, 600)
+    assert (estimate.seconds, estimate.never) == (None, None)
+    assert estimate.recommended_bytes_per_s is None
+    assert "is not known" in estimate.note
+
+
 def test_a_pure_reorder_takes_a_moment_at_any_rate():
     state = cluster({"t-0": [0, 1, 2]}, size_bytes=100 * MB)
     estimate = estimate_at(state, load_of(state), plan_of(state, {"t-0": [1, 2, 0]}), 1000)
@@ -286,6 +310,13 @@ def test_rates_to_choose_from_begin_with_never_and_end_soon():
     assert all(row.seconds is not None for row in table[1:])
     assert [row.rate_bytes_per_s for row in table] == sorted(r.rate_bytes_per_s for r in table)
     assert default_rate(table) == 5 * MB
+
+
+def test_what_no_link_copies_in_a_day_has_a_rate_all_the_same():
+    state = cluster({"t-0": [0], "u-0": [1]}, size_bytes=60_000_000 * MB)
+    table = rate_table(state, load_of(state), plan_of(state, {"t-0": [1]}))
+    assert table[-1].rate_bytes_per_s == 200 * MB
+    assert table[-1].seconds == pytest.approx(60_000_000 / 200, rel=0.2)
 
 
 def test_a_plan_of_tens_of_moves_is_estimated_within_a_key_press():

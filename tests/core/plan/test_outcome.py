@@ -66,7 +66,7 @@ def test_a_rate_that_never_catches_up_between_log_dirs_is_not_chosen() -> None:
     assert seconds == pytest.approx(100 / 20, abs=2)
 
 
-def test_where_no_size_is_known_nothing_is_said_of_the_time() -> None:
+def test_where_no_size_is_known_there_is_no_time_and_that_is_said() -> None:
     unknown = replace(
         STATE,
         size_bytes=np.full_like(STATE.size_bytes, -1),
@@ -74,7 +74,11 @@ def test_where_no_size_is_known_nothing_is_said_of_the_time() -> None:
     for move in (ACROSS, BETWEEN):
         for within in (None, 60.0):
             plan, load = Plan.of([move]), load_of(unknown)
-            assert time_of(unknown, load, plan, within, seconds_left=lambda: HURRY) is None
+            for left in (HURRY, 60.0):
+                found = time_of(unknown, load, plan, within, seconds_left=lambda left=left: left)
+                assert found is not None
+                assert (found.seconds, found.never) == (None, None)
+                assert found.note == f"The size of {move.tp} is not known."
 
 
 def test_many_copies_between_log_dirs_need_time_to_be_laid_out() -> None:

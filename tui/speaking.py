@@ -64,23 +64,26 @@ class Speaking(App[int]):
         work: Callable[[], Done],
         answer: Callable[[Done | TrimtabError], Message],
     ) -> None:
-        """Have a thread do some work; post what `answer` makes of it, or of why it could not.
+        """Have a thread do some work; post what `answer` makes of it, or of why it could not."""
 
-        A bug is one more reason: whoever waits for the answer must get one.
-        """
+        def answered() -> None:
+            self.post_message(answer(guarded(work)))
 
-        def guarded() -> None:
-            done: Done | TrimtabError
-            try:
-                done = work()
-            except TrimtabError as error:
-                done = error
-            except Exception:  # noqa: BLE001 - a bug in a thread must reach the log and the user
-                from core.bugs import log_bug
+        self.run_worker(answered, thread=True, group=group, exit_on_error=False)
 
-                done = TrimtabError(
-                    "This is a bug in trimtab: what was asked for broke off.", detail=log_bug()
-                )
-            self.post_message(answer(done))
 
-        self.run_worker(guarded, thread=True, group=group, exit_on_error=False)
+def guarded(work: Callable[[], Done]) -> Done | TrimtabError:
+    """Return what some work in a thread comes to, or why it could not be done.
+
+    A bug is one more reason: whoever waits for the answer must get one.
+    """
+    try:
+        return work()
+    except TrimtabError as error:
+        return error
+    except Exception:  # noqa: BLE001 - a bug in a thread must reach the log and the user
+        from core.bugs import log_bug
+
+        return TrimtabError(
+            "This is a bug in trimtab: what was asked for broke off.", detail=log_bug()
+        )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from maps import demo_picture, text
 from pictures import LOAD, SIZES, STATE, a_plan, a_session, body, dashboard, footer, pressed
@@ -304,6 +306,23 @@ async def test_esc_stops_a_plan_that_is_being_made(held: threading.Event) -> Non
         assert session.made is None
 
 
+async def test_a_bug_while_a_plan_is_made_is_said_and_the_plan_stays(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+
+    def broken(*_: Any) -> Any:
+        raise ValueError("no such rate")
+
+    monkeypatch.setattr(planning, "suggest", broken)
+    session = a_session()
+    async with dashboard(session, "plan", (80, 24)) as pilot:
+        await pressed(pilot, "a", "enter")
+        assert "This is a bug in trimtab" in footer(pilot)
+        assert "making a plan" not in body(pilot)
+        assert session.plan.moves == a_plan().moves
+
+
 async def test_the_map_goes_on_while_a_plan_is_made_and_the_plan_comes(
     held: threading.Event,
 ) -> None:
@@ -419,3 +438,14 @@ async def test_a_deadline_chooses_the_throttle_that_keeps_it() -> None:
         assert found is not None
         assert session.rate_chosen
         assert session.rate_bytes_per_s == found.recommended_bytes_per_s
+
+
+async def test_a_deadline_for_what_has_no_known_size_is_not_said_to_be_missed() -> None:
+    session = demo_session()
+    state, _ = demo_picture()
+    session.state = replace(state, size_bytes=np.full_like(state.size_bytes, -1))
+    async with dashboard(session, "plan", (160, 50)) as pilot:
+        await pressed(pilot, "a", *["up"] * 8, *"6h", "enter")
+        assert len(session.plan)
+        assert not session.rate_chosen
+        assert "How long it takes is not known." in footer(pilot)

@@ -10,6 +10,7 @@ from textual.message import Message
 
 from core.errors import TrimtabError
 from core.plan.calibration import NOTHING_LEARNED, Calibration
+from core.plan.estimate import Estimate
 from core.plan.plan import Plan
 from core.plan.planner.outcome import time_of
 from core.plan.planner.planner import suggest
@@ -17,6 +18,7 @@ from core.plan.rebase import rebase
 from core.units import format_duration
 from tui.made import Made
 from tui.screens.suggest_dialog import SuggestDialog
+from tui.speaking import guarded
 from tui.wish import NAMES, Asked, Wish
 
 if TYPE_CHECKING:
@@ -38,12 +40,23 @@ class Making:
 
 @dataclass
 class Found(Message):
-    """The planner has ended: with a plan and the rate its deadline needs, or with an error."""
+    """The planner has ended: with a plan and what its deadline needs, or with an error.
+
+    `estimate` is None where there is no deadline, or nothing to copy.
+    """
 
     making: Making
     made: Made | None = None
-    rate_bytes_per_s: int | None = None
+    estimate: Estimate | None = None
     error: TrimtabError | None = None
+
+    @property
+    def rate_bytes_per_s(self) -> int | None:
+        """Return the throttle that keeps the deadline, None where none is needed or known."""
+        estimate = self.estimate
+        if estimate is None or estimate.never is not None:
+            return None
+        return estimate.recommended_bytes_per_s
 
 
 class Planning:
@@ -85,7 +98,10 @@ class Planning:
         state, load, known = session.state, session.load, session.calibration
 
         def work() -> None:
-            screen.post_message(found_for(making, state, load, known or NOTHING_LEARNED))
+            found = guarded(lambda: found_for(making, state, load, known or NOTHING_LEARNED))
+            if isinstance(found, TrimtabError):
+                found = Found(making, error=found)
+            screen.post_message(found)
 
         screen.run_worker(work, thread=True, group="planning")
         self._ticks = screen.set_interval(1.0, self._tick)
@@ -117,6 +133,7 @@ class Planning:
         screen, session = self._screen, self._screen.session
         if message.error is not None:
             session.take_trouble(message.error)
+            screen.show(session)
             screen.say_trouble(message.error)
         if message.made is None or session.state is None:
             return None
@@ -144,9 +161,12 @@ class Planning:
         asked, screen = message.making.asked, self._screen
         if left:
             screen.say(f"{left} moves were left out: the cluster has changed meanwhile.", "look")
-        elif asked.within_seconds is not None and message.rate_bytes_per_s is None:
+        elif message.estimate is not None and message.estimate.never is not None:
             within = format_duration(asked.within_seconds)
             screen.say(f"No throttle ends it within {within}; u takes the plan back.", "look")
+        elif message.estimate is not None and message.estimate.seconds is None:
+            why = message.estimate.note
+            screen.say(f"How long it takes is not known. {why} u takes the plan back.", "look")
         else:
             screen.say("The plan is made; u takes it back.", "fine")
 
@@ -154,21 +174,16 @@ class Planning:
 def found_for(making: Making, state: ClusterState, load: Load, known: Calibration) -> Found:
     """Return what the planner finds; it looks whether it is to stop now and then.
 
-    `known` is what earlier runs taught about times.
+    `known` is what earlier runs taught about times. Raises UsageError for what contradicts.
     """
     asked = making.asked
     limits = replace(asked.wanted.limits, stop=making.stopped.is_set)
-    try:
-        found = suggest(state, load, replace(asked.wanted, limits=limits), NAMES)
-        rate = None
-        if asked.within_seconds is not None and not making.stopped.is_set():
-            whole = Plan.of([*asked.wanted.kept, *found.plan], cluster_id=found.plan.cluster_id)
-            estimate = time_of(state, load, whole, asked.within_seconds, known)
-            if estimate is not None and estimate.never is None:
-                rate = estimate.recommended_bytes_per_s
-    except TrimtabError as error:
-        return Found(making, error=error)
-    return Found(making, Made(asked, found), rate)
+    found = suggest(state, load, replace(asked.wanted, limits=limits), NAMES)
+    estimate = None
+    if asked.within_seconds is not None and not making.stopped.is_set():
+        whole = Plan.of([*asked.wanted.kept, *found.plan], cluster_id=found.plan.cluster_id)
+        estimate = time_of(state, load, whole, asked.within_seconds, known)
+    return Found(making, Made(asked, found), estimate)
 
 
 def _nothing(made: Made) -> str:

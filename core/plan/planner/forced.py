@@ -48,7 +48,7 @@ def repair_racks(placement: Placement, limits: Limits) -> list[Stuck]:
     problem = placement.problem
     if (problem.racks == NOBODY).all():
         return []
-    rows = np.flatnonzero(problem.movable).tolist()
+    rows = np.flatnonzero(problem.asked).tolist()
     return [Stuck(row, why) for row in rows if (why := _spread(placement, row, limits))]
 
 
@@ -57,12 +57,14 @@ def _spread(placement: Placement, row: int, limits: Limits) -> Obstacle | Field 
     problem = placement.problem
     everywhere = {int(rack) for rack in problem.racks[problem.counts] if rack != NOBODY}
     while True:
-        held = [int(b) for b in placement.at[row] if b != NOBODY]
+        held = placement.staying(row)
         racks = [int(problem.racks[b]) for b in held]
         doubled = [b for b, rack in zip(held, racks, strict=True) if racks.count(rack) > 1]
         free = everywhere - set(racks)
         if not doubled or not free:
             return None
+        if not problem.movable[row]:
+            return untouchable(problem, row)
         only = np.isin(problem.racks, list(free))
         # What leaves anyway first, then followers: a leader that stays put disturbs nobody.
         able = [b for b in reversed(doubled) if problem.gives[b]]
@@ -131,16 +133,22 @@ def _best(placement: Placement, row: int, to: Int64) -> int:
 
 
 def resize(placement: Placement, replicas: int, limits: Limits) -> list[Stuck]:
-    """Give every partition that may be touched so many replicas; return what it lacks or keeps.
+    """Give every partition that is asked for so many replicas; return what it lacks or keeps.
 
     New ones go to racks that hold fewest of the partition, then where brokers stay evenest. What
     goes is of a rack that holds two, if any does: first what is on a broker that leaves, then a
     follower: one that cannot lead, then of the fullest rack, then of the fullest broker.
     """
-    stay = []
-    for row in np.flatnonzero(placement.problem.movable).tolist():
-        while (held := int((placement.at[row] != NOBODY).sum())) != replicas:
-            why = _dropped(placement, row) if held > replicas else _added(placement, row, limits)
+    stay, problem = [], placement.problem
+    for row in np.flatnonzero(problem.asked).tolist():
+        while (held := len(placement.staying(row))) != replicas:
+            why: Obstacle | Field | None
+            if not problem.movable[row]:
+                why = untouchable(problem, row)
+            else:
+                why = (
+                    _dropped(placement, row) if held > replicas else _added(placement, row, limits)
+                )
             if why:
                 stay += [Stuck(row, why)] * abs(held - replicas)
                 break

@@ -110,13 +110,14 @@ def kept(plan: Plan, leaving: Set[int]) -> list[str]:
 
 def few_racks(given: Problem, replicas: int | None) -> list[str]:
     """Say that replicas have to share racks, whatever the plan; `replicas` are wanted of each."""
-    known = given.state.broker_by_id
+    state, known = given.state, given.state.broker_by_id
     there = [(one := known.get(b)) is not None and one.alive for b in given.ids.tolist()]
     racks = given.racks[np.array(there) & (given.counts | ~given.gives)]
     kinds = len(np.unique(racks[racks != NOBODY]))
     if not kinds:
         return ["No broker has a rack, so that none is shared or not: set broker.rack."]
-    held = (given.replicas != NOBODY).sum(axis=1)[given.asked]
+    staying = state.partition_of_replica[~state.removing]
+    held = np.bincount(staying, minlength=state.partition_count)[given.asked]
     most = replicas or int(held.max(initial=0))
     if most <= kinds:
         return []

@@ -50,6 +50,14 @@ class Placement:
         """Return the partitions with a replica on a broker, in no order that matters."""
         return self._held[broker]
 
+    def staying(self, partition: int) -> list[int]:
+        """Return the broker rows of a partition's replicas but those that leave by now."""
+        state, row = self.problem.state, self.at[partition]
+        leaving = state.removing[state.replica_slice(partition)]
+        if leaving.any():  # then it is in flight, and lies here as the state has it
+            row = row[: len(leaving)][~leaving]
+        return [broker for broker in row.tolist() if broker != NOBODY]
+
     def off_by(self, measures: Int64) -> Float64:
         """Return how far outside the band each broker is, [B, len(measures)], 0 inside."""
         band = self.problem.band

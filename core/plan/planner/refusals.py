@@ -202,6 +202,12 @@ def _too_few(state: ClusterState, wanted: Wanted, names: Names) -> Iterator[Refu
             "No broker that is up is left to take anything.",
             f"Take one out of {' or of '.join(names[field] for field in leaving)}.",
         )
+    elif alive and not wanted.leaving and alive <= set(wanted.exclude):
+        yield Refusal(
+            (Field.EXCLUDE,),
+            "No broker that is up is left to give or take anything.",
+            f"Take one out of {names[Field.EXCLUDE]}.",
+        )
     elif wanted.replicas is not None and wanted.replicas > left:
         among = f" of {names[Field.BROKERS]}" if of else ""
         without = f" without those of {' and '.join(names[f] for f in leaving)}" if leaving else ""

@@ -86,6 +86,29 @@ def on_one(**more: object) -> ClusterState:
             "allows no more, give it longer; raise it, or plan the rest when this is done.",
         ),
         (
+            cluster({"t-0": [1, 2, 3], "u-0": [2]}, adding={"t-0": [3]}, leaders={"u-0": -1}),
+            Wanted(replicas=2),
+            "1 replica (0 B) is missing or too many for 2 of each partition, t-0: moving already; "
+            "plan again when that has ended.",
+        ),
+        (
+            cluster({f"t-{n}": [1, 2] for n in range(3)}, dead=[2], isr={"t-0": [1]}),
+            Wanted(replicas=1),
+            "3 replicas (0 B) are missing or too many for 1 of each partition, t-0, t-1, t-2: "
+            "out of sync or on a broker that is down; plan again when they are in sync.",
+        ),
+        (
+            cluster(
+                {"t-0": [1, 2]},
+                brokers=[1, 2, 3],
+                racks={1: "a", 2: "a", 3: "b"},
+                adding={"t-0": [2]},
+            ),
+            Wanted(racks_only=True),
+            "1 replica (0 B) shares a rack with another one, t-0: moving already; plan again when "
+            "that has ended.",
+        ),
+        (
             on_one(),
             Wanted(limits=Limits(most_bytes=GB // 2)),
             "--max-bytes allows no more: 0 B of 500 MB are used; "
@@ -189,3 +212,18 @@ def test_partitions_that_nobody_asks_about_are_not_told_of() -> None:
     state = cluster({"t-0": [1], "u-0": [1, 2]}, brokers=[1, 2], adding={"u-0": [2]}, size_bytes=GB)
     notes = suggest(state, Load.unknown(state), Wanted(topics="t")).notes
     assert not any("moving already" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    "wanted", [Wanted(replicas=2), Wanted(racks_only=True)], ids=["replicas", "racks"]
+)
+def test_what_is_on_its_way_to_what_is_wanted_is_not_told_of(wanted: Wanted) -> None:
+    state = cluster(
+        {"t-0": [1, 2, 3], "u-0": [1, 3]},
+        racks={1: "a", 2: "a", 3: "b"},
+        adding={"t-0": [3]},
+        removing={"t-0": [2]},
+    )
+    found = suggest(state, load_of(state, MB), wanted)
+    assert is_reached(found, wanted)
+    assert not found.plan.moves

@@ -14,6 +14,7 @@ import numpy as np
 from core.cluster.state import Bool, ClusterState, Int64, LogDir
 from core.load.snapshot import Float64
 from core.plan.disk_room import disks_of
+from core.plan.findings import named
 from core.plan.plan import Plan
 from core.units import format_bytes
 
@@ -129,7 +130,9 @@ class BrokerDirs:
         parts = parts if all(totals) else np.ones(len(dirs))
         self.share: Float64 = parts / parts.sum() * whole
         self.low, self.high = self.share * (1 - band), self.share * (1 + band)
-        self.landed = {row: at for row, size in lands if (at := self._land(size)) is not None}
+        landed = [(row, self._land(size)) for row, size in lands]
+        self.landed = {row: at for row, at in landed if at is not None}
+        self.homeless = [row for row, at in landed if at is None]
         self.moved: list[int] = []
         self.stuck = False
         self._measure()
@@ -260,6 +263,14 @@ class BrokerDirs:
                 strict=True,
             )
         ]
+
+    def why_homeless(self, state: ClusterState) -> str:
+        """Say for which new replicas no log dir has the room that all together have."""
+        which = named([state.tp(row) for row in self.homeless])
+        return (
+            f"No log dir of broker {self.id} has room for {which} beside what else lands there: "
+            "Kafka would choose one, and may fill it. Plan less for that broker, or add disk."
+        )
 
     def why_off(self) -> str:
         """Say what keeps the log dirs of this broker from getting even."""

@@ -54,6 +54,8 @@ class EvenedDirs:
     reached: bool
     because: Mapping[TopicPartition, tuple[DirReason, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    undone: bool = False
+    """Whether a replica lands where no log dir has room for it; a note says which."""
 
 
 def even_dirs(state: ClusterState, wanted: Wanted, between: Plan = NOTHING) -> EvenedDirs:
@@ -76,6 +78,8 @@ def even_dirs(state: ClusterState, wanted: Wanted, between: Plan = NOTHING) -> E
     off = [one for one in brokers if one.is_off]
     if not brokers and not notes:
         notes.append("No broker has more than one log dir: there is nothing to even out.")
+    homeless = [one for one in brokers if one.homeless]
+    notes += [one.why_homeless(state) for one in homeless[:3]]
     notes += [one.why_off() for one in off[:3]]
     if off and limited:
         notes.append("A limit (bytes, moves or time) ends the plan before all log dirs are even.")
@@ -88,6 +92,7 @@ def even_dirs(state: ClusterState, wanted: Wanted, between: Plan = NOTHING) -> E
         not off,
         because,
         tuple(notes),
+        bool(homeless),
     )
 
 

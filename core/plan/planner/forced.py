@@ -102,7 +102,7 @@ def _put(
     bad = barred(at, source, to, problem.racks)[0]
     if bad.all():
         return Obstacle.RACKS
-    bad |= size > placement.room_bytes[to]
+    bad |= size > placement.one_room_bytes[to]
     if bad.all():
         return Obstacle.ROOM
     bad |= ~limits.ready(placement)[to]
@@ -199,7 +199,7 @@ def _added(placement: Placement, row: int, limits: Limits) -> Obstacle | Field |
     able &= used < max(int(used.max()), _evenly(problem.racks, len(held) + 1))
     if not able.any():
         return Obstacle.RACKS
-    able &= placement.room_bytes >= size
+    able &= placement.one_room_bytes >= size
     if not able.any():
         return Obstacle.ROOM
     able &= limits.ready(placement)
@@ -242,7 +242,7 @@ def replace(placement: Placement, pairs: Sequence[tuple[int, int]], limits: Limi
                 why = Obstacle.BROKERS
             elif barred(at, old, to, problem.racks)[0, 0]:
                 why = Obstacle.RACKS
-            elif size > placement.room_bytes[new]:
+            elif size > placement.one_room_bytes[new]:
                 why = Obstacle.ROOM
             if why:
                 stay.append(Stuck(partition, why))

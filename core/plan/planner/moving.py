@@ -222,7 +222,7 @@ class Moving:
         """Return which moves must not be: racks less spread, a second replica, no room, a limit."""
         problem = self._on.problem
         most = self._limits.most_bytes - self._on.moved_bytes
-        room = np.minimum(self._on.room_bytes[to], most)
+        room = np.minimum(self._on.one_room_bytes[to], most)
         found = barred(self._on.at[rows], source, to, problem.racks).T
         sizes = problem.items[rows, Measure.DISK]
         if sizes.max(initial=0.0) > room.min():

@@ -49,12 +49,12 @@ def is_reached(found: Suggested, wanted: Wanted) -> bool:
 
 def brokers_reached(found: Suggested, wanted: Wanted) -> bool:
     """Return whether brokers end as was wanted, whatever their log dirs."""
+    if found.undone:
+        return False
     if wanted.fill:
-        return not found.undone and found.filled(wanted.fill, wanted.band)
-    if wanted.brokers:
-        return not found.undone and found.within(wanted.band)
-    if wanted.forces:
-        return not found.undone
+        return found.filled(wanted.fill, wanted.band)
+    if wanted.forces and not wanted.brokers:
+        return True
     return found.within(wanted.band, leaders_only=wanted.leaders_only)
 
 

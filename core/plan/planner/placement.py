@@ -46,6 +46,11 @@ class Placement:
             self.per_share = np.where(shared > 0, 1 / shared, 0.0)
         self.loads = whole * self.per_share
 
+    @property
+    def one_room_bytes(self) -> Float64:
+        """Return how large a replica each broker may still take, shape [B]."""
+        return np.minimum(self.room_bytes, self.problem.largest_bytes)
+
     def held(self, broker: int) -> Int64:
         """Return the partitions with a replica on a broker, in no order that matters."""
         return self._held[broker]

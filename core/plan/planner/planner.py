@@ -85,6 +85,7 @@ def _with_dirs(state: ClusterState, load: Load, wanted: Wanted, names: Names) ->
         moves=sum(bool(move.receiving) for move in dirs.plan),
         bytes=brokers.bytes + dirs.bytes,
         notes=(*brokers.notes, *dirs.notes),
+        undone=brokers.undone or dirs.undone,
         dirs=dirs,
     )
 

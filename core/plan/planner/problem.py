@@ -65,6 +65,8 @@ class Problem:
 
     What reassignments in flight are still to bring has its room already.
     """
+    largest_bytes: Float64
+    """The same of the emptiest of its disks: a replica lies on one of them, whole."""
 
     @property
     def brokers(self) -> int:
@@ -102,6 +104,7 @@ def problem(
     if replicas_wanted is not None:
         held = np.where(movable, replicas_wanted, held)
     items, active = _items(state, load, held)
+    room_bytes, largest_bytes = _room(state, ids, full)
     racks, parts = _racks(state, ids), _parts(state, ids, able)
     even = parts.copy()
     for measure in HOSTED:
@@ -123,7 +126,8 @@ def problem(
         gives=able | left,
         parts=parts,
         even_parts=even,
-        room_bytes=_room(state, ids, full),
+        room_bytes=room_bytes,
+        largest_bytes=largest_bytes,
     )
 
 
@@ -200,8 +204,9 @@ def _parts(state: ClusterState, ids: Int32, able: Bool) -> Float64:
     return parts
 
 
-def _room(state: ClusterState, ids: Int32, full: float) -> Float64:
-    room = np.full(len(ids), np.inf)
+def _room(state: ClusterState, ids: Int32, full: float) -> tuple[Float64, Float64]:
+    """Return what may be filled of each broker's disks together, and of the emptiest of them."""
+    room, largest = np.full((2, len(ids)), np.inf)
     in_flight = still_coming(state)
     for row, broker in enumerate(ids.tolist()):
         known = state.broker_by_id.get(broker)
@@ -209,4 +214,8 @@ def _room(state: ClusterState, ids: Int32, full: float) -> Float64:
         free, whole = free_bytes(disks), whole_bytes(disks)
         if free is not None and whole is not None:
             room[row] = max(0.0, free - (1 - full) * whole - in_flight.get(broker, 0))
-    return room
+            each = (
+                (disk.usable_bytes or 0) - (1 - full) * (disk.total_bytes or 0) for disk in disks
+            )
+            largest[row] = max(0.0, *each)
+    return room, largest

@@ -121,6 +121,6 @@ def _most_room(on: Placement, rows: Sequence[int]) -> str:
         for broker in np.flatnonzero(on.problem.counts).tolist()
         if not np.isin(rows, on.held(broker)).all()
     ]
-    room = np.maximum(on.room_bytes[able], 0.0)
-    most, whole = float(room.max(initial=0.0)), float(room.sum())
+    most = max(0.0, float(on.one_room_bytes[able].max(initial=0.0)))
+    whole = float(np.maximum(on.room_bytes[able], 0.0).sum())
     return f"{format_bytes(most)} at most, {format_bytes(whole)} in all"

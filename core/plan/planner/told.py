@@ -54,7 +54,7 @@ class Suggested:
     because: Mapping[TopicPartition, Because] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     undone: bool = False
-    """Whether something that had to move stays where it is; a note says what."""
+    """Whether something that had to be done is not; a note says what."""
     dirs: EvenedDirs | None = None
     """What was chosen between log dirs, where that was wanted; it is part of the plan."""
 

@@ -166,7 +166,8 @@ def test_what_must_not_be_touched_stays() -> None:
     state = jbod(many(10) | many(10, topic="keep"))
     assert {m.tp.topic for m in even_dirs(state, Wanted(keep="keep")).plan} == {"t"}
     assert {m.tp.topic for m in even_dirs(state, Wanted(topics="keep")).plan} == {"keep"}
-    assert not even_dirs(state, Wanted(exclude=(1,))).plan.moves
+    two = jbod(many(10), many(10, topic="u"))
+    assert {m.tp.topic for m in even_dirs(two, Wanted(exclude=(1,))).plan} == {"u"}
     sick = replace(state, in_sync=np.zeros(state.replica_count, np.bool_))
     assert not even_dirs(sick, Wanted()).plan.moves
 

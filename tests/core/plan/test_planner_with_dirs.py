@@ -16,6 +16,7 @@ from core.plan.check import check_plan
 from core.plan.findings import Severity
 from core.plan.plan import ANY, Move, Plan
 from core.plan.planner.limits import Limits
+from core.plan.planner.outcome import is_reached
 from core.plan.planner.planner import suggest
 from core.plan.planner.told import Suggested
 from core.plan.planner.wanted import Wanted
@@ -217,3 +218,48 @@ def test_a_broker_with_one_log_dir_gets_none_named() -> None:
     state = replace(state, brokers=single)
     found = suggest(state, load(state), Wanted(disks=True, replace=((1, 3),)))
     assert all(m.log_dirs is None or ANY in m.log_dirs for m in found.plan if 3 in m.after)
+
+
+def with_rooms(state: ClusterState, rooms: dict[int, tuple[int, ...]]) -> ClusterState:
+    """Return brokers of which each log dir has so much to fill."""
+    kept = ROOMY // 10
+    return state.with_brokers(
+        [
+            replace(
+                broker,
+                log_dirs=tuple(
+                    LogDir(path, ROOMY, kept + room)
+                    for path, room in zip(DIRS, rooms.get(broker.id, (0, 0)), strict=True)
+                ),
+            )
+            for broker in state.brokers
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "wanted", [Wanted(drain=(1,)), Wanted(replace=((1, 2),)), Wanted(replicas=2), Wanted(fill=(2,))]
+)
+def test_a_replica_goes_to_no_broker_of_which_no_log_dir_takes_it(wanted: Wanted) -> None:
+    state = cluster({"t-0": [(1, "/d1")]}, brokers=2, size=80 * MB)
+    beside = with_rooms(state, {2: (60 * MB, 59 * MB)})
+    found = suggest(beside, load(beside), wanted)
+    assert not found.plan.moves
+    assert not is_reached(found, wanted)
+    if wanted.forces:
+        room = "no broker that could take them has that much disk to fill (60 MB at most"
+        assert room in found.notes[0]
+    whole = with_rooms(state, {2: (90 * MB, 0)})
+    assert wanted.fill or suggest(whole, load(whole), wanted).plan.moves
+
+
+def test_what_fits_together_but_in_no_log_dir_is_said() -> None:
+    state = cluster({f"t-{n}": [(1, "/d1")] for n in range(3)}, brokers=2, size=35 * MB)
+    state = with_rooms(state, {2: (60 * MB, 59 * MB)})
+    wanted = Wanted(drain=(1,), disks=True)
+    found = suggest(state, load(state), wanted)
+    assert not is_reached(found, wanted)
+    assert (
+        "No log dir of broker 2 has room for t-2 beside what else lands there: Kafka would choose "
+        "one, and may fill it. Plan less for that broker, or add disk."
+    ) in found.notes

@@ -60,7 +60,7 @@ def open_to_read(path: Path) -> sqlite3.Connection | None:
     """Return a timeline, None for one that nothing is in yet. Raises TimelineError."""
     if not path.exists():
         return None
-    with _opened(path, f"file:{path}?mode=ro") as database:
+    with _opened(path, f"{path.absolute().as_uri()}?mode=ro") as database:
         if not _is_empty(database):
             return _checked(path, database)
     database.close()

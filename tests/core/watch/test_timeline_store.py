@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -123,6 +124,17 @@ def test_a_reader_sees_what_is_being_written(timeline: Timeline) -> None:
     timeline.append(seen := changes(*pictures[:2]), pictures[1])
     assert list(reader.events()) == seen != []
     reader.close()
+
+
+@pytest.mark.parametrize("folder", ["100%41", "#1", "which?"])
+def test_a_timeline_is_read_wherever_it_lies(tmp_path: Path, folder: str) -> None:
+    path = tmp_path / folder / "it.timeline"
+    pictures = restless(5)
+    with closing(Timeline.write(path)) as written:
+        told = recorded(written, pictures)
+    assert told
+    with closing(Timeline.read(path)) as timeline:
+        assert list(timeline.events()) == told
 
 
 def test_what_cannot_be_written_leaves_the_file_as_it_was(timeline: Timeline) -> None:

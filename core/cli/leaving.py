@@ -14,7 +14,8 @@ from core.cli.context import say
 def ended_in_order(who: str) -> Iterator[None]:
     """Let a hang-up, SIGTERM or Ctrl-C unwind the stack, so that what was started is stopped.
 
-    A run must not take Ctrl-C for being let go: it ends with the cluster of `who`.
+    A run must not take Ctrl-C for being let go: it ends with the cluster of `who`. What whoever
+    started this has ignored (nohup, a script's background) stays so.
     """
 
     def leave(number: int, frame: FrameType | None) -> None:
@@ -23,7 +24,8 @@ def ended_in_order(who: str) -> Iterator[None]:
         raise SystemExit(128 + number)
 
     numbers = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.signal(number, leave) for number in numbers}
+    heeded = [one for one in numbers if signal.getsignal(one) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, leave) for number in heeded}
     try:
         yield
     except SystemExit as left:

@@ -109,9 +109,14 @@ class Heartbeat:
 
 
 def stop_signals(*, detached: bool = False) -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set; SIGHUP too, but for a detached process."""
+    """Return an event that SIGTERM and SIGINT set; SIGHUP too, but for a detached process.
+
+    What whoever started it has ignored (nohup, a script's background) stays so.
+    """
     told = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: told.set())
-    signal.signal(signal.SIGHUP, signal.SIG_IGN if detached else lambda *_: told.set())
+    if detached:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: told.set())
     return told

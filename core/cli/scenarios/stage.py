@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -223,9 +222,9 @@ class Running:
         return [json.loads(line) for line in lines if line.startswith("{")]
 
     def stop(self) -> None:
-        """Do what Ctrl-C does, and wait for its end."""
+        """Ask it to end, and wait for that; Ctrl-C may be ignored here, and then is there, too."""
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
+            self.process.terminate()
             self.process.wait(_END_SECONDS)
 
 

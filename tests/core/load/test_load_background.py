@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import pytest
 from snapshots import make_snapshot
 
 from core import files
+from core.cli.leaving import ended_in_order
 from core.cli.main import run
 from core.cluster.connect import Address
 from core.errors import ExitCode, RefusedError, TrimtabError
@@ -273,17 +274,34 @@ def test_the_second_in_a_role_ends_and_says_so(
     assert "another keeper has this cluster" in caplog.text
 
 
-@pytest.mark.parametrize("detached", [True, False])
-def test_only_what_is_detached_outlives_its_terminal(detached: bool) -> None:
+@pytest.fixture
+def handlers() -> Iterator[None]:
     numbers = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
     before = {number: signal.getsignal(number) for number in numbers}
-    try:
-        told = stop_signals(detached=detached)
-        os.kill(os.getpid(), signal.SIGHUP)
-        assert told.is_set() is not detached
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize("detached", [True, False])
+def test_only_what_is_detached_outlives_its_terminal(detached: bool) -> None:
+    told = stop_signals(detached=detached)
+    os.kill(os.getpid(), signal.SIGHUP)
+    assert told.is_set() is not detached
+
+
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize("ignored", [signal.SIGHUP, signal.SIGINT])
+def test_what_was_ignored_at_the_start_stops_nothing(ignored: signal.Signals) -> None:
+    signal.signal(ignored, signal.SIG_IGN)  # as nohup, or a script's background, does
+    told = stop_signals()
+    with ended_in_order("the demo"):
+        os.kill(os.getpid(), ignored)
+    assert signal.getsignal(ignored) is signal.SIG_IGN
+    assert not told.is_set()
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert told.is_set()
 
 
 def test_a_simulated_cluster_needs_no_pair(tmp_path: Path) -> None:

@@ -92,10 +92,11 @@ def study(
     effect = impact(state, load, plan)
     carried = {Side.LEADER: effect.before.out_bytes_per_s, Side.FOLLOWER: taken_in(state, load)}
     chosen = next(row for row in table if row.rate_bytes_per_s == rate_bytes_per_s)
-    seconds = {} if chosen.seconds is None else {"seconds": chosen.seconds}
     return Study(
         plan=plan,
-        findings=check_plan(state, load, plan, reassignments=in_flight(state), **seconds),
+        findings=check_plan(
+            state, load, plan, reassignments=in_flight(state), seconds=chosen.seconds
+        ),
         table=tuple(table),
         crowds=tuple(crowded(state, carried, estimate) for estimate in table),
         default_rate_bytes_per_s=usual,

@@ -31,8 +31,8 @@ def start(address: Address, name: str, observed: Observed, plan: Plan) -> str:
     bounds = usual_bounds(state, load, plan)
     rate = expected_rate(bounds, state, load, plan, known)
     estimate = estimate_at(state, load, plan, rate, calibration=known)
-    seconds = {} if estimate.seconds is None else {"seconds": estimate.seconds}
-    findings = [*check_plan(state, load, plan, reassignments=observed.reassignments, **seconds)]
+    flying = observed.reassignments
+    findings = [*check_plan(state, load, plan, reassignments=flying, seconds=estimate.seconds)]
     if estimate.never:
         findings.append(never_finding(estimate.never))
     refuse(findings)

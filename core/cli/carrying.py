@@ -99,8 +99,8 @@ def carry_out(
         rate = _recommended(state, load, plan, known, most)
     at = UNLIMITED if rate is None else rate
     estimate = estimate_at(state, load, plan, at, most_extra_bytes=most, calibration=known)
-    seconds = {} if estimate.seconds is None else {"seconds": estimate.seconds}
-    findings = [*check_plan(state, load, plan, reassignments=picture.reassignments, **seconds)]
+    flying = picture.reassignments
+    findings = [*check_plan(state, load, plan, reassignments=flying, seconds=estimate.seconds)]
     if estimate.never:
         findings.append(never_finding(estimate.never))
     refuse(findings, wishes.allow)

@@ -34,6 +34,7 @@ from core.plan.plan import Move, Plan
 from core.plan.plan_document import PlanDocument
 from core.plan.reassignment import bind, dump, refuse_other_cluster
 from core.plan.verify import Standing, verify
+from core.run.tell.runs import calibration
 from core.units import format_bytes, parse_rate
 
 if TYPE_CHECKING:
@@ -83,16 +84,26 @@ def check(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Say what speaks against a plan, worst first; exit 6 when it may not be applied."""
+    """Say what speaks against a plan, worst first; exit 6 when it may not be applied.
+
+    What grows meanwhile is reckoned with at --throttle, else at the rate that apply begins with.
+    """
     allowed = parse_allow(allow)
+    from core.plan.planner.outcome import seconds_played, time_of
+
     rate = None if throttle is None else parse_rate(throttle)
     document = document_of(context, plan_file)
     state, load = context.picture()
     wanted = bind(document, state)
-    findings = check_plan(state, load, wanted)
-    if rate is not None:
-        never = estimate_at(state, load, wanted, rate).never
-        findings = (*((never_finding(never),) if never else ()), *findings)
+    known = calibration(state.cluster_id)
+    if rate is None:
+        seconds, never = seconds_played(time_of(state, load, wanted, None, known)), None
+    else:
+        estimate = estimate_at(state, load, wanted, rate, calibration=known)
+        seconds, never = estimate.seconds, estimate.never
+    findings = check_plan(state, load, wanted, seconds=seconds)
+    if never is not None:
+        findings = (never_finding(never), *findings)
     against = [f for f in findings if _forbids(f, allowed)]
     if as_json:
         emit(

@@ -12,6 +12,7 @@ import click
 from core import files
 from core.cli import suggest_disks, suggest_told
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.estimate import exact_rate
 from core.errors import ExitCode, UsageError
 from core.patterns import matching
 from core.plan.check import Severity, check_plan
@@ -23,6 +24,8 @@ from core.units import parse_deadline, parse_duration, parse_size
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
     from core.load.snapshot import Load
+    from core.plan.estimate import Estimate
+    from core.plan.plan import Plan
     from core.plan.planner.wanted import Wanted
 
 
@@ -151,8 +154,7 @@ def suggest(
     left = wanted.limits.seconds_left
     estimate = time_of(state, load, found.plan, seconds, known, left)
     reached = is_reached(found, wanted)
-    doubts = check_plan(state, load, found.plan)
-    allow = list(dict.fromkeys(f.id for f in doubts if f.severity is Severity.UNSAFE))
+    allow = _allowed(state, load, found.plan, estimate)
     if as_json:
         dirs = None if found.dirs is None else suggest_disks.dirs_document(found.dirs)
         document = suggest_told.document(found, estimate, reached)
@@ -164,7 +166,7 @@ def suggest(
         if output is not None and found.plan.moves:
             write_text(dump(found.plan), output)
         if found.plan.moves:
-            say(_next(output, allow))
+            say(_next(output, allow, _throttle(estimate)))
     return ExitCode.DONE if reached and not (estimate and estimate.never) else ExitCode.NO
 
 
@@ -184,8 +186,7 @@ def _even_dirs(
     found = even_dirs(state, wanted)
     known, left = calibration(state.cluster_id), wanted.limits.seconds_left
     estimate = time_of(state, load, found.plan, seconds, known, left)
-    doubts = check_plan(state, load, found.plan)
-    allow = list(dict.fromkeys(f.id for f in doubts if f.severity is Severity.UNSAFE))
+    allow = _allowed(state, load, found.plan, estimate)
     if as_json:
         emit(suggest_disks.document(found, estimate) | {"allow": allow}, output)
     else:
@@ -193,14 +194,29 @@ def _even_dirs(
         if found.plan.moves:
             if output is not None:
                 write_text(dump(found.plan), output)
-            say(_next(output, allow))
+            say(_next(output, allow, _throttle(estimate)))
     never = estimate is not None and bool(estimate.never)
     return ExitCode.DONE if found.reached and not never else ExitCode.NO
 
 
-def _next(output: Path | None, allow: list[str]) -> str:
+def _allowed(state: ClusterState, load: Load, plan: Plan, estimate: Estimate | None) -> list[str]:
+    """Return the checks that `apply` has to be allowed by their ids."""
+    from core.plan.planner.outcome import seconds_played
+
+    found = check_plan(state, load, plan, seconds=seconds_played(estimate))
+    return list(dict.fromkeys(f.id for f in found if f.severity is Severity.UNSAFE))
+
+
+def _throttle(estimate: Estimate | None) -> int | None:
+    """Return the rate that a deadline needs, None where there is none to say."""
+    return None if estimate is None else estimate.recommended_bytes_per_s
+
+
+def _next(output: Path | None, allow: list[str], rate_bytes_per_s: int | None) -> str:
     """Say what is done with the plan: kept, and applied."""
     apply = f"trimtab apply {output or 'plan.json'}"
+    if rate_bytes_per_s is not None:
+        apply += f" --throttle {exact_rate(rate_bytes_per_s)}"
     if allow:
         apply += f" --allow {','.join(allow)}"
     return (

@@ -54,14 +54,15 @@ def check_plan(
     plan: Plan,
     *,
     reassignments: Mapping[TopicPartition, Reassignment] = _NONE_IN_FLIGHT,
-    seconds: float = GROWTH_SECONDS,
+    seconds: float | None = None,
 ) -> tuple[Finding, ...]:
     """Return everything that speaks against `plan`, worst first.
 
     `reassignments` are the moves in flight that are not the plan's own run's; `seconds` is how
-    long the plan will take, for what grows meanwhile. *Never* is the estimate's to say
-    (`never_finding`).
+    long the plan will take, for what grows meanwhile, None when nobody has estimated it. *Never*
+    is the estimate's to say (`never_finding`).
     """
+    grows = GROWTH_SECONDS if seconds is None else seconds
     sure = plain(state, load, plan.moves, reassignments)
     doubtful = [move for move, is_sure in zip(plan, sure, strict=True) if not is_sure]
     possible = [
@@ -69,8 +70,8 @@ def check_plan(
     ]
     found = [
         *_per_move(state, load, doubtful, reassignments),
-        *disks(state, load, possible, seconds),
-        *check_dirs.rooms(state, load, possible, seconds),
+        *disks(state, load, possible, grows),
+        *check_dirs.rooms(state, load, possible, grows),
         *over_capacity(state, load, possible),
         *_cruise_control(state, plan),
         *hotter(state, load, possible),

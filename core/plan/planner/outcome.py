@@ -94,6 +94,14 @@ def time_of(
     return next((row for row in rates if row.rate_bytes_per_s == chosen), rates[-1])
 
 
+def seconds_played(estimate: Estimate | None) -> float | None:
+    """Return how long a plan takes, None where only the least it can take was told.
+
+    The least is at a rate slower than the one to begin with, so nothing may be reckoned with it.
+    """
+    return estimate.seconds if estimate is not None and estimate.range_seconds else None
+
+
 def _by_deadline(task: Task, seconds: float) -> Estimate:
     """Return the least time at the slowest round rate that may keep a deadline, with that doubt."""
     found = _at_least(task, seconds)

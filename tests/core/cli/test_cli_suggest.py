@@ -11,6 +11,7 @@ from offline import MB, Here
 from core.errors import ExitCode
 from core.plan.calibration import Calibration, Learned
 from core.plan.copying import Side
+from core.units import parse_rate
 
 ONE_SIDED = {f"t-{n}": ([n % 2, 1 - n % 2], [0, 1], 100 * MB, MB) for n in range(20)}
 """All that there is on brokers 0 and 1 of five."""
@@ -160,6 +161,31 @@ def test_a_plan_that_gives_brokers_more_than_they_can_is_allowed_by_its_id(saved
     code, out, _ = saved.run("plan", "check", file)
     assert code == ExitCode.NO
     assert "it can take in 5.0 MB/s" in " ".join(out.split())
+
+
+def test_growth_is_reckoned_for_the_time_that_the_plan_takes_as_apply_does(saved: Here) -> None:
+    """50 GB arrive beside 75 MB/s: too much for an hour, and not for the minutes that it takes."""
+    disk = {"path": "/data", "total_bytes": 1_000_000 * MB, "usable_bytes": 150_000 * MB}
+    busy = {"t-0": ([0], [0], 50_000 * MB, 75.0 * MB), "t-1": ([1], [1], 900 * MB, 0.0)}
+    saved.save_cluster(busy, log_dirs=[disk])
+    file = str(saved.folder / "plan.json")
+    asked = ("plan", "suggest", "--replace", "0:3")
+    assert saved.json(*asked)[1]["allow"] == []
+    _, _, err = saved.run(*asked, "-o", file)
+    assert "--allow" not in err
+    assert saved.run("plan", "check", file)[0] == ExitCode.DONE
+    assert saved.run("plan", "check", file, "--throttle", "300MB/s")[0] == ExitCode.DONE
+    code, found = saved.json("plan", "check", file, "--throttle", "95MB/s")
+    assert (code, found["findings"][0]["id"]) == (ExitCode.NO, "disk")
+
+
+def test_a_deadlines_throttle_is_part_of_what_is_to_be_said_next(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED)
+    _, _, err = saved.run("plan", "suggest", "--drain", "0", "--within", "1h")
+    rate = err.rpartition("--throttle ")[2].strip()
+    _, found = saved.json("plan", "suggest", "--drain", "0", "--within", "1h")
+    assert parse_rate(rate) >= found["rate_bytes_per_s"]
+    assert "--throttle" not in saved.run("plan", "suggest", "--drain", "0")[2]
 
 
 def test_a_large_plans_time_is_the_least_it_takes(saved: Here) -> None:

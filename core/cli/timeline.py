@@ -23,16 +23,16 @@ from core.cli.timeline_wanted import (
     topics_of,
 )
 from core.errors import UsageError
-from core.units import format_duration, format_time
+from core.units import format_time
 
 if TYPE_CHECKING:
     from core.watch.timeline.events import Event, Kind
     from core.watch.timeline.store import Timeline
 
-SILENT_SECONDS = 30.0
-"""Longer than this and nobody records now."""
 MOST = 200
 """So many lines are shown unless more are asked for: the newest."""
+NAMED = 3
+"""So many times in which nobody looked are named: the newest."""
 
 
 @click.command()
@@ -97,7 +97,7 @@ def timeline(
             raise UsageError("Nothing has been recorded yet.", next="Wait a second, and ask again.")
         now = max(span[1], SystemClock().now())
         if moment is not None:
-            _as_it_was(opened, moment_of(moment, now), output)
+            _as_it_was(opened, moment_of(moment, now), now, output)
             return
         wanted = Wanted(
             None if since is None else moment_of(since, now),
@@ -106,11 +106,9 @@ def timeline(
             topics_of(topics),
             brokers_of(brokers),
         )
-        silent = (now - span[1]).total_seconds()
         if recorded is None:
             say("Nobody has recorded this cluster: this is only what was told.")
-        elif silent > SILENT_SECONDS:
-            say(f"Recorded until {format_time(span[1])}, {format_duration(silent)} ago.")
+        _say_unseen(opened, wanted, now)
         every = opened.events(wanted.since, wanted.until, wanted.kinds)
         if logs:
             laid = logs_of(logs, zones, wanted.since or span[0], wanted.until or now)
@@ -140,6 +138,23 @@ def _refuse_with_logs(
         )
     if zones and not logs:
         raise UsageError("--zone is for logs.", next="Name some with --statelog.")
+
+
+def _say_unseen(timeline: Timeline, wanted: Wanted, now: datetime) -> None:
+    """Say in which times nobody looked, but for those that are among what is shown."""
+    from core.watch.timeline.events import Kind
+    from core.watch.timeline.unseen import unseen
+
+    listed = not wanted.narrowed and (not wanted.kinds or bool(wanted.kinds & Kind.UNSEEN))
+    gaps = [
+        gap
+        for gap in unseen(timeline, wanted.since, wanted.until, now)
+        if not (gap.kept and listed and gap.ended <= (wanted.until or now))
+    ]
+    if len(gaps) > NAMED:
+        say(f"Nobody looked in {len(gaps) - NAMED} earlier times: --kind gap lists them.")
+    for gap in gaps[-NAMED:]:
+        say(gap.text)
 
 
 def _events(found: Iterable[Event], last: int | None, as_json: bool, output: Path | None) -> None:
@@ -191,7 +206,7 @@ def _say_left_out(count: int, what: str) -> None:
 
 def _lines(rows: Iterable[tuple[datetime, str]]) -> str:
     """Return a line each, by this machine's clock, the day said where it changes."""
-    return "".join(_dated(rows)) or "Nothing happened.\n"
+    return "".join(_dated(rows)) or "Nothing was seen to happen.\n"
 
 
 def _dated(rows: Iterable[tuple[datetime, str]]) -> Iterator[str]:
@@ -223,10 +238,11 @@ def _kind_name(kind: Kind) -> str:
     return str(kind.name).lower()
 
 
-def _as_it_was(timeline: Timeline, moment: datetime, output: Path | None) -> None:
+def _as_it_was(timeline: Timeline, moment: datetime, now: datetime, output: Path | None) -> None:
     import numpy as np
 
     from core.cluster.document import ClusterDocument, to_json
+    from core.watch.timeline.unseen import unseen
 
     state = timeline.state_at(moment)
     if state is None:
@@ -236,5 +252,7 @@ def _as_it_was(timeline: Timeline, moment: datetime, output: Path | None) -> Non
             f"At {format_time(moment)} the cluster was not recorded yet.",
             next=f"The first moment is {format_time(span[0])}.",
         )
+    for gap in unseen(timeline, moment, moment, now):
+        say(f"{gap.text} This is the cluster as it was seen before that.")
     unknown = np.full(state.partition_count, np.nan)
     emit(to_json(ClusterDocument(state, unknown, unknown)), output)

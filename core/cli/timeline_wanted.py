@@ -29,6 +29,11 @@ class Wanted:
     topics: re.Pattern[str] | None
     brokers: frozenset[int]
 
+    @property
+    def narrowed(self) -> bool:
+        """Return whether only some topics or brokers are asked for."""
+        return self.topics is not None or bool(self.brokers)
+
     def has(self, event: Event) -> bool:
         if self.topics is not None and not (event.topic and self.topics.fullmatch(event.topic)):
             return False

@@ -89,11 +89,15 @@ class _Cadence:
         self._took = 0.0
 
     @property
+    def every_seconds(self) -> float:
+        slow = self._took * _SLOW_FACTOR if self._took > _QUICK_SECONDS else 0.0
+        return max(self._seconds, slow)
+
+    @property
     def wait_seconds(self) -> float:
         if self._asked is None:
             return 0.0
-        slow = self._took * _SLOW_FACTOR if self._took > _QUICK_SECONDS else 0.0
-        return max(0.0, self._asked + max(self._seconds, slow) - self._clock.monotonic())
+        return max(0.0, self._asked + self.every_seconds - self._clock.monotonic())
 
     @property
     def age_seconds(self) -> float | None:
@@ -136,6 +140,11 @@ class Observer:
         return Ages(
             self._metadata.age_seconds, self._log_dirs.age_seconds, self._configs.age_seconds
         )
+
+    @property
+    def metadata_every_seconds(self) -> float:
+        """Return how far looks at the metadata are apart, by how long the last one took."""
+        return self._metadata.every_seconds
 
     def next_due(self) -> float:
         """Return the seconds until a call is due; the first poll is due at once."""

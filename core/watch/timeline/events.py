@@ -32,7 +32,7 @@ class Kind(IntFlag):
     CONFIG = 4096
     """min.insync.replicas, retention or cleanup policy of a topic."""
     UNSEEN = 8192
-    """For a while nobody looked: what changed meanwhile is seen as one change, afterwards."""
+    """So many seconds nobody looked; what changed in them is seen as one change, at their end."""
     # From here on what is told, not seen: `Told` says by whom.
     RUN = 16384
     """A run began, ended, or did something that an operator wants to know of."""

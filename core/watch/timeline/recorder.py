@@ -16,7 +16,7 @@ from core.watch.timeline.onlooker import Onlooker
 from core.watch.timeline.store import KEPT, KEPT_BYTES, Timeline
 
 GAP_SECONDS = 15.0
-"""Longer than this between two looks is a gap that is told: order and causes are lost in it."""
+"""So much longer than looks are apart is a gap that is told: order and causes are lost in it."""
 SEEN_SECONDS = 5.0
 FORGET_SECONDS = 3600.0
 AGAIN_SECONDS = 2.0
@@ -45,6 +45,8 @@ class Recorder:
         self._untold: list[Event] = []
         """What onlookers told and could not be kept yet: they tell it once."""
         self._last = self._remembered()
+        self._apart_seconds = 0.0
+        """How far this look and the next should be apart: a slow cluster is asked less often."""
         self._forgotten = self._noted = float("-inf")
 
     def _remembered(self) -> ClusterState | None:
@@ -63,13 +65,14 @@ class Recorder:
         if last is not None and last.cluster_id == state.cluster_id:
             found = changes(last, state)
             away = (state.fetched_at - last.fetched_at).total_seconds()
-            if found and away > GAP_SECONDS:
+            if away > GAP_SECONDS + self._apart_seconds:
                 found.insert(0, Event(state.fetched_at, Kind.UNSEEN, None, round(away)))
             self._timeline.append(found, state)
         else:
             found = []
             self._timeline.begin(state)
         self._last = state
+        self._apart_seconds = self._observer.metadata_every_seconds
         self._untold += self._news(state)
         self._timeline.tell(self._untold)
         news, self._untold = self._untold, []

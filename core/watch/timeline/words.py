@@ -40,7 +40,7 @@ def told(event: Event) -> str:
             return f"{by}: {text}"
     if event.kind & Kind.UNSEEN:
         seconds = event.after if isinstance(event.after, int) else 0
-        return f"nobody looked for {format_duration(seconds)}: what follows happened in it"
+        return f"nobody looked for {format_duration(seconds)}: only what lasted is known"
     last = "" if event.before is None else f", before it {event.before}"
     return f"broker {event.after} is the controller{last}"
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from watch_help import RECORDED, damage, record_night
+from watch_help import RECORDED, at, cluster, damage, record_night, row
 
 from core import paths
 from core.cli.main import run
-from core.watch.timeline.events import Kind
+from core.watch.timeline.events import Event, Kind
+from core.watch.timeline.store import Timeline
 from core.watch.timeline.telling import Teller
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
@@ -92,7 +94,7 @@ def test_what_is_asked_for_and_nothing_else(timeline: Any, words: Any, count: in
     jsonschema.validate(document, json.loads((SCHEMAS / "timeline.json").read_text()))
     assert len(document) == count
     if not count:
-        assert timeline(*words)[1] == "Nothing happened.\n"
+        assert timeline(*words)[1] == "Nothing was seen to happen.\n"
 
 
 def test_a_summary_of_some_kinds_has_these_alone(timeline: Any) -> None:
@@ -105,6 +107,61 @@ def test_a_summary_as_json(timeline: Any) -> None:
     document = json.loads(timeline("--summary", "--json")[1])
     jsonschema.validate(document, json.loads((SCHEMAS / "timeline-summary.json").read_text()))
     assert [one["events"] for one in document] == [1, 4, 4, 1, 4, 1, 1]
+
+
+@pytest.fixture
+def an_hour_unseen(timeline: Any) -> Any:
+    """Ask for the night's timeline; at 04:02 somebody looked again after an hour."""
+    opened = Timeline.write(paths.timeline_file(RECORDED))
+    before = opened.state_at(at(120))
+    assert before is not None
+    opened.append([Event(at(3720), Kind.UNSEEN, None, 3600)], replace(before, fetched_at=at(3720)))
+    opened.close()
+    return timeline
+
+
+UNSEEN = "Nobody looked from 2026-03-01T03:02:00.000Z to 2026-03-01T04:02:00.000Z."
+GAP = "nobody looked for 1 h 00 m: only what lasted is known"
+
+
+@pytest.mark.parametrize(
+    ("words", "shown", "said"),
+    [
+        (("--since", "03:20Z", "--until", "03:40Z"), "Nothing was seen to happen.", UNSEEN),
+        (("--until", "02:00Z"), "Nothing was seen to happen.", "Nothing was recorded before"),
+        (("--kind", "topic"), "topic new was created", UNSEEN),
+        (("--topics", "new"), "topic new was created", UNSEEN),
+        (("--kind", "gap"), GAP, ""),
+        (("--since", "03:20Z"), GAP, ""),
+        (("--until", "03:01Z"), "broker 2 went down", ""),
+        (("--at", "03:20Z"), '"alive": true', f"{UNSEEN} This is the cluster as it was"),
+        (("--at", "04:30Z"), '"alive": true', "Recorded until 2026-03-01T04:02:00.000Z"),
+        (("--at", "03:00:30Z"), '"alive": false', ""),
+    ],
+)
+def test_what_nobody_looked_at_is_not_told_as_quiet(
+    an_hour_unseen: Any, words: tuple[str, ...], shown: str, said: str
+) -> None:
+    dated = [f"2026-03-01T{word}" if word.endswith("Z") else word for word in words]
+    code, out, err = an_hour_unseen(*dated)
+    assert (code, shown in out) == (0, True), out
+    about = [line for line in err.splitlines() if "--until" in words or "Recorded" not in line]
+    if said:
+        assert said in err
+    else:
+        assert about == []
+
+
+def test_of_many_times_unseen_the_newest_are_named(timeline: Any) -> None:
+    opened = Timeline.write(paths.timeline_file(RECORDED))
+    for hour in range(1, 6):
+        state = cluster([row("orders", 0, (2, 1))], seconds=3600 * hour)
+        opened.append([Event(state.fetched_at, Kind.UNSEEN, None, 60)], state)
+    opened.close()
+    _, _, err = timeline("--kind", "topic", "--until", "2026-03-01T08:00Z")
+    first, *rest = err.splitlines()
+    assert first == "Nobody looked in 2 earlier times: --kind gap lists them."
+    assert len(rest) == 3
 
 
 def test_the_cluster_as_it_was_can_be_worked_on_offline(timeline: Any, tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
 from run_help import Faulty, cluster, set_config, unreachable
 
 from core.cluster.client import ClusterClient, ConfigChange, ConfigOp, Resource
+from core.cluster.observe import Observer
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.errors import TrimtabError
@@ -116,6 +119,29 @@ def test_a_quiet_time_is_not_taken_for_one_unseen(recorded: Recorded) -> None:
     found = Recorded(recorded.timeline.path, recorded.client).spend(12)
     assert Kind.UNSEEN not in kinds(found)
     assert Kind.BROKER_DOWN in kinds(found)
+
+
+def test_a_time_unseen_is_kept_also_where_all_is_as_it_was(recorded: Recorded) -> None:
+    """A broker may have died in it, and come back."""
+    recorded.timeline.close()
+    recorded.client.clock.sleep(3600)
+    second = Recorded(recorded.timeline.path, recorded.client)
+    (gap,) = second.spend(30)
+    assert gap.kind is Kind.UNSEEN
+    assert told(gap) == "nobody looked for 1 h 00 m: only what lasted is known"
+    assert second.spend(30) == []
+
+
+def test_a_cluster_that_answers_slowly_is_asked_seldom_and_that_is_no_time_unseen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticking = count(step=5.0)
+    slow = partial(Observer, stopwatch=lambda: next(ticking))
+    monkeypatch.setattr("core.watch.timeline.recorder.Observer", slow)
+    recorded = Recorded(tmp_path / "a.timeline", cluster({"t": [(1, 2), (2, 1)]}))
+    assert recorded.spend(300) == []
+    recorded.client.clock.sleep(100)
+    assert kinds(recorded.spend(100)) == Kind.UNSEEN
 
 
 def test_what_happened_between_two_recorders_is_seen_by_the_second(

@@ -5,21 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from core.auto.observed import Observed
-from core.cluster.connect import Address
+from core.auto.reckoning import reckoned
+from core.auto.switch import Switch
 from core.plan.check import check_plan, never_finding, refuse
-from core.plan.estimate import estimate_at
 from core.plan.estimate_document import to_json
 from core.plan.plan import Plan
 from core.run.creation import RunOptions
-from core.run.limits.bounds import expected_rate, usual_bounds
 from core.run.prepare import prepared
 from core.run.service import start_run
-from core.run.tell.runs import calibration
 
 NOTE = "by the autopilot"
 
 
-def start(address: Address, name: str, observed: Observed, plan: Plan) -> str:
+def start(switch: Switch, observed: Observed, plan: Plan) -> str:
     """Start a run that adapts its rate to how producers fare; return its id.
 
     Raises RefusedError for what a check says, BusyError beside another run, and TrimtabError when
@@ -27,18 +25,18 @@ def start(address: Address, name: str, observed: Observed, plan: Plan) -> str:
     """
     assert observed.sight is not None
     state, load = observed.state, observed.sight.load
-    known = calibration(state.cluster_id)
-    bounds = usual_bounds(state, load, plan)
-    rate = expected_rate(bounds, state, load, plan, known)
-    estimate = estimate_at(state, load, plan, rate, calibration=known)
+    bounds, estimate = reckoned(switch.settings, observed, plan)
     flying = observed.reassignments
     findings = [*check_plan(state, load, plan, reassignments=flying, seconds=estimate.seconds)]
     if estimate.never:
         findings.append(never_finding(estimate.never))
     refuse(findings)
     options = RunOptions(
-        rate_bytes_per_s=estimate.rate_bytes_per_s, cluster_name=name, auto=bounds, elect=True
+        rate_bytes_per_s=estimate.rate_bytes_per_s,
+        cluster_name=switch.name,
+        auto=bounds,
+        elect=True,
     )
     options = prepared(options, state, load, plan)
     noted = replace(plan, notes=(*plan.notes, NOTE))
-    return start_run(address, state.cluster_id, noted, options, to_json(estimate))
+    return start_run(switch.address, state.cluster_id, noted, options, to_json(estimate))

@@ -14,7 +14,7 @@ from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.observe import Observer
 from core.run.record.journal import journal_path
-from core.run.tell.runs import left_behind, list_runs, read_run, unreadable
+from core.run.tell.runs import calibration, left_behind, list_runs, read_run, unreadable
 from core.run.tell.view import RunState
 from core.units import format_bytes, format_duration
 
@@ -48,6 +48,7 @@ class ClusterEyes:
             died=left_behind(self._cluster_id),
             unread=unreadable(self._cluster_id),
             run_ended_at=max(ends, default=None),
+            known=calibration(self._cluster_id),
         )
 
     def ended(self, run: str) -> Entry | None:

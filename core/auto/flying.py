@@ -63,7 +63,7 @@ def fly_cluster(
             connection.clock,
             DecisionLog(cluster_id),
             switch=lambda: _read(cluster_id),
-            start=lambda now, observed, plan: start(now.address, now.name, observed, plan),
+            start=start,
             suggest=lambda plan: suggest(suggestion(cluster_id), plan),
             tell=told,
             patient=not switch.address.simulated,  # a simulator that is gone never comes back

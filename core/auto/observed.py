@@ -11,6 +11,7 @@ import numpy as np
 from core.auto.settings import Settings
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.load.snapshot import Load
+from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness, evenness
 from core.plan.planner.measures import Measure
@@ -68,6 +69,8 @@ class Observed:
     """In words, what is wrong with journals of this machine that cannot be read."""
     run_ended_at: datetime | None = None
     """When a run of this machine ended last."""
+    known: Calibration = NOTHING_LEARNED
+    """What runs of this machine teach about how long another takes."""
 
 
 def judged(settings: Settings, state: ClusterState, load: Load) -> Imbalance:

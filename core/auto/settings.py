@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
 
@@ -75,6 +76,16 @@ class Settings:
         for text, option in ((self.topics, "--topics"), (self.keep, "--keep")):
             if text is not None:
                 pattern(text, option)
+
+    def free_seconds(self, now: datetime, most: float) -> float:
+        """Return for how long from now, up to `most`, no hours come in which nothing is begun."""
+        minute = now.replace(second=0, microsecond=0)
+        until = now + timedelta(seconds=most)
+        while (minute := minute + timedelta(minutes=1)) < until:
+            here = minute.astimezone()
+            if self.avoid.holds(here) or (self.only and not self.only.holds(here)):
+                return (minute - now).total_seconds()
+        return most
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from math import inf
+
 import numpy as np
 
 from core.auto.decision import Act, Reason
 from core.auto.history import History
 from core.auto.observed import Imbalance, Observed, Sight, excess, imbalance_of, share_bytes
+from core.auto.reckoning import lateness, reckoned
 from core.auto.settings import Settings
 from core.cluster.state import ClusterState, TopicPartition
 from core.errors import UsageError
@@ -19,10 +23,14 @@ from core.plan.planner.limits import Limits
 from core.plan.planner.planner import suggest
 from core.plan.planner.told import Suggested
 from core.plan.planner.wanted import Wanted
-from core.units import format_bytes
+from core.units import format_bytes, format_duration
 
 LEAST_GAIN = 0.01
 """Shares that a plan must bring into the band to be any help."""
+TRIES = 3
+"""How often a plan that takes too long is made anew with fewer bytes."""
+SPARE = 0.8
+"""The part of the bytes that would just be copied in time: the next plan is another one."""
 
 
 def smallest(settings: Settings, history: History, observed: Observed) -> Act | Reason:
@@ -31,8 +39,8 @@ def smallest(settings: Settings, history: History, observed: Observed) -> Act | 
     `observed` has a load, and brokers outside the band.
     """
     try:
-        found = _leaders(settings, history, observed)
-        return found or _copies(settings, history, observed)
+        found = _leaders(settings, history, observed) or _copies(settings, history, observed)
+        return _in_time(settings, history, observed, found)
     except UsageError as error:  # a topic of the settings that is not there any more
         return Reason("nothing-helps", f"{error.title} {error.next}")
 
@@ -44,12 +52,55 @@ def _leaders(settings: Settings, history: History, observed: Observed) -> Act | 
     return act if enough and isinstance(act, Act) else None
 
 
-def _copies(settings: Settings, history: History, observed: Observed) -> Act | Reason:
-    return _planned(settings, history, observed, leaders_only=False)[0]
+def _copies(
+    settings: Settings, history: History, observed: Observed, *, most_bytes: float = inf
+) -> Act | Reason:
+    return _planned(settings, history, observed, leaders_only=False, most_bytes=most_bytes)[0]
+
+
+def _in_time(
+    settings: Settings, history: History, observed: Observed, found: Act | Reason
+) -> Act | Reason:
+    """Return a plan whose run ends before hours in which nothing is begun, by its estimate."""
+    if not (settings.avoid or settings.only):
+        return found
+    why = None
+    for _ in range(1 + TRIES):
+        if isinstance(found, Reason):
+            break
+        _, estimate = reckoned(settings, observed, found.plan)
+        late, left = lateness(settings, observed, estimate)
+        if not late:
+            return found
+        why = why or _too_long(settings, observed, late, left)
+        if not found.bytes:
+            break
+        most = found.bytes * SPARE * left / (late + left)
+        found = _copies(settings, history, observed, most_bytes=most)
+    return why or found
+
+
+def _too_long(settings: Settings, observed: Observed, late: float, left: float) -> Reason:
+    assert observed.imbalance is not None
+    at = (observed.now + timedelta(seconds=left)).astimezone()
+    if settings.avoid.holds(at):
+        ends = f"busy hours ({settings.avoid.text}) begin"
+    else:
+        ends = f"the maintenance window ({settings.only.text}) ends"
+    return Reason(
+        "too-long",
+        f"{_capital(observed.imbalance.words)}, but a run would take up to "
+        f"{format_duration(late + left)}, and {ends} in {format_duration(left)}.",
+    )
 
 
 def _planned(
-    settings: Settings, history: History, observed: Observed, *, leaders_only: bool
+    settings: Settings,
+    history: History,
+    observed: Observed,
+    *,
+    leaders_only: bool,
+    most_bytes: float = inf,
 ) -> tuple[Act | Reason, Evenness]:
     state, load = observed.state, _sight(observed).load
     spent_bytes, spent_moves = history.spent(observed.now)
@@ -60,7 +111,7 @@ def _planned(
         keep=settings.keep,
         resting=history.resting(observed.now) | _of_unknown_size(state),
         band=settings.aim_band,
-        limits=Limits(settings.most_bytes_per_hour - spent_bytes, moves_left),
+        limits=Limits(min(settings.most_bytes_per_hour - spent_bytes, most_bytes), moves_left),
     )
     found = suggest(state, load, wanted)
     plan = _within(found, moves_left)

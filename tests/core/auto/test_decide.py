@@ -16,8 +16,9 @@ from core.auto.decision import Act, Decision, Off, Wait
 from core.auto.history import History
 from core.auto.hours import Hours
 from core.auto.observed import Observed
+from core.auto.reckoning import reckoned
 from core.auto.settings import Mode, Settings
-from core.cluster.state import Reassignment, Topic
+from core.cluster.state import ClusterState, Reassignment, Topic
 from core.load.snapshot import Source
 
 
@@ -294,6 +295,49 @@ def after_noon_here() -> str:
 def test_hours_are_kept(option: str, hours: str, rule: str) -> None:
     settings = replace(EAGER, **{option: Hours.parse(hours, "--x")})  # type: ignore[arg-type]
     assert ids(decided(look(hot(), settings), settings)) == [rule]
+
+
+def until(seconds: float, option: str) -> Settings:
+    """Return settings by which nothing is begun from so long after the tests' noon on."""
+    here = NOON.astimezone()
+    end = here + timedelta(seconds=seconds)
+    begin, last = (end, here) if option == "avoid" else (here, end)
+    hours = Hours.parse(f"{begin:%H:%M}-{last:%H:%M}", f"--{option}")
+    return replace(EAGER, **{option: hours})  # type: ignore[arg-type]
+
+
+def reckoned_seconds(settings: Settings, found: Act) -> float:
+    within = reckoned(settings, look(large(), settings), found.plan)[1].range_seconds
+    assert within is not None
+    return within[1]
+
+
+def large(each: int = 4_000 * MB) -> ClusterState:
+    held = {f"t-{n}": [2] for n in range(20)}
+    return steady(cluster(held, brokers=(1, 2), size_bytes=each))
+
+
+def test_a_run_goes_as_fast_as_hours_want_and_moves_as_much_as_there_is_time_for() -> None:
+    whole = decided(look(large()))
+    assert isinstance(whole, Act)
+    assert reckoned_seconds(EAGER, whole) > 6 * 60
+    short = until(5 * 60, "avoid")
+    assert decided(look(large(), short), short) == whole
+    assert 4 * 60 < reckoned_seconds(short, whole) <= 5 * 60
+    shorter = until(2 * 60, "only")
+    part = decided(look(large(), shorter), shorter)
+    assert isinstance(part, Act)
+    assert 60 < reckoned_seconds(shorter, part) <= 2 * 60
+    assert 0 < part.bytes < whole.bytes / 2
+
+
+@pytest.mark.parametrize(
+    ("option", "says"), [("avoid", "busy hours ("), ("only", "the maintenance window (")]
+)
+def test_what_takes_too_long_is_not_begun(option: str, says: str) -> None:
+    settings = until(60, option)
+    (why,) = decided(look(large(20_000 * MB), settings), settings).reasons
+    assert (why.id, says in why.text, why.text.endswith(" in 60 s.")) == ("too-long", True, True)
 
 
 # -- what was done before --------------------------------------------------------------------------

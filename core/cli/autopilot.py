@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli.autopilot_told import entry_line, shown_log, shown_standing
+from core.cli.autopilot_told import entry_line, shown_log, shown_standing, standing_document
 from core.cli.autopilot_wanted import changed, which, which_to_stop
 from core.cli.confirm import confirm
 from core.cli.context import Context, emit, emit_line, json_option, say
@@ -185,7 +185,7 @@ def _on(
     from dataclasses import replace
 
     from core.auto import switch as switches
-    from core.auto.background import fly_by, start_flying
+    from core.auto.background import fly_by, standing, start_flying
     from core.auto.settings import Mode, Settings
     from core.auto.switch import Switch
     from core.auto.words import limits, unmatched
@@ -223,14 +223,18 @@ def _on(
         snapshots=context.target.snapshots,
         starts_load=not context.no_load,
     )
+    started = None
     if fly_by(switch, SystemClock()):
         say(f"The autopilot of {name} flies already; it is in mode {mode.value} now.")
-        return ExitCode.DONE
-    if detach:
-        start_flying(switch)
+    elif detach:
+        started = start_flying(switch)
         say(f"The autopilot of {name} flies by itself, mode {mode.value}: `autopilot status`.")
-        return ExitCode.DONE
-    return _fly_here(context, switch, as_json=as_json)
+    else:
+        return _fly_here(context, switch, as_json=as_json)
+    if as_json:
+        stands = standing(switch)
+        emit([standing_document(replace(stands, process=stands.process or started))])
+    return ExitCode.DONE
 
 
 def _fly_here(context: Context, switch: Switch, *, as_json: bool) -> int:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
+from cli_help import validate
 from clusters import NOON, tp
 from run_help import TARGETS, TWO, Run, Start, cluster, plan_of
 
@@ -28,6 +29,7 @@ from core.clock import SystemClock
 from core.cluster.connect import Address
 from core.errors import UnreachableError
 from core.load import layout
+from core.process import Process
 from core.run.decide.steps import Submit
 from core.run.record.history import Outcome
 
@@ -303,6 +305,24 @@ def test_off_and_on_again_at_once_starts_another(here, monkeypatch: pytest.Monke
         code, _, err = here("-b", NOWHERE, *words)
     assert (code, "flies by itself, mode act" in err) == (0, True)
     assert [switch.mode for switch in started] == [Mode.ACT]
+
+
+@pytest.mark.parametrize("flies", [False, True])
+def test_what_is_set_beside_is_told_as_json(  # type: ignore[no-untyped-def]
+    here, monkeypatch: pytest.MonkeyPatch, flies: bool
+) -> None:
+    monkeypatch.setattr("core.cli.context.connect", answers)
+    monkeypatch.setattr(background, "start_flying", lambda switch: Process.this())
+    known("c-9")
+    words = ("autopilot", "--mode", "suggest", "--json", *(() if flies else ("--detach",)))
+    with ExitStack() as flight:
+        if flies:
+            flight.enter_context(files.lease(layout.lock(paths.load_root(), "c-9", ROLE)))
+        code, out, err = here("-b", NOWHERE, *words)
+    (stands,) = json.loads(out)
+    validate("autopilot-status", [stands])
+    assert (code, stands["mode"], stands["flying"]) == (0, "suggest", True)
+    assert (stands["pid"], "mode suggest" in err) == (os.getpid(), True)
 
 
 def test_a_read_only_cluster_is_not_acted_on(here, home: Path) -> None:  # type: ignore[no-untyped-def]

@@ -85,7 +85,7 @@ class Notifier:
 
     def _stalls(self, history: History, sample: Mapping[str, Any] | None, now: datetime) -> str:
         """Return for what a run has waited too long, or ""."""
-        meant = history.paused or not history.preflight
+        meant = history.paused or history.is_scheduled(now)
         retention = history.retention
         awaits = retention is not None and retention.lowered and not retention.awaited
         if not history.waiting or meant or awaits:

@@ -27,6 +27,7 @@ def preflight(client: ClusterClient, history: History) -> dict[str, Any]:
     Raises RefusedError when the plan must not be carried out, or not on this cluster.
     """
     plan = history.plan
+    going = Plan(plan.cluster_id, tuple(history.moves[i].move for i in history.queued))
     reassignments = client.reassignments()
     state = client.describe()
     if state.cluster_id != history.cluster_id:
@@ -42,7 +43,7 @@ def preflight(client: ClusterClient, history: History) -> dict[str, Any]:
             if topic.name in min_insync
         }
     )
-    findings = check_plan(state, Load.unknown(state), plan, reassignments=reassignments)
+    findings = check_plan(state, Load.unknown(state), going, reassignments=reassignments)
     refuse(findings, history.allowed)
     rows = [state.find(move.tp) for move in plan]
     sizes = [-1 if row is None else int(state.partition_size_bytes[row]) for row in rows]

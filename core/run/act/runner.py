@@ -105,9 +105,10 @@ class Runner:
     def run(self) -> Outcome:
         """Carry the run to its end and return how it ended.
 
-        Raises TrimtabError when it could not begin; afterwards it waits for a cluster that does
-        not answer (`patience_seconds`, for ever unless told), for rights that it lost (until a
-        cancel leaves what cannot be put back), and for a disk that takes no more.
+        Raises TrimtabError when it could not begin. Afterwards, and as it begins at a time that was
+        asked for, it waits for a cluster that does not answer (`patience_seconds`, for ever unless
+        told); afterwards also for rights that it lost (until a cancel leaves what cannot be put
+        back), and for a disk that takes no more.
         """
         try:
             return self._run()
@@ -138,8 +139,10 @@ class Runner:
         denied = isinstance(error, AccessDeniedError)
         patient = lost_seconds < self._patience_seconds
         over = self._cancelled_while_denied() if denied else not patient
-        if not self.history.preflight:
-            self._chronicle.write(Kind.ENDED, outcome=Outcome.FAILED.value, why=error.title)
+        if not self.history.preflight and (denied or over or not self._may_begin_late()):
+            cancelled = self.history.cancel_requested
+            outcome = Outcome.CANCELLED if cancelled else Outcome.FAILED
+            self._chronicle.write(Kind.ENDED, outcome=outcome.value, why=error.title)
         elif over:
             why = f"{why}; throttles may be left"
             self._chronicle.write(Kind.ENDED, outcome=Outcome.INCOMPLETE.value, why=why)
@@ -147,6 +150,10 @@ class Runner:
             log.warning("waiting: %s", error)
             self._chronicle.note_waiting(f"{why}: {DENIED_REMEDY}" if denied else why)
             self._clock.sleep(LOST_SECONDS)
+
+    def _may_begin_late(self) -> bool:
+        """Nobody looks on as a run begins at a time: a call without an answer does not cost it."""
+        return self.history.start_at is not None and not self.history.cancel_requested
 
     def _cancelled_while_denied(self) -> bool:
         """A cancel from before the cluster said no waits for it: it may mean it for a moment."""
@@ -175,6 +182,8 @@ class Runner:
         """Wait a little for the time that was asked for, unless it has come."""
         history = self.history
         if history.preflight or history.cancel_requested or history.start_at is None:
+            return False
+        if all(m.wish is not Wish.GO_ON and m.retarget is None for m in history.moves):
             return False
         left = (history.start_at - self._time_of_day.now()).total_seconds()
         if left <= 0:

@@ -26,9 +26,9 @@ Rule = Callable[[History, Observed], Step | None]
 
 
 def preflight(history: History, observed: Observed) -> Preflight | None:
-    """The plan is looked at once more before anything is written."""
+    """What is to move is looked at once more before anything is written."""
     begun = history.preflight or history.stopped or history.cancel_requested
-    return None if begun else Preflight()
+    return None if begun or not history.queued else Preflight()
 
 
 def note_ended(history: History, observed: Observed) -> NoteEnded | None:
@@ -53,8 +53,8 @@ def measure(history: History, observed: Observed) -> NoteMeasured | Poll | None:
 
 
 RULES: tuple[Rule, ...] = (
-    preflight,
     note_ended,
+    preflight,
     take_back,
     note_disturbed,
     catch_up,

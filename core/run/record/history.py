@@ -161,6 +161,10 @@ class History(Holdings):
         first = min((self.moves[i].batch for i in queued), default=0)
         return [i for i in queued if self.moves[i].batch == first]
 
+    def is_scheduled(self, at: datetime) -> bool:
+        """Return whether it waits, at that time, for the one that it is to begin at."""
+        return self.start_at is not None and not self.preflight and at < self.start_at
+
     # -- folding --------------------------------------------------------------------------------
 
     def apply(self, record: Record) -> None:

@@ -204,7 +204,7 @@ def _state(
         return RunState.ROLLING_BACK
     if history.paused:
         return RunState.PAUSED
-    if history.start_at is not None and not history.preflight:
+    if history.is_scheduled(history.last_at or history.created_at):
         return RunState.SCHEDULED
     if history.waiting:
         return RunState.WAITING

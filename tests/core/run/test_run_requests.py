@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from itertools import pairwise
 
 import pytest
@@ -24,7 +23,7 @@ from core.cluster.client import FOLLOWER_RATE, LEADER_RATE, Resource
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError, UnreachableError
-from core.run.decide.steps import Cancel, ChangeRates, Poll
+from core.run.decide.steps import Cancel, ChangeRates
 from core.run.record.history import Outcome, Phase, Role
 from core.run.record.records import Kind
 from core.units import UNLIMITED
@@ -379,17 +378,3 @@ def test_requests_wait_for_the_process(start: Start) -> None:
     assert run.to_the_end() is Outcome.DONE
     assert phases(run)[3] is Phase.SKIPPED
     assert TopicPartition("t", 3) not in client.reassignments()
-
-
-def test_a_later_start_is_waited_for_and_can_be_cancelled(start: Start) -> None:
-    client = cluster(FOUR)
-    at = client.now + timedelta(hours=2)
-    run = start(client, plan_of(client, TARGETS), start_at=at)
-    spend(run, 3600)
-    assert kinds(run) == [Kind.CREATED, Kind.WAITING]
-    assert run.to_the_end(seconds=7200) is Outcome.DONE
-    assert client.now > at
-    other = start(client, plan_of(client, {("t", 0): (1, 2)}), start_at=client.now + timedelta(1))
-    assert isinstance(other.runner.advance(), Poll)
-    other.cancel()
-    assert other.to_the_end(seconds=10) is Outcome.CANCELLED

@@ -257,7 +257,7 @@ class Feed:
         from core.load.manifest import read_manifest
 
         self._state_known.wait()
-        if self._start_load and not self._target.snapshots:
+        if self._start_load:
             self._begin_load()
         root = load_root(self._target.snapshots)
         seen: object = None
@@ -282,14 +282,16 @@ class Feed:
             self._stopped.wait(LOAD_POLL_SECONDS)
 
     def _begin_load(self) -> None:
+        """Have the cluster recorded, and its load measured unless somebody else publishes it."""
         from core.load.background import start_load
         from core.watch.timeline.background import start_recording
 
         address = self._target.address
         assert address is not None
         assert self._state is not None
-        reader = start_load(address, self._state.cluster_id)
-        recording = start_recording(address, self._state.cluster_id)
+        cluster_id, foreign = self._state.cluster_id, self._target.snapshots
+        reader = None if foreign else start_load(address, cluster_id)
+        recording = start_recording(address, cluster_id, foreign)
         with self._lock:
             self._reader, self._recording = reader, recording
         if self._stopped.is_set():

@@ -87,7 +87,7 @@ def _served(switch: Switch) -> Iterator[None]:
     """Keep collector, Spark and recorder going for as long as it flies."""
     own = switch.starts_load and switch.snapshots is None
     reader = start_load(switch.address, switch.cluster_id) if own else None
-    recording = start_recording(switch.address, switch.cluster_id)
+    recording = start_recording(switch.address, switch.cluster_id, switch.snapshots)
     try:
         yield
     finally:

@@ -117,7 +117,7 @@ def _reader_may_go() -> Iterator[None]:
 )
 @click.option("--snapshots", metavar="PATH", help="Load snapshots that somebody publishes.")
 @click.option("--write", is_flag=True, help="Let the dashboard change the cluster.")
-@click.option("--no-load", is_flag=True, help="Do not start the collector and Spark.")
+@click.option("--no-load", is_flag=True, help="Start no collector, no Spark and no recorder.")
 @click.option("--theme", metavar="NAME", help="Theme of the dashboard.")
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters only.")
 @click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal.")

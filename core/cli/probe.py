@@ -75,7 +75,9 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
             told = stop_signals()
             recording = None
             if not context.no_load:  # what happens to brokers belongs beside what clients feel
-                recording = start_recording(connection.address, state.cluster_id)
+                recording = start_recording(
+                    connection.address, state.cluster_id, context.target.snapshots
+                )
             clock = connection.clock
             end = None if seconds is None else clock.monotonic() + seconds
             say("Ctrl-C ends it; the topic stays.")

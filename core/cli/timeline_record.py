@@ -43,8 +43,8 @@ def record_here(context: Context, as_json: bool) -> None:
             timeline = Timeline.write(paths.timeline_file(cluster_id))
             try:
                 say(f"Recording {cluster_id} in {timeline.path}; Ctrl-C ends it.")
-                tell = _teller(as_json)
-                record_cluster(connection, cluster_id, timeline, keep_on=keep_on, tell=tell)
+                about = (cluster_id, timeline, context.target.snapshots)
+                record_cluster(connection, *about, keep_on=keep_on, tell=_teller(as_json))
             finally:
                 timeline.close()
 

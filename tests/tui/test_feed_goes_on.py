@@ -63,6 +63,30 @@ def publish(root: Path) -> None:
     write_snapshot(root, snapshot)
 
 
+@pytest.mark.parametrize("foreign", [None, "published"])
+def test_a_cluster_is_recorded_also_where_somebody_else_publishes_its_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, foreign: str | None
+) -> None:
+    if foreign is not None:
+        foreign = str(tmp_path / foreign)
+        publish(Path(foreign))
+    begun: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(
+        "core.load.background.start_load", lambda *words: begun.append(("load", *words[1:]))
+    )
+    monkeypatch.setattr(
+        "core.watch.timeline.background.start_recording",
+        lambda *words: begun.append(("recorder", *words[1:])),
+    )
+    feed = Feed(Target(address=Address("h:9092"), snapshots=foreign))
+    feed._state = STATE
+    feed._state_known.set()
+    feed._stopped = Script(nothing)
+    feed._guard(feed._read_load)
+    recorder = ("recorder", STATE.cluster_id, foreign)
+    assert begun == ([recorder] if foreign else [("load", STATE.cluster_id), recorder])
+
+
 def load_followed(root: Path, *actions: Callable[[], Any]) -> list[Event]:
     """Return what is told while a load root is followed."""
     feed = Feed(Target(address=Address("sim:none"), snapshots=str(root)), start_load=False)

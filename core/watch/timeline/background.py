@@ -37,16 +37,19 @@ class Recording:
 
 
 def start_recording(
-    address: Address, cluster_id: str, *, root: Path | None = None
+    address: Address, cluster_id: str, snapshots: str | None = None, *, root: Path | None = None
 ) -> Recording | None:
     """Keep the recorder going, and count as a reader, until closed.
 
-    Returns at once; None for a simulated cluster, which is gone with its demo.
+    One that is started tells of the load under `snapshots`, else of this machine's own. Returns
+    at once; None for a simulated cluster, which is gone with its demo.
     """
     if address.simulated:
         return None
     root = root or paths.load_root()
     layout.mark(root)
     module = "core.watch.timeline.service"
-    kept = Kept(partial(serving.start, ROLE, module, cluster_id, root=root, address=address))
+    words = () if snapshots is None else (f"--snapshots={snapshots}",)
+    start = partial(serving.start, ROLE, module, cluster_id, root=root, address=address)
+    kept = Kept(partial(start, words=words))
     return Recording(cluster_id, root, Heartbeat(root, cluster_id, kept.look), kept)

@@ -22,27 +22,31 @@ def record_cluster(
     connection: Connection,
     cluster_id: str,
     timeline: Timeline,
+    snapshots: str | None = None,
     *,
     keep_on: Callable[[], bool],
     tell: Callable[[list[Event] | TrimtabError], None],
 ) -> None:
     """Record a cluster until `keep_on` says no; what fails is told, and tried again.
 
-    `tell` is called by two threads.
+    Load is what lies under `snapshots`, else this machine's own. `tell` is called by two threads.
     """
     clock = SystemClock()
-    looking_on = _onlookers(cluster_id, clock, timeline)
+    looking_on = _onlookers(cluster_id, clock, timeline, snapshots)
     recorder = Recorder(connection.client, connection.clock, timeline, looking_on)
     with groups_watched(connection.client, cluster_id, keep_on, tell):
         record(recorder, clock, keep_on=keep_on, tell=tell)
 
 
-def _onlookers(cluster_id: str, clock: Clock, timeline: Timeline) -> tuple[Onlooker, ...]:
+def _onlookers(
+    cluster_id: str, clock: Clock, timeline: Timeline, snapshots: str | None
+) -> tuple[Onlooker, ...]:
     """Return those that go on where the recorder before left off."""
     runs = [event.at for event in timeline.told(kinds=Kind.RUN)]
     span = timeline.span
     since = max((*runs, datetime.now(UTC) if span is None else span[0]))
+    load = timeline.told(kinds=Kind.LOAD)
     return (
         RunNews(cluster_id, clock, since),
-        LoadNews(lambda: newest_snapshot(cluster_id), clock, timeline.told(kinds=Kind.LOAD)),
+        LoadNews(lambda: newest_snapshot(cluster_id, snapshots), clock, load),
     )

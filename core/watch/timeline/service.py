@@ -18,15 +18,18 @@ log = logging.getLogger("trimtab.record")
 
 def main(argv: list[str] | None = None) -> int:
     """Record one cluster until told to stop or until nobody reads."""
-    return serve(ROLE, arguments(ROLE).parse_args(argv), _record, log=log)
+    parser = arguments(ROLE)
+    parser.add_argument("--snapshots")
+    return serve(ROLE, parser.parse_args(argv), _record, log=log)
 
 
 def _record(service: Service) -> None:
     with service.connected() as connection:
         timeline = Timeline.write(paths.timeline_file(service.given.cluster_id))
         try:
-            cluster_id, keep_on = service.given.cluster_id, service.keep_on
-            record_cluster(connection, cluster_id, timeline, keep_on=keep_on, tell=Noting())
+            given, keep_on = service.given, service.keep_on
+            about = (given.cluster_id, timeline, given.snapshots)
+            record_cluster(connection, *about, keep_on=keep_on, tell=Noting())
         finally:
             timeline.close()
 

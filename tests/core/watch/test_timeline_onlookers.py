@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -16,17 +17,23 @@ from test_timeline_recorder import Recorded
 from watch_help import cluster as a_cluster
 from watch_help import row
 
+from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
+from core.load import serving
 from core.load.snapshot import LoadSnapshot
+from core.process import Process
 from core.run.record.journal import JournalError
 from core.run.tell.runs import Reading
 from core.watch.timeline import run_news as run_news_module
+from core.watch.timeline.background import start_recording
 from core.watch.timeline.database import TimelineError
 from core.watch.timeline.events import Event, Kind, Told
 from core.watch.timeline.load_news import LASTS, LOOK_SECONDS, LoadNews
+from core.watch.timeline.recording import record_cluster
 from core.watch.timeline.run_news import RunNews
+from core.watch.timeline.store import Timeline
 from core.watch.timeline.words import told
 
 
@@ -192,6 +199,38 @@ class Loads:
             self.client.advance(LOOK_SECONDS)
             self.seconds += LOOK_SECONDS
         return [((event.at - AT).total_seconds(), told(event)) for event in found]
+
+
+def test_the_recorder_is_told_where_the_load_is_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    started: list[list[str]] = []
+
+    def spawn(command: list[str], output: Path) -> Process:
+        started.append(command)
+        return Process(os.getpid(), "ends at once")
+
+    monkeypatch.setattr(serving, "spawn", spawn)
+    recording = start_recording(Address("h:9092"), "c", "/mnt/load", root=tmp_path)
+    assert recording is not None
+    recording.close()
+    assert started[0][-1] == "--snapshots=/mnt/load"
+
+    asked: list[str | None] = []
+    monkeypatch.setattr(
+        "core.watch.timeline.recording.newest_snapshot", lambda _, where: asked.append(where)
+    )
+    client = cluster({"t": [(1,)]})
+    timeline = Timeline.write(tmp_path / "a.timeline")
+    record_cluster(
+        Connection(client, client.clock, Address("sim:x")),
+        *("c", timeline, "/mnt/load"),
+        keep_on=lambda: not asked,
+        tell=lambda _: None,
+    )
+    timeline.close()
+    assert asked == ["/mnt/load"]
 
 
 def test_load_that_leaves_the_band_and_comes_back() -> None:

@@ -123,18 +123,17 @@ class Setting(Returning):
             payload = [rate.to_json() for rate in anew]
             self._chronicle.write(Kind.RATE_INTENT, batch=batch, rates=payload)
 
-    def _still_ours(self, keys: list[Key]) -> list[Key]:
+    def _still_held(self, held: Mapping[Key, RateIntent]) -> list[Key]:
         """Return which rates nobody has changed up to now; journal the others as lost."""
-        ours = self._history.rates
-        found = self._found((), [ours[key] for key in keys])
+        found = self._found((), held.values())
         lost: dict[Key, LostRate] = {}
-        for key in keys:
+        for key, intent in held.items():
             answer = found[Resource.broker(key[0])]
-            if not isinstance(answer, Fault) and not throttle.is_ours(ours[key], answer):
+            if not isinstance(answer, Fault) and not throttle.stands(intent, answer):
                 lost[key] = lost_rate(self._history, key, answer)
         if lost:
             self.note_lost(tuple(lost.values()), ())
-        return [key for key in keys if key not in lost]
+        return [key for key in held if key not in lost]
 
     def _rates(
         self, moves: list[Move], found: throttle.Configs, known: Collection[Key]

@@ -152,9 +152,10 @@ class Throttling(Setting):
             self._set_later(why)
 
     def change_rates(self, wanted: tuple[tuple[Key, int], ...], why: str) -> None:
-        """Change rates of ours; what is refused now is due, and set as soon as it can be.
+        """Change rates of ours, or set lower ones than those that were kept.
 
-        Each is read first: one that somebody else has changed meanwhile is theirs.
+        What is refused now is due, and set as soon as it can be. Each is read first: one that
+        somebody else has changed meanwhile is theirs.
         """
         ours = self._history.rates
         brokers = sorted({broker for (broker, _), _ in wanted})
@@ -164,7 +165,7 @@ class Throttling(Setting):
         lost = {
             key: lost_rate(self._history, key, found[Resource.broker(key[0])])
             for key, _ in wanted
-            if not throttle.is_ours(ours[key], found[Resource.broker(key[0])])
+            if not throttle.stands(ours[key], found[Resource.broker(key[0])])
         }
         if lost:
             self.note_lost(tuple(lost.values()), ())
@@ -175,9 +176,10 @@ class Throttling(Setting):
         ]
         refused = first_fault("reading", faults) if faults else ""
         if rates:
-            self._chronicle.write(Kind.RATES_CHANGING, rates=rates, why=why)
             keys = [(rate["broker"], throttle.Side(rate["side"])) for rate in rates]
-            keys = self._still_ours(keys)
+            held = {key: ours[key] for key in keys}
+            self._chronicle.write(Kind.RATES_CHANGING, rates=rates, why=why)
+            keys = self._still_held(held)
             unset = self._refused((), [self._history.rates[key] for key in keys])
             refused = refused or (unset.why if unset else "")
             if unset is None:

@@ -48,9 +48,10 @@ def _lost_rates(history: History, observed: Observed) -> Iterator[LostRate]:
         if answer is None or isinstance(answer, Fault) or (broker, side) in history.rates_due:
             continue
         if intent.rate_bytes_per_s is None:
-            if is_freed(history, intent, answer):
-                yield replace(lost_rate(history, (broker, side), answer), mend=False, freed=True)
-        elif own_rate(answer, side) != str(intent.rate_bytes_per_s):
+            lost = is_freed(history, intent, answer)
+        else:
+            lost = own_rate(answer, side) != str(intent.rate_bytes_per_s)
+        if lost:
             yield lost_rate(history, (broker, side), answer)
 
 
@@ -65,11 +66,12 @@ def is_freed(history: History, intent: RateIntent, answer: Mapping[str, ConfigVa
 
 
 def lost_rate(history: History, key: Key, answer: Mapping[str, ConfigValue]) -> LostRate:
-    """Return what holds now instead of a rate of ours, and whose it is."""
+    """Return what holds now instead of a rate of ours, or of one that was kept, and whose it is."""
     broker, side = key
+    kept = history.rates[key].rate_bytes_per_s is None
     found = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
-    mend = own_rate(answer, side) is None and key not in history.mended
-    return LostRate(broker, side, found.value or None, found.source, mend)
+    mend = not kept and own_rate(answer, side) is None and key not in history.mended
+    return LostRate(broker, side, found.value or None, found.source, mend, freed=kept)
 
 
 def _lost_pairs(history: History, observed: Observed) -> Iterator[LostPairs]:
@@ -130,26 +132,13 @@ def change_rates(history: History, observed: Observed) -> ChangeRates | None:
     """Rates are not what is wanted now: another was asked for, a pause, an adaptive one."""
     if not (history.in_flight or history.queued):
         return None
-    ours = {
-        key: rate
+    held = {
+        key: replace(rate, most_bytes_per_s=history.most_of(key))
         for key, rate in history.pace.rates.items()
         if key[0] in observed.alive and key not in history.rates_due
     }
-    change = next_rates(replace(history.pace, rates=ours), observed.seen, observed.now)
-    if change is None:
-        return None
-    rates = tuple(
-        (key, capped)
-        for key, rate in change.rates.items()
-        if (capped := _capped(history, key, rate)) != ours[key].rate_bytes_per_s
-    )
-    return ChangeRates(rates, change.why) if rates else None
-
-
-def _capped(history: History, key: Key, rate: int) -> int:
-    """Return a rate that is no higher than somebody else's, unless that is overridden."""
-    found = history.rates[key].found_bytes_per_s
-    return rate if found is None or history.override_rates else min(rate, found)
+    change = next_rates(replace(history.pace, rates=held), observed.seen, observed.now)
+    return ChangeRates(tuple(change.rates.items()), change.why) if change else None
 
 
 def move_pairs(history: History, observed: Observed) -> TakePairs | PutPairs | None:

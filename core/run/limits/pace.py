@@ -71,11 +71,19 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class SideRate:
-    """The rate that one broker's side has from us, since when, and when trouble last lowered it."""
+    """The rate that one broker's side has, since when, and when trouble last lowered it.
+
+    Never above `most_bytes_per_s`, which somebody else had set.
+    """
 
     rate_bytes_per_s: int
     changed_at: datetime
     troubled_at: datetime | None = None
+    most_bytes_per_s: int | None = None
+
+    def at_most(self, rate: int) -> int:
+        most = self.most_bytes_per_s
+        return rate if most is None else min(rate, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +108,8 @@ class RateChange:
 class Pace:
     """What is asked of a run's rates, and what is in force: plain data, folded from the journal.
 
-    `rate_bytes_per_s` holds while `bounds` is None. Sides on which somebody else's lower rate is
-    kept are not in `rates`.
+    `rate_bytes_per_s` holds while `bounds` is None. `rates` are ours, and lower ones of somebody
+    else's that were kept: a still lower one takes their place, until it is put back.
     """
 
     rate_bytes_per_s: int
@@ -186,10 +194,10 @@ def _wish(pace: Pace, key: Key, held: SideRate, seen: SideSeen, now: datetime) -
     """Return the rate that one side should have next, and why."""
     if pace.floored:
         if key[1] is not Side.LEADER:  # what it has stays, which a cancel would throw away
-            return FLOOR_BYTES_PER_S, "paused: copies in flight wait on the floor"
+            return held.at_most(FLOOR_BYTES_PER_S), "paused: copies in flight wait on the floor"
         return held.rate_bytes_per_s, ""
     if pace.bounds is None:
-        wanted = pace.rate_bytes_per_s
+        wanted = held.at_most(pace.rate_bytes_per_s)
         if wanted < held.rate_bytes_per_s:
             return wanted, f"slowed down to {format_rate(wanted)}, as asked"
         why = f"on the way to {format_rate(wanted)}, little by little"
@@ -203,8 +211,8 @@ def _adapted(
     """Return the adaptive rate of one side: a tenth more while all is calm, much less at once."""
     rate = held.rate_bytes_per_s
     ends_at = round(seen.inflow_bytes_per_s * INFLOW_FACTOR)
-    least = min(bounds.most_bytes_per_s, max(bounds.least_bytes_per_s, ends_at))
-    most = max(_ceiling(bounds, key, seen), least)
+    least = held.at_most(min(bounds.most_bytes_per_s, max(bounds.least_bytes_per_s, ends_at)))
+    most = max(held.at_most(_ceiling(bounds, key, seen)), least)
     if rate > most:
         return most, _above(bounds, key, most)
     if rate < least:

@@ -116,6 +116,11 @@ class RateIntent:
         kept = self.rate_bytes_per_s is None
         return self.found_bytes_per_s if kept else self.rate_bytes_per_s
 
+    @property
+    def is_theirs(self) -> bool:
+        """Return whether it is somebody else's rate that limits: kept, or what ours is again."""
+        return self.rate_bytes_per_s in (None, self.found_bytes_per_s)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "broker": self.broker,
@@ -152,6 +157,12 @@ def is_ours(intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
     """Return whether a rate that is set now is one that we set."""
     ours = {str(rate) for rate in (intent.rate_bytes_per_s, *intent.perhaps)}
     return own_rate(answer, intent.side) in ours
+
+
+def stands(intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
+    """Return whether a rate is as we hold it: one that we set, or kept as it was found."""
+    kept = intent.rate_bytes_per_s is None
+    return is_as_found(intent, answer) if kept else is_ours(intent, answer)
 
 
 def own_list(answer: Mapping[str, ConfigValue], side: Side) -> str | None:

@@ -165,6 +165,10 @@ class History(Holdings):
         """Return whether it waits, at that time, for the one that it is to begin at."""
         return self.start_at is not None and not self.preflight and at < self.start_at
 
+    def most_of(self, key: Key) -> int | None:
+        """Return somebody else's rate, which ours never exceeds; None for none, or overridden."""
+        return None if self.override_rates else self.rates[key].found_bytes_per_s
+
     # -- folding --------------------------------------------------------------------------------
 
     def apply(self, record: Record) -> None:
@@ -183,14 +187,17 @@ class History(Holdings):
                 if not self.throttles:
                     self.foreign_before = frozenset(TopicPartition(t, n) for t, n in p["foreign"])
                 self.intend_throttles(p)
+                self._keep(record)
             case Kind.THROTTLE_SET:
                 rates = self.throttles_are_set(p)
-                self._in_force(((r.broker, r.side) for r in rates), record.at)
+                ours = [(r.broker, r.side) for r in rates if r.rate_bytes_per_s is not None]
+                self._in_force(ours, record.at)
             case Kind.THROTTLE_FAILED:
                 self.stopped = p["why"]
                 self.throttles_failed(p)
             case Kind.RATE_INTENT:
                 self.intend_rates(p)
+                self._keep(record)
             case Kind.RATES_CHANGING:
                 wanted = [(_key(rate), rate["rate_bytes_per_s"]) for rate in p["rates"]]
                 self.change_rates(wanted)
@@ -300,8 +307,13 @@ class History(Holdings):
     def _in_force(self, keys: Iterable[Key], at: datetime) -> None:
         """Take in that rates of ours have come into force."""
         held = ((key, self.rates.get(key)) for key in keys)
-        rates = [(k, r.rate_bytes_per_s) for k, r in held if r and r.rate_bytes_per_s is not None]
+        rates = [(k, r.limit_bytes_per_s) for k, r in held if r and r.limit_bytes_per_s is not None]
         self.pace = self.pace.changed(rates, at)
+
+    def _keep(self, record: Record) -> None:
+        """Take in lower rates of somebody else's that are kept: they are in force already."""
+        kept = [_key(rate) for rate in record.payload["rates"] if rate["rate_bytes_per_s"] is None]
+        self._in_force(kept, record.at)
 
     def _add(self, p: Mapping[str, Any]) -> None:
         for entry in p["moves"]:

@@ -131,15 +131,16 @@ class Holdings:
                 self.rates[key] = replace(self.rates[key], perhaps=())
 
     def disturb(self, p: Mapping[str, Any]) -> Iterable[Key]:
-        """Take in what somebody did to throttles of ours; return the rates that are theirs now.
+        """Take in what somebody did to throttles of ours; return the rates that we leave.
 
         What they deleted is ours still when it is to be mended: from now on as they left it.
         """
-        theirs = []
+        left = []
         for entry in p["rates"]:
             key = entry["broker"], Side(entry["side"])
             if entry.get("freed"):
                 del self.rates[key]
+                left.append(key)
                 continue
             found = replace(
                 self.rates[key], prior=entry["prior"], source=ConfigSource[entry["source"]]
@@ -151,7 +152,7 @@ class Holdings:
                 self.rates[key] = replace(found, rate_bytes_per_s=None, perhaps=())
                 self.rates_due.pop(key, None)
                 self.mended.add(key)
-                theirs.append(key)
+                left.append(key)
         for entry in p["lists"]:
             topic, side, pairs = entry["topic"], Side(entry["side"]), entry["pairs"]
             if entry["mend"]:
@@ -160,7 +161,7 @@ class Holdings:
                 self.away |= {(topic, side, pair): Away.LOST for pair in pairs}
             else:
                 self.remove_pairs(topic, side, pairs)
-        return theirs
+        return left
 
     def put_pairs(self, lists: Iterable[tuple[str, str, list[str]]], away: Away | None) -> None:
         """Take in that pairs are on their way out or back; None is back where they belong."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from core.plan.plan import Move
-from core.run.limits.throttle import RateIntent, Side
+from core.run.limits.throttle import Side
 from core.run.record.history import History, MoveHistory, Phase
 from core.run.record.records import Sample
 from core.run.tell.story import side_word
@@ -96,20 +96,19 @@ def least_seconds(history: History, moves: Sequence[MoveProgress]) -> float:
                 due[key] += (m.total_bytes - m.moved_bytes) / len(sides)
     least = 0.0
     for (broker, side), left_bytes in due.items():
-        limit = _heading_for(history, history.rates.get((broker, side)))
+        limit = _heading_for(history, (broker, side))
         if limit:
             least = max(least, left_bytes / limit)
     return least
 
 
-def _heading_for(history: History, held: RateIntent | None) -> int | None:
+def _heading_for(history: History, key: tuple[int, Side]) -> int | None:
     """Return the limit of a side once it is as asked: a pause ends, a raised rate has risen."""
+    held = history.rates.get(key)
     if held is None or held.rate_bytes_per_s is None:
         return held.limit_bytes_per_s if held else None
-    asked, theirs = history.pace.first_bytes_per_s, held.found_bytes_per_s
-    if theirs is not None and not history.override_rates:
-        asked = min(asked, theirs)
-    return max(held.rate_bytes_per_s, asked)
+    asked, most = history.pace.first_bytes_per_s, history.most_of(key)
+    return max(held.rate_bytes_per_s, asked if most is None else min(asked, most))
 
 
 def average_of(m: MoveHistory, track: list[Point] | None) -> float | None:
@@ -209,7 +208,7 @@ def _broker(
     why = ""
     if broker in down:
         why = "down"
-    elif limit is not None and intent is not None and intent.rate_bytes_per_s is None:
+    elif limit is not None and intent is not None and intent.is_theirs:
         why = f"foreign quota {format_rate(limit)}, kept"
     elif limit is not None and rate >= 0.95 * limit:
         why = "at its limit"

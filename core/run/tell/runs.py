@@ -178,7 +178,10 @@ def left_behind(cluster_id: str) -> tuple[str, ...]:
     Journals that cannot be read are left out: `unreadable` names them.
     """
     found = []
+    summaries = Summaries(paths.runs_dir(cluster_id))
     for path in _journals(cluster_id):
+        if summaries.find(path):
+            continue  # it has ended, also if it left something
         with suppress(JournalError):
             with Journal.open(path) as journal:
                 if journal.has(Kind.ENDED) or not journal.has(Kind.PREFLIGHT):

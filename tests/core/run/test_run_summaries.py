@@ -12,12 +12,13 @@ from run_help import MB, move
 from core import paths
 from core.cluster.connect import Address
 from core.plan.plan import Plan
+from core.process import Process
 from core.run.creation import RunOptions, create_journal
 from core.run.record.history import History
 from core.run.record.journal import Journal
 from core.run.record.records import Kind
 from core.run.tell import runs as module
-from core.run.tell.runs import list_runs, unreadable, with_throttles
+from core.run.tell.runs import left_behind, list_runs, unreadable, with_throttles
 from core.run.tell.summaries import NAME
 from core.run.tell.view import RunState
 
@@ -68,6 +69,30 @@ def test_an_ended_run_is_read_once_and_told_the_same(folded: list[str]) -> None:
     assert unreadable(CLUSTER) == ()
     assert with_throttles(CLUSTER) == ()
     assert folded == []
+
+
+def test_a_run_that_has_died_is_told_without_opening_those_that_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    a_run(), a_run()
+    dead = a_run(ended=False)
+    gone = {"pid": Process.this().pid, "pid_started": "long ago"}
+    found = {"sizes": [1], "leaders": [1], "min_insync": {}, "said": []}
+    with Journal.open(dead) as journal:
+        journal.write(NOON, Kind.STARTED, gone)
+        journal.write(NOON, Kind.PREFLIGHT, found)
+    assert left_behind(CLUSTER) == (dead.stem,)
+    list_runs(CLUSTER)
+    opened: set[str] = set()
+    open_ = Journal.open
+
+    def count(path: Path) -> Journal:
+        opened.add(path.stem)
+        return open_(path)
+
+    monkeypatch.setattr(Journal, "open", count)
+    assert left_behind(CLUSTER) == (dead.stem,)
+    assert opened == {dead.stem}
 
 
 def test_a_run_that_goes_on_is_read_each_time(folded: list[str]) -> None:

@@ -18,6 +18,7 @@ from core.clock import Clock
 from core.errors import DocumentError, TrimtabError, UsageError
 from core.load import layout, serving
 from core.process import Process
+from core.run import logout
 from core.run.record.journal import JournalError, journal_path
 from core.run.requests import request
 from core.run.tell.runs import read_run
@@ -64,8 +65,14 @@ def start_flying(switch: Switch) -> Process | None:
     """Start the process unless one flies this cluster already; returns at once."""
     root = paths.load_root()
     layout.mark(root)
-    module = "core.auto.service"
-    return serving.start(ROLE, module, switch.cluster_id, root=root, address=switch.address)
+    return serving.start(
+        ROLE,
+        "core.auto.service",
+        switch.cluster_id,
+        root=root,
+        address=switch.address,
+        under=logout.look().prefix(),
+    )
 
 
 def is_flying(cluster_id: str) -> bool:

@@ -191,6 +191,7 @@ def _on(
     from core.auto.words import limits, unmatched
     from core.clock import SystemClock
     from core.errors import DocumentError
+    from core.run.logout import look
     from core.run.who import user
 
     changed(Settings(), wanted)  # what is wrong with them is said before the cluster is asked
@@ -209,6 +210,8 @@ def _on(
     name = context.target.name or cluster_id[:8]
     for sentence in unmatched(settings, (topic.name for topic in state.topics)):
         say(sentence)
+    if detach and (warning := look().warning("this autopilot")):
+        say(warning)
     if mode is Mode.ACT and not yes:
         say("It acts without asking again, within these limits:")
         say("".join(f"  {limit:<12}{text}\n" for limit, text in limits(settings).items()))

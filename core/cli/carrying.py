@@ -124,8 +124,8 @@ def carry_out(
     if wishes.start_at is not None:
         left = format_duration((wishes.start_at - picture.now).total_seconds())
         say(f"It starts at {said(wishes.start_at)}, in {left}, after all checks once more.")
-    if (leaving := look()).ends_runs:
-        say(f"This machine ends your processes at logout, this run too: first {leaving.remedy}")
+    if warning := look().warning("this run"):
+        say(warning)
     if not wishes.yes:
         confirm(name, verb, doing, "nothing was changed")
     options = RunOptions(

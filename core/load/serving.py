@@ -43,10 +43,12 @@ def start(
     root: Path,
     address: Address | None = None,
     words: Sequence[str] = (),
+    under: Sequence[str] = (),
 ) -> Process | None:
     """Start `module` in this role, its log in the logs' folder; None when one runs already.
 
-    Returns at once. It is given `words` after what `arguments` reads.
+    Returns at once. It is given `words` after what `arguments` reads; `under` are words before its
+    command, of a program that becomes it.
     """
     if files.is_leased(layout.lock(root, cluster_id, role)):
         return None
@@ -59,7 +61,7 @@ def start(
     log = paths.log_dir() / f"{role}-{paths.safe_name(cluster_id)}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     # -P: a folder `core` where the user happens to be must not be taken for ours.
-    return spawn([sys.executable, "-P", "-m", module, *where, *words], output=log)
+    return spawn([*under, sys.executable, "-P", "-m", module, *where, *words], output=log)
 
 
 class Kept:

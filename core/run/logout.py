@@ -1,4 +1,4 @@
-"""Where the login manager ends a user's processes at logout, says what a run must do to go on.
+"""Where the login manager ends a user's processes at logout, says what must be done to go on.
 
 systemd-logind does so under KillUserProcesses=yes. A process under the user's own manager is
 spared, as long as that manager stays: `loginctl enable-linger` (logind.conf(5)).
@@ -24,12 +24,18 @@ class Logout:
 
     @property
     def ends_runs(self) -> bool:
-        """Return whether a run would end with the session, whatever we do."""
+        """Return whether a run, or an autopilot, would end with the session, whatever we do."""
         return self.kills and not (self.lingers and _systemd_run() is not None)
 
     @property
     def remedy(self) -> str:
         return f"loginctl enable-linger {self.user}"
+
+    def warning(self, what: str) -> str:
+        """Return what to say before `what` starts, "" where it outlives the session."""
+        if not self.ends_runs:
+            return ""
+        return f"This machine ends your processes at logout, {what} too: first {self.remedy}"
 
     def prefix(self) -> tuple[str, ...]:
         """Return the words to put before a command so that its process outlives the session."""

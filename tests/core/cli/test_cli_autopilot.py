@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +31,9 @@ from core.cluster.connect import Address
 from core.errors import UnreachableError
 from core.load import layout
 from core.process import Process
+from core.run import logout
 from core.run.decide.steps import Submit
+from core.run.logout import Logout
 from core.run.record.history import Outcome
 
 NOWHERE = "127.0.0.1:1"
@@ -323,6 +326,29 @@ def test_what_is_set_beside_is_told_as_json(  # type: ignore[no-untyped-def]
     validate("autopilot-status", [stands])
     assert (code, stands["mode"], stands["flying"]) == (0, "suggest", True)
     assert (stands["pid"], "mode suggest" in err) == (os.getpid(), True)
+
+
+def test_it_outlives_a_logout_as_runs_do_and_says_where_it_cannot(  # type: ignore[no-untyped-def]
+    here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.cli.context.connect", answers)
+    monkeypatch.setattr(logout, "_systemd_run", lambda: "systemd-run")
+    spawned: list[list[str]] = []
+
+    def spawn(command: list[str], output: Path) -> Process:
+        spawned.append(command)
+        return Process.this()
+
+    monkeypatch.setattr("core.load.serving.spawn", spawn)
+    said = []
+    for lingers in (True, False):
+        there = Logout("sre", kills=True, lingers=lingers)
+        monkeypatch.setattr(logout, "look", lambda there=there: there)
+        code, _, err = here("-b", NOWHERE, "autopilot", "--mode", "suggest", "--detach")
+        assert code == 0
+        said.append("this autopilot too: first loginctl enable-linger sre" in err)
+    assert said == [False, True]
+    assert [command[0] for command in spawned] == ["systemd-run", sys.executable]
 
 
 def test_a_read_only_cluster_is_not_acted_on(here, home: Path) -> None:  # type: ignore[no-untyped-def]

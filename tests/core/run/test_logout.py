@@ -47,6 +47,7 @@ def test_the_last_word_of_logind_counts(tmp_path: Path, files: dict[str, str], k
 def test_where_nothing_is_killed_a_run_starts_as_it_is(tmp_path: Path) -> None:
     found = look(tmp_path)
     assert not found.ends_runs
+    assert found.warning("this run") == ""
     assert found.prefix() == ()
 
 
@@ -55,6 +56,7 @@ def test_without_lingering_a_run_would_end_and_the_remedy_is_said(tmp_path: Path
     found = look(tmp_path)
     assert found.ends_runs
     assert found.remedy == "loginctl enable-linger sre"
+    assert found.warning("this run").endswith("this run too: first loginctl enable-linger sre")
     assert found.prefix() == ()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from core.cluster.state import PartitionRow
 from core.run.decide.endings import needs_order, never_ends
 from core.run.decide.steps import Added, AddMoves, Cancel, Observed, Reorder
 from core.run.record.history import History, MoveHistory, Phase, Role
@@ -31,8 +30,12 @@ def not_clean(history: History, observed: Observed) -> str:
     _, unclean = _due(history, observed)
     if not unclean:
         return ""
-    first = history.moves[unclean[0]].move.tp
-    return f"{first} cannot be cancelled: too few of its first replicas are in sync; it goes on"
+    move = history.moves[unclean[0]].move
+    row = observed.rows.get(move.tp)
+    late = ", ".join(str(b) for b in move.before if row is not None and b not in row.isr)
+    remedy = f" (bring broker {late} back into step)" if late else ""
+    why = "too few of its first replicas are in sync"
+    return f"{move.tp} cannot be cancelled: {why}; it goes on{remedy}"
 
 
 def _wished(history: History) -> list[int]:
@@ -49,18 +52,23 @@ def _due(history: History, observed: Observed) -> tuple[list[int], list[int]]:
         if listed is None or not (listed.target == m.move.after or never_ends(listed)):
             continue
         if not m.cancel_sent or observed.is_settled(m.move.tp):
-            row = observed.rows.get(m.move.tp)
-            (clean if _is_clean(history, m, row) else unclean).append(index)
+            (clean if _is_clean(history, m, observed) else unclean).append(index)
     return clean, unclean
 
 
-def _is_clean(history: History, m: MoveHistory, row: PartitionRow | None) -> bool:
-    """Return whether a cancelled partition would keep enough replicas in sync."""
+def _is_clean(history: History, m: MoveHistory, observed: Observed) -> bool:
+    """Return whether a cancelled partition would keep enough replicas in sync.
+
+    Where all that are in sync stay and no other is on its way, going on would bring nothing more.
+    """
+    row = observed.rows.get(m.move.tp)
     if row is None:
         return False
     reverted = [b for b in row.isr if b in m.move.before]
     least = min(history.min_insync.get(m.move.tp.topic, 1), len(m.move.before))
-    return len(reverted) >= max(1, least)
+    coming = (observed.alive - observed.disks.keys()).intersection(m.move.receiving)
+    kept = len(reverted) == len(row.isr) and not coming
+    return bool(reverted) and (len(reverted) >= least or kept)
 
 
 # -- what goes somewhere else, or back ------------------------------------------------------------

@@ -17,7 +17,7 @@ from core.cluster.client import (
     Resource,
 )
 from core.cluster.state import TopicPartition
-from core.run.decide.steps import Poll
+from core.run.decide.steps import Poll, Submit
 from core.run.record.history import Outcome, Phase
 from core.run.record.records import Kind
 
@@ -57,6 +57,24 @@ def test_a_cancel_puts_the_original_order_back(start: Start) -> None:
     assert run.to_the_end() is Outcome.CANCELLED
     assert run.replicas() == {"t-0": (3, 2, 1)}
     assert Kind.REORDERED in {record.kind for record in run.journal.records()}
+
+
+def test_a_move_off_a_dead_broker_to_one_that_dies_too_can_be_cancelled(start: Start) -> None:
+    client = cluster(
+        {"t": [(1, 2)]}, topic_configs={"t": {"min.insync.replicas": "2"}}, size_bytes=90 * MB
+    )
+    client.stop_broker(2)
+    client.advance(30)
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}), allow=frozenset({"out-of-sync"}))
+    run.until(lambda step: isinstance(step, Submit))
+    client.stop_broker(3)
+    client.advance(30)
+    run.cancel()
+    run.until(lambda step: run.runner.history.moves[0].phase is Phase.CANCELLED)
+    assert run.replicas() == {"t-0": (1, 2)}
+    client.start_broker(2)
+    client.start_broker(3)
+    assert run.to_the_end() is Outcome.CANCELLED
 
 
 def test_a_cancel_that_would_be_unclean_is_refused_and_the_move_goes_on(start: Start) -> None:

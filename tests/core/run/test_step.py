@@ -350,6 +350,33 @@ def test_a_cancel_is_sent_only_when_it_would_be_clean(
         assert "cannot be cancelled" in step.waiting
 
 
+@pytest.mark.parametrize(
+    ("isr", "alive", "disks", "clean"),
+    [
+        ((1,), {1, 3}, {}, False),
+        ((1,), {1}, {}, True),
+        ((1,), {1, 3}, {3: "broker 3: log dir /d has failed"}, True),
+        ((1, 4), {1, 4}, {}, False),
+        ((4,), {4}, {}, False),
+    ],
+    ids=["3 comes", "3 is down", "3 has no disk", "4 would be lost", "none would be left"],
+)
+def test_what_cannot_end_is_cancelled_where_nothing_is_lost(
+    isr: tuple[int, ...], alive: set[int], disks: dict[int, str], clean: bool
+) -> None:
+    """Its other first replica is down, so that min.insync.replicas is not met either way."""
+    m = move("foo", 1, (1, 2), (1, 3, 4))
+    listed = Reassignment((1, 3, 4, 2), (3, 4), (2,))
+    seen = observed((1, 3, 4, 2), isr, listed=listed, alive=frozenset(alive))
+    step = cancelled(m, replace(seen, disks=disks), min_insync=2)
+    if clean:
+        assert step == Cancel((0,))
+    else:
+        assert isinstance(step, Poll)
+        assert "cannot be cancelled" in step.waiting
+        assert "bring broker" in step.waiting
+
+
 def test_a_topic_with_fewer_replicas_than_min_insync_can_be_cancelled_all_the_same() -> None:
     m = move("foo", 1, (3,), (0,))
     listed = Reassignment((0, 3), (0,), (3,))

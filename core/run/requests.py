@@ -50,6 +50,8 @@ class _Standing:
     floored: bool = False
     cancelling: bool = False
     rolling_back: bool = False
+    limited: bool = False
+    """It was given a rate."""
 
     def take(self, kind: str, payload: Payload) -> None:
         match kind:
@@ -62,6 +64,8 @@ class _Standing:
             case "rollback":
                 self.rolling_back = True
                 self.cancelling = self.paused = self.floored = False
+            case "throttle":
+                self.limited = True
             case _:
                 pass
 
@@ -145,6 +149,12 @@ def _pause(history: History, standing: _Standing, p: Payload, _: Collection[str]
         raise UsageError(
             f"Run {history.run} is paused already.",
             next=f"`trimtab runs resume {history.run}` lets it go on.",
+        )
+    if p.get("floor") and history.rate_bytes_per_s == UNLIMITED and not standing.limited:
+        raise UsageError(
+            f"Run {history.run} has no throttle: what it has in flight cannot be held.",
+            next=f"`trimtab runs pause {history.run}` begins no further batch; "
+            f"`trimtab runs throttle {history.run} RATE` limits it.",
         )
 
 

@@ -26,9 +26,10 @@ from textual.widgets import Button, Static
 from core.errors import UsageError
 from core.run.requests import Asked
 from core.run.tell.view import MoveProgress, MoveState, RunRequest, RunState, RunView
+from core.units import UNLIMITED
 from tui.hands import rested
 from tui.screens import run_requests as module
-from tui.screens.asking import cancel_dialog, roll_back_dialog
+from tui.screens.asking import cancel_dialog, pause_dialog, roll_back_dialog
 from tui.screens.rate_dialog import RateDialog, rest_of
 from tui.screens.retarget_dialog import RetargetDialog, choices_of, leaving
 from tui.session import Session
@@ -110,6 +111,14 @@ async def test_a_pause_asks_how_far(
         assert asked == []
         await pressed(pilot, "P", *keys)
         assert asked == [("pause", {"floor": floor})]
+
+
+async def test_a_run_without_a_throttle_cannot_be_held() -> None:
+    run = a_run(rate_bytes_per_s=UNLIMITED)
+    async with dashboard(showing(run), "moves") as pilot:
+        await pressed(pilot, "P")
+        assert not pilot.app.screen.query("#floor")
+    assert "has no throttle" in " ".join(pause_dialog(run)._words)
 
 
 async def test_a_paused_run_goes_on_with_the_same_key(asked: list[tuple[str, Any]]) -> None:

@@ -9,7 +9,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Input, Label
 
 from core.run.tell.view import MoveProgress, MoveState, RunView
-from core.units import format_bytes
+from core.units import UNLIMITED, format_bytes
 from tui.screens.ask import ConfirmDialog, Dialog
 from tui.screens.naming import NamingDialog
 
@@ -69,9 +69,10 @@ class PauseDialog(Dialog[bool | None]):
         ("right", "app.focus_next"),
     ]
 
-    def __init__(self, title: str, words: Sequence[str]) -> None:
+    def __init__(self, title: str, words: Sequence[str], *, holds: bool) -> None:
+        """Ask with these words; `holds` says whether what is in flight can be held."""
         super().__init__()
-        self._title_text, self._words = title, words
+        self._title_text, self._words, self._holds = title, words, holds
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
@@ -81,7 +82,8 @@ class PauseDialog(Dialog[bool | None]):
             with Horizontal(classes="buttons"):
                 yield Button("Keep going", id="no", compact=True)
                 yield Button("No further batch", id="yes", compact=True)
-                yield Button("Hold all", id="floor", compact=True)
+                if self._holds:
+                    yield Button("Hold all", id="floor", compact=True)
 
     def on_mount(self) -> None:
         self.query_one("#no").focus()
@@ -96,13 +98,20 @@ class PauseDialog(Dialog[bool | None]):
 
 def pause_dialog(run: RunView) -> PauseDialog:
     flying = sum(move.state in FLYING for move in run.moves)
+    holds = run.rate_bytes_per_s != UNLIMITED
+    how = (
+        "Hold all: these are held at 1 byte a second too. What was copied stays."
+        if holds
+        else "They cannot be held: the run has no throttle. T gives it one."
+    )
     return PauseDialog(
         f"Pause run {run.run}?",
         (
             f"No further batch: the {flying} in flight go on to their end.",
-            "Hold all: these are held at 1 byte a second too. What was copied stays.",
+            how,
             "P lets it go on; throttles stay set until the run has ended.",
         ),
+        holds=holds,
     )
 
 

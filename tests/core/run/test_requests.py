@@ -19,6 +19,7 @@ from core.run.record.journal import Journal
 from core.run.record.records import Kind
 from core.run.requests import find_moves, request
 from core.run.tell.runs import read_journal
+from core.units import UNLIMITED
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 CLUSTER = "cluster"
@@ -30,11 +31,16 @@ Ask = Callable[..., Any]
 
 
 @pytest.fixture
-def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def rate() -> int:
+    return 5 * MB
+
+
+@pytest.fixture
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: int) -> Any:
     """Three moves of a living run: t-0 is done, t-1 in flight, t-2 queued."""
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     moves = tuple(move("t", n, (1, 2), (3, 2)) for n in range(3))
-    options = RunOptions(5 * MB, batch_size=1)
+    options = RunOptions(rate, batch_size=1)
     made = create_journal(
         Address("b:9092"), CLUSTER, Plan(CLUSTER, moves), options, ESTIMATE, at=NOON
     )
@@ -165,6 +171,20 @@ def test_what_was_asked_before_counts_also_while_it_waits(
     else:
         with pytest.raises(UsageError, match=says):
             ask(kind, **payload)
+
+
+@pytest.mark.parametrize("rate", [UNLIMITED])
+def test_a_run_without_a_limit_cannot_hold_what_is_in_flight_until_it_is_given_one(
+    journal: Journal, ask: Ask
+) -> None:
+    with pytest.raises(UsageError, match="what it has in flight cannot be held") as raised:
+        ask("pause", floor=True)
+    assert "trimtab runs throttle" in raised.value.next
+    assert not journal.requests()
+    ask("pause", floor=False)
+    ask("throttle", rate_bytes_per_s=9 * MB)
+    ask("pause", floor=True)
+    assert [found.kind for found in journal.requests()] == ["pause", "throttle", "pause"]
 
 
 def test_a_rollback_may_be_asked_for_again_once_it_was_cancelled(ask: Ask) -> None:

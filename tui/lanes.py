@@ -1,4 +1,4 @@
-"""A lane for each broker: how it was over time, folded into the columns of a terminal. Pure."""
+"""A lane for each broker and the autopilot: how it was over time, folded into columns. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from enum import IntEnum
 
 import numpy as np
 
+from core.auto.clauses import Clause, clause_of, mode_of
 from core.cluster.state import Broker, ClusterState
 from core.watch.timeline.events import Event, Kind, Replicas, Told
 
+AUTOPILOT = -1
+"""Stands for the autopilot among the brokers' ids."""
+
 
 class Lane(IntEnum):
-    """How a broker was; of what falls into one column the highest is shown."""
+    """How a broker or the autopilot was; of what falls into one column the highest is shown."""
 
     ABSENT = 0
     UP = 1
@@ -29,20 +33,35 @@ class Lane(IntEnum):
     BACK = 6
     DOWN = 7
 
+    SUGGESTS = 8
+    ACTS = 9
+    WAITED = 10
+    """The autopilot said why it did nothing."""
+    DECIDED = 11
+    """It would have acted, acted, or failed to."""
+
+
+_MODES = {"suggest": Lane.SUGGESTS, "act": Lane.ACTS}
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Lanes:
-    """For each broker when it changed, in seconds since 1970, and to what."""
+    """For each broker, and AUTOPILOT: when it changed, in seconds since 1970, and to what."""
 
     times: dict[int, list[float]]
     became: dict[int, list[Lane]]
 
     @property
     def brokers(self) -> tuple[int, ...]:
-        return tuple(sorted(self.times))
+        return tuple(sorted(self.times.keys() - {AUTOPILOT}))
+
+    @property
+    def autopilot(self) -> bool:
+        """Return whether there is anything to show of one."""
+        return AUTOPILOT in self.times
 
     def cells(self, broker: int, since: float, until: float, width: int) -> list[Lane]:
-        """Return the worst of each of `width` equal parts of a time."""
+        """Return the worst of each of `width` equal parts of a time; `broker` may be AUTOPILOT."""
         times, became = self.times[broker], self.became[broker]
         step = (until - since) / max(width, 1)
         edges = [since + step * n for n in range(width + 1)]
@@ -58,7 +77,7 @@ class Lanes:
 
     def worst(self, since: float, until: float) -> list[int]:
         """Return the brokers, those to whom most happened in a time first."""
-        rank = {b: max(self.cells(b, since, until, 1)) for b in self.times}
+        rank = {b: max(self.cells(b, since, until, 1)) for b in self.brokers}
         return sorted(rank, key=lambda b: (-rank[b], b))
 
 
@@ -77,6 +96,7 @@ class _Drawing:
         self.behind = _behind(start)
         self.times: dict[int, list[float]] = {}
         self.became: dict[int, list[Lane]] = {}
+        self.mode = Lane.ABSENT
         for broker in start.broker_by_id:
             self._put(broker, began, self._now(broker))
 
@@ -93,15 +113,31 @@ class _Drawing:
                 self._put(id, at, Lane.ABSENT)
             case (Replicas() | None as before, Replicas() | None as after):
                 self._replicas(at, before, after)
-            case (_, Told(_, _, brokers)):
+            case (_, Told(_, text, brokers)):
+                if event.kind & Kind.AUTOPILOT:
+                    self._autopilot(at, text)
                 for id in brokers:
                     if id in self.times:
                         self._put(id, at, Lane.TOLD)
                         self._put(id, at, self._now(id))
             case (_, int(seconds)) if event.kind & Kind.UNSEEN:
-                for id in list(self.times):
+                for id in self.times.keys() - {AUTOPILOT}:
                     self._put(id, max(at - seconds, self.times[id][-1]), Lane.UNSEEN)
                     self._put(id, at, self._now(id))
+
+    def _autopilot(self, at: float, text: str) -> None:
+        match clause_of(text):
+            case None | Clause.ENDED:
+                return
+            case Clause.SET:
+                self.mode = _MODES.get(mode_of(text), Lane.ABSENT)
+            case Clause.WAITED:
+                self._put(AUTOPILOT, at, Lane.WAITED)
+            case clause:
+                # Its mode may have been set before the first of what is shown.
+                self.mode = Lane.SUGGESTS if clause is Clause.SUGGESTS else Lane.ACTS
+                self._put(AUTOPILOT, at, Lane.DECIDED)
+        self._put(AUTOPILOT, at, self.mode)
 
     def _replicas(self, at: float, before: Replicas | None, after: Replicas | None) -> None:
         touched = set()

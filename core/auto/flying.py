@@ -9,6 +9,7 @@ from pathlib import Path
 from core import files, paths
 from core.auto import switch as switches
 from core.auto.acting import start
+from core.auto.clauses import Clause
 from core.auto.eyes import ClusterEyes
 from core.auto.log import DecisionLog, Entry, What
 from core.auto.pilot import Pilot, fly
@@ -52,7 +53,7 @@ def fly_cluster(
 
         def told(entry: Entry) -> None:
             tell(entry)
-            clause = _clause(entry)
+            clause = in_the_past(entry)
             if clause and not switch.address.simulated:  # such a cluster has no timeline
                 teller.tell(Kind.AUTOPILOT, by=BY, text=clause, brokers=_brokers(entry))
 
@@ -78,7 +79,7 @@ def tell_switch(switch: Switch) -> None:
     if switch.address.simulated:
         return
     with Teller(switch.cluster_id) as teller:
-        text = f"was set to {switch.mode.value} by {switch.who}"
+        text = Clause.SET.with_(f"{switch.mode.value} by {switch.who}")
         teller.tell(Kind.AUTOPILOT, by=BY, text=text)
 
 
@@ -112,23 +113,23 @@ def suggest(path: Path, plan: Plan | None) -> None:
             files.write_text(path, dump(plan))
 
 
-def _clause(entry: Entry) -> str:
+def in_the_past(entry: Entry) -> str:
     """Return an entry in the past tense for the timeline, "" for what does not belong there."""
     text = entry.text.rstrip(".")
     lower = text[:1].lower() + text[1:]
     match entry.what:
         case What.ACT:
-            return f"decided to act: {lower}"
+            return Clause.ACTS.with_(lower)
         case What.SUGGEST:
-            return f"would have acted: {lower}"
+            return Clause.SUGGESTS.with_(lower)
         case What.STARTED:
-            return f"started run {entry.run}"
+            return Clause.STARTED.with_(f"{entry.run}")
         case What.FAILED:
-            return f"did not act: {lower}"
+            return Clause.FAILED.with_(lower)
         case What.ENDED:
-            return f"saw run {entry.run} end"
+            return Clause.ENDED.with_(f"{entry.run} end")
         case What.WAIT if entry.reasons[0].id not in UNTOLD:
-            return f"waited: {lower}"
+            return Clause.WAITED.with_(lower)
         case _:
             return ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,6 +17,10 @@ from pictures import SIZES, a_session, body, dashboard, footer, pressed, spot
 from watch_help import RECORDED, at, cluster, record_night, row
 
 from core import paths
+from core.auto.clauses import Clause, clause_of
+from core.auto.decision import Reason
+from core.auto.flying import in_the_past
+from core.auto.log import Entry, What
 from core.cluster.connect import Address
 from core.cluster.state import ClusterState
 from core.load import layout
@@ -27,7 +32,7 @@ from core.watch.timeline.store import Timeline
 from core.watch.timeline.telling import Teller
 from core.watch.timeline.words import told
 from tui.hands import rested
-from tui.lanes import Lane
+from tui.lanes import AUTOPILOT, Lane
 from tui.past import Asked, Past, rows_of
 from tui.past_reading import read_past
 from tui.screens import travel
@@ -111,6 +116,39 @@ def test_a_slow_follower_is_behind_for_as_long_as_it_is(home: Path) -> None:
     timeline.close()
     cells = past().lanes.cells(1, at(0).timestamp(), at(120).timestamp(), 4)
     assert cells == [Lane.UP, Lane.BEHIND, Lane.BEHIND, Lane.UP]
+
+
+def set_to(mode: str, seconds: float) -> tuple[float, str]:
+    return seconds, Clause.SET.with_(f"{mode} by ada")
+
+
+def test_the_autopilot_has_a_lane_with_its_mode_and_what_it_decided(session: Session) -> None:
+    assert not past().lanes.autopilot
+    said = [
+        set_to("act", 10),
+        (30, Clause.WAITED.with_("not while a broker is down: 2")),
+        (50, Clause.ACTS.with_("broker 1 is hot")),
+        set_to("suggest", 70),
+        (90, Clause.SUGGESTS.with_("broker 1 is hot")),
+        set_to("off", 110),
+    ]
+    with Teller(RECORDED) as teller:
+        for seconds, clause in said:
+            teller.tell(Kind.AUTOPILOT, by="autopilot", text=clause, at=at(seconds))
+    lanes = past().lanes
+    cells = lanes.cells(AUTOPILOT, at(0).timestamp(), at(120).timestamp(), 12)
+    assert cells == [
+        *(Lane.ABSENT, Lane.ACTS, Lane.ACTS, Lane.WAITED, Lane.ACTS, Lane.DECIDED, Lane.ACTS),
+        *(Lane.SUGGESTS, Lane.SUGGESTS, Lane.DECIDED, Lane.SUGGESTS, Lane.ABSENT),
+    ]
+    assert lanes.brokers == (1, 2, 3, 4)
+    assert AUTOPILOT not in lanes.worst(at(0).timestamp(), at(120).timestamp())
+
+
+@pytest.mark.parametrize("what", [what for what in What if what is not What.SWITCH])
+def test_all_that_an_autopilot_tells_is_told_apart(what: What) -> None:
+    entry = Entry(at(0), what, (Reason("broker-down", "Not while a broker is down: 3."),), "r-1")
+    assert clause_of(in_the_past(entry)) is not None
 
 
 def test_nothing_is_read_again_when_nothing_changed(session: Session) -> None:
@@ -220,6 +258,25 @@ async def test_ascii_tells_it_with_ascii_only(session: Session) -> None:
     async with dashboard(session, "timeline", ascii_only=True) as pilot:
         assert "xxx" in text(pilot)
         assert text(pilot).isascii()
+
+
+@pytest.mark.parametrize(
+    ("size", "ascii_only", "head", "legend"),
+    [
+        ((120, 40), False, r" autopilot +━+◆━+", "━ may act   ─ suggests"),
+        ((80, 24), False, r" auto +━+◆━+", ""),
+        ((120, 40), True, r" autopilot +=+#=+", "= may act   - suggests"),
+    ],
+)
+async def test_the_autopilots_lane_is_drawn_below_the_brokers(
+    session: Session, size: tuple[int, int], ascii_only: bool, head: str, legend: str
+) -> None:
+    with Teller(RECORDED) as teller:
+        for seconds, said in (set_to("act", 10), (60, Clause.ACTS.with_("broker 1 is hot"))):
+            teller.tell(Kind.AUTOPILOT, by="autopilot", text=said, at=at(seconds))
+    async with dashboard(session, "timeline", size, ascii_only=ascii_only) as pilot:
+        assert re.search(f"{head} *$", text(pilot), re.M)
+        assert legend in text(pilot)
 
 
 async def test_steps_unfolding_and_following(session: Session) -> None:

@@ -1,4 +1,4 @@
-"""The Timeline as lines: a lane for each broker, and below it what happened, the newest last."""
+"""The Timeline as lines: lanes of brokers and autopilot, below what happened, the newest last."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import groupby
 
 from core.units import format_duration
 from core.watch.timeline.events import Kind
-from tui.lanes import Lane
+from tui.lanes import AUTOPILOT, Lane
 from tui.past import Compared, Past, PastRow
 from tui.widgets.lines import (
     BLANK,
@@ -44,7 +44,12 @@ _CELLS = {
     Lane.UNSEEN: ("╌", Tone.DIM),
     Lane.BEHIND: ("!", Tone.LOOK),
     Lane.DOWN: ("✗", Tone.ACT),
+    Lane.SUGGESTS: ("─", Tone.FAINT),
+    Lane.ACTS: ("━", Tone.FAINT),
+    Lane.WAITED: ("·", Tone.LOOK),
+    Lane.DECIDED: ("◆", Tone.YOURS),
 }
+_QUIET = (Lane.ABSENT, Lane.UP, Lane.SUGGESTS, Lane.ACTS)
 _LEGEND = (
     (Lane.DOWN, "down"),
     (Lane.BEHIND, "out of sync"),
@@ -52,6 +57,12 @@ _LEGEND = (
     (Lane.LEADS, "leaders changed"),
     (Lane.TOLD, "told of"),
     (Lane.UNSEEN, "nobody looked"),
+)
+_AUTOPILOT_LEGEND = (
+    (Lane.ACTS, "may act"),
+    (Lane.SUGGESTS, "suggests"),
+    (Lane.DECIDED, "decided"),
+    (Lane.WAITED, "waited"),
 )
 _MARKS = (
     (Kind.BROKER_DOWN | Kind.OFFLINE, "✗", Tone.ACT),
@@ -204,7 +215,10 @@ def shown_time(past: Past, horizon: float | None, at: datetime | None) -> tuple[
 def _lanes(view: TimelineView, past: Past, width: int, most: int) -> Lines:
     moments = _moments(view)
     since, until = shown_time(past, view.horizon, moments[0] if moments else None)
-    label = max(len(str(b)) for b in past.lanes.brokers) + (9 if width >= 110 else 3)
+    wide = width >= 110
+    label = max(len(str(b)) for b in past.lanes.brokers) + (9 if wide else 3)
+    if past.lanes.autopilot:
+        label = max(label, len(_pilot(wide)) + 1)
     room = max(width - label - 2, 1)
     # A clock that ticks on a quiet screen would only take the eye, and the line's bytes.
     live = until == past.span[1].timestamp() and not view.silent
@@ -223,14 +237,24 @@ def _lanes(view: TimelineView, past: Past, width: int, most: int) -> Lines:
     for broker in chosen:
         cells = past.lanes.cells(broker, since, until, room)
         worst = max(worst, *cells)
-        name = f" {'broker ' if width >= 110 else 'b'}{broker}"
+        name = f" {'broker ' if wide else 'b'}{broker}"
         tone = Tone.ACT if cells[-1] is Lane.DOWN else Tone.PLAIN
         head = Span(name.ljust(label), tone, bold=tone is Tone.ACT, hit=BrokerHit(broker))
         lines.append(fit((head, *_cells(cells, since, until, marks)), width))
+    if past.lanes.autopilot:
+        cells = past.lanes.cells(AUTOPILOT, since, until, room)
+        head = plain(_pilot(wide).ljust(label))
+        lines.append(fit((head, *_cells(cells, since, until, marks)), width))
     lines.append(_axis(since, marks, label, room, last))
-    if width >= 110:
-        lines.append(_legend(label, width))
+    if wide:
+        lines.append(_legend(_LEGEND, label, width))
+    if wide and past.lanes.autopilot:
+        lines.append(_legend(_AUTOPILOT_LEGEND, label, width))
     return tuple(fit(line, width) for line in lines)
+
+
+def _pilot(wide: bool) -> str:
+    return " autopilot" if wide else " auto"
 
 
 def _moments(view: TimelineView) -> tuple[datetime, ...]:
@@ -249,7 +273,7 @@ def _cells(cells: Sequence[Lane], since: float, until: float, marks: Container[i
     step = (until - since) / len(cells)
     for n, cell in enumerate(cells):
         char, tone = _CELLS[cell]
-        quiet = cell in (Lane.ABSENT, Lane.UP)
+        quiet = cell in _QUIET
         ground = Ground.CURSOR if n in marks else Ground.NONE
         last = spans[-1] if spans else None
         if quiet and last and last.hit is None and (last.tone, last.ground) == (tone, ground):
@@ -278,9 +302,9 @@ def _axis(since: float, marks: Mapping[int, datetime], label: int, room: int, la
     return (plain(" " * label), *spans)
 
 
-def _legend(label: int, width: int) -> Line:
+def _legend(words: Sequence[tuple[Lane, str]], label: int, width: int) -> Line:
     spans = [plain(" " * label)]
-    for lane, word in _LEGEND:
+    for lane, word in words:
         char, tone = _CELLS[lane]
         spans += [Span(char, tone), dim(f" {word}   ")]
     return fit(tuple(spans), width)

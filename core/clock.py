@@ -40,11 +40,14 @@ class SteadyClock:
     """Another clock whose time of day goes on evenly from when this was made.
 
     Ages are differences of its times: nobody who sets the time of day makes them longer or shorter.
+    `after` is a time that it must not begin before: what an earlier one wrote is never in the
+    future.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, after: datetime | None = None) -> None:
         self._clock = clock
-        self._began, self._at = clock.monotonic(), clock.now()
+        now = clock.now()
+        self._began, self._at = clock.monotonic(), max(now, after or now)
 
     def now(self) -> datetime:
         return self._at + timedelta(seconds=self._clock.monotonic() - self._began)

@@ -140,15 +140,16 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
     try:
         connection = connect(address)
         ours = Process.this()
+        steady = SteadyClock(connection.clock, journal.last_at())
         journal.write(
-            connection.clock.now(),
+            steady.now(),
             Kind.STARTED,
             {"pid": ours.pid, "pid_started": ours.started}
             | ({"address": address_to_json(elsewhere)} if elsewhere else {}),
         )
         patience = SIMULATED_PATIENCE_SECONDS if address.simulated else math.inf
         cluster_id = journal.records()[0].payload["cluster_id"]
-        run, steady = path.name.removesuffix(SUFFIX), SteadyClock(connection.clock)
+        run = path.name.removesuffix(SUFFIX)
         Runner(
             journal,
             audited(connection.client, cluster_id, run),

@@ -84,7 +84,7 @@ class Runner:
         on_look: Callable[[Chronicle], None] = lambda chronicle: None,
     ) -> None:
         self._client, self._time_of_day = client, clock
-        self._clock = clock = SteadyClock(clock)
+        self._clock = clock = SteadyClock(clock, journal.last_at())
         self._patience_seconds, self._on_look = patience_seconds, on_look
         self._chronicle = Chronicle(journal, clock)
         self._moving = Moving(client, clock, self._chronicle)

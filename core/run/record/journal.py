@@ -197,6 +197,13 @@ class Journal:
         except ValueError:
             raise _newer(self.path, f"this one does not know its {name} records") from None
 
+    def last_at(self) -> datetime | None:
+        """Return the newest time of its records and samples; None while it has none."""
+        with _readable(self.path):
+            every = "SELECT at FROM records UNION ALL SELECT at FROM samples"
+            newest = self._database.execute(f"SELECT max(at) FROM ({every})").fetchone()[0]
+            return None if newest is None else parse_time(newest)
+
     def samples(self) -> tuple[Sample, ...]:
         with _readable(self.path):
             return tuple(

@@ -79,6 +79,27 @@ def test_a_rate_rises_no_faster_and_no_slower(start: Start, jump: timedelta) -> 
     assert run.runner.history.pace.rates[3, Side.FOLLOWER].rate_bytes_per_s == 50 * MB
 
 
+@pytest.mark.parametrize("jump", [HOUR, -HOUR], ids=["ahead", "back"])
+def test_a_process_that_comes_after_the_clock_was_set_goes_on_after_the_last(
+    start: Start, jump: timedelta
+) -> None:
+    run, clock = begun(start)
+    run.until(lambda step: isinstance(step, Submit))
+    spend(run, 20)
+    before = run.view().elapsed_seconds
+    clock.off = jump
+    run.again()
+    run.runner = Runner(run.journal, run.client, clock)
+    spend(run, 20)
+    times = [r.at for r in run.journal.records()], [s.at for s in run.journal.samples()]
+    assert all(list(at) == sorted(at) for at in times)
+    view = run.view()
+    ahead = max(jump, timedelta()).total_seconds()
+    assert before + 10 < view.elapsed_seconds - ahead < before + 40
+    assert view.bytes_per_s
+    assert view.left_seconds
+
+
 def test_a_run_that_is_to_begin_later_begins_by_the_time_of_day(start: Start) -> None:
     run, clock = begun(start, start_at=cluster({"t": [(1, 2)]}).now + HOUR)
     spend(run, 10)

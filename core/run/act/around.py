@@ -91,12 +91,20 @@ class Around:
         tps = [move.tp for move in queued if move.receiving]
         resources = [Resource.topic(topic) for topic in sorted({tp.topic for tp in tps})]
         answers = self._client.configs(resources, [RETENTION, CLEANUP]) if resources else {}
+        faults = {
+            r.name: a for r, a in answers.items() if isinstance(a, Fault) and not is_missing(a)
+        }
+        if passing := [topic for topic, fault in faults.items() if passes(fault)]:
+            said = f"the retention of {passing[0]} is not known yet ({faults[passing[0]]})"
+            self._wait(f"{said}: it is asked again")
+            return
         intents = (_intent(resource, answer, wanted_ms) for resource, answer in answers.items())
         found = [intent for intent in intents if intent is not None]
         lowered = {intent.topic for intent in found}
         kept = [tp for tp in tps if tp.topic in lowered]
         earliest = self._client.offsets(kept, OffsetAt.EARLIEST) if kept else {}
-        self._note_intended(wanted_ms, found, earliest)
+        refused = {topic: str(fault) for topic, fault in faults.items()}
+        self._note_intended(wanted_ms, found, earliest, refused)
 
     def _intend_changed(self, retention: Retention) -> None:
         """Journal anew what somebody has changed since it was intended: theirs is put back."""
@@ -120,12 +128,14 @@ class Around:
         ms: int,
         intents: Iterable[RetentionIntent],
         earliest: Mapping[TopicPartition, int],
+        refused: Mapping[str, str] | None = None,
     ) -> None:
         self._chronicle.write(
             Kind.RETENTION_LOWERING,
             ms=ms,
             topics=[intent.to_json() for intent in intents],
             earliest=[[tp.topic, tp.partition, offset] for tp, offset in earliest.items()],
+            **({"refused": refused} if refused else {}),
         )
 
     @property

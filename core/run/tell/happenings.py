@@ -31,8 +31,9 @@ def happenings(record: Record, history: History) -> Iterator[tuple[str, Level]]:
             if p["topics"]:
                 lowered = format_duration(history.retention.ms / 1000)
                 yield f"retention of {_named(p['topics'])} lowered to {lowered}", Level.LOOK
-            for topic, why in p.get("refused", {}).items():
-                yield f"retention of {topic} stays as it is: {why}", Level.LOOK
+            yield from _refused(p)
+        case Kind.RETENTION_LOWERING:
+            yield from _refused(p)
         case Kind.RETENTION_AWAITED if p["of"]:
             before, after = (p.get(f"{when}_bytes", 0) for when in ("before", "after"))
             saved = f": {format_bytes(after)} to copy, not {format_bytes(before)}" * (
@@ -50,6 +51,11 @@ def happenings(record: Record, history: History) -> Iterator[tuple[str, Level]]:
             yield f"preferred leaders elected: {named_moves(p['moves'], history)}", Level.INFO
         case _:
             pass
+
+
+def _refused(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
+    for topic, why in p.get("refused", {}).items():
+        yield f"retention of {topic} stays as it is: {why}", Level.LOOK
 
 
 def _disturbed(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:

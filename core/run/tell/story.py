@@ -94,6 +94,7 @@ def _lines(record: Record, history: History, copied_bytes: int) -> Iterator[tupl
             Kind.DISTURBED
             | Kind.PAIRS_PUT
             | Kind.MOVES_ADDED
+            | Kind.RETENTION_LOWERING
             | Kind.RETENTION_LOWERED
             | Kind.RETENTION_AWAITED
             | Kind.RETENTION_RESTORED

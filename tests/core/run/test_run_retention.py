@@ -12,6 +12,7 @@ from core.run.decide.steps import LowerRetention, Poll
 from core.run.notify import notice
 from core.run.record.history import Outcome
 from core.run.record.records import Kind
+from core.run.tell.changes import changes
 from core.run.tell.documents import run_document
 from core.run.tell.markdown import markdown
 from core.run.tell.report import left_in_cluster, report
@@ -105,3 +106,45 @@ def test_what_of_a_retention_cannot_be_asked_is_taken_for_standing(start: Start)
     )
     assert left_in_cluster(faulty, left) == left
     assert not left_in_cluster(faulty, left, surely=True)
+
+
+# -- what cannot be read ---------------------------------------------------------------------------
+
+
+def unread(fault: str, times: int) -> Any:
+    """Answer so often with a fault when a topic's retention is asked for before it is lowered."""
+    left = [times]
+
+    def configs(real: Any, resources: Any, names: Any) -> Any:
+        if "cleanup.policy" not in names or T not in resources or not left[0]:
+            return real(resources, names)
+        left[0] -= 1
+        return {**real(resources, names), T: Fault(fault, "no")}
+
+    return configs
+
+
+def test_a_retention_that_timed_out_as_it_was_read_is_asked_again(start: Start) -> None:
+    run = a_run(start, WEEK_MS)
+    faulty: Any = run.through
+    faulty.replaced["configs"] = unread("REQUEST_TIMED_OUT", 2)
+    run.until(lambda step: isinstance(step, LowerRetention))
+    assert "the retention of t is not known yet (REQUEST_TIMED_OUT" in run.runner.history.waiting
+    assert run.to_the_end() is Outcome.DONE
+    lowered = [r.payload for r in run.journal.records() if r.kind is Kind.RETENTION_LOWERED]
+    assert [p["topics"] for p in lowered] == [["t"]]
+
+
+def test_a_retention_that_may_not_be_read_stays_as_it_is_and_that_is_said(start: Start) -> None:
+    client = cluster({"t": [(1, 2)], "u": [(1, 2)]})
+    faulty = Faulty(client)
+    faulty.replaced["configs"] = unread("TOPIC_AUTHORIZATION_FAILED", 1000)
+    plan = plan_of(client, {("t", 0): (3, 2), ("u", 0): (3, 2)})
+    run = start(client, plan, retention_ms=HOUR_MS, through=faulty)
+    assert run.to_the_end() is Outcome.DONE
+    told = [event.text for event in run.view().events]
+    assert "retention of t stays as it is: TOPIC_AUTHORIZATION_FAILED: no" in told
+    assert "retention of u lowered to 1 h 00 m" in told
+    changed = [c.where for c in changes(run.journal.records(), run.runner.history)]
+    assert "retention of u" in changed
+    assert "retention of t" not in changed

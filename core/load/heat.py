@@ -186,6 +186,11 @@ class HeatMap:
         return np.lexsort((names, -np.nan_to_num(self.total, nan=-1.0), -first))
 
     @cached_property
+    def largest(self) -> float:
+        """Return the largest known cell, at least 0."""
+        return float(np.nanmax(self.values, initial=0.0))
+
+    @cached_property
     def known(self) -> bool:
         """Return whether anything is known of this metric."""
         return bool((~np.isnan(self.values) & (self.values > 0)).any())

@@ -339,6 +339,52 @@ async def test_few_colours_write_the_level_too() -> None:
         assert any("+" in line for line in lines(pilot)[3:20])
 
 
+def cells_of(pilot: Pilot[int], line: str) -> list[str]:
+    """Return what stands in each broker's cell of a line."""
+    columns = the_map(pilot).scene.columns
+    starts = [columns.at(n) for n in range(columns.brokers)]
+    return [line[at : at + columns.cell].strip(" []") for at in starts if at is not None]
+
+
+@pytest.mark.parametrize("width", [48, 64, 70, 80, 120])
+@pytest.mark.parametrize("metric", [Metric.SIZE, Metric.OUT, Metric.LEADERS])
+async def test_with_few_colours_what_is_off_has_a_mark(width: int, metric: Metric) -> None:
+    async with map_of((width, 24), few_colors=True, ascii_only=True) as pilot:
+        look(pilot, metric=metric)
+        screen = the_map(pilot)
+        heat, totals = screen.model.heat, screen.model.totals
+        shown = {heat.topics[row]: heat.level[row].tolist() for row in screen.model.rows[:10]}
+        assert max(max(levels) for levels in shown.values()) >= 2
+        for name, levels in shown.items():
+            at = 1 + screen.places.rows_at + list(shown).index(name)
+            for cell, level in zip(cells_of(pilot, lines(pilot)[at]), levels, strict=False):
+                assert abs(level) < 2 or set(cell) & set("+-!><."), (name, cell)
+        line = next(line for line in lines(pilot) if line[2:].startswith("leaders  "))
+        off = totals.level(Metric.LEADERS).tolist()
+        marks = [cell[:1] for cell in cells_of(pilot, line)]
+        assert all(mark in ("+", "-") for mark, level in zip(marks, off, strict=False) if level > 1)
+
+
+async def test_with_few_colours_the_legend_says_what_the_marks_are() -> None:
+    async with map_of(few_colors=True, ascii_only=True) as pilot:
+        assert "- below share   + above share" in lines(pilot)[-3]
+        await press(pilot, "c")
+        assert "little . 1 3 6 9  much" in lines(pilot)[-3]
+
+
+@pytest.mark.parametrize("width", [64, 70, 80, 120])
+async def test_numbers_beside_each_other_never_touch(width: int) -> None:
+    async with map_of((width, 40)) as pilot:
+        look(pilot, metric=Metric.SIZE)
+        screen = the_map(pilot)
+        columns, rows = screen.scene.columns, screen.places.rows_at
+        totals = [line for line in lines(pilot) if line[2:9] in ("leaders", "in MB/s", "disk % ")]
+        assert len(totals) == 3
+        for line in (*lines(pilot)[1 + rows : 1 + rows + screen.places.rows], *totals):
+            for at in (columns.at(broker) for broker in range(1, columns.brokers)):
+                assert not (line[at - 1].isdigit() and line[at].isdigit()), line
+
+
 async def test_no_color_sends_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with map_of() as pilot:

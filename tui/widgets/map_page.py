@@ -209,14 +209,16 @@ def _draw_totals(scene: Scene, rows: Sequence[Row], brush: Brush, y: int) -> int
 def _draw_legend(scene: Scene, row: Row, brush: Brush) -> None:
     glyphs, dim = brush.glyphs, brush.style("dim")
     x = 2
-    if scene.model.partitions is None:
-        by_amount = scene.model.view.by_amount
+    by_amount = scene.model.view.by_amount
+    if scene.model.partitions is None and brush.few_colors and not by_amount:
+        x = row.put(x, "- below share   + above share", dim) + 6
+    elif scene.model.partitions is None:
         x = row.put(x, "little " if by_amount else "below share ", dim)
         levels = range(5) if by_amount else range(-4, 5)
         for level in levels:
             palette = brush.palette
             style = palette.amount(level) if by_amount else palette.heat(level)
-            x = row.put(x, "  ", style)
+            x = row.put(x, f"{glyphs.levels[level]} " if brush.few_colors else "  ", style)
         x = row.put(x, " much" if by_amount else " above", dim) + 6
     lit = scene.model.view.lit
     for mark, word in (

@@ -115,7 +115,7 @@ def _draw_name_head(row: Row, model: Model, columns: Columns, brush: Brush) -> N
 def table_scale(heat: HeatMap) -> Scale:
     """Return the one scale of a map's cells and of what its rows sum up to."""
     counted = heat.metric in (Metric.LEADERS, Metric.REPLICAS)
-    return scale_of(float(np.nanmax(heat.values, initial=0.0)), counted=counted)
+    return scale_of(heat.largest, counted=counted)
 
 
 def amount_level(value: float, largest: float) -> int:
@@ -180,15 +180,15 @@ def draw_cells(
     behind = heat.out_of_sync[at_row].tolist()
     arriving, leaving = heat.arriving[at_row].tolist(), heat.leaving[at_row].tolist()
     by_amount = model.view.by_amount
-    amounts = by_amount or not columns.digits
-    largest = float(np.nanmax(heat.values, initial=0.0)) if amounts else 0.0
+    # Numbers that touch, or of which some are missing, say less than colours and marks alone.
+    room = columns.digits if len(scale.text(heat.largest)) <= columns.digits else 0
     last = min(columns.brokers, columns.first + columns.shown)
     for column in range(columns.first, last):
         at = columns.at(column)
         assert at is not None
         value, level = values[column], 0 if stale else levels[column]
-        amount = amount_level(value, largest) if amounts else 0
         here = selected and column == model.column
+        amount = amount_level(value, heat.largest) if by_amount or brush.few_colors else 0
         style = brush.palette.amount(amount) if by_amount else brush.palette.heat(level)
         mark = ""
         if behind[column]:
@@ -198,8 +198,8 @@ def draw_cells(
             mark = brush.glyphs.arriving
         elif leaving[column]:
             mark = brush.glyphs.leaving
-        shown_level = amount if by_amount else level
-        text = _cell_text(value, shown_level, amount, mark, columns, brush, scale, by_amount)
+        number = scale.text(value, brush.glyphs.nothing)
+        text = _cell_text(number, level, amount, mark, room, columns, brush, by_amount)
         row.fill(at, at + columns.cell, style)
         row.put_right(at + columns.cell, text, style)
         if here:
@@ -207,27 +207,35 @@ def draw_cells(
 
 
 def _cell_text(
-    value: float,
+    number: str,
     level: int,
     amount: int,
     mark: str,
+    room: int,
     columns: Columns,
     brush: Brush,
-    scale: Scale,
     by_amount: bool,
 ) -> str:
-    number = scale.text(value, brush.glyphs.nothing)
-    if columns.digits and len(number + mark) <= columns.cell:
-        if brush.few_colors and not mark and abs(level) >= 2 and len(number) < columns.digits:
-            # With few colours the level is written as well.
-            return f"{'+' if level > 0 else '-'}{number}"
-        return number + mark
-    if mark or number == brush.glyphs.nothing:
-        return mark or number
-    if by_amount or brush.few_colors:
-        return brush.glyphs.levels[amount]
+    """Return what stands in a cell; `room` is for a number, 0 where not all of a map's fit."""
+    if mark:
+        return number + mark if len(number + mark) <= room else mark
+    off = "" if by_amount else sign(level)
+    if len(number) <= room:
+        return signed(number, off, columns) if brush.few_colors else number
+    if number == brush.glyphs.nothing:
+        return number
     # The colour says how far off it is; that it is off, and which way, is written too.
-    return "+" if level >= PALE + 1 else "-" if level <= -PALE - 1 else " "
+    return off or (brush.glyphs.levels[amount] if by_amount or brush.few_colors else "")
+
+
+def sign(level: int) -> str:
+    """Return which way a cell is off, as it is written where colour alone would say it."""
+    return "+" if level > PALE else "-" if level < -PALE else ""
+
+
+def signed(number: str, off: str, columns: Columns) -> str:
+    """Return a number and its sign, which keeps it apart from the next; else the sign alone."""
+    return off + number if len(off + number) <= columns.cell else off
 
 
 def _draw_cursor(row: Row, at: int, columns: Columns, brush: Brush, style: Style) -> None:

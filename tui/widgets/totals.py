@@ -17,7 +17,7 @@ from tui.map_view import Model
 from tui.widgets.canvas import Row
 from tui.widgets.columns import Columns
 from tui.widgets.numbers import ratio
-from tui.widgets.topic_rows import Brush
+from tui.widgets.topic_rows import Brush, sign, signed
 
 if TYPE_CHECKING:
     from core.plan.impact import Impact
@@ -122,13 +122,16 @@ def draw_totals(
         if not model.state.brokers[column].alive:
             style = brush.style("act")
         text = line.scale.text(value, "0")
-        if len(text) > columns.cell:
-            text = ""
-        elif len(text) > columns.digits and not level and column != model.column:
+        off = sign(level) if brush.few_colors else ""
+        if len(text) <= columns.digits:
+            text = signed(text, off, columns)
+            if column in changed and abs(level) < 3:
+                style = brush.style("fine", bold=True) + Style(bgcolor=style.bgcolor)
+        elif off or len(text) > columns.cell or row.chars[at - 1].isdigit():
+            text = off
+        elif not level and column != model.column:
             # Numbers that touch cannot be told apart: only those that matter are written.
             text = ""
-        elif column in changed and abs(level) < 3:
-            style = brush.style("fine", bold=True) + Style(bgcolor=style.bgcolor)
         row.fill(at, at + columns.cell, style)
         row.put_right(at + columns.cell, text, style)
     if columns.has_skew and line.skew > 0:

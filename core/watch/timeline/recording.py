@@ -16,6 +16,7 @@ from core.watch.timeline.onlooker import Onlooker
 from core.watch.timeline.recorder import Recorder, record
 from core.watch.timeline.run_news import RunNews
 from core.watch.timeline.store import Timeline
+from core.watch.timeline.throttle_news import ThrottleNews
 
 
 def record_cluster(
@@ -32,7 +33,11 @@ def record_cluster(
     Load is what lies under `snapshots`, else this machine's own. `tell` is called by two threads.
     """
     clock = SystemClock()
-    looking_on = _onlookers(cluster_id, clock, timeline, snapshots)
+    throttles = timeline.told(kinds=Kind.CONFIG)
+    looking_on = (
+        *_onlookers(cluster_id, clock, timeline, snapshots),
+        ThrottleNews(connection.client, cluster_id, clock, throttles),
+    )
     recorder = Recorder(connection.client, connection.clock, timeline, looking_on)
     with groups_watched(connection.client, cluster_id, keep_on, tell):
         record(recorder, clock, keep_on=keep_on, tell=tell)

@@ -159,6 +159,9 @@ def _each_once(found: list[Happening]) -> list[Happening]:
 def _subjects(event: Event) -> Iterator[tuple[Kind, str]]:
     """Yield under which heads an event counts: of one partition several things may change."""
     before, after = event.before, event.after
+    if isinstance(after, Told) and event.kind & Kind.CONFIG:  # the same on many brokers or topics
+        yield event.kind, after.text
+        return
     if not (isinstance(before, Replicas) and isinstance(after, Replicas)):
         topic = event.topic if event.kind & Kind.PARTITION else told(event)
         yield event.kind, topic or ""
@@ -192,6 +195,10 @@ def _counted(one: Happening) -> str:
         case Kind.PARTITION:
             gone = one.events[0].after is None
             return f"{count} of {one.about} {'went' if gone else 'came'}"
+        case Kind.CONFIG if (topics := {e.topic for e in one.events}) and len(topics) > 1:
+            return f"{len(topics)} topics: {one.about}"
+        case Kind.CONFIG if len(brokers := sorted({b for e in one.events for b in e.brokers})) > 1:
+            return f"brokers {_ids(brokers)}: {one.about}"
         case _:
             return f"{told(one.events[0])}, {len(one.events)} times"
 
@@ -203,7 +210,8 @@ def _to_whom(events: Sequence[Event]) -> str:
 
 def _spread(one: Happening) -> str:
     topics = sorted({e.topic for e in one.events if e.topic})
-    named = f"{', '.join(topics[:NAMED])}" if len(topics) <= NAMED else f"{len(topics)} topics"
+    many = "" if one.kind is Kind.CONFIG else f"{len(topics)} topics"
+    named = ", ".join(topics) if len(topics) <= NAMED else many
     of = f" ({named})" if one.kind is not Kind.PARTITION and named else ""
     seconds = (one.ended - one.began).total_seconds()
     return f"{of}, over {seconds:.0f} s" if seconds >= 1 else of

@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from full_disk import files_of_at_most
-from run_help import MB, TARGETS, TWO, Run, cluster, plan_of, submitted
+from run_help import MB, TARGETS, TWO, Run, cluster, plan_of, set_config, submitted
 from snapshots import AT, make_snapshot
 from test_timeline_recorder import Recorded
 from watch_help import cluster as a_cluster
 from watch_help import row
 
+from core.cluster.client import LEADER_RATE, Resource
 from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
@@ -201,7 +202,7 @@ class Loads:
         return [((event.at - AT).total_seconds(), told(event)) for event in found]
 
 
-def test_the_recorder_is_told_where_the_load_is_published(
+def test_the_recorder_looks_at_throttles_and_at_the_load_where_it_is_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
@@ -222,6 +223,7 @@ def test_the_recorder_is_told_where_the_load_is_published(
         "core.watch.timeline.recording.newest_snapshot", lambda _, where: asked.append(where)
     )
     client = cluster({"t": [(1,)]})
+    set_config(client, Resource.broker(2), LEADER_RATE, "1000")
     timeline = Timeline.write(tmp_path / "a.timeline")
     record_cluster(
         Connection(client, client.clock, Address("sim:x")),
@@ -229,6 +231,8 @@ def test_the_recorder_is_told_where_the_load_is_published(
         keep_on=lambda: not asked,
         tell=lambda _: None,
     )
+    (throttle,) = timeline.told(kinds=Kind.CONFIG)
+    assert throttle.brokers == {2}
     timeline.close()
     assert asked == ["/mnt/load"]
 

@@ -1,0 +1,117 @@
+"""Throttles that no run of this machine has set, for the timeline: set, changed, gone."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final
+
+from core.clock import Clock
+from core.cluster.client import ClusterClient, Resource, ResourceKind
+from core.cluster.state import ClusterState
+from core.plan.throttle_lists import ALL, entries
+from core.run.limits.throttle import RATES
+from core.run.others.throttles import Whose, find_throttles
+from core.run.tell.runs import with_throttles
+from core.units import format_rate
+from core.watch.timeline.events import Event, Kind, Told
+
+LOOK_SECONDS: Final = 60.0
+"""As often as topics' other configs are looked at."""
+_Key = tuple[Resource, str]
+"""A broker or topic, and the config."""
+_TOLD = re.compile(r"(\S+) (?:set to|found at) (.+?)(?:, before it .*)?")
+
+
+class ThrottleNews:
+    """Looks at every throttle once a minute; what was told before, `told`, is known.
+
+    What runs of this machine set is left to their own story.
+    """
+
+    def __init__(
+        self, client: ClusterClient, cluster_id: str, clock: Clock, told: Iterable[Event] = ()
+    ) -> None:
+        self._client, self._cluster_id, self._clock = client, cluster_id, clock
+        self._due = float("-inf")
+        self._first = True
+        self._known: dict[_Key, str] = {}
+        for event in told:
+            self._remember(event)
+
+    def _remember(self, event: Event) -> None:
+        if not isinstance(event.after, Told):
+            return
+        topic, brokers = event.topic, event.after.brokers
+        of = Resource.topic(topic) if topic is not None else Resource.broker(brokers[0])
+        if (found := _TOLD.fullmatch(event.after.text)) is not None:
+            self._known[of, found[1]] = found[2]
+        else:
+            self._known.pop((of, event.after.text.split(" ")[0]), None)
+
+    def news(self, state: ClusterState) -> list[Event]:
+        """Return what has changed since the last look. Raises what asking the cluster raises."""
+        if (now := self._clock.monotonic()) < self._due:
+            return []
+        self._due = now + LOOK_SECONDS
+        seen, untold = self._look(state)
+        fresh = {key for key, words in seen.items() if words != self._known.get(key)}
+        if fresh:
+            # A run of ours may have set it right after its journal was read: that tells by now.
+            again, _ = self._look(state)
+            fresh = {key for key in fresh if again.get(key) == seen[key]}
+        gone = {key for key in self._known if key not in seen and key not in untold}
+        events = [self._set(state, key, seen[key]) for key in sorted(fresh, key=str)]
+        for key in sorted(gone, key=str):
+            del self._known[key]
+            if _is_there(state, key[0]):
+                events.append(_event(state, key, "is set no more"))
+        self._first = False
+        return events
+
+    def _look(self, state: ClusterState) -> tuple[dict[_Key, str], set[_Key]]:
+        """Return others' throttles in words, and of which known ones nothing can be said now."""
+        found, unread = find_throttles(self._client, state, with_throttles(self._cluster_id))
+        values: defaultdict[_Key, set[str]] = defaultdict(set)
+        ours = set()
+        for one in found:
+            key = (one.resource, one.config)
+            if one.whose is Whose.OURS:
+                ours.add(key)
+            else:
+                values[key] |= entries(one.value) or {""}
+        down = {Resource.broker(b.id) for b in state.brokers if not b.alive}
+        silent = {key for key in self._known if key[0] in unread or key[0] in down}
+        return {key: _words(key[1], of) for key, of in values.items()}, ours | silent
+
+    def _set(self, state: ClusterState, key: _Key, words: str) -> Event:
+        before, self._known[key] = self._known.get(key), words
+        if before is not None:
+            return _event(state, key, f"set to {words}, before it {before}")
+        return _event(state, key, f"{'found at' if self._first else 'set to'} {words}")
+
+
+def _words(config: str, values: set[str]) -> str:
+    """Return a rate, or how many replicas a list names."""
+    if config in RATES:
+        (rate,) = values
+        return format_rate(int(rate))
+    if ALL in values:
+        return "every replica"
+    count = len(values - {""})
+    return f"{count or 'no'} replica{'' if count == 1 else 's'}"
+
+
+def _event(state: ClusterState, key: _Key, text: str) -> Event:
+    of, config = key
+    is_topic = of.kind is ResourceKind.TOPIC
+    brokers = () if is_topic else (int(of.name),)
+    told = Told(f"{of.kind.value} {of.name}", f"{config} {text}", brokers)
+    return Event(state.fetched_at, Kind.CONFIG, None, told, of.name if is_topic else None)
+
+
+def _is_there(state: ClusterState, of: Resource) -> bool:
+    if of.kind is ResourceKind.TOPIC:
+        return state.topic(of.name) is not None
+    return int(of.name) in state.broker_by_id

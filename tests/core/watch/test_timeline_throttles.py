@@ -1,0 +1,162 @@
+"""Throttles that no run of this machine set are told to the timeline: set, changed, gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_help import MB, TARGETS, TWO, Faulty, Run, cluster, plan_of, set_config, submitted
+
+from core.cluster.client import (
+    FOLLOWER_RATE,
+    LEADER_LIST,
+    LEADER_RATE,
+    ConfigChange,
+    ConfigOp,
+    Fault,
+    Resource,
+)
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.run.others.throttles import find_throttles
+from core.run.tell.runs import with_throttles
+from core.watch.timeline import throttle_news
+from core.watch.timeline.events import Event, Kind
+from core.watch.timeline.throttle_news import LOOK_SECONDS, ThrottleNews
+from core.watch.timeline.words import happenings, told
+
+
+class Watched:
+    """A cluster whose throttles are looked at once a minute."""
+
+    def __init__(self, client: SimulatedCluster, events: list[Event] | None = None) -> None:
+        self.client, self.faulty = client, Faulty(client)
+        self.events = events or []
+        through: Any = self.faulty
+        cluster_id = client.describe().cluster_id
+        self.news = ThrottleNews(through, cluster_id, client.clock, self.events)
+
+    def look(self) -> list[str]:
+        self.client.advance(LOOK_SECONDS)
+        found = self.news.news(self.client.describe())
+        self.events += found
+        assert {event.kind for event in found} <= {Kind.CONFIG}
+        return [told(event) for event in found]
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    return Watched(cluster(TWO))
+
+
+def unset(client: SimulatedCluster, of: Resource, name: str) -> None:
+    assert client.alter_configs([ConfigChange(of, name, ConfigOp.DELETE)]) == {of: None}
+
+
+def test_a_rate_that_is_set_changed_and_gone(watched: Watched) -> None:
+    two = Resource.broker(2)
+    assert watched.look() == []
+    set_config(watched.client, two, LEADER_RATE, "1000")
+    assert watched.look() == [f"broker 2: {LEADER_RATE} set to 1.0 kB/s"]
+    assert watched.look() == []
+    set_config(watched.client, two, LEADER_RATE, "5000000")
+    assert watched.look() == [f"broker 2: {LEADER_RATE} set to 5.0 MB/s, before it 1.0 kB/s"]
+    unset(watched.client, two, LEADER_RATE)
+    assert watched.look() == [f"broker 2: {LEADER_RATE} is set no more"]
+    assert watched.look() == []
+    assert {event.brokers for event in watched.events} == {frozenset({2})}
+
+
+def test_lists_of_topics(watched: Watched) -> None:
+    watched.look()
+    set_config(watched.client, Resource.topic("t"), LEADER_LIST, "0:1,0:2")
+    set_config(watched.client, Resource.topic("u"), LEADER_LIST, "*")
+    assert watched.look() == [
+        f"topic t: {LEADER_LIST} set to 2 replicas",
+        f"topic u: {LEADER_LIST} set to every replica",
+    ]
+    assert [event.topic for event in watched.events] == ["t", "u"]
+    watched.client.delete_topic("u")
+    assert watched.look() == [], "that it was deleted is told already"
+
+
+def test_what_stands_as_recording_begins_was_not_set_then(watched: Watched) -> None:
+    set_config(watched.client, Resource.broker(1), FOLLOWER_RATE, "1000")
+    assert watched.look() == [f"broker 1: {FOLLOWER_RATE} found at 1.0 kB/s"]
+
+
+def test_the_next_recorder_tells_only_what_has_changed_since(watched: Watched) -> None:
+    watched.look()
+    for broker, rate in ((1, "1000"), (2, "2000"), (3, "3000")):
+        set_config(watched.client, Resource.broker(broker), LEADER_RATE, rate)
+    set_config(watched.client, Resource.topic("t"), LEADER_LIST, "*")
+    watched.look()
+    set_config(watched.client, Resource.broker(3), LEADER_RATE, "4000")
+    watched.look()
+    second = Watched(watched.client, watched.events)
+    assert second.look() == []
+    set_config(watched.client, Resource.broker(2), LEADER_RATE, "5000")
+    unset(watched.client, Resource.broker(1), LEADER_RATE)
+    assert Watched(watched.client, watched.events).look() == [
+        f"broker 2: {LEADER_RATE} set to 5.0 kB/s, before it 2.0 kB/s",
+        f"broker 1: {LEADER_RATE} is set no more",
+    ]
+    assert Watched(watched.client, watched.events).look() == []
+
+
+def test_what_cannot_be_asked_for_is_not_gone(watched: Watched) -> None:
+    set_config(watched.client, Resource.broker(1), LEADER_RATE, "1000")
+    set_config(watched.client, Resource.broker(2), LEADER_RATE, "1000")
+    watched.look()
+
+    def partly(real: Any, resources: Any, names: Any) -> Any:
+        found = dict(real(resources, names))
+        if Resource.broker(2) in found:
+            found[Resource.broker(2)] = Fault("CLUSTER_AUTHORIZATION_FAILED")
+        return found
+
+    watched.faulty.replaced["configs"] = partly
+    watched.client.stop_broker(1)
+    assert watched.look() == []
+    watched.faulty.replaced.clear()
+    watched.client.start_broker(1)
+    watched.client.advance(60)
+    assert watched.look() == []
+
+
+def test_what_runs_of_this_machine_set_is_left_to_their_story(watched: Watched) -> None:
+    watched.look()
+    run = Run(watched.client, plan_of(watched.client, TARGETS), rate=1 * MB)
+    run.until(submitted)
+    assert find_throttles(watched.client, watched.client.describe(), []).found
+    set_config(watched.client, Resource.broker(6), LEADER_RATE, "1000")
+    assert watched.look() == [f"broker 6: {LEADER_RATE} set to 1.0 kB/s"]
+    run.to_the_end()
+    assert watched.look() == []
+    run.journal.close()
+
+
+def test_what_a_run_sets_while_journals_are_read_is_not_taken_for_others(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(watched.client, plan_of(watched.client, TARGETS), rate=1 * MB)
+    run.until(submitted)
+    read = [(), with_throttles(watched.client.describe().cluster_id)]
+    monkeypatch.setattr(throttle_news, "with_throttles", lambda _: read.pop(0))
+    assert watched.look() == []
+    assert not read
+    run.journal.close()
+
+
+def test_the_same_on_many_is_one_line(watched: Watched) -> None:
+    watched.look()
+    for broker in (1, 2, 3):
+        set_config(watched.client, Resource.broker(broker), LEADER_RATE, "1000")
+    for topic in ("t", "u"):
+        set_config(watched.client, Resource.topic(topic), LEADER_LIST, "*")
+    watched.look()
+    assert [one.text for one in happenings(watched.events)] == [
+        f"brokers 1,2,3: {LEADER_RATE} set to 1.0 kB/s",
+        f"2 topics: {LEADER_LIST} set to every replica (t, u)",
+    ]

@@ -66,6 +66,12 @@ class Settings:
             k: one for k, one in self.clusters.items() if asked & servers(one.bootstrap)
         }
 
+    @property
+    def read_only_servers(self) -> frozenset[str]:
+        """All brokers that are named of clusters that are read_only."""
+        marked = (one.bootstrap for one in self.clusters.values() if one.read_only)
+        return frozenset().union(*map(servers, marked))
+
 
 def servers(bootstrap: str) -> frozenset[str]:
     """Return the brokers that an address names; two that share one are of the same cluster."""

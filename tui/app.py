@@ -40,7 +40,7 @@ from tui.piloting import Piloting
 from tui.probing import Switching
 from tui.screens.base import DashboardScreen
 from tui.seen import Seen
-from tui.session import Session
+from tui.session import MARKED, Session
 from tui.shown_on import Dashboard, InFlight
 from tui.theming import ASCII, UNICODE, Glyphs, choose_palette, load_palettes
 from tui.widgets.header import HeaderLine
@@ -175,6 +175,8 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
         session.snapshot = picture.snapshot
         session.metadata_age, session.load_age = picture.metadata_age, picture.load_age
         session.problem = None
+        if any(broker.server in session.read_only_servers for broker in picture.state.brokers):
+            session.writable, session.read_only_because = False, MARKED
         self._foreign.take(picture.state, session.moves_of_ours)
         self._tell_others()
         if session.address is not None and session.cluster_name == session.address.bootstrap:

@@ -9,7 +9,7 @@ from tui import terminal
 from tui.actions import ACTIONS
 from tui.app import TrimtabApp
 from tui.feed import Feed
-from tui.session import Session
+from tui.session import MARKED, Session
 
 if TYPE_CHECKING:
     from core.cli.context import Context
@@ -22,13 +22,14 @@ def make_session(context: Context) -> Session:
     writable = context.write and not target.read_only and target.address is not None
     because = "start with --write"
     if target.read_only:
-        because = "config.toml says read_only"
+        because = MARKED
     elif target.address is None:
         because = "this is a saved document"
     return Session(
         cluster_name=name or (target.address.bootstrap if target.address else ""),
         writable=writable,
         read_only_because=because,
+        read_only_servers=target.read_only_servers,
         address=target.address,
         snapshots=target.snapshots,
         load_wanted=not context.no_load,

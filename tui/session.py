@@ -102,6 +102,9 @@ class PlanHistory:
         return PlanHistory(self.redo[-1], (*self.undo, self.plan), self.redo[:-1])
 
 
+MARKED = "config.toml says read_only"
+
+
 @dataclass(slots=True)
 class Session:
     """Everything that screens draw from. `load` always has the length of `state`."""
@@ -109,6 +112,8 @@ class Session:
     cluster_name: str
     writable: bool = False
     read_only_because: str = "start with --write"
+    read_only_servers: frozenset[str] = frozenset()
+    """Brokers of all clusters that config.toml marks read_only."""
     address: Address | None = None
     connection: Connection | None = None
     ground: DrillGround | None = None

@@ -200,6 +200,8 @@ def _on(
         context.require_writable()
     with context.connected() as connection:
         state = connection.client.describe()
+    if mode is Mode.ACT:
+        context.require_writable(state)
     cluster_id = state.cluster_id
     try:
         before = switches.read(cluster_id)

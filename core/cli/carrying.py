@@ -91,6 +91,7 @@ def carry_out(
     from core.run.tell.runs import calibration
 
     state = picture.state
+    context.require_writable(state)
     load = newest_load(state, context.target.snapshots)
     known = calibration(state.cluster_id)
     rate, bounds = _choose(state, load, plan, wishes.throttle, known)

@@ -40,6 +40,8 @@ class Target:
     read_only: bool = False
     named: bool = False
     """Whether the command line itself names it, and not the environment."""
+    read_only_servers: frozenset[str] = frozenset()
+    """Brokers of all clusters that are read_only: this one may turn out to have one of them."""
 
     @classmethod
     def choose(
@@ -82,6 +84,7 @@ class Target:
             snapshots or next((one.snapshots for one in about if one.snapshots), None),
             any(one.read_only for one in about),
             flagged,
+            settings.read_only_servers,
         )
 
 
@@ -125,12 +128,16 @@ class Context:
             )
         return self.target.address
 
-    def require_writable(self) -> None:
-        """Raise RefusedError for a cluster that config.toml marks read_only."""
-        address = self.target.address
-        if self.target.read_only and address is not None:
+    def require_writable(self, state: ClusterState | None = None) -> None:
+        """Raise RefusedError for a cluster that config.toml marks read_only.
+
+        It is known by its name and the brokers named, and once `state` is seen by all it has.
+        """
+        target, there = self.target, state.brokers if state is not None else ()
+        marked = any(broker.server in target.read_only_servers for broker in there)
+        if target.address is not None and (target.read_only or marked):
             raise RefusedError(
-                f"{self.target.name or address.bootstrap} is marked read_only.",
+                f"{target.name or target.address.bootstrap} is marked read_only.",
                 next="Change that in config.toml.",
             )
 

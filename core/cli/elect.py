@@ -83,6 +83,8 @@ def elect(
     with context.connected() as connection:
         client = connection.client
         state = client.describe()
+        if not dry_run:
+            context.require_writable(state)
         rows = _chosen(state, topics, partitions)
         brokers = imbalance(state, rows)
         settings = rebalance_settings(client, state)

@@ -61,6 +61,7 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
     root = paths.load_root()
     with context.connected() as connection:
         state = connection.client.describe()
+        context.require_writable(state)
         layout.mark(root)
         with files.lease(layout.lock(root, state.cluster_id, ROLE)) as ours:
             if not ours:
@@ -172,6 +173,7 @@ def _remove(context: Context, yes: bool, as_json: bool) -> None:
 
     with context.connected() as connection:
         state = connection.client.describe()
+        context.require_writable(state)
         running = prober(state.cluster_id)
         if running is not None:
             raise RefusedError(

@@ -72,6 +72,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
     named = [_resource(name) for name in names]
     with context.connected() as connection:
         state = connection.client.describe()
+        context.require_writable(state)
         runs = with_throttles(state.cluster_id)
         refuse_unreadable(state.cluster_id, "holds throttles")
         found = act.plan_clearing(connection.client, state, runs, named)

@@ -241,6 +241,7 @@ def _words(change: ConfigChange) -> str:
 def _sure(
     context: Context, state: ClusterState, yes: bool, verb: str, doing: str, otherwise: str
 ) -> None:
+    context.require_writable(state)
     if not yes:
         confirm(context.target.name or state.cluster_id[:8], verb, doing, otherwise)
 

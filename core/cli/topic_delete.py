@@ -38,6 +38,7 @@ def delete(
     with context.connected() as connection:
         client = connection.client
         state = client.describe()
+        context.require_writable(state)
         for name in names:
             there(state, name)
             if name in INTERNAL and allow != "internal":

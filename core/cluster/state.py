@@ -56,6 +56,11 @@ class Broker:
     in_capacity_bytes_per_s: float | None = None
     out_capacity_bytes_per_s: float | None = None
 
+    @property
+    def server(self) -> str:
+        """Return HOST:PORT as the broker tells clients, in lower case."""
+        return f"{self.host}:{self.port}".lower()
+
 
 @dataclass(frozen=True, slots=True)
 class Topic:

@@ -27,12 +27,15 @@ from maps import (
 from pictures import a_run, at
 from textual.pilot import Pilot
 
+from core.cli.context import Context, Target
+from core.cluster.connect import Address
 from core.cluster.document import DocumentGroup
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.impact import impact
 from core.plan.plan import Plan
 from core.run.tell.view import RunEvent, RunState
+from tui.dashboard import make_session
 from tui.feed_events import GroupsSeen, RunSeen
 from tui.map_view import MapView, build_model
 from tui.screens.map_hands import MapCanvas
@@ -319,6 +322,19 @@ async def test_a_suggestion_goes_with_the_cluster_that_it_was_made_for(changed: 
         assert again is not found
         if changed == "its target died":
             assert again is None or again.destination != found.destination
+
+
+async def test_a_broker_of_a_read_only_cluster_takes_writing_away() -> None:
+    async with map_of(writable=True) as pilot:
+        now = session(pilot)
+        target = Target(Address("b1.sim:9092"), read_only_servers=frozenset({"b2.sim:9092"}))
+        begun = make_session(Context(target, True, True, None, False, False, lambda context: None))
+        assert begun.writable
+        assert now.writable
+        now.read_only_servers = begun.read_only_servers
+        await tell(pilot, seen(*demo_picture()))
+        assert " READ " in lines(pilot)[0]
+        assert (now.writable, now.read_only_because) == (False, "config.toml says read_only")
 
 
 async def test_read_only_greys_apply_and_says_how_to_write() -> None:

@@ -79,7 +79,7 @@ def configured(home: Path, bootstrap: str, *more: str) -> None:
 
 def answers(address: Address) -> SimpleNamespace:
     topics = (SimpleNamespace(name="payments.v2"), SimpleNamespace(name="orders"))
-    state = SimpleNamespace(cluster_id="c-9", topics=topics)
+    state = SimpleNamespace(cluster_id="c-9", topics=topics, brokers=())
     client = SimpleNamespace(describe=lambda: state, close=lambda: None)
     return SimpleNamespace(client=client)
 

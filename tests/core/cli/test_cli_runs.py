@@ -48,6 +48,21 @@ def test_apply_tells_events_and_exits_as_the_run_ends(here: Here) -> None:
     assert "done: 2 of 2 partitions" in here("runs", "show", run[:8])[1]
 
 
+def test_nothing_is_carried_out_where_one_of_all_brokers_is_read_only(here: Here) -> None:
+    config = here.home / "config" / "config.toml"
+    config.parent.mkdir()
+    config.write_text('[clusters.prod]\nbootstrap = "b2.sim:9092"\nread_only = true\n')
+    commands = (
+        ("apply", here.plan(), *FAST),
+        ("throttles", "clear", "--yes"),
+        ("autopilot", "--mode", "act", "--yes", "--detach"),
+    )
+    for words in commands:
+        code, _, err = here(*words)
+        assert (code, "is marked read_only." in err) == (ExitCode.REFUSED, True), err
+    assert here("runs", "ls")[2] == "No runs yet.\n"
+
+
 def test_a_detached_run_is_found_cancelled_and_leaves_everything_as_it_was(here: Here) -> None:
     plan = here.plan(skip=10)
     before = here.replicas(plan)

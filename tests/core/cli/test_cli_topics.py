@@ -220,12 +220,14 @@ def test_at_a_terminal_the_topics_name_is_typed(hand: Hand, living: SimulatedClu
     assert replicas(living, "orders") == []
 
 
+@pytest.mark.parametrize("bootstrap", ["somewhere:9092", "B2.sim:9092"])
 def test_a_cluster_that_is_read_only_is_not_changed(
-    hand: Hand, living: SimulatedCluster, tmp_path: Path
+    hand: Hand, living: SimulatedCluster, tmp_path: Path, bootstrap: str
 ) -> None:
+    """Also where config.toml names another of its brokers than the one that was asked."""
     config = tmp_path / "config" / "config.toml"
     config.parent.mkdir()
-    config.write_text('[clusters.it]\nbootstrap = "somewhere:9092"\nread_only = true\n')
+    config.write_text(f'[clusters.it]\nbootstrap = "{bootstrap}"\nread_only = true\n')
     hand.on(living)
     for words in (
         ("elect", "--yes"),

@@ -12,11 +12,10 @@ import numpy as np
 
 from core.cluster.document import DocumentGroup
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
-from core.load.snapshot import Float64, Load
+from core.load.snapshot import Load
+from core.plan.burden import Crowded, carried, crowded
 from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.check import check_plan, never_finding
-from core.plan.check_capacity import taken_in
-from core.plan.copying import Side
 from core.plan.estimate import Estimate, default_rate, estimate_at, rate_table
 from core.plan.findings import Finding, Severity, worst_first
 from core.plan.impact import Impact, impact
@@ -24,17 +23,6 @@ from core.plan.noticed import Noticed, noticed
 from core.plan.plan import Plan
 from core.plan.rebase import Rebased, rebase
 from core.units import UNLIMITED
-
-NEAR_CAPACITY = 0.8
-
-
-@dataclass(frozen=True, slots=True)
-class Crowded:
-    """A broker and side whose load with the throttle on top comes near its capacity."""
-
-    broker: int
-    side: Side
-    fraction: float
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -90,7 +78,7 @@ def study(
         table.append(estimate_at(state, load, plan, rate_bytes_per_s, calibration=known))
         table.sort(key=lambda row: (row.rate_bytes_per_s == UNLIMITED, row.rate_bytes_per_s))
     effect = impact(state, load, plan)
-    carried = {Side.LEADER: effect.before.out_bytes_per_s, Side.FOLLOWER: taken_in(state, load)}
+    now = carried(state, load)
     chosen = next(row for row in table if row.rate_bytes_per_s == rate_bytes_per_s)
     return Study(
         plan=plan,
@@ -98,7 +86,7 @@ def study(
             state, load, plan, reassignments=in_flight(state), seconds=chosen.seconds
         ),
         table=tuple(table),
-        crowds=tuple(crowded(state, carried, estimate) for estimate in table),
+        crowds=tuple(crowded(state, now, estimate) for estimate in table),
         default_rate_bytes_per_s=usual,
         impact=effect,
         noticed=noticed(state, load, plan, groups),
@@ -114,33 +102,6 @@ def in_flight(state: ClusterState) -> Mapping[TopicPartition, Reassignment]:
         row = state.row(index)
         found[row.tp] = Reassignment(row.replicas, row.adding, row.removing)
     return found
-
-
-def crowded(
-    state: ClusterState, carried: Mapping[Side, Float64], estimate: Estimate
-) -> Crowded | None:
-    """Return the fullest broker and side at this rate, None when below 80 % or not known.
-
-    What a broker copies comes on top of what each side carries, [B]; it copies no faster than the
-    rate.
-    """
-    worst: Crowded | None = None
-    at = {broker.id: i for i, broker in enumerate(state.brokers)}
-    for row in estimate.rows:
-        broker = state.broker_by_id.get(row.broker)
-        if broker is None or not row.bytes or row.side is Side.LOG_DIRS:
-            continue
-        if estimate.rate_bytes_per_s == UNLIMITED:
-            continue
-        leads = row.side is Side.LEADER
-        capacity = broker.out_capacity_bytes_per_s if leads else broker.in_capacity_bytes_per_s
-        load = float(carried[row.side][at[row.broker]])
-        if not capacity or np.isnan(load):
-            continue
-        fraction = (load + estimate.rate_bytes_per_s) / capacity
-        if fraction >= NEAR_CAPACITY and (worst is None or fraction > worst.fraction):
-            worst = Crowded(row.broker, row.side, fraction)
-    return worst
 
 
 def is_refused(findings: tuple[Finding, ...], allowed: frozenset[str]) -> bool:

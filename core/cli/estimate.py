@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import click
 
@@ -13,6 +14,7 @@ from core.cli.context import Context, emit, json_option, output_option, write_te
 from core.cli.plan_file import document_of, plan_argument
 from core.cli.table import table
 from core.errors import ExitCode, UsageError
+from core.plan.burden import Burden, burden
 from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate import (
     Estimate,
@@ -21,7 +23,7 @@ from core.plan.estimate import (
     estimate_within,
     rate_table,
 )
-from core.plan.estimate_document import to_json
+from core.plan.estimate_document import burden_document, to_json
 from core.plan.reassignment import bind
 from core.run.tell.runs import calibration
 from core.units import (
@@ -87,24 +89,31 @@ def estimate(
         rates = rate_table(state, load, wanted, **most)
         rates = rates or (estimate_at(state, load, wanted, -1, **most),)
         chosen = default_rate(rates)
+        burdens = [burden(state, load, wanted, row, most_extra_bytes) for row in rates]
         if as_json:
-            emit({"rates": [to_json(row) for row in rates], "default_bytes_per_s": chosen}, output)
+            rows = [_document(*each) for each in zip(rates, burdens, strict=True)]
+            emit({"rates": rows, "default_bytes_per_s": chosen}, output)
         else:
-            write_text(_rates_text(rates, chosen), output)
+            write_text(_rates_text(rates, burdens, chosen), output)
         return ExitCode.NO if all(row.never for row in rates) else ExitCode.DONE
     if rate is not None:
         answer = estimate_at(state, load, wanted, rate, **most)
     else:
         assert seconds is not None, "one of the two was given"
         answer = estimate_within(state, load, wanted, seconds, **most)
+    bears = burden(state, load, wanted, answer, most_extra_bytes)
     if as_json:
-        emit(to_json(answer), output)
+        emit(_document(answer, bears), output)
     else:
-        write_text(_text(answer, seconds), output)
+        write_text(_text(answer, bears, seconds), output)
     return ExitCode.NO if answer.never else ExitCode.DONE
 
 
-def _text(answer: Estimate, within_seconds: float | None) -> str:
+def _document(answer: Estimate, bears: Burden) -> dict[str, Any]:
+    return to_json(answer) | burden_document(bears)
+
+
+def _text(answer: Estimate, bears: Burden, within_seconds: float | None) -> str:
     """Return the answer first, then what it rests on, the busiest broker first."""
     size = format_bytes(answer.total_bytes)
     if answer.never:
@@ -125,6 +134,7 @@ def _text(answer: Estimate, within_seconds: float | None) -> str:
     lines = [first]
     if answer.limit and answer.rows:
         lines.append(f"The limit is what broker {answer.limit.broker} {answer.limit.side.does}.")
+    lines += bears.sentences
     if answer.note:
         lines.append(answer.note)
     lines = [wrapped(line) for line in lines]
@@ -148,9 +158,9 @@ def _text(answer: Estimate, within_seconds: float | None) -> str:
     return "".join(lines) + "\n" + table(header, rows, right="> >>>>")
 
 
-def _rates_text(rates: tuple[Estimate, ...], chosen: int | None) -> str:
+def _rates_text(rates: tuple[Estimate, ...], burdens: Sequence[Burden], chosen: int | None) -> str:
     if len(rates) == 1:
-        return _text(rates[0], None)
+        return _text(rates[0], burdens[0], None)
     rows = [
         (
             "*" if row.rate_bytes_per_s == chosen else "",
@@ -161,11 +171,29 @@ def _rates_text(rates: tuple[Estimate, ...], chosen: int | None) -> str:
         for row in rates
     ]
     never = next((wrapped(row.never) for row in reversed(rates) if row.never), "")
+    bears = "".join(wrapped(sentence) for sentence in _table_burden(rates, burdens, chosen))
     note = wrapped(rates[0].note) if rates[0].note else ""
     learned = learned_words(rates)
     size = f"{format_bytes(rates[0].total_bytes)} to copy; * is where to begin.\n\n"
     times = table(("", "throttle", "takes", "limit"), rows, right=" >")
-    return size + times + learned + never + note
+    return size + times + learned + never + bears + note
+
+
+def _table_burden(
+    rates: Sequence[Estimate], burdens: Sequence[Burden], chosen: int | None
+) -> Iterator[str]:
+    """Yield from which rate on a broker comes near its capacity, and disks at the one to begin."""
+    pairs = list(zip(rates, burdens, strict=True))
+    for row, bears in pairs:
+        if bears.crowded is not None:
+            yield (
+                f"At {format_rate(row.rate_bytes_per_s)} {bears.crowded.words}; from there on "
+                "clients there may wait longer."
+            )
+            break
+    for row, bears in pairs:
+        if row.rate_bytes_per_s == chosen:
+            yield from replace(bears, crowded=None).sentences
 
 
 def learned_words(rates: Sequence[Estimate]) -> str:

@@ -15,6 +15,7 @@ from core.cli.context import Context, emit, json_option, output_option, say, wri
 from core.cli.estimate import exact_rate
 from core.errors import ExitCode, UsageError
 from core.patterns import matching
+from core.plan.burden import Burden, burden
 from core.plan.check import Severity, check_plan
 from core.plan.reassignment import dump
 from core.plan.topics_to_move import read_topics, refuse_unknown
@@ -153,16 +154,18 @@ def suggest(
     found = find_plan(state, load, wanted)
     left = wanted.limits.seconds_left
     estimate = time_of(state, load, found.plan, seconds, known, left)
+    bears = Burden() if estimate is None else burden(state, load, found.plan, estimate)
     reached = is_reached(found, wanted)
     allow = _allowed(state, load, found.plan, estimate)
     if as_json:
         dirs = None if found.dirs is None else suggest_disks.dirs_document(found.dirs)
-        document = suggest_told.document(found, estimate, reached)
+        document = suggest_told.document(found, estimate, bears, reached)
         emit(document | {"log_dirs": dirs, "allow": allow}, output)
     else:
         there = brokers_reached(found, wanted)
-        beside = suggest_disks.beside(found, wanted.band, estimate)
-        write_text(suggest_told.text(found, wanted, estimate, there, seconds) + beside, None)
+        beside = suggest_disks.beside(found, wanted.band, estimate, bears)
+        told = suggest_told.text(found, wanted, estimate, bears, there, seconds)
+        write_text(told + beside, None)
         if output is not None and found.plan.moves:
             write_text(dump(found.plan), output)
         if found.plan.moves:
@@ -186,11 +189,12 @@ def _even_dirs(
     found = even_dirs(state, wanted)
     known, left = calibration(state.cluster_id), wanted.limits.seconds_left
     estimate = time_of(state, load, found.plan, seconds, known, left)
+    bears = Burden() if estimate is None else burden(state, load, found.plan, estimate)
     allow = _allowed(state, load, found.plan, estimate)
     if as_json:
-        emit(suggest_disks.document(found, estimate) | {"allow": allow}, output)
+        emit(suggest_disks.document(found, estimate, bears) | {"allow": allow}, output)
     else:
-        write_text(suggest_disks.text(found, wanted.band, estimate), None)
+        write_text(suggest_disks.text(found, wanted.band, estimate, bears), None)
         if found.plan.moves:
             if output is not None:
                 write_text(dump(found.plan), output)

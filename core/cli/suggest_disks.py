@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from core.cli.suggest_told import time_document, time_notes, time_text
 from core.cli.table import table
+from core.plan.burden import Burden
+from core.plan.estimate_document import burden_document
 from core.plan.reassignment import to_document
 from core.units import format_bytes
 
@@ -18,11 +20,12 @@ if TYPE_CHECKING:
 ROWS = 15
 
 
-def document(found: EvenedDirs, estimate: Estimate | None) -> dict[str, Any]:
+def document(found: EvenedDirs, estimate: Estimate | None, bears: Burden) -> dict[str, Any]:
     """Return the document of `plan suggest --disks --json`."""
     return {
         **dirs_document(found),
         **time_document(estimate),
+        **burden_document(bears),
         "reached": found.reached,
         "notes": [*found.notes, *time_notes(estimate)],
         "plan": to_document(found.plan),
@@ -61,33 +64,34 @@ def dirs_document(found: EvenedDirs) -> dict[str, Any]:
     }
 
 
-def beside(found: Suggested, band: float, estimate: Estimate | None) -> str:
+def beside(found: Suggested, band: float, estimate: Estimate | None, bears: Burden) -> str:
     """Return what is said of log dirs below what is said of brokers; "" where nothing changes."""
     dirs = found.dirs
     if dirs is None or not dirs.plan.moves:
         return ""
-    took = None if found.because else estimate  # else it has been said with the brokers
-    return f"\n{_changes_text(dirs, band, took)}"
+    if found.because:  # it has been said with the brokers
+        estimate, bears = None, Burden()
+    return f"\n{_changes_text(dirs, band, estimate, bears)}"
 
 
-def text(found: EvenedDirs, band: float, estimate: Estimate | None) -> str:
+def text(found: EvenedDirs, band: float, estimate: Estimate | None, bears: Burden) -> str:
     """Return the suggestion as text: log dirs that are or were off, moves, the sum."""
     lines = [f"{note}\n" for note in found.notes]
     if not found.plan.moves:
         why = "Nothing to do: log dirs are even." if found.reached else "No move helps."
         return "".join(lines) + why + "\n"
-    lines.append(_changes_text(found, band, estimate))
+    lines.append(_changes_text(found, band, estimate, bears))
     return "".join(lines)
 
 
-def _changes_text(found: EvenedDirs, band: float, estimate: Estimate | None) -> str:
+def _changes_text(found: EvenedDirs, band: float, estimate: Estimate | None, bears: Burden) -> str:
     lines = [_dirs_text(found.dirs), "\n"]
     if found.because:
         lines.append(_moves_text(found))
     count = f"{found.moves} {'replica' if found.moves == 1 else 'replicas'}"
     took = time_text(estimate)
     lines.append(f"{count} to copy within their brokers ({format_bytes(found.bytes)}){took}.\n")
-    lines += [f"{note}\n" for note in time_notes(estimate)]
+    lines += [f"{note}\n" for note in (*bears.sentences, *time_notes(estimate))]
     if estimate is not None and estimate.never:
         lines.append(f"{estimate.never}\n")
     if not found.reached:

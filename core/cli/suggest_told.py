@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from core.cli.table import brokers as broker_list
 from core.cli.table import table
+from core.plan.burden import Burden
 from core.plan.estimate import Estimate
-from core.plan.estimate_document import calibration
+from core.plan.estimate_document import burden_document, calibration
 from core.plan.plan import Move
 from core.plan.reassignment import to_document
 from core.units import format_bytes, format_duration, format_rate
@@ -24,7 +25,9 @@ ROWS = 15
 # -- as JSON -------------------------------------------------------------------------------------
 
 
-def document(found: Suggested, estimate: Estimate | None, reached: bool) -> dict[str, Any]:
+def document(
+    found: Suggested, estimate: Estimate | None, bears: Burden, reached: bool
+) -> dict[str, Any]:
     return {
         "moves": found.moves,
         "leader_moves": found.leader_moves,
@@ -32,6 +35,7 @@ def document(found: Suggested, estimate: Estimate | None, reached: bool) -> dict
         "before": _shares(found, found.before),
         "after": _shares(found, found.after),
         **time_document(estimate),
+        **burden_document(bears),
         "reached": reached,
         "notes": [*found.notes, *time_notes(estimate)],
         "reasons": [
@@ -54,11 +58,10 @@ def time_document(estimate: Estimate | None) -> dict[str, Any]:
     """Return how long it takes and at which rate, null where that is not known."""
     if estimate is None:
         return {"seconds": None, "rate_bytes_per_s": None, "never": None, "calibration": None}
-    rate = estimate.recommended_bytes_per_s or estimate.rate_bytes_per_s
     told = estimate.seconds is not None or estimate.never is not None
     return {
         "seconds": estimate.seconds,
-        "rate_bytes_per_s": rate if told else None,
+        "rate_bytes_per_s": estimate.timed_bytes_per_s if told else None,
         "never": estimate.never,
         "calibration": calibration(estimate),
     }
@@ -92,6 +95,7 @@ def text(
     found: Suggested,
     wanted: Wanted,
     estimate: Estimate | None,
+    bears: Burden,
     reached: bool,
     within: float | None,
 ) -> str:
@@ -110,7 +114,7 @@ def text(
         f"{copies} ({format_bytes(found.bytes)}), {found.leader_moves} with another preferred "
         f"leader{time_text(estimate)}.\n"
     )
-    lines += [f"{note}\n" for note in time_notes(estimate)]
+    lines += [f"{note}\n" for note in (*bears.sentences, *time_notes(estimate))]
     if estimate is not None and estimate.never:
         lines.append(
             f"{estimate.never}\nGive --within longer, or --max-bytes to plan a part of it.\n"
@@ -131,7 +135,7 @@ def time_text(estimate: Estimate | None) -> str:
         return ""
     if estimate.seconds is None:
         return "; how long it takes is not known"
-    rate = estimate.recommended_bytes_per_s or estimate.rate_bytes_per_s
+    rate = estimate.timed_bytes_per_s
     about = "about" if estimate.range_seconds else "at least"
     learned = f", {estimate.calibration.words}" if estimate.calibration is not None else ""
     return f"; {about} {format_duration(estimate.seconds)} at {format_rate(rate)}{learned}"

@@ -74,6 +74,11 @@ class Estimate:
     calibration: Calibrated | None = None
     """How times were put right by earlier runs; None when they are the model's own."""
 
+    @property
+    def timed_bytes_per_s(self) -> int:
+        """Return the rate to which `seconds` belong: the one recommended, else the one asked of."""
+        return self.recommended_bytes_per_s or self.rate_bytes_per_s
+
 
 def estimate_at(
     state: ClusterState,
@@ -114,7 +119,7 @@ def estimate_within(
     needed = max(1, *(math.ceil(load.required_bytes_per_s(seconds)) for load in task.loads))
     if not task.known:
         return _at(task, needed, calibration)
-    limit = _limit(_rows(task.what.side_loads, seconds, {}))
+    limit = _limit(side_rows(task.what.side_loads, seconds, {}))
     learned = calibration.sides.get(limit.side) if limit is not None else None
     recommended = least_rate(task, seconds, learned)
     if recommended is None:
@@ -147,9 +152,10 @@ def rate_table(
         return ()
     floor = max(load.background for load in task.loads)
     largest = max(load.bytes for load in task.loads)
-    fastest = max((rate for rate in ROUND_RATES if rate <= task.link_bytes_per_s), default=0)
+    slow_enough = (rate for rate in ROUND_RATES if rate <= task.link_bytes_per_s)
+    fastest = max(slow_enough, default=ROUND_RATES[0])
     least = min(max(floor * 0.99, largest / (24 * 3600)), fastest)
-    rates = [rate for rate in ROUND_RATES if least <= rate <= task.link_bytes_per_s]
+    rates = [rate for rate in ROUND_RATES if least <= rate <= fastest]
     below = [rate for rate in ROUND_RATES if rate < least]
     if floor > 0 and below:
         rates.insert(0, below[-1])
@@ -198,9 +204,9 @@ def _with_dirs(
         notes.append(f"The size of {named(dirs.unknown)} is not known.")
     if dirs.down is not None:
         never = never or f"Broker {dirs.down} is down: its log dirs wait until it is back."
-    elif rate == UNLIMITED:
+    elif rate == UNLIMITED and not dirs.unknown:
         notes.append("How fast brokers copy between their log dirs without a throttle is unknown.")
-    elif never is None and not all(map(math.isfinite, ends.values())):
+    elif never is None and rate != UNLIMITED and not all(map(math.isfinite, ends.values())):
         limit, never = never_ends(dirs.sides, rate)
     if never or dirs.unknown or rate == UNLIMITED:
         seconds = between = calibrated = None
@@ -214,7 +220,7 @@ def _with_dirs(
             max(between[1], slow(longest) + AROUND_RANGE[1]),
         )
     own_seconds = seconds if calibrated is None else calibrated.seconds
-    rows = estimate.rows + _rows(dirs.sides, deadline_seconds or own_seconds, ends)
+    rows = estimate.rows + side_rows(dirs.sides, deadline_seconds or own_seconds, ends)
     return replace(
         estimate,
         seconds=seconds,
@@ -262,7 +268,7 @@ def _copied(
         if found.never:
             limit, never = never_ends(loads, rate)
         else:
-            slowest = _limit(_rows(loads, deadline_seconds or found.seconds, {}))
+            slowest = _limit(side_rows(loads, deadline_seconds or found.seconds, {}))
             learned = calibration.sides.get(slowest.side) if slowest is not None else None
             if learned is not None and rate != UNLIMITED:
                 own = (found.least_seconds, found.most_seconds)
@@ -273,7 +279,7 @@ def _copied(
             if found.risk:
                 notes.append(risk_of(loads, rate))
     own_seconds = calibrated.seconds if calibrated is not None else seconds
-    rows = _rows(loads, deadline_seconds or own_seconds, ends)
+    rows = side_rows(loads, deadline_seconds or own_seconds, ends)
     return Estimate(
         rate,
         seconds,
@@ -287,11 +293,12 @@ def _copied(
     )
 
 
-def _rows(
+def side_rows(
     loads: Mapping[BrokerSide, SideLoad],
     deadline_seconds: float | None,
     ends: Mapping[BrokerSide, float],
 ) -> tuple[SideRow, ...]:
+    """Return what each broker and side has to carry, and until when as far as that is known."""
     return tuple(
         SideRow(
             broker=side.broker,

@@ -1,14 +1,15 @@
-"""The document of `trimtab estimate --json`, which a run's journal keeps, too."""
+"""The document of `trimtab estimate --json`; a run's journal keeps what it says of the time."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from core.plan.burden import Burden
 from core.plan.estimate import Estimate
 
 
 def to_json(estimate: Estimate) -> dict[str, Any]:
-    """Return the document of `trimtab estimate --json`."""
+    """Return what `trimtab estimate --json` says of the time."""
     limit = estimate.limit
     return {
         "seconds": _rounded(estimate.seconds),
@@ -31,6 +32,21 @@ def to_json(estimate: Estimate) -> dict[str, Any]:
             }
             for row in estimate.rows
         ],
+    }
+
+
+def burden_document(found: Burden) -> dict[str, Any]:
+    """Return what brokers bear meanwhile: who comes near its capacity, and extra disk."""
+    near = found.crowded
+    return {
+        "near_capacity": None
+        if near is None
+        else {
+            "broker": near.broker,
+            "side": near.side.value,
+            "fraction": round(near.fraction, 4),
+        },
+        "peak_extra": [{"broker": one.broker, "bytes": one.bytes} for one in found.extra],
     }
 
 

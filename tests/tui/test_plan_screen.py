@@ -28,6 +28,7 @@ from pictures import (
 )
 from textual.widgets import Button, Static
 
+from core.plan.burden import Crowded, crowded
 from core.plan.calibration import Calibration, Learned
 from core.plan.copying import Side
 from core.plan.estimate import Estimate
@@ -39,7 +40,7 @@ from tui.hands import rested
 from tui.screens import apply as apply_module
 from tui.screens import plan as plan_module
 from tui.screens.apply import ApplyDialog
-from tui.study import Crowded, Study, crowded, in_flight, is_refused, study
+from tui.study import Study, in_flight, is_refused, study
 from tui.widgets.impact_table import impact_lines, impact_sentence, skew
 from tui.widgets.lines import Lines, Tone, text_of, width_of
 from tui.widgets.page import Page

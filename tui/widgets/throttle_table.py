@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from core.plan.burden import Crowded
 from core.plan.copying import Side
 from core.plan.estimate import Estimate
 from core.units import format_duration, format_rate
-from tui.study import Crowded
 from tui.widgets.lines import (
     Line,
     Lines,

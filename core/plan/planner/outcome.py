@@ -17,6 +17,7 @@ from core.plan.estimate import (
     estimate_at,
     estimate_within,
     rate_table,
+    side_rows,
 )
 from core.plan.estimate_words import never_ends, no_rate_fits
 from core.plan.plan import Plan
@@ -77,7 +78,7 @@ def time_of(
         return None
     task = Task.of(state, load, plan)
     if not task.known:
-        return estimate_at(state, load, plan, ROUND_RATES[-1], calibration=known)
+        return estimate_at(state, load, plan, UNLIMITED, calibration=known)
     copies = len(task.what.copies)
     laid_out = state.partition_count + sum(len(move.dir_moves) for move in plan)
     needed = PLAYED_SECONDS * copies + LAID_OUT_SECONDS * laid_out
@@ -88,8 +89,6 @@ def time_of(
     if copies > MANY or seconds_left() < needed:
         return _at_least(task, DAY_SECONDS)
     rates = rate_table(state, load, plan, calibration=known)
-    if not rates:
-        return estimate_at(state, load, plan, UNLIMITED, calibration=known)
     chosen = default_rate(rates)
     return next((row for row in rates if row.rate_bytes_per_s == chosen), rates[-1])
 
@@ -120,11 +119,13 @@ def _at_least(task: Task, until_seconds: float) -> Estimate:
     Where none does it is the fastest one's.
     """
     total_bytes = task.what.total_bytes + task.dirs.total_bytes
+    loads = {**task.what.side_loads, **task.dirs.sides}
     for rate in ROUND_RATES:
         least = _least_seconds(task, rate)
         if least is not None and (least <= until_seconds or rate == ROUND_RATES[-1]):
-            return Estimate(rate, least, None, None, None, (), total_bytes)
-    limit, never = never_ends({**task.what.side_loads, **task.dirs.sides}, rate)
+            rows = side_rows(loads, least, {})
+            return Estimate(rate, least, None, None, None, rows, total_bytes)
+    limit, never = never_ends(loads, rate)
     return Estimate(rate, None, None, never, limit, (), total_bytes)
 
 

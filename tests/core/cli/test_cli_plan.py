@@ -155,6 +155,41 @@ def test_estimate_with_less_that_may_arrive_at_a_time_takes_no_less(saved):
     assert "much" in err
 
 
+def loaded(saved):
+    """Save brokers of 100 MB/s; broker 1 sends 60 MB/s to its follower and its readers."""
+    saved.save_cluster(
+        {"t-0": ([0, 1], [0, 1], 100 * MB, 0.0), "t-1": ([1, 2], [1, 2], 50 * MB, 30.0 * MB)},
+        in_capacity_bytes_per_s=100 * MB,
+        out_capacity_bytes_per_s=100 * MB,
+    )
+    return saved.plan(t1=[1, 3])
+
+
+def test_estimate_says_whose_clients_wait_and_how_much_more_disks_hold(saved):
+    plan = loaded(saved)
+    code, document = saved.json("estimate", plan, "--throttle", "90MB/s")
+    validate("estimate", document)
+    assert code == ExitCode.DONE
+    assert document["near_capacity"] == {"broker": 1, "side": "leader", "fraction": 1.5}
+    assert document["peak_extra"] == [{"broker": 3, "bytes": 50 * MB}]
+    _, out, _ = saved.run("estimate", plan, "--throttle", "90MB/s")
+    words = " ".join(out.split())
+    assert "broker 1 comes to 150% of what it can send: clients there may wait longer." in words
+    assert "Meanwhile disks hold more, at most 50 MB on broker 3." in words
+
+
+def test_a_table_of_rates_says_from_which_on_clients_wait(saved):
+    plan = loaded(saved)
+    _, document = saved.json("estimate", plan)
+    validate("estimate-rates", document)
+    first = next(row for row in document["rates"] if row["near_capacity"])
+    _, out, _ = saved.run("estimate", plan)
+    rate, fraction = first["rate_bytes_per_s"] // MB, first["near_capacity"]["fraction"]
+    assert f"At {rate} MB/s broker 1 comes to {fraction:.0%} of what it can send;" in out
+    assert "disks hold more, at most 50 MB on broker 3." in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
 def test_estimate_of_never_is_a_no(saved):
     code, out, _ = saved.run("estimate", saved.plan(t0=[0, 2]), "--throttle", "1MB/s")
     assert code == ExitCode.NO

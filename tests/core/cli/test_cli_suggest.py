@@ -188,6 +188,22 @@ def test_a_deadlines_throttle_is_part_of_what_is_to_be_said_next(saved: Here) ->
     assert "--throttle" not in saved.run("plan", "suggest", "--drain", "0")[2]
 
 
+def test_whose_clients_wait_and_what_disks_hold_meanwhile_is_said_of_a_plan(saved: Here) -> None:
+    capacity = 100 * MB
+    busy = {"t-0": ([0, 1], [0, 1], 9_000 * MB, 40.0 * MB), "t-1": ([1, 2], [1, 2], MB, 0.0)}
+    saved.save_cluster(busy, in_capacity_bytes_per_s=capacity, out_capacity_bytes_per_s=capacity)
+    asked = ("plan", "suggest", "--replace", "1:3", "--topics", "t")
+    _, found = saved.json(*asked)
+    validate("plan-suggest", found)
+    rate = found["rate_bytes_per_s"]
+    near = {"broker": 0, "side": "leader", "fraction": (80 * MB + rate) / capacity}
+    assert found["near_capacity"] == near
+    assert found["peak_extra"] == [{"broker": 3, "bytes": 9_001 * MB}]
+    _, out, _ = saved.run(*asked)
+    assert f"broker 0 comes to {near['fraction']:.0%} of what it can send" in out
+    assert "Meanwhile disks hold more, at most 9.0 GB on broker 3.\n" in out
+
+
 def test_a_large_plans_time_is_the_least_it_takes(saved: Here) -> None:
     layout = {f"t-{n}": ([0, 1 + n % 2], [0, 1 + n % 2], MB, 10.0) for n in range(1_200)}
     saved.save_cluster(layout)

@@ -38,6 +38,7 @@ from core.run.tell.view import RunEvent, RunState
 from tui.dashboard import make_session
 from tui.feed_events import GroupsSeen, RunSeen
 from tui.map_view import MapView, build_model
+from tui.screens import map_ahead
 from tui.screens.map_hands import MapCanvas
 from tui.widgets.map_scene import SIDE
 from tui.widgets.preview import changes
@@ -371,6 +372,28 @@ async def test_a_wide_map_shows_plan_and_run_beside_it() -> None:
         assert "nothing planned" in shown
         assert "1 of 4 done" in shown
         assert "orders-1 done" in lines(pilot)[-4] + lines(pilot)[-3]
+
+
+async def test_times_of_the_column_before_are_dim_and_of_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with map_of(picture=picture()) as pilot:
+        await grab(pilot)
+        await press(pilot, "4")
+        monkeypatch.setattr(map_ahead, "REST_SECONDS", 3600.0)
+        ahead = the_map(pilot).ahead
+        known = ahead.preview
+        assert known.rates
+        await pilot.press("5")
+        before = ahead.preview
+        assert (before.rates, before.of_before) == (known.rates, True)
+        words = [word for line, _ in rate_lines(before, the_map(pilot).brush) for word in line]
+        assert {word.role for word in words} == {"dim"}
+        await pilot.press("escape")
+        look(pilot, broker=1, cursor_partition=0, marked=frozenset({tp("t-1")}))
+        await pilot.press("space", "4")
+        assert len(the_map(pilot).carry.sources) == 2
+        assert ahead.preview.rates is None
 
 
 async def test_rates_are_in_their_own_units_and_never_says_whose_inflow_it_is_below() -> None:

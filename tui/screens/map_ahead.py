@@ -27,9 +27,13 @@ REST_SECONDS = 0.12
 
 @dataclass
 class WorkedOut(Message):
-    """A suggestion or a throttle table, worked out in a thread for a key that may be old."""
+    """A suggestion or a throttle table, worked out in a thread for a key that may be old.
+
+    `held` is what was carried then, upon which plan; None for nothing.
+    """
 
     key: object
+    held: object = None
     suggestion: Suggestion | None = None
     estimate: Estimate | None = None
     rates: tuple[Estimate, ...] | None = None
@@ -62,15 +66,21 @@ class Ahead:
         assert session.load is not None
         plan, known = self.plan, self._rates
         rates: tuple[Estimate, ...] | None = None
+        of_before = False
         if not plan.moves:
             rates = ()
-        elif known is not None and (
-            known.key == self._rates_key(plan) or self._screen.carry is not None
-        ):
-            # While carrying, the table of the column before is better than none.
+        elif known is not None and known.key == self._rates_key(plan):
             rates = known.rates
+        elif known is not None and known.held is not None and known.held == self._held:
+            # While the same is carried, the table of the column before is better than none.
+            rates, of_before = known.rates, True
         effect = impact(session.state, session.load, plan)
-        return Preview(plan, effect, rates, session.rate_bytes_per_s)
+        return Preview(plan, effect, rates, session.rate_bytes_per_s, of_before)
+
+    @property
+    def _held(self) -> object:
+        carry = self._screen.carry
+        return None if carry is None else (self._screen.session.plan.moves, carry.sources)
 
     @property
     def suggestion(self) -> Suggestion | None:
@@ -151,7 +161,7 @@ class Ahead:
         state, load = screen.session.state, screen.session.load
         assert state is not None
         assert load is not None
-        key, known = self._rates_key(plan), screen.session.calibration
+        key, held, known = self._rates_key(plan), self._held, screen.session.calibration
         self._asked_rates = key
 
         def rates() -> None:
@@ -159,7 +169,7 @@ class Ahead:
             from core.plan.estimate import rate_table
 
             found = rate_table(state, load, plan, calibration=known or NOTHING_LEARNED)
-            screen.post_message(WorkedOut(key, rates=found))
+            screen.post_message(WorkedOut(key, held, rates=found))
 
         screen.run_worker(rates, thread=True, exclusive=True, group="rates")
 

@@ -99,7 +99,7 @@ def _plan_and_time(preview: Preview, model: Model, brush: Brush) -> Sentence:
         when = "never" if rate.never else format_duration(rate.seconds)
         words += [
             Word(f"   {format_rate(rate.rate_bytes_per_s)} ", "dim"),
-            Word(when, "act" if rate.never else "text"),
+            Word(when, "dim" if preview.of_before else "act" if rate.never else "text"),
         ]
     return tuple(words)
 

@@ -33,6 +33,8 @@ class Preview:
     rates: tuple[Estimate, ...] | None
     """None while they are being worked out."""
     rate_bytes_per_s: int
+    of_before: bool = False
+    """Whether `rates` are still those of the column that was carried over before."""
 
 
 @dataclass(frozen=True, slots=True)

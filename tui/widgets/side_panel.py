@@ -99,6 +99,8 @@ def rate_lines(preview: Preview, brush: Brush) -> list[tuple[Sentence, bool]]:
                 Word(f"  {limit}"),
             )
         lines.append((words, chosen))
+    if preview.of_before:
+        return [(tuple(Word(word.text, "dim") for word in words), False) for words, _ in lines]
     return lines
 
 

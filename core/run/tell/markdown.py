@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from core.markdown import cell, table
-from core.run.record.history import History
 from core.run.tell.changes import changes
-from core.run.tell.report import left_words
+from core.run.tell.report import asked_lines, left_words
 from core.run.tell.runs import Reading
 from core.run.tell.view import Leftovers, MoveState, RunView
-from core.units import UNLIMITED, format_bytes, format_duration, format_rate, format_time
+from core.units import format_bytes, format_duration, format_rate, format_time
 
 MOST_ROWS = 500
 """A ticket is read by people: larger runs have the rest in `runs show --json`."""
@@ -21,13 +20,13 @@ MOST_ROWS = 500
 
 def markdown(look: Reading) -> str:
     """Return the report of a run, ended or not."""
-    view, history, left = look.view, look.history, look.view.leftovers
+    view, left = look.view, look.view.leftovers
     why = f": {view.why}" if view.why else ""
     parts = [
         f"# Run {view.run} on {view.cluster_name}: {view.state.value}{why}",
         "",
         "## Asked",
-        *_asked(view, history),
+        *_asked(look),
         "",
         "## Done",
         *_done(view),
@@ -44,21 +43,13 @@ def markdown(look: Reading) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _asked(view: RunView, history: History) -> Iterator[str]:
+def _asked(look: Reading) -> Iterator[str]:
+    view = look.view
+    yield from (f"- {line}" for line in asked_lines(look.records[0]))
     data = sum(bool(m.total_bytes) for m in view.moves)
-    rate = view.rate_bytes_per_s
-    limit = "no throttle" if rate == UNLIMITED else f"{format_rate(rate)} a broker and side"
-    yield f"- by {view.who}, at {format_time(view.started_at)}"
-    if view.starts_at is not None:
-        yield f"- to begin at {format_time(view.starts_at)}"
     size = format_bytes(view.total_bytes)
     batches = "1 batch" if view.batches == 1 else f"{view.batches} batches"
     yield f"- {len(view.moves)} moves, {data} with data, {size} to copy, in {batches}"
-    yield f"- {limit}"
-    if view.estimated_seconds is not None:
-        yield f"- estimated {format_duration(view.estimated_seconds)}"
-    if history.allowed:
-        yield f"- allowed: {', '.join(sorted(history.allowed))}"
     for request in view.requests:
         became = "waits" if not request.taken else "taken up"
         if request.refused:

@@ -16,7 +16,7 @@ from core.run.record.retention import RETENTION
 from core.run.tell.changes import changes
 from core.run.tell.runs import Reading
 from core.run.tell.view import Leftovers, LoweredRetention, MoveState, RunState, RunView
-from core.units import format_bytes, format_duration, format_rate, format_time
+from core.units import UNLIMITED, format_bytes, format_duration, format_rate, format_time
 
 _SHOWN = 40
 _MARKS = {
@@ -49,15 +49,18 @@ def asked_lines(created: Record) -> list[str]:
     """Return what was asked for as the run was made, one line each."""
     p, options = created.payload, created.payload["options"]
     came = f", {p['from']}" if p.get("from") else ""
-    throttle_words = f"{format_rate(options['rate_bytes_per_s'])} a broker and side"
+    rate = options["rate_bytes_per_s"]
+    limit = "no throttle"
+    if rate != UNLIMITED:
+        limit = f"throttle {format_rate(rate)} a broker and side"
     if bounds := options.get("auto"):
         least, most = format_rate(bounds["least_bytes_per_s"]), bounds["most_bytes_per_s"]
-        throttle_words = f"adapted between {least} and {format_rate(most)} a broker and side"
+        limit = f"throttle adapted between {least} and {format_rate(most)} a broker and side"
     seconds = (p["estimate"] or {}).get("seconds")
     estimated = format_duration(seconds) if seconds else "not known"
     lines = [
         f"asked for by {p['who']} on {p['host']}{came} at {format_time(created.at)}",
-        f"{len(p['moves'])} partitions, throttle {throttle_words}, estimated {estimated}",
+        f"{len(p['moves'])} partitions, {limit}, estimated {estimated}",
     ]
     if options.get("at"):
         lines.append(f"to start at {options['at']}")

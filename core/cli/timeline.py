@@ -106,6 +106,8 @@ def timeline(
             topics_of(topics),
             brokers_of(brokers),
         )
+        if not logs:  # they may know others
+            wanted.refuse_unknown(opened)
         if recorded is None:
             say("Nobody has recorded this cluster: this is only what was told.")
         _say_unseen(opened, wanted, now)

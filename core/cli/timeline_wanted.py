@@ -15,6 +15,7 @@ from core.units import parse_duration
 
 if TYPE_CHECKING:
     from core.watch.timeline.events import Event, Kind
+    from core.watch.timeline.store import Timeline
 
 FORMS = "Write it like 30m (ago), 03:10 (today, here), or 2026-01-31T03:10Z."
 
@@ -33,6 +34,19 @@ class Wanted:
     def narrowed(self) -> bool:
         """Return whether only some topics or brokers are asked for."""
         return self.topics is not None or bool(self.brokers)
+
+    def refuse_unknown(self, timeline: Timeline) -> None:
+        """Raise UsageError for topics and brokers that the timeline has never known."""
+        from core.patterns import matching
+        from core.watch.timeline.known import known_brokers, known_topics
+
+        if self.topics is not None:
+            matching(self.topics.pattern, "--topics", known_topics(timeline), "topic")
+        if self.brokers:
+            known = known_brokers(timeline)
+            for broker in sorted(self.brokers.difference(known)):
+                ids = ", ".join(map(str, known))
+                raise UsageError(f"No broker {broker} was seen.", next=f"There were {ids}.")
 
     def has(self, event: Event) -> bool:
         if self.topics is not None and not (event.topic and self.topics.fullmatch(event.topic)):
@@ -91,12 +105,9 @@ def kinds_of(text: str | None) -> Kind:
 
 
 def topics_of(text: str | None) -> re.Pattern[str] | None:
-    try:
-        return None if text is None else re.compile(text)
-    except re.error as error:
-        raise UsageError(
-            f"Not a regular expression: {text!r} ({error}).", next="Try the topic's plain name."
-        ) from error
+    from core.patterns import pattern
+
+    return None if text is None else pattern(text, "--topics")
 
 
 def brokers_of(text: str | None) -> frozenset[int]:

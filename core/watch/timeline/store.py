@@ -218,6 +218,18 @@ class Timeline:
         with guarded(self.path):
             return told_table.span(self._database)
 
+    @property
+    def topics(self) -> set[str]:
+        """Return the topics that anything was kept or told of."""
+        with guarded(self.path):
+            return {*self._numbers(), *told_table.topics(self._database)}
+
+    @property
+    def told_brokers(self) -> set[int]:
+        """Return the brokers that anything was told of."""
+        with guarded(self.path):
+            return told_table.brokers(self._database)
+
     def since_newest_told(self, count: int) -> datetime | None:
         """Return since when no more than `count` were told of; None for all."""
         with guarded(self.path):

@@ -79,6 +79,22 @@ def span(database: sqlite3.Connection) -> tuple[datetime, datetime] | None:
     return None if first is None else (time_of(first), time_of(latest))
 
 
+def topics(database: sqlite3.Connection) -> set[str]:
+    """Return the topics that were told of."""
+    if not _is_there(database):
+        return set()
+    rows = database.execute("SELECT DISTINCT topic FROM told WHERE topic IS NOT NULL")
+    return {topic for (topic,) in rows}
+
+
+def brokers(database: sqlite3.Connection) -> set[int]:
+    """Return the brokers that were told of."""
+    if not _is_there(database):
+        return set()
+    rows = database.execute("SELECT DISTINCT brokers FROM told")
+    return {broker for (among,) in rows for broker in json.loads(among)}
+
+
 def newest(database: sqlite3.Connection, count: int) -> datetime | None:
     """Return since when no more than `count` were told of; None for all."""
     if not _is_there(database):

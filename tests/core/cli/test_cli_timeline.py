@@ -13,6 +13,7 @@ from watch_help import RECORDED, at, cluster, damage, record_night, row
 
 from core import paths
 from core.cli.main import run
+from core.watch.timeline.changes import changes
 from core.watch.timeline.events import Event, Kind
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.telling import Teller
@@ -79,7 +80,7 @@ def test_what_was_told_is_there_though_nobody_recorded(timeline: Any) -> None:
         (("--kind", "broker"), 2),
         (("--kind", "leader,topic"), 6),
         (("--topics", "new"), 2),
-        (("--topics", "ne"), 0),
+        (("--topics", "new", "--kind", "leader"), 0),
         (("--brokers", "1", "--kind", "leader"), 4),
         (("--brokers", "3"), 0),
         (("--since", "2026-03-01T03:01Z"), 7),
@@ -95,6 +96,25 @@ def test_what_is_asked_for_and_nothing_else(timeline: Any, words: Any, count: in
     assert len(document) == count
     if not count:
         assert timeline(*words)[1] == "Nothing was seen to happen.\n"
+
+
+def test_what_is_gone_may_still_be_asked_for(timeline: Any) -> None:
+    opened = Timeline.write(paths.timeline_file(RECORDED))
+    before = cluster([row("old", 0, (5, 1))], seconds=130, brokers=(1, 5))
+    opened.append(changes(cluster([row("orders", 0, (2, 1))]), before), before)
+    after = cluster([row("orders", 0, (2, 1))], seconds=140)
+    opened.append(changes(before, after), after)
+    opened.close()
+    with Teller(RECORDED) as teller:
+        teller.tell(Kind.CLIENT, by="probe", text="timed out", brokers=(6,), topic="told")
+    for words in (
+        ("--topics", "old"),
+        ("--brokers", "5"),
+        ("--topics", "told"),
+        ("--brokers", "6"),
+    ):
+        code, out, _ = timeline(*words, "--json")
+        assert (code, bool(json.loads(out))) == (0, True), words
 
 
 def test_a_summary_of_some_kinds_has_these_alone(timeline: Any) -> None:
@@ -180,8 +200,10 @@ def test_the_cluster_as_it_was_can_be_worked_on_offline(timeline: Any, tmp_path:
         (("--since", "soon"), "Not a time: 'soon'."),
         (("--since", "25:10"), "Not a time: '25:10'."),
         (("--kind", "brokers"), "There is no kind 'brokers'."),
-        (("--topics", "("), "Not a regular expression"),
+        (("--topics", "("), "--topics ( is no regular expression"),
+        (("--topics", "order"), "No topic matches order.\nDid you mean orders?"),
         (("--brokers", "one"), "Not broker ids: 'one'."),
+        (("--brokers", "2,9"), "No broker 9 was seen.\nThere were 1, 2, 3, 4."),
         (("--at", "2026-03-01T02:00Z"), "was not recorded yet"),
         (("--cluster-id", "another"), "Nothing has been recorded of this cluster"),
     ],

@@ -42,6 +42,7 @@ class _Outcome:
             "leader": self.election.leader,
             "to": self.election.to,
             "isr": list(self.election.in_sync),
+            "down": list(self.election.down),
             "outcome": self.what,
             "why": self.why or None,
         }
@@ -92,8 +93,15 @@ def elect(
         able = [election for election in found if not election.hindrance]
         if not as_json:
             click.echo(_imbalance_text(brokers, settings), nl=False)
-        if not dry_run and able and not yes:
-            _ask(context, state, able, unclean)
+        asks = bool(not dry_run and able and not yes)
+        if asks:
+            say("These would be elected:")
+            planned = [_Outcome(election, "planned") for election in able]
+            click.echo(_rows(planned), nl=False, err=True)
+        for line in _lost(able) if unclean else ():
+            say(line)
+        if asks:
+            _ask(context, state, unclean)
         outcomes = [_Outcome(e, "left", e.hindrance) for e in found if e.hindrance]
         if dry_run:
             outcomes += [_Outcome(election, "planned") for election in able]
@@ -183,13 +191,9 @@ def _partition(word: str) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
-def _ask(context: Context, state: ClusterState, able: Sequence[Election], unclean: bool) -> None:
+def _ask(context: Context, state: ClusterState, unclean: bool) -> None:
     name = context.target.name or state.cluster_id[:8]
-    say("These would be elected:")
-    click.echo(_rows([_Outcome(election, "planned") for election in able]), nl=False, err=True)
     if unclean:
-        for line in _lost(able):
-            say(line)
         confirm(name, "lose that and elect", "An unclean election", "nothing was elected")
     else:
         confirm(name, "elect them", "Electing", "nothing was elected")
@@ -311,9 +315,6 @@ def _tell(outcomes: Sequence[_Outcome], unclean: bool) -> None:
         if found := of(what):
             click.echo(f"{title}: {len(found)}")
             click.echo(_rows(found), nl=False)
-    if unclean:
-        for line in _lost([outcome.election for outcome in of("planned")]):
-            say(line)
 
 
 def _rows(outcomes: Sequence[_Outcome]) -> str:

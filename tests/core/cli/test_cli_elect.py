@@ -107,12 +107,17 @@ def test_an_unclean_election_says_what_is_lost(hand: Hand) -> None:
     hand.on(client)
     assert hand("elect", "--yes")[0] == 0
     assert leaders(client) == {"t-0": -1}, "a preferred election loses nothing"
-    code, _, err = hand("elect", "--unclean", "--partitions", "t-0")
-    assert code == 2
-    assert "t-0: what broker 2 has not copied from broker 1 is lost for good" in err
-    document = hand.json("elect", "--unclean", "--partitions", "t-0", "--yes")
+    lost = "t-0: what broker 2 has not copied from broker 1 is lost for good"
+    unclean = ("elect", "--unclean", "--partitions", "t-0")
+    for words, expected in (((), 2), (("--dry-run",), 0), (("--dry-run", "--json"), 0)):
+        code, _, err = hand(*unclean, *words)
+        assert (code, err.count(lost)) == (expected, 1), words
+    code, out, err = hand(*unclean, "--yes", "--json")
+    assert (code, err.count(lost)) == (0, 1), "it is for good: said also where nothing is asked"
+    document = json.loads(out)
     validate("elect", document)
     assert outcomes(document) == {"t-0": "elected"}
+    assert document["elections"][0]["down"] == [1]
     assert leaders(client) == {"t-0": 2}
 
 

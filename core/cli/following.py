@@ -105,11 +105,11 @@ def call_out(notice: Notice | None, stream: IO[str]) -> None:
 def _part(view: RunView) -> float:
     if view.total_bytes:
         return view.moved_bytes / view.total_bytes
-    return view.done / len(view.moves) if view.moves else 1.0
+    return view.done / view.partitions if view.moves else 1.0
 
 
 def _now(view: RunView) -> str:
-    parts = [f"{view.done} of {len(view.moves)} done"]
+    parts = [f"{view.done} of {view.partitions} done"]
     if view.total_bytes:
         parts.append(f"{format_bytes(view.moved_bytes)} of {format_bytes(view.total_bytes)}")
     if view.bytes_per_s is not None:

@@ -136,6 +136,8 @@ def notice(event: str, history: History, at: datetime, why: str) -> dict[str, An
     """Return the document of one notice: `ended`, `stalled` or `died`; no secrets are in it."""
     done = [m for m in history.moves if m.phase is Phase.DONE]
     moved = sum((m.size_bytes or 0) * len(m.move.receiving) for m in done)
+    newest = history.newest.values()
+    whole = sum(m.phase is Phase.DONE for m in newest)
     state = history.ended.value if history.ended else event
     seconds = (at - history.created_at).total_seconds()
     text = f"trimtab: run {history.run} on {history.cluster_name}: {state}" + (why and f", {why}")
@@ -148,11 +150,11 @@ def notice(event: str, history: History, at: datetime, why: str) -> dict[str, An
         "host": socket.gethostname(),
         "outcome": history.ended.value if history.ended else None,
         "why": why or None,
-        "moves": len(history.moves),
-        "done": len(done),
+        "moves": len(newest),
+        "done": whole,
         "moved_bytes": moved,
         "seconds": round(seconds, 1),
-        "text": f"{text} ({len(done)} of {len(history.moves)} done, {format_bytes(moved)} in "
+        "text": f"{text} ({whole} of {len(newest)} done, {format_bytes(moved)} in "
         f"{format_duration(seconds)})",
     }
 

@@ -25,6 +25,7 @@ from pictures import (
 
 from core.cluster.state import DirCopy
 from core.run.others.foreign import ForeignWatch, foreign_moves
+from core.run.record.moves import Role
 from core.run.tell.view import Level, MoveState, RunEvent, RunRequest, RunState, RunView
 from tui.feed_events import PictureSeen, RunSeen
 from tui.hands import rested
@@ -37,9 +38,9 @@ from tui.widgets.foreign import foreign_lines, foreign_page
 from tui.widgets.lines import Lines, Tone, text_of, width_of
 from tui.widgets.report_page import report_lines, whole
 from tui.widgets.run_log import log_lines, matching, request_lines
-from tui.widgets.run_page import detail_lines
+from tui.widgets.run_page import detail_lines, following
 from tui.widgets.run_rows import move_line
-from tui.widgets.run_state import overall, said_lines
+from tui.widgets.run_state import is_paused, overall, said_lines
 from tui.widgets.runs_page import runs_lines
 
 REPORT = """# Run 0101-021101 on prod-eu: done
@@ -68,6 +69,22 @@ def drawn(lines: Lines) -> str:
 
 def asked(what: str, **other: Any) -> RunRequest:
     return replace(RunRequest(at(2, 20), "cancel", what, "ann on here", taken=True), **other)
+
+
+def test_a_run_that_is_rolled_back_is_paused_no_longer() -> None:
+    pause, back = asked("pause", kind="pause"), asked("roll back", kind="rollback")
+    run = a_run(RunState.ROLLING_BACK, requests=(pause, back))
+    assert not is_paused(run)
+    assert is_paused(replace(run, requests=(pause, replace(back, refused="nothing has moved"))))
+    assert is_paused(replace(run, requests=(back, pause)))
+
+
+def test_what_has_been_moved_back_is_not_offered_again() -> None:
+    run = a_run(RunState.CANCELLED)
+    there = replace(run.moves[0], state=MoveState.DONE)
+    back = replace(there, role=Role.ROLLBACK, before=there.after, after=there.before)
+    assert "R  moves 1 back" in text_of(following(replace(run, moves=(there,))))
+    assert following(replace(run, moves=(there, back))) == ()
 
 
 # -- one glance ----------------------------------------------------------------------------------

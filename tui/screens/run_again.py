@@ -79,14 +79,14 @@ class RunAgain(RunRequests):
                 "retry_move": "try again" if again else "",
                 "roll_back": "roll back…" if moving else "",
             }
-        done, count = 0, 0
+        undone = away = 0
         if run is not None:
-            done, count = run.done, run.done + run.undone
+            undone, away = run.undone, run.moved_away
         elif listed is not None and self._ended is not None:
-            done, count = listed.done, listed.moves
+            undone, away = listed.moves - listed.done, listed.done
         return {
-            "retry_move": "try again…" if done < count else "",
-            "roll_back": "roll back…" if done else "",
+            "retry_move": "try again…" if undone else "",
+            "roll_back": "roll back…" if away else "",
         }
 
     # -- the plan --------------------------------------------------------------------------------

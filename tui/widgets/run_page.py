@@ -136,7 +136,7 @@ def following(run: RunView) -> Line:
     line: list[Span] = []
     for key, count, words in (
         ("a", run.undone, "tries {} again"),
-        ("R", run.done, "moves {} back"),
+        ("R", run.moved_away, "moves {} back"),
     ):
         if count:
             line += [plain("  "), Span(key, Tone.YOURS, bold=True), dim(f"  {words.format(count)}")]

@@ -41,13 +41,15 @@ _LOOKS = {
     RunState.FAILED: Look("✗", Tone.ACT, "failed"),
     RunState.DIED: Look("✗", Tone.ACT, "its process died"),
 }
+PAUSING = ("pause", "resume", "rollback")
+"""What pauses a run, and what ends that."""
 HALTED = (RunState.SCHEDULED, RunState.PAUSED, RunState.WAITING, RunState.DIED)
 """States of which nobody can tell how long they last."""
 
 
 def is_paused(run: RunView) -> bool:
     """Return whether a run is paused, or will be as soon as its process is back."""
-    asked = [r.kind for r in run.requests if r.kind in ("pause", "resume") and not r.refused]
+    asked = [r.kind for r in run.requests if r.kind in PAUSING and not r.refused]
     return run.state is RunState.PAUSED or asked[-1:] == ["pause"]
 
 
@@ -61,7 +63,7 @@ def headline(run: RunView, width: int) -> Line:
     mark, tone, word = look_of(run.state)
     started = f"{mark} run {run.started_at.astimezone(UTC):%H:%M}Z"
     amount = plain(amount_words(run.moved_bytes, run.total_bytes, " of "))
-    count = plain(f"{run.done} of {len(run.moves)} done")
+    count = plain(f"{run.done} of {run.partitions} done")
     facts: list[Line] = []
     if run.state is RunState.RUNNING:
         facts.append((Span(started, tone, bold=True),))
@@ -79,7 +81,7 @@ def headline(run: RunView, width: int) -> Line:
             facts.append((bright(f"{format_duration(run.left_seconds)} left"), *_range(run)))
         if run.stuck:
             facts.append((Span(f"▲ {run.stuck} stuck", Tone.LOOK, bold=True),))
-        if failed := sum(move.state is MoveState.FAILED for move in run.moves):
+        if failed := run.count(MoveState.FAILED):
             facts.append((Span(f"✗ {failed} failed", Tone.ACT, bold=True),))
         facts.append((amount,))
         facts += [(plain(words),) for words in _rates(run)]

@@ -23,9 +23,8 @@ _FIRST = (MoveState.STUCK, MoveState.MOVING, MoveState.FAILED, MoveState.QUEUED)
 
 def draw_run(panel: Panel, run: RunView) -> None:
     """Draw the moves under what is already there, and the newest events at the very bottom."""
-    done = sum(move.state is MoveState.DONE for move in run.moves)
     started = f"{run.started_at.astimezone(UTC):%H:%M}Z"
-    panel.title(f"run {started}", f"{done} of {len(run.moves)} done")
+    panel.title(f"run {started}", f"{run.done} of {run.partitions} done")
     unfinished = [move for state in _FIRST for move in run.moves if move.state is state]
     for move in unfinished[:MOVES]:
         _draw_move(panel, move)

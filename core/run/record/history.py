@@ -139,6 +139,11 @@ class History(Holdings):
         return Plan(self.cluster_id, tuple(m.move for m in self.moves))
 
     @property
+    def newest(self) -> dict[TopicPartition, MoveHistory]:
+        """Return each partition's newest move: one that went elsewhere, or back, has several."""
+        return {m.move.tp: m for m in self.moves}
+
+    @property
     def batches(self) -> int:
         return max((m.batch for m in self.moves), default=-1) + 1
 

@@ -58,9 +58,9 @@ def _asked(look: Reading) -> Iterator[str]:
 
 
 def _done(view: RunView) -> Iterator[str]:
-    states = ((state, sum(m.state is state for m in view.moves)) for state in MoveState)
+    states = ((state, view.count(state)) for state in MoveState)
     counts = ", ".join(f"{n} {state.value}" for state, n in states if n)
-    yield f"- {view.done} of {len(view.moves)} done ({counts})"
+    yield f"- {view.done} of {view.partitions} done ({counts})"
     yield f"- {format_bytes(view.moved_bytes)} of {format_bytes(view.total_bytes)} moved"
     took = format_duration(view.elapsed_seconds)
     estimated = view.estimated_seconds

@@ -63,7 +63,7 @@ def _stall(run: RunView) -> str:
 
 
 def _end(run: RunView) -> Notice:
-    moved = f"{run.done} of {len(run.moves)} done, {format_bytes(run.moved_bytes)}"
+    moved = f"{run.done} of {run.partitions} done, {format_bytes(run.moved_bytes)}"
     if run.state is RunState.DIED:
         text = f"run {run.run}: its process died; {moved}"
     else:

@@ -149,7 +149,7 @@ def summary(view: RunView) -> RunSummary:
         state=view.state,
         started_at=view.started_at,
         ended_at=view.ended_at,
-        moves=len(view.moves),
+        moves=view.partitions,
         done=view.done,
         total_bytes=view.total_bytes,
         moved_bytes=view.moved_bytes,
@@ -204,6 +204,8 @@ def _state(
         return RunState.ROLLING_BACK
     if history.paused:
         return RunState.PAUSED
+    if history.rolling_back:
+        return RunState.ROLLING_BACK
     if history.is_scheduled(history.last_at or history.created_at):
         return RunState.SCHEDULED
     if history.waiting:

@@ -34,7 +34,7 @@ def headline(view: RunView) -> str:
     """Return where the run stands, in one line."""
     parts = [
         f"run {view.run} on {view.cluster_name}: {view.state.value}",
-        f"{view.done} of {len(view.moves)} done",
+        f"{view.done} of {view.partitions} done",
     ]
     if view.total_bytes:
         parts.append(f"{format_bytes(view.moved_bytes)} of {format_bytes(view.total_bytes)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from core.run.limits.throttle import RateIntent, Side
@@ -182,9 +182,9 @@ def restored(rates: Iterable[Mapping[str, Any]]) -> str:
 def _ended(record: Record, history: History, copied_bytes: int) -> tuple[str, Level]:
     p = record.payload
     took = format_duration((record.at - history.created_at).total_seconds())
-    done = [m for m in history.moves if m.phase is Phase.DONE]
-    copied = format_bytes(copied_bytes)
-    counted = f"{len(done)} of {_partitions(history.moves)}, {copied} in {took}"
+    newest = history.newest.values()
+    done = sum(m.phase is Phase.DONE for m in newest)
+    counted = f"{done} of {_partitions(newest)}, {format_bytes(copied_bytes)} in {took}"
     why = f"; {p['why']}" if p["why"] else ""
     match Outcome(p["outcome"]):
         case Outcome.DONE:
@@ -197,7 +197,7 @@ def _ended(record: Record, history: History, copied_bytes: int) -> tuple[str, Le
             return f"failed: {p['why']}", Level.ACT
 
 
-def _partitions(things: list[Any]) -> str:
+def _partitions(things: Collection[Any]) -> str:
     return f"{len(things)} partition{'' if len(things) == 1 else 's'}"
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -230,15 +231,32 @@ class RunView:
     """Between which rates it adapts itself; None for a fixed one."""
 
     @property
+    def newest(self) -> Mapping[TopicPartition, MoveProgress]:
+        """Return each partition's newest move: one that went elsewhere, or back, has several."""
+        return {move.tp: move for move in self.moves}
+
+    @property
+    def partitions(self) -> int:
+        return len(self.newest)
+
+    def count(self, state: MoveState) -> int:
+        """Return of how many partitions the newest move is in `state`."""
+        return sum(move.state is state for move in self.newest.values())
+
+    @property
     def done(self) -> int:
-        """Return how many moves are done."""
-        return sum(move.state is MoveState.DONE for move in self.moves)
+        """Return how many partitions are where their newest move was to bring them."""
+        return self.count(MoveState.DONE)
 
     @property
     def undone(self) -> int:
-        """Return how many partitions are not where their newest move was to bring them."""
-        newest = {move.tp: move.state for move in self.moves}
-        return sum(state is not MoveState.DONE for state in newest.values())
+        return self.partitions - self.done
+
+    @property
+    def moved_away(self) -> int:
+        """Return how many partitions this run has moved and not moved back."""
+        last = {move.tp: move.role for move in self.moves if move.state is MoveState.DONE}
+        return sum(role is not Role.ROLLBACK for role in last.values())
 
     @property
     def stuck(self) -> int:

@@ -23,10 +23,17 @@ from core.cluster.probing import (
     producer_config,
     quantile,
 )
+from core.errors import TrimtabError
 
 if TYPE_CHECKING:
     from core.cluster.connect import Address
     from core.cluster.kafka.connection import ConnectionSettings
+
+Note = Callable[..., None]
+"""Writes down what is about to be changed, and what came of it; see core.run.audit.note.
+
+What it refuses is not done.
+"""
 
 TOPIC_PREFIX = "__trimtab_probe-"
 WINDOW_SECONDS = 4.0
@@ -55,7 +62,7 @@ class Window:
 
 
 def open_probe(
-    address: Address, name: str, brokers: Sequence[int], clock: Clock
+    address: Address, name: str, brokers: Sequence[int], clock: Clock, note: Note
 ) -> ProduceProbe | None:
     """Return a probe that has begun to measure; None for a simulator, which has no producers."""
     if address.simulated:
@@ -63,7 +70,7 @@ def open_probe(
     from core.cluster.kafka.connection import ConnectionSettings
 
     settings = ConnectionSettings.load(address.bootstrap, address.command_config)
-    probe = ProduceProbe(settings, name, brokers, clock)
+    probe = ProduceProbe(settings, name, brokers, clock, note)
     probe.start()
     return probe
 
@@ -76,13 +83,19 @@ class ProduceProbe:
     """
 
     def __init__(
-        self, settings: ConnectionSettings, name: str, brokers: Sequence[int], clock: Clock
+        self,
+        settings: ConnectionSettings,
+        name: str,
+        brokers: Sequence[int],
+        clock: Clock,
+        note: Note,
     ) -> None:
         self.topic = f"{TOPIC_PREFIX}{name}"
         self.trouble = ""
         self.left = ""
         self.places: Mapping[int, tuple[int, ...]] = {}
         self._settings, self._brokers, self._clock = settings, tuple(sorted(brokers)), clock
+        self._note = note
         self._windows: dict[int, deque[Window]] = {}
         self._waited_ms: dict[int, list[float]] = {}
         self._failed: dict[int, int] = {}
@@ -112,16 +125,29 @@ class ProduceProbe:
         try:
             admin = quiet_admin(self._settings)
             try:
-                self.left = f"the topic {self.topic} may be left"
                 self._create(admin)
                 self._measure()
-            except KafkaException as error:
+            except (KafkaException, TrimtabError) as error:
                 self._say(error)
-                if error.args[0].code() in denials():
+                if isinstance(error, KafkaException) and error.args[0].code() in denials():
                     self.left = ""
             self._delete(admin)
-        except KafkaException as error:
+        except (KafkaException, TrimtabError) as error:
             self._say(error)
+
+    def _change(self, what: str, topics: object, call: Callable[[], Any]) -> None:
+        """Make or delete the topic, noted before and after."""
+        from confluent_kafka import KafkaException
+
+        self._note(what, topics=topics)
+        faults = {}
+        try:
+            call()[self.topic].result()
+        except KafkaException as error:
+            faults[self.topic] = error.args[0].str()
+            raise
+        finally:
+            self._note("answer", to=what, taken=1 - len(faults), faults=faults)
 
     def _say(self, error: Exception) -> None:
         """Keep the first trouble: what follows comes of it."""
@@ -139,9 +165,14 @@ class ProduceProbe:
         topic = NewTopic(
             self.topic, len(layout), replica_assignment=layout, config=dict(TOPIC_CONFIGS)
         )
-        future = admin.create_topics([topic], request_timeout=START_SECONDS)[self.topic]
+        told = {self.topic: {"replicas": layout, "configs": dict(TOPIC_CONFIGS)}}
+
+        def make() -> Any:
+            self.left = f"the topic {self.topic} may be left"
+            return admin.create_topics([topic], request_timeout=START_SECONDS)
+
         try:
-            future.result()
+            self._change("create topics", told, make)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
@@ -152,9 +183,12 @@ class ProduceProbe:
 
         deadline = self._clock.monotonic() + CLOSE_SECONDS
         while True:
-            future = admin.delete_topics([self.topic], request_timeout=TIMEOUT_SECONDS)[self.topic]
             try:
-                future.result()
+                self._change(
+                    "delete topics",
+                    [self.topic],
+                    lambda: admin.delete_topics([self.topic], request_timeout=TIMEOUT_SECONDS),
+                )
                 break
             except KafkaException as error:
                 code = error.args[0].code()

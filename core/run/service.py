@@ -16,6 +16,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -150,12 +151,13 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
         patience = SIMULATED_PATIENCE_SECONDS if address.simulated else math.inf
         cluster_id = journal.records()[0].payload["cluster_id"]
         run = path.name.removesuffix(SUFFIX)
+        note = partial(audit.note, cluster_id, run)
         Runner(
             journal,
             audited(connection.client, cluster_id, run),
             connection.clock,
             patience_seconds=patience,
-            open_probe=lambda brokers: open_probe(address, run, brokers, steady),
+            open_probe=lambda brokers: open_probe(address, run, brokers, steady, note),
             on_look=notifier.look,
         ).run()
     except Exception as error:

@@ -17,8 +17,12 @@ def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probing, "WINDOW_SECONDS", 0.5)
 
 
+def unnoted(what: str, **detail: object) -> None:
+    """Keep no audit."""
+
+
 def started(sandbox: Sandbox, name: str, brokers: tuple[int, ...]) -> ProduceProbe:
-    probe = open_probe(Address(sandbox.bootstrap), name, brokers, SystemClock())
+    probe = open_probe(Address(sandbox.bootstrap), name, brokers, SystemClock(), unnoted)
     assert probe is not None
     return probe
 
@@ -68,7 +72,7 @@ def test_a_cluster_that_does_not_answer_is_said_and_raises_nothing(
     monkeypatch.setattr(probing, "START_SECONDS", 1.0)
     monkeypatch.setattr(probing, "CLOSE_SECONDS", 1.0)
     monkeypatch.setattr(probing, "TIMEOUT_SECONDS", 1.0)
-    probe = open_probe(Address("127.0.0.1:1"), "c", (1, 2), SystemClock())
+    probe = open_probe(Address("127.0.0.1:1"), "c", (1, 2), SystemClock(), unnoted)
     assert probe is not None
     eventually(lambda: bool(probe.trouble))
     probe.close()
@@ -77,4 +81,4 @@ def test_a_cluster_that_does_not_answer_is_said_and_raises_nothing(
 
 
 def test_a_simulator_has_no_producers_to_feel_like() -> None:
-    assert open_probe(Address("sim:/nowhere"), "d", (1, 2), SystemClock()) is None
+    assert open_probe(Address("sim:/nowhere"), "d", (1, 2), SystemClock(), unnoted) is None

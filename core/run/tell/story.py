@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from core.cluster.probe import TOPIC_PREFIX
 from core.run.limits.throttle import RateIntent, Side
 from core.run.record.history import History, Outcome, Phase
 from core.run.record.records import Kind, Record
@@ -60,6 +61,9 @@ def _lines(record: Record, history: History, copied_bytes: int) -> Iterator[tupl
         case Kind.MEASURED:
             most = max((p99 for _, _, p99 in p["before"]), default=0.0)
             yield f"producers wait up to {most:.0f} ms (p99) before the run", Level.INFO
+            if p["before"]:
+                topic = f"{TOPIC_PREFIX}{history.run}"
+                yield f"measured by a topic of its own, deleted at the end: {topic}", Level.INFO
         case Kind.THROTTLE_SET:
             yield throttled(history, p["batch"]), Level.INFO
         case Kind.RATE_SET:

@@ -13,7 +13,8 @@ from core.clock import SystemClock
 from core.cluster import probe as probing
 from core.cluster.kafka import admin as kafka_admin
 from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.probe import ProduceProbe
+from core.cluster.probe import Note, ProduceProbe
+from core.errors import TrimtabError
 
 
 class Cluster:
@@ -40,12 +41,16 @@ def answered(code: int | None) -> Future[None]:
     return future
 
 
-def closed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> ProduceProbe:
+def unnoted(what: str, **detail: object) -> None:
+    """Keep no audit."""
+
+
+def closed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, note: Note = unnoted) -> ProduceProbe:
     """Return a probe that was opened on this cluster and has come to its end."""
     monkeypatch.setattr(kafka_admin, "quiet_admin", lambda settings: cluster)
     monkeypatch.setattr(probing, "CLOSE_SECONDS", 0.05)
     monkeypatch.setattr(probing, "AGAIN_SECONDS", 0.001)
-    probe = ProduceProbe(ConnectionSettings("127.0.0.1:1"), "a", (1, 2), SystemClock())
+    probe = ProduceProbe(ConnectionSettings("127.0.0.1:1"), "a", (1, 2), SystemClock(), note)
     probe.start()
     probe.close()
     return probe
@@ -78,3 +83,36 @@ def test_a_topic_that_may_not_be_made_is_not_left(monkeypatch: pytest.MonkeyPatc
     cluster = Cluster(denied, creates=denied)
     assert closed(cluster, monkeypatch).left == ""
     assert cluster.asked == 1
+
+
+def test_what_a_probe_makes_and_deletes_is_noted_before_and_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noted: list[tuple[str, dict[str, Any]]] = []
+    cluster = Cluster(KafkaError._TRANSPORT, None)
+    closed(cluster, monkeypatch, lambda what, **detail: noted.append((what, detail)))
+    topic = "__trimtab_probe-a"
+    (made, of), *rest = noted
+    assert made == "create topics"
+    assert of["topics"][topic]["replicas"] == [[1, 2], [2, 1]]
+    assert of["topics"][topic]["configs"]
+    assert [(what, detail.get("to"), detail.get("taken")) for what, detail in rest] == [
+        ("answer", "create topics", 0),
+        ("delete topics", None, None),
+        ("answer", "delete topics", 0),
+        ("delete topics", None, None),
+        ("answer", "delete topics", 1),
+    ]
+    assert list(rest[0][1]["faults"]) == [topic]
+
+
+def test_what_cannot_be_noted_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(what: str, **detail: object) -> None:
+        raise TrimtabError("The audit cannot be written.")
+
+    cluster = Cluster(None, creates=None)
+    monkeypatch.setattr(cluster, "create_topics", None)
+    probe = closed(cluster, monkeypatch, full)
+    assert cluster.asked == 0
+    assert probe.trouble == "produce latency is not measured: The audit cannot be written."
+    assert probe.left == "", "nothing was made"

@@ -80,6 +80,9 @@ def test_a_run_learns_what_producers_wait_before_it_begins(start: Start) -> None
     assert measured[0]["before"] == [[b, 3.333, 10.0] for b in (1, 2, 3)]
     assert kinds(run).index(Kind.MEASURED) < kinds(run).index(Kind.THROTTLE_INTENT)
     assert [probe.closed for probe in probes] == [True]
+    topic = f"__trimtab_probe-{run.view().run}"
+    told = [event.text for event in run.view().events]
+    assert f"measured by a topic of its own, deleted at the end: {topic}" in told
 
 
 def test_a_probes_topic_that_cannot_be_deleted_is_said_at_the_end(start: Start) -> None:

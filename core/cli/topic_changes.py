@@ -22,10 +22,11 @@ from core.cli.topic_layout import (
     size_option,
     typed_layout,
 )
-from core.cli.topic_steps import settled, there, yes_option
+from core.cli.topic_steps import configs_of, held, settled, there, yes_option
 from core.errors import ExitCode, IncompleteError, TrimtabError, UsageError
 
 if TYPE_CHECKING:
+    from core.cli.topic_steps import Configs
     from core.cluster.client import ConfigChange, Fault
     from core.cluster.state import ClusterState
     from core.plan.placing import Replicas
@@ -117,6 +118,7 @@ def create(
 @size_option
 @click.option("--set", "sets", metavar="NAME=VALUE", multiple=True, help="Set a config.")
 @click.option("--unset", "unsets", metavar="NAME", multiple=True, help="Unset a config.")
+@click.option("--allow", type=click.Choice(["min-isr"]), help="Though producers fail.")
 @dry_option
 @yes_option
 @json_option
@@ -130,6 +132,7 @@ def alter(
     size: str | None,
     sets: tuple[str, ...],
     unsets: tuple[str, ...],
+    allow: str | None,
     dry_run: bool,
     yes: bool,
     as_json: bool,
@@ -137,8 +140,10 @@ def alter(
     """Give TOPIC more partitions, placed like those of a new topic; set and unset its configs.
 
     Refused for partitions while the topic is under a move. Kafka cannot take partitions away.
+    What a shorter retention deletes is said, and the topic's name asked for.
     """
-    from core.cluster.client import FOLLOWER_LIST, LEADER_LIST, NewPartitions, Resource
+    from core.cli.topic_shrinking import changed, deletes, refuse_min_isr
+    from core.cluster.client import FOLLOWER_LIST, LEADER_LIST, Fault, NewPartitions, Resource
     from core.run.audited import audited
     from core.run.in_use import refuse_if_moving
 
@@ -159,14 +164,28 @@ def alter(
         lists = {change.name for change in changes} & {LEADER_LIST, FOLLOWER_LIST}
         if layout or lists:
             refuse_if_moving(state, [topic], "given partitions" if layout else "given throttles")
+        values: Configs | Fault = configs_of(client, [topic])[topic] if changes else {}
+        if isinstance(values, Fault):
+            say(f"The configs that {topic} has are not known: {values}.")
+            values = {}
+        becomes = changed(changes, values)
+        if allow is None:
+            refuse_min_isr(topic, becomes, _factor(state, topic))
+        deleted = list(deletes(becomes, values))
         if not as_json:
             show_layout(topic, now, layout)
-            for change in changes:
-                click.echo(f"{topic}: {_words(change)}")
+            for change in becomes:
+                click.echo(f"{topic}: {change.words}")
+        for sentence in deleted:
+            say(f"{topic}: {sentence}")
         if layout:
             say("Records with keys will go to other partitions than before.")
         if not dry_run:
-            _sure(context, state, yes, "alter it", "Altering a topic", "nothing was changed")
+            if deleted and not yes:
+                say(held(client, state, topic))
+                confirm(topic, "delete that", "Deleting records", "nothing was changed", of="topic")
+            else:
+                _sure(context, state, yes, "alter it", "Altering a topic", "nothing was changed")
             writer = audited(client, state.cluster_id, None)
             if changes:
                 refused = writer.alter_configs(changes).get(Resource.topic(topic))
@@ -187,7 +206,11 @@ def alter(
                 "topic": topic,
                 "rule": rule,
                 "added": layout_json(now, layout),
-                "changes": [{"name": c.name, "op": c.op.value, "value": c.value} for c in changes],
+                "changes": [
+                    {"name": c.name, "op": c.op.value, "value": c.value, "before": b.before}
+                    for c, b in zip(changes, becomes, strict=True)
+                ],
+                "deletes": deleted,
                 "dry_run": dry_run,
             }
         )
@@ -227,14 +250,6 @@ def _changes(topic: str, sets: Mapping[str, str], unsets: Sequence[str]) -> list
     ]
 
 
-def _words(change: ConfigChange) -> str:
-    from core.cluster.client import ConfigOp
-
-    if change.op is ConfigOp.DELETE:
-        return f"{change.name} unset"
-    return f"{change.name}={change.value}"
-
-
 # -- doing it --------------------------------------------------------------------------------------
 
 
@@ -250,6 +265,12 @@ def _raise_for(fault: Fault | None, what: str) -> None:
     if fault is None:
         return
     raise TrimtabError(f"{what}: {fault}.")
+
+
+def _factor(state: ClusterState, topic: str) -> int:
+    """Return how many replicas each partition has, or the one with the fewest."""
+    rows = (state.row(row) for row in state.partitions_of(topic))
+    return min(len(row.replicas) - len(row.adding) for row in rows)
 
 
 def _is_led(state: ClusterState, topic: str, partitions: int) -> bool:

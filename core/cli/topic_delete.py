@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from core.cli.confirm import confirm
 from core.cli.context import Context, emit, json_option, say
-from core.cli.topic_steps import settled, there, yes_option
-from core.errors import ExitCode, RefusedError, TrimtabError
-
-if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient, Fault
-    from core.cluster.state import ClusterState
+from core.cli.topic_steps import held, settled, there, yes_option
+from core.errors import ExitCode, RefusedError
 
 
 @click.command()
@@ -49,7 +43,7 @@ def delete(
                 )
         refuse_if_moving(state, names, "deleted")
         for name in names if not yes else ():
-            say(_lost(client, state, name))
+            say(held(client, state, name))
             confirm(
                 name, "delete it for good", "Deleting a topic", "nothing was deleted", of="topic"
             )
@@ -70,32 +64,3 @@ def delete(
     if not failed:
         return ExitCode.DONE
     return ExitCode.INCOMPLETE if gone else ExitCode.FAILED
-
-
-def _lost(client: ClusterClient, state: ClusterState, topic: str) -> str:
-    """Return in words what goes with a topic: bytes, and who has read it."""
-    from core.cluster.broker_logs import with_logs
-    from core.units import format_bytes
-
-    rows = state.partitions_of(topic)
-    held: list[str] = [f"{len(rows)} partitions"]
-    try:
-        sizes = with_logs(
-            state, client.log_dirs([b.id for b in state.brokers if b.alive])
-        ).partition_size_bytes[rows.start : rows.stop]
-        if (sizes >= 0).any():
-            size = format_bytes(float(sizes[sizes >= 0].sum()))
-            least = "" if (sizes >= 0).all() else "at least "
-            held.append(f"{least}{size} before replication")
-        lost: list[Fault] = []
-        groups = client.groups(lost=lost.append)
-        lost += [fault for group in groups if (fault := group.fault or group.committed_fault)]
-        readers = [group.id for group in groups if any(tp.topic == topic for tp in group.committed)]
-        if readers:
-            more = f" and {len(readers) - 3} more" if len(readers) > 3 else ""
-            held.append(f"read by {', '.join(readers[:3])}{more}")
-        if lost:
-            held.append(f"who else has read it is not known: {lost[0]}")
-    except TrimtabError as error:
-        held.append(f"more is not known: {error.title}")
-    return f"{topic}: {', '.join(held)}."

@@ -1,21 +1,26 @@
-"""What all changes of topics share: the topic is there, and brokers have heard of the change."""
+"""What commands about topics share: it is there, what it holds, brokers have heard of a change."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from core.cli.context import say
+from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from core.cluster.client import ClusterClient, ConfigValue, Fault
     from core.cluster.connect import Connection
     from core.cluster.state import ClusterState
 
 SETTLE_SECONDS = 10.0
 """How long brokers are given to hear of a change; librdkafka and they refresh much sooner."""
+
+Configs = Mapping[str, "ConfigValue"]
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
@@ -38,3 +43,46 @@ def settled(connection: Connection, holds: Callable[[ClusterState], bool], what:
             say(f"The controller has taken it; brokers have not all heard of {what} yet.")
             return
         connection.clock.sleep(0.05)
+
+
+def configs_of(client: ClusterClient, names: Sequence[str]) -> dict[str, Configs | Fault]:
+    """Return each topic's configs, or why they are not known; the rest is told all the same."""
+    from core.cluster.client import Fault, Resource
+
+    if not names:
+        return {}
+    try:
+        answers = client.configs([Resource.topic(name) for name in names])
+    except (AccessDeniedError, UnreachableError) as error:
+        return dict.fromkeys(names, Fault("NOT_KNOWN", error.title))
+    missing = Fault("UNKNOWN_TOPIC_OR_PARTITION", "the topic is gone meanwhile")
+    return {name: answers.get(Resource.topic(name), missing) for name in names}
+
+
+def held(client: ClusterClient, state: ClusterState, topic: str) -> str:
+    """Return in words what a topic holds: bytes, and who has read it."""
+    from core.cluster.broker_logs import with_logs
+    from core.units import format_bytes
+
+    rows = state.partitions_of(topic)
+    held: list[str] = [f"{len(rows)} partitions"]
+    try:
+        sizes = with_logs(
+            state, client.log_dirs([b.id for b in state.brokers if b.alive])
+        ).partition_size_bytes[rows.start : rows.stop]
+        if (sizes >= 0).any():
+            size = format_bytes(float(sizes[sizes >= 0].sum()))
+            least = "" if (sizes >= 0).all() else "at least "
+            held.append(f"{least}{size} before replication")
+        lost: list[Fault] = []
+        groups = client.groups(lost=lost.append)
+        lost += [fault for group in groups if (fault := group.fault or group.committed_fault)]
+        readers = [group.id for group in groups if any(tp.topic == topic for tp in group.committed)]
+        if readers:
+            more = f" and {len(readers) - 3} more" if len(readers) > 3 else ""
+            held.append(f"read by {', '.join(readers[:3])}{more}")
+        if lost:
+            held.append(f"who else has read it is not known: {lost[0]}")
+    except TrimtabError as error:
+        held.append(f"more is not known: {error.title}")
+    return f"{topic}: {', '.join(held)}."

@@ -3,7 +3,6 @@ creates and alters them, `topic_delete` deletes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +10,14 @@ import click
 
 from core.cli import topic_changes, topic_delete
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
-from core.errors import AccessDeniedError, UnreachableError
+from core.cli.topic_steps import Configs, configs_of
 
 if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient, ConfigValue, Fault
+    from core.cluster.client import Fault
     from core.cluster.state import ClusterState
     from core.cluster.topics import TopicHealth
 
 MIN_INSYNC = "min.insync.replicas"
-
-Configs = Mapping[str, "ConfigValue"]
 
 
 @click.group()
@@ -71,7 +68,7 @@ def describe(
     with context.connected() as connection:
         state = connection.client.describe()
         names = _names(state, regex)
-        configs = _configs(connection.client, names)
+        configs = configs_of(connection.client, names)
     if as_json:
         emit([_described(state, name, configs[name]) for name in names], output)
         return
@@ -87,20 +84,6 @@ def _names(state: ClusterState, regex: str | None) -> list[str]:
 
     names = [topic.name for topic in state.topics]
     return names if regex is None else matching(regex, "The name", names, "topic")
-
-
-def _configs(client: ClusterClient, names: Sequence[str]) -> dict[str, Configs | Fault]:
-    """Return each topic's configs, or why they are not known; the rest is told all the same."""
-    from core.cluster.client import Fault, Resource
-
-    if not names:
-        return {}
-    try:
-        answers = client.configs([Resource.topic(name) for name in names])
-    except (AccessDeniedError, UnreachableError) as error:
-        return dict.fromkeys(names, Fault("NOT_KNOWN", error.title))
-    missing = Fault("UNKNOWN_TOPIC_OR_PARTITION", "the topic is gone meanwhile")
-    return {name: answers.get(Resource.topic(name), missing) for name in names}
 
 
 def _described(state: ClusterState, name: str, configs: Configs | Fault) -> dict[str, Any]:

@@ -12,8 +12,19 @@ from cli_help import validate
 from in_process import Hand, audited
 from run_help import Faulty, Run, cluster, plan_of
 
+from core.cli.topic_shrinking import Changed, changed
 from core.cluster.broker_logs import BrokerLogs
-from core.cluster.client import LEADER_LIST, ConfigSource, Fault, Group, Resource
+from core.cluster.client import (
+    LEADER_LIST,
+    Beneath,
+    ConfigChange,
+    ConfigOp,
+    ConfigSource,
+    ConfigValue,
+    Fault,
+    Group,
+    Resource,
+)
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError
@@ -164,6 +175,106 @@ def test_partitions_are_added_and_configs_set(hand: Hand, living: SimulatedClust
     assert not isinstance(configs, Fault)
     assert configs["retention.ms"].value == "60000"
     assert configs["min.insync.replicas"].source is ConfigSource.DEFAULT
+
+
+HOUR, WEEK = "3600000", "604800000"
+
+
+@pytest.mark.parametrize(
+    ("sets", "shown", "deleted"),
+    [
+        (
+            ("retention.ms=3600000",),
+            f"{WEEK} → {HOUR}",
+            "beyond 1 h 00 m is deleted for good",
+        ),
+        (("retention.ms=-1",), f"{WEEK} → -1", ""),
+        (("retention.bytes=1000000",), "-1 → 1000000", "beyond 1.0 MB is deleted for good"),
+        (("cleanup.policy=compact",), "delete → compact", "All but the newest record of each key"),
+        (("cleanup.policy=compact", "retention.ms=1"), f"{WEEK} → 1", "All but the newest record"),
+        (("cleanup.policy=compact,delete",), "delete → compact,delete", "All but the newest"),
+        (("min.insync.replicas=1",), "2 → 1", ""),
+    ],
+)
+def test_what_a_change_deletes_is_said_and_the_topics_name_asked_for(
+    hand: Hand, living: SimulatedCluster, sets: tuple[str, ...], shown: str, deleted: str
+) -> None:
+    options = [word for change in sets for word in ("--set", change)]
+    words = ("topics", "alter", "orders", *options)
+    code, out, err = hand.on(living)(*words, "--dry-run")
+    assert (code, shown in out) == (0, True), out
+    assert deleted in err
+    assert ("for good" in err) == bool(deleted)
+    code, _, err = hand(*words)
+    assert code == 2
+    assert f"asks for the {'topic' if deleted else 'cluster'}'s name" in err
+    assert ("orders: 3 partitions, 60 MB before replication." in err) == bool(deleted)
+    name = "orders" if deleted else living.describe().cluster_id[:8]
+    hand.types("another")
+    assert hand(*words)[0] == 2
+    hand.types(name)
+    assert hand(*words)[0] == 0
+
+
+def test_with_yes_what_is_deleted_is_said_and_not_asked_for(
+    hand: Hand, living: SimulatedCluster
+) -> None:
+    words = ("topics", "alter", "orders", "--set", "retention.ms=-1", "--yes", "--json")
+    assert hand.on(living)(*words)[0] == 0
+    code, out, err = hand("topics", "alter", "orders", "--unset", "retention.ms", "--yes", "--json")
+    said = "What is beyond 7 d 0 h is deleted for good; now it keeps everything."
+    assert (code, err) == (0, f"orders: {said}\n")
+    done = json.loads(out)
+    validate("topics-alter", done)
+    assert done["deletes"] == [said]
+    assert done["changes"] == [
+        {"name": "retention.ms", "op": "delete", "value": None, "before": "-1"}
+    ]
+
+
+def test_where_configs_may_not_be_read_a_retention_may_be_shorter(
+    hand: Hand, living: SimulatedCluster
+) -> None:
+    through = Faulty(living)
+    refused = {Resource.topic("orders"): Fault("TOPIC_AUTHORIZATION_FAILED")}
+    through.replaced["configs"] = lambda real, *asked: real(*asked) | refused
+    words = ("topics", "alter", "orders", "--set", "retention.ms=3600000")
+    code, out, err = hand.on(living, through)(*words)
+    assert (code, "retention.ms ? → 3600000" in out) == (2, True)
+    assert "not known: TOPIC_AUTHORIZATION_FAILED" in err
+    assert "beyond 1 h 00 m is deleted for good; now it keeps what is not known" in err
+    assert "asks for the topic's name" in err
+
+
+def test_more_in_sync_than_there_are_replicas_is_refused(
+    hand: Hand, living: SimulatedCluster
+) -> None:
+    words = ("topics", "alter", "orders", "--set", "min.insync.replicas=9", "--yes")
+    code, _, err = hand.on(living)(*words)
+    assert (code, audited()) == (3, [])
+    assert "orders has 2 replicas, and min.insync.replicas would be 9" in err
+    assert "--allow min-isr" in err
+    assert hand(*words, "--allow", "min-isr")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "after"),
+    [
+        ("log.retention.hours", "168", WEEK),
+        ("log.retention.minutes", "60", HOUR),
+        ("log.retention.ms", HOUR, HOUR),
+        ("log.retention.hours", "-1", "-1"),
+    ],
+)
+def test_what_shows_when_nothing_is_set_is_told_in_the_topics_unit(
+    name: str, value: str, after: str
+) -> None:
+    beneath = Beneath(name, value, ConfigSource.STATIC)
+    values = {"retention.ms": ConfigValue("5", ConfigSource.TOPIC, beneath)}
+    unset = ConfigChange(Resource.topic("t"), "retention.ms", ConfigOp.DELETE)
+    assert changed([unset], values) == [Changed("retention.ms", "5", after)]
+    not_set = {"retention.ms": ConfigValue(WEEK, ConfigSource.STATIC)}
+    assert changed([unset], not_set) == [Changed("retention.ms", WEEK, WEEK)]
 
 
 # -- deleted ---------------------------------------------------------------------------------------

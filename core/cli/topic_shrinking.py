@@ -1,0 +1,104 @@
+"""What a change of a topic's configs deletes, or breaks, as far as its configs are known. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from core.cluster.client import Beneath, ConfigChange, ConfigOp, ConfigSource, ConfigValue
+from core.errors import RefusedError
+from core.units import format_bytes, format_duration
+
+POLICY, MIN_INSYNC = "cleanup.policy", "min.insync.replicas"
+RETENTION = ("retention.ms", "retention.bytes")
+MIN_ISR = "min-isr"
+"""The id under which plans are refused for it, too."""
+_IN_MS = {"minutes": 60_000, "hours": 3_600_000}
+_NUMBER = re.compile(r"-?\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """One config of a topic as it is, and as it will be, set or by default; None is not known."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+    @property
+    def words(self) -> str:
+        before, after = ("?" if value is None else value for value in (self.before, self.after))
+        return f"{self.name} {before} → {after}"
+
+
+def changed(changes: Iterable[ConfigChange], values: Mapping[str, ConfigValue]) -> list[Changed]:
+    """Return what becomes of a topic's configs; `values` are all that it has."""
+    found = []
+    for change in changes:
+        value = values.get(change.name)
+        after = before = None if value is None else value.value
+        if change.op is ConfigOp.SET:
+            after = change.value
+        elif value is not None and value.source is ConfigSource.TOPIC:
+            after = _default(value.beneath)
+        found.append(Changed(change.name, before, after))
+    return found
+
+
+def _default(beneath: Beneath | None) -> str | None:
+    """Return what shows where a topic sets nothing, in the topic's unit."""
+    if beneath is None or beneath.value is None:
+        return None
+    factor = _IN_MS.get(beneath.name.rpartition(".")[2])
+    if factor is None or beneath.value.startswith("-"):
+        return beneath.value
+    return str(int(beneath.value) * factor)
+
+
+def deletes(changes: Iterable[Changed], values: Mapping[str, ConfigValue]) -> Iterator[str]:
+    """Yield in a sentence each what these changes delete for good."""
+    of = {change.name: change for change in changes}
+    policy = values.get(POLICY)
+    now = policy.value if policy is not None and policy.value else "delete"
+    to = of.get(POLICY, Changed(POLICY, now, now)).after or "delete"
+    was, will = set(now.split(",")), set(to.split(","))
+    if "compact" in will - was:
+        yield "All but the newest record of each key are deleted for good."
+    if "delete" in will - was:
+        yield "What is beyond its retention is deleted for good; now that keeps everything."
+    for name in RETENTION if "delete" in will & was else ():
+        change = of.get(name)
+        if change is not None and _limit(change.after, 0.0) < _limit(change.before, math.inf):
+            least, kept = (_kept(name, value) for value in (change.after, change.before))
+            yield f"What is beyond {least} is deleted for good; now it keeps {kept}."
+
+
+def _limit(value: str | None, unknown: float) -> float:
+    """Return how much a retention keeps: -1 is all."""
+    if value is None or not _NUMBER.fullmatch(value):
+        return unknown
+    return int(value) if int(value) >= 0 else math.inf
+
+
+def _kept(name: str, value: str | None) -> str:
+    limit = _limit(value, math.nan)
+    if math.isnan(limit):
+        return "what is not known"
+    if math.isinf(limit):
+        return "everything"
+    return format_duration(limit / 1000) if name == RETENTION[0] else format_bytes(limit)
+
+
+def refuse_min_isr(topic: str, changes: Iterable[Changed], replicas: int) -> None:
+    """Raise RefusedError for a min.insync.replicas that so many replicas can never reach."""
+    least = next((change.after for change in changes if change.name == MIN_INSYNC), None)
+    if _limit(least, 0.0) > replicas:
+        have = f"{replicas} replica{'' if replicas == 1 else 's'}"
+        raise RefusedError(
+            f"{topic} has {have}, and {MIN_INSYNC} would be {least}: every producer that waits for "
+            "all of them (acks=all) would fail.",
+            next=f"Ask for {replicas} at most, or say --allow {MIN_ISR}.",
+            checks=(MIN_ISR,),
+        )

@@ -1,14 +1,13 @@
-"""`trimtab plan`: check, show, compare and invert plan files."""
+"""`trimtab plan`: check, compare and invert plan files; its other commands, gathered."""
 
 from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
-from core import markdown
 from core.cli.context import (
     Context,
     emit,
@@ -20,25 +19,22 @@ from core.cli.context import (
 )
 from core.cli.impact import impact
 from core.cli.place import place
-from core.cli.plan_file import document_of, plan_argument
-from core.cli.plan_forms import csv_text
+from core.cli.plan_file import document_of, picture_if_named, plan_argument
+from core.cli.plan_show import show
 from core.cli.rebase import rebase
 from core.cli.suggest import suggest
-from core.cli.table import brokers, table, with_dirs
+from core.cli.table import table, with_dirs
 from core.cluster.state import TopicPartition
-from core.errors import ExitCode, UsageError
+from core.errors import ExitCode
 from core.plan.check import Severity, check_plan, never_finding, parse_allow
 from core.plan.estimate import estimate_at
 from core.plan.findings import Finding
-from core.plan.plan import Move, Plan
+from core.plan.plan import Plan
 from core.plan.plan_document import PlanDocument
 from core.plan.reassignment import bind, dump, refuse_other_cluster
 from core.plan.verify import Standing, verify
 from core.run.tell.runs import calibration
-from core.units import format_bytes, parse_rate
-
-if TYPE_CHECKING:
-    from core.cluster.state import ClusterState
+from core.units import parse_rate
 
 
 class Difference(NamedTuple):
@@ -67,6 +63,7 @@ plan.add_command(suggest)
 plan.add_command(place)
 plan.add_command(impact)
 plan.add_command(rebase)
+plan.add_command(show)
 
 
 @plan.command()
@@ -157,66 +154,6 @@ def _findings_text(plan: Plan, findings: tuple[Finding, ...], allowed: frozenset
 
 @plan.command()
 @plan_argument
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["csv", "markdown"]),
-    help="For a spreadsheet, or for a ticket.",
-)
-@json_option
-@output_option
-@click.pass_obj
-def show(
-    context: Context, plan_file: Path, form: str | None, as_json: bool, output: Path | None
-) -> None:
-    """Show a plan's moves, the largest first; sizes when the cluster is named."""
-    if form and as_json:
-        raise UsageError("--format and --json exclude each other.", next="Give one of the two.")
-    document = document_of(context, plan_file)
-    state = _state(context)
-    wanted = bind(document, state)
-    sizes = {move: _copied_bytes(state, move) for move in wanted}
-    known = [size for size in sizes.values() if size is not None]
-    total = sum(known) if len(known) == len(sizes) else None
-    leader_moves = sum(move.before[0] != move.after[0] for move in wanted)
-    if as_json:
-        emit(
-            {
-                "cluster_id": wanted.cluster_id,
-                "moves": sum(bool(move.receiving) for move in wanted),
-                "leader_moves": leader_moves,
-                "bytes": total,
-                "notes": list(wanted.notes),
-                "partitions": [_move_document(move, sizes[move]) for move in wanted],
-            },
-            output,
-        )
-        return
-    ordered = sorted(wanted, key=lambda move: -(sizes[move] or 0))
-    if form == "csv":
-        write_data(csv_text([_move_document(move, sizes[move]) for move in ordered]), output)
-        return
-    heads = ("partition", "now", "planned", "copies")
-    rows = [
-        (str(move.tp), brokers(move.before), _planned(move), _size(move, sizes[move]))
-        for move in ordered
-    ]
-    notes = "".join(f"{note}\n" for note in wanted.notes)
-    moving = sum(bool(move.receiving) for move in wanted)
-    sums = (
-        f"{len(wanted)} {'partition' if len(wanted) == 1 else 'partitions'}: {moving} to copy "
-        f"({format_bytes(total)}), {leader_moves} with another preferred leader.\n"
-    )
-    if form == "markdown":
-        lines = (*markdown.table(heads, rows, right="   >"), "")
-        text = "".join(f"{line}\n" for line in lines) + notes + sums
-    else:
-        text = notes + (table(heads, rows, right="   >") if rows else "") + sums
-    write_text(text, output)
-
-
-@plan.command()
-@plan_argument
 @click.argument("other", required=False, type=click.Path(path_type=Path, allow_dash=True))
 @json_option
 @output_option
@@ -269,17 +206,11 @@ def diff(
 @click.pass_obj
 def inverse(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> None:
     """Write the plan that leads back to what a plan was made from."""
-    wanted = bind(document_of(context, plan_file), _state(context))
+    there = picture_if_named(context)
+    wanted = bind(document_of(context, plan_file), there[0] if there else None)
     if not as_json:
         say(f"{len(wanted)} {'partition' if len(wanted) == 1 else 'partitions'} back.")
     write_data(dump(wanted.inverse()), output)
-
-
-def _state(context: Context) -> ClusterState | None:
-    """Return the cluster when one was named; our own plan files can do without."""
-    if context.target.address is None and context.target.from_file is None:
-        return None
-    return context.picture()[0]
 
 
 def _between(one: PlanDocument, other: PlanDocument, tp: TopicPartition) -> Difference:
@@ -291,39 +222,6 @@ def _between(one: PlanDocument, other: PlanDocument, tp: TopicPartition) -> Diff
 
 def _differs(one: Difference) -> bool:
     return one.first != one.second or one.first_dirs != one.second_dirs
-
-
-def _planned(move: Move) -> str:
-    return with_dirs(move.after, move.log_dirs or ())
-
-
-def _copied_bytes(state: ClusterState | None, move: Move) -> int | None:
-    """Return what a move makes brokers copy, None when it is not known."""
-    if not move.receiving:
-        return 0
-    index = state.find(move.tp) if state else None
-    if state is None or index is None or state.partition_size_bytes[index] < 0:
-        return None
-    return int(state.partition_size_bytes[index]) * len(move.receiving)
-
-
-def _size(move: Move, size: int | None) -> str:
-    return format_bytes(size) if move.receiving else "-"
-
-
-def _move_document(move: Move, size: int | None) -> dict[str, Any]:
-    before, after = move.preferred_leader
-    return {
-        "topic": move.tp.topic,
-        "partition": move.tp.partition,
-        "before": list(move.before),
-        "after": list(move.after),
-        "adding": list(move.adding),
-        "removing": list(move.removing),
-        "preferred_leader": {"before": before, "after": after},
-        "log_dirs": [{"broker": b, "path": path} for b, path in move.wanted_dirs.items()],
-        "bytes": size,
-    }
 
 
 def _difference_document(row: Difference) -> dict[str, Any]:

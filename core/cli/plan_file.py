@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,11 +12,22 @@ from core.cli.context import Context
 from core.errors import UsageError
 from core.plan.plan_document import PlanDocument, read_document
 
+if TYPE_CHECKING:
+    from core.cluster.state import ClusterState
+    from core.load.snapshot import Load
+
 plan_argument = click.argument(
     "plan_file",
     metavar="PLAN",
     type=click.Path(path_type=Path, allow_dash=True),
 )
+
+
+def picture_if_named(context: Context) -> tuple[ClusterState, Load] | None:
+    """Return the cluster and its load when one was named; our own plan files can do without."""
+    if context.target.address is None and context.target.from_file is None:
+        return None
+    return context.picture()
 
 
 def document_of(context: Context, path: Path, other: Path | None = None) -> PlanDocument:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 LISTS = ("before", "after", "adding", "removing")
+RELIEF = ("broker", "measure", "before", "after")
 
 
 def csv_text(moves: Sequence[Mapping[str, Any]]) -> str:
@@ -16,7 +17,10 @@ def csv_text(moves: Sequence[Mapping[str, Any]]) -> str:
     What is not known is empty.
     """
     out = io.StringIO()
-    heads = ("topic", "partition", *LISTS, "before_leader", "after_leader", "log_dirs", "bytes")
+    heads = (
+        *("topic", "partition", *LISTS, "before_leader", "after_leader", "log_dirs", "bytes"),
+        *("because", *(f"relieves_{name}" for name in RELIEF)),
+    )
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(heads)
     for move in moves:
@@ -24,5 +28,7 @@ def csv_text(moves: Sequence[Mapping[str, Any]]) -> str:
         leader = move["preferred_leader"]
         row = (move["topic"], move["partition"], *lists, leader["before"], leader["after"])
         log_dirs = ",".join(f"{one['broker']}:{one['path']}" for one in move["log_dirs"])
-        writer.writerow((*row, log_dirs, move["bytes"]))
+        relief = move["relieves"] or {}
+        effect = (relief.get(name) for name in RELIEF)
+        writer.writerow((*row, log_dirs, move["bytes"], move["because"], *effect))
     return out.getvalue()

@@ -7,7 +7,7 @@ partitions what it was made from, so that an unrelated change elsewhere does not
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 
@@ -23,7 +23,8 @@ class Move:
 
     `log_dirs` has one entry for each of `after`, where the replica is to lie on its broker, and
     `log_dirs_before` one for each of `before`, where it was found; `any` where that does not
-    matter, or is not known. Both are None when no log dir is asked for.
+    matter, or is not known. Both are None when no log dir is asked for. `because` is what a planner
+    said of it, as long as it is the planner's move; it makes no other move of it.
     """
 
     tp: TopicPartition
@@ -32,6 +33,7 @@ class Move:
     topic_id: str | None = None
     log_dirs: tuple[str, ...] | None = None
     log_dirs_before: tuple[str, ...] | None = None
+    because: str = field(default="", compare=False)
 
     @property
     def adding(self) -> tuple[int, ...]:
@@ -99,6 +101,7 @@ class Move:
             after=self.before,
             log_dirs=self.log_dirs_before,
             log_dirs_before=self.log_dirs,
+            because="",
         )
 
     def starting_as(self, before: tuple[int, ...]) -> Move:
@@ -114,13 +117,15 @@ class Move:
 
     def ending_as(self, after: tuple[int, ...]) -> Move:
         """Return the move with other replicas at its end; log dirs that still apply are kept."""
+        if after == self.after:
+            return self
         if self.log_dirs is None:
-            return replace(self, after=after)
+            return replace(self, after=after, because="")
         named = dict(self._named())
         log_dirs = tuple(named.get(broker, ANY) for broker in after)
         if any(path != ANY for path in log_dirs):
-            return replace(self, after=after, log_dirs=log_dirs)
-        return replace(self, after=after, log_dirs=None, log_dirs_before=None)
+            return replace(self, after=after, log_dirs=log_dirs, because="")
+        return replace(self, after=after, log_dirs=None, log_dirs_before=None, because="")
 
 
 @dataclass(frozen=True)

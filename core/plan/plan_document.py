@@ -37,11 +37,15 @@ MAJOR = 1
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What one partition was when a plan was made; `log_dirs` one for each replica, or None."""
+    """What one partition was when a plan was made, and why it is in it; "" where nobody said.
+
+    `log_dirs` has one for each replica, or is None.
+    """
 
     replicas: tuple[int, ...]
     topic_id: str | None = None
     log_dirs: tuple[str, ...] | None = None
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,8 @@ def _with_ours(document: PlanDocument, ours: Mapping[str, Any]) -> PlanDocument:
         where = f"trimtab.base[{i}]"
         tp, replicas = _assignment(value, name, where)
         topic_id = an_optional_text(value.get("topic_id"), name, f"{where}.topic_id")
-        base[tp] = Base(replicas, topic_id, _log_dirs(value, name, tp, replicas))
+        because = an_optional_text(value.get("because"), name, f"{where}.because") or ""
+        base[tp] = Base(replicas, topic_id, _log_dirs(value, name, tp, replicas), because)
     notes = a_list(ours.get("notes", []), name, "trimtab.notes")
     return replace(
         document,

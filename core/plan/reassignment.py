@@ -1,8 +1,8 @@
 """Plan files: Kafka's reassignment JSON in and out, with one `trimtab` object of ours beside it.
 
 Kafka's ReassignPartitionsCommand reads `version` and `partitions` and ignores every other key, so
-one file serves both. The `trimtab` object holds what Kafka's form cannot: which cluster, and the
-topic ids, ordered replicas and log dirs that the plan was made from.
+one file serves both. The `trimtab` object holds what Kafka's form cannot: which cluster, the topic
+ids, ordered replicas and log dirs that the plan was made from, and why each move is in it.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def to_document(plan: Plan) -> dict[str, Any]:
             "replicas": list(move.before),
         }
         | ({"log_dirs": list(move.log_dirs_before)} if move.log_dirs_before else {})
+        | ({"because": move.because} if move.because else {})
         for move in plan
     ]
     return to_kafka(plan) | {
@@ -94,7 +95,8 @@ def bind(document: PlanDocument, state: ClusterState | None, *, loosely: bool = 
     moves = []
     for tp, target in document.targets.items():
         base = _base_of(document, state, tp)
-        moves.append(_with_dirs(document, state, Move(tp, base.replicas, target, base.topic_id)))
+        move = Move(tp, base.replicas, target, base.topic_id, because=base.because)
+        moves.append(_with_dirs(document, state, move))
     cluster_id = document.cluster_id or (state.cluster_id if state else None)
     return Plan.of(moves, cluster_id=cluster_id, notes=document.notes)
 

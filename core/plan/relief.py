@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,8 +22,28 @@ RECEIVED, SENT, STORED = range(3)
 LEAST = 1e-9
 """What a move must take off a broker's pressure to count as a relief."""
 
+MEASURES = ("in", "out", "disk")
+"""What RECEIVED, SENT and STORED are called."""
+
 Effect = Mapping[tuple[int, int], float]
 """What a move changes, by row of `ClusterState.brokers` and what is pressed there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relief:
+    """The broker and measure that a move relieves most: before and after the whole plan.
+
+    Both are beside the mean of all brokers, 1 is even.
+    """
+
+    broker: int
+    measure: str
+    before: float
+    after: float
+
+    @property
+    def words(self) -> str:
+        return f"b{self.broker} {self.measure} {self.before:.0%} → {self.after:.0%}"
 
 
 def order(state: ClusterState, load: Load, plan: Plan, copied_bytes: Sequence[float]) -> list[int]:
@@ -55,6 +76,31 @@ def order(state: ClusterState, load: Load, plan: Plan, copied_bytes: Sequence[fl
     return found + sorted(rest, key=lambda index: (copied_bytes[index], index))
 
 
+def reliefs(state: ClusterState, load: Load, plan: Plan) -> list[Relief | None]:
+    """Return for each move what it relieves most, None where it relieves nobody."""
+    now, unit = pressures(state, load)
+    _, effects = _relieving(state, load, plan, now, unit, [1.0] * len(plan))
+    after = now.copy()
+    for effect in effects:
+        for at, change in effect.items():
+            after[at] += change
+    found: list[Relief | None] = []
+    for effect in effects:
+        felt = ((change * float(now[at]), at) for at, change in effect.items())
+        most, (row, what) = min(felt, default=(0.0, (0, 0)))
+        found.append(
+            Relief(
+                int(state.broker_ids[row]),
+                MEASURES[what],
+                float(now[row, what]),
+                max(float(after[row, what]), 0.0),
+            )
+            if most < -LEAST
+            else None
+        )
+    return found
+
+
 def worst(state: ClusterState, load: Load, plan: Plan) -> tuple[int, frozenset[int]] | None:
     """Return the worst broker that the plan relieves, and the indices of the moves that do so."""
     pressure, unit = pressures(state, load)
@@ -68,12 +114,14 @@ def worst(state: ClusterState, load: Load, plan: Plan) -> tuple[int, frozenset[i
 def pressures(state: ClusterState, load: Load) -> tuple[Float64, Float64]:
     """Return each broker's pressures, shape [B, 3], 1 is the mean; and what one byte adds there.
 
-    What is not known of all brokers presses nobody.
+    A replica of unknown size has its partition's; what is not known of all brokers presses nobody.
     """
     now = totals(state, load)
     stored = np.zeros(len(state.brokers))
     at = np.searchsorted(state.broker_ids, state.replica_broker)
-    np.add.at(stored, at, np.maximum(state.size_bytes, 0))
+    whole = state.partition_size_bytes[state.partition_of_replica]
+    sizes = np.where(state.size_bytes < 0, whole, state.size_bytes)
+    np.add.at(stored, at, np.maximum(sizes, 0))
     columns = (now.in_bytes_per_s, now.out_bytes_per_s, stored)
     pressure, unit = np.zeros((2, len(state.brokers), 3))
     for what, values in enumerate(columns):

@@ -179,7 +179,8 @@ def _moves(
             tuple(of.get(b, ANY) for b in on)
             for of, on in ((dirs, move.after), (held, move.before))
         )
-        moves.append(replace(move, log_dirs=to, log_dirs_before=since))
+        whys = filter(None, (move.because, *(why.words for why in reasons.get(tp, ()))))
+        moves.append(replace(move, log_dirs=to, log_dirs_before=since, because=", ".join(whys)))
     return moves, {tp: tuple(why) for tp, why in reasons.items()}
 
 

@@ -85,13 +85,13 @@ def told(start: Placement, found: Placement, notes: list[str], undone: bool) -> 
     changed = np.flatnonzero(led | others.any(axis=1) | more)
     before, after = _assigned(given.ids, start.at[changed]), _assigned(given.ids, found.at[changed])
     topics = [state.topics[at] for at in state.topic_of[changed].tolist()]
+    because = _reasons(start, found, changed)
     moves = [
-        Move(TopicPartition(topic.name, partition), old, new, topic.id)
-        for topic, partition, old, new in zip(
-            topics, state.partition[changed].tolist(), before, after, strict=True
+        Move(TopicPartition(topic.name, partition), old, new, topic.id, because=why.words)
+        for topic, partition, old, new, why in zip(
+            topics, state.partition[changed].tolist(), before, after, because, strict=True
         )
     ]
-    because = _reasons(start, found, changed)
     arriving = [len(move.adding) for move in moves]
     sizes = given.items[changed, Measure.DISK].tolist()
     return Suggested(

@@ -49,16 +49,44 @@ def test_check_at_a_rate_says_never(saved):
     assert "never" in [finding["id"] for finding in document["findings"]]
 
 
-def test_show_puts_the_largest_move_first(saved):
+def test_show_puts_first_what_helps_most_for_its_bytes_and_says_whom(saved):
     code, out, _ = saved.run("plan", "show", saved.plan(t0=[1, 0], t1=[1, 3], t2=[2, 4]))
     assert code == ExitCode.DONE
     assert out.splitlines() == [
-        "partition  now  planned  copies",
-        "t-1        1,2  1,3       50 MB",
-        "t-2        2,0  2,4       10 MB",
-        "t-0        0,1  1,0           -",
+        "partition  now  planned  copies  for",
+        "t-0        0,1  1,0           -  b0 in 500% → 0%",
+        "t-2        2,0  2,4       10 MB  b0 disk 172% → 156%",
+        "t-1        1,2  1,3       50 MB  b2 disk 94% → 16%",
         "3 partitions: 2 to copy (60 MB), 1 with another preferred leader.",
     ]
+
+
+def test_show_tells_the_reasons_that_the_plan_was_made_with(saved):
+    layout = {f"t-{n}": ([0, 1], [0, 1], (n + 1) * MB, 0.0) for n in range(6)}
+    saved.save_cluster(layout)
+    file = str(saved.folder / "suggested.json")
+    saved.run("plan", "suggest", "--drain", "0", "-o", file)
+    _, found = saved.json("plan", "suggest", "--drain", "0")
+    _, shown = saved.json("plan", "show", file)
+    validate("plan-show", shown)
+    assert {move["because"] for move in shown["partitions"]} == {"leaves b0"}
+    assert len(shown["partitions"]) == len(found["reasons"])
+    relieved = [move["relieves"] for move in shown["partitions"]]
+    assert {(one["broker"], one["measure"], one["after"]) for one in relieved} == {(0, "disk", 0)}
+    for form in ((), ("--format", "markdown"), ("--format", "csv")):
+        _, out, _ = saved.run("plan", "show", file, *form)
+        assert out.count("leaves b0") == 6
+    _, alone, _ = saved.run("plan", "show", file, offline=False)
+    assert alone.count("leaves b0") == 6, "the file says it, no cluster is needed"
+    saved.run("plan", "inverse", file, "-o", file)
+    assert {move["because"] for move in saved.json("plan", "show", file)[1]["partitions"]} == {None}
+
+
+def test_without_a_cluster_and_reasons_there_is_no_column_for_them(saved):
+    plan = saved.plan(t1=[1, 3])
+    saved.run("plan", "inverse", plan, "-o", str(saved.folder / "back.json"))
+    _, out, _ = saved.run("plan", "show", str(saved.folder / "back.json"), offline=False)
+    assert out.splitlines()[0] == "partition  now  planned  copies"
 
 
 def test_show_as_a_document(saved):
@@ -70,20 +98,22 @@ def test_show_as_a_document(saved):
 def test_show_as_csv_for_a_spreadsheet(saved):
     _, out, _ = saved.run("plan", "show", saved.plan(t0=[1, 0], t1=[1, 3]), "--format", "csv")
     rows = list(csv.DictReader(out.splitlines()))
-    assert [(row["topic"], row["partition"]) for row in rows] == [("t", "1"), ("t", "0")]
-    moved, reordered = rows
+    assert [(row["topic"], row["partition"]) for row in rows] == [("t", "0"), ("t", "1")]
+    reordered, moved = rows
     assert (moved["after"], moved["adding"], moved["after_leader"]) == ("1,3", "3", "1")
     assert int(moved["bytes"]) > 0
     assert (reordered["bytes"], reordered["adding"]) == ("0", "")
+    assert (reordered["relieves_broker"], reordered["relieves_measure"]) == ("0", "in")
+    assert (reordered["because"], reordered["relieves_after"]) == ("", "0.0")
 
 
 def test_show_as_markdown_for_a_ticket(saved, tmp_path):
     plan, ticket = saved.plan(t0=[1, 0], t1=[1, 3]), tmp_path / "ticket.md"
     saved.run("plan", "show", plan, "--format", "markdown", "-o", str(ticket))
     first, rule, *rows = ticket.read_text().splitlines()
-    assert first == "| partition | now | planned | copies |"
-    assert rule == "|---|---|---|---:|"
-    assert [row.split("|")[1].strip() for row in rows[:2]] == ["t-1", "t-0"]
+    assert first == "| partition | now | planned | copies | for |"
+    assert rule == "|---|---|---|---:|---|"
+    assert [row.split("|")[1].strip() for row in rows[:2]] == ["t-0", "t-1"]
     assert rows[-1].startswith("2 partitions: 1 to copy")
 
 

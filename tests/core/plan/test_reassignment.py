@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from clusters import cluster, tp
@@ -14,6 +15,7 @@ from core.errors import DocumentError, ExitCode
 from core.plan.plan import Move, Plan
 from core.plan.plan_document import read_document
 from core.plan.reassignment import compact, dump, read_plan, to_document, to_kafka
+from core.plan.rebase import rebase
 
 STATE = cluster(
     {"foo-0": [0, 1, 2], "foo-1": [1, 2, 0], "bar-0": [2, 3]},
@@ -56,6 +58,27 @@ def test_a_plan_file_keeps_the_whole_plan(tmp_path):
     path.write_text(dump(PLAN))
     assert read_plan(path, STATE) == PLAN
     assert read_plan(path) == PLAN
+
+
+def test_why_a_move_is_in_the_plan_is_kept_beside_kafkas_part():
+    told = Plan.of([replace(move, because="leaves b2") for move in PLAN])
+    assert compact(to_kafka(told)) == compact(to_kafka(PLAN)), "byte for byte, whatever is said"
+    assert [move.because for move in read_plan(dump(told))] == ["leaves b2"] * 2
+    assert dump(read_plan(dump(told), STATE)) == dump(replace(told, cluster_id="test-cluster"))
+    assert dump(rebase(STATE, told).plan) == dump(told)
+    assert '"because"' not in dump(PLAN)
+    with pytest.raises(DocumentError, match="because: expected a text"):
+        read_plan(dump(told).replace('"leaves b2"', "7", 1))
+
+
+def test_a_reason_is_of_the_move_that_it_was_said_of():
+    told = Plan.of([replace(move, because="leaves b0") for move in PLAN], cluster_id="test-cluster")
+    by_hand = told.with_move(STATE, tp("foo-1"), 4, 3)
+    assert {move.tp: move.because for move in by_hand} == {
+        tp("bar-0"): "leaves b0",
+        tp("foo-1"): "",
+    }
+    assert not any(move.because for move in told.inverse())
 
 
 @given(plans.filter(len))

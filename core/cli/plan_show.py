@@ -1,0 +1,161 @@
+"""`trimtab plan show`: a plan's moves, why each is in it, what helps most for its bytes first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from core import markdown
+from core.cli.context import Context, emit, json_option, output_option, write_data, write_text
+from core.cli.plan_file import document_of, picture_if_named, plan_argument
+from core.cli.plan_forms import csv_text
+from core.cli.table import brokers, table, with_dirs
+from core.errors import UsageError
+from core.plan.plan import Move, Plan
+from core.plan.reassignment import bind
+from core.plan.relief import Relief, order, reliefs
+from core.units import format_bytes
+
+if TYPE_CHECKING:
+    from core.cluster.state import ClusterState
+    from core.load.snapshot import Load
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A move with what it makes brokers copy, None when not known, and what it relieves now."""
+
+    move: Move
+    size_bytes: int | None
+    relief: Relief | None
+
+    @property
+    def why(self) -> str:
+        """Return why it is in the plan, else what it does; "" where neither is known."""
+        return self.move.because or (self.relief.words if self.relief else "")
+
+
+@click.command()
+@plan_argument
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "markdown"]),
+    help="For a spreadsheet, or for a ticket.",
+)
+@json_option
+@output_option
+@click.pass_obj
+def show(
+    context: Context, plan_file: Path, form: str | None, as_json: bool, output: Path | None
+) -> None:
+    """Show a plan's moves, and why each of them is in it.
+
+    When the cluster is named: what helps most for its bytes first, with sizes, and with what moves
+    do that nobody gave a reason for.
+    """
+    if form and as_json:
+        raise UsageError("--format and --json exclude each other.", next="Give one of the two.")
+    document = document_of(context, plan_file)
+    there = picture_if_named(context)
+    wanted = bind(document, there[0] if there else None)
+    shown = _looked_at(wanted, *there) if there else [Shown(m, _nothing(m), None) for m in wanted]
+    sizes = [one.size_bytes for one in shown]
+    known = [size for size in sizes if size is not None]
+    total = sum(known) if len(known) == len(sizes) else None
+    leader_moves = sum(move.before[0] != move.after[0] for move in wanted)
+    moving = sum(bool(move.receiving) for move in wanted)
+    if as_json:
+        emit(
+            {
+                "cluster_id": wanted.cluster_id,
+                "moves": moving,
+                "leader_moves": leader_moves,
+                "bytes": total,
+                "notes": list(wanted.notes),
+                "partitions": [_document(one) for one in shown],
+            },
+            output,
+        )
+        return
+    if form == "csv":
+        write_data(csv_text([_document(one) for one in shown]), output)
+        return
+    heads, rows = _table(shown)
+    notes = "".join(f"{note}\n" for note in wanted.notes)
+    sums = (
+        f"{len(wanted)} {'partition' if len(wanted) == 1 else 'partitions'}: {moving} to copy "
+        f"({format_bytes(total)}), {leader_moves} with another preferred leader.\n"
+    )
+    if form == "markdown":
+        lines = (*markdown.table(heads, rows, right="   >"), "")
+        text = "".join(f"{line}\n" for line in lines) + notes + sums
+    else:
+        text = notes + (table(heads, rows, right="   >") if rows else "") + sums
+    write_text(text, output)
+
+
+def _looked_at(wanted: Plan, state: ClusterState, load: Load) -> list[Shown]:
+    """Return the moves as a run takes them: what relieves most for its bytes first."""
+    sizes = [_copied_bytes(state, move) for move in wanted]
+    found = reliefs(state, load, wanted)
+    by_benefit = order(state, load, wanted, [float(size or 0) for size in sizes])
+    return [Shown(wanted.moves[at], sizes[at], found[at]) for at in by_benefit]
+
+
+def _copied_bytes(state: ClusterState, move: Move) -> int | None:
+    """Return what a move makes brokers copy, None when it is not known."""
+    index = state.find(move.tp)
+    if not move.receiving or index is None or state.partition_size_bytes[index] < 0:
+        return _nothing(move)
+    return int(state.partition_size_bytes[index]) * len(move.receiving)
+
+
+def _nothing(move: Move) -> int | None:
+    """Return 0 for a move that copies nothing, None for another: how much is not known."""
+    return None if move.receiving else 0
+
+
+def _table(shown: list[Shown]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return heads and rows; reasons only where there are any."""
+    rows = [
+        (
+            str(one.move.tp),
+            brokers(one.move.before),
+            with_dirs(one.move.after, one.move.log_dirs or ()),
+            format_bytes(one.size_bytes) if one.move.receiving else "-",
+        )
+        for one in shown
+    ]
+    heads = ("partition", "now", "planned", "copies")
+    if not any(one.why for one in shown):
+        return heads, [*rows]
+    return (*heads, "for"), [(*row, one.why) for row, one in zip(rows, shown, strict=True)]
+
+
+def _document(one: Shown) -> dict[str, Any]:
+    move, relief = one.move, one.relief
+    before, after = move.preferred_leader
+    return {
+        "topic": move.tp.topic,
+        "partition": move.tp.partition,
+        "before": list(move.before),
+        "after": list(move.after),
+        "adding": list(move.adding),
+        "removing": list(move.removing),
+        "preferred_leader": {"before": before, "after": after},
+        "log_dirs": [{"broker": b, "path": path} for b, path in move.wanted_dirs.items()],
+        "bytes": one.size_bytes,
+        "because": move.because or None,
+        "relieves": None
+        if relief is None
+        else {
+            "broker": relief.broker,
+            "measure": relief.measure,
+            "before": round(relief.before, 4),
+            "after": round(relief.after, 4),
+        },
+    }

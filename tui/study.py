@@ -12,7 +12,8 @@ import numpy as np
 
 from core.cluster.document import DocumentGroup
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
-from core.load.snapshot import Load
+from core.load.heat import Metric, weights
+from core.load.snapshot import Float64, Load
 from core.plan.burden import Crowded, carried, crowded
 from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.check import check_plan, never_finding
@@ -36,6 +37,8 @@ class Study:
     """For each row of the table, who comes nearest to its capacity; None when nobody does."""
     default_rate_bytes_per_s: int | None
     impact: Impact
+    parts: Mapping[Metric, Float64]
+    """Each broker's fair part of all that is carried, in the order of the impact's brokers."""
     noticed: Noticed
     """Who notices that it is carried out."""
     rebased: Rebased
@@ -89,6 +92,7 @@ def study(
         crowds=tuple(crowded(state, now, estimate) for estimate in table),
         default_rate_bytes_per_s=usual,
         impact=effect,
+        parts={metric: weights(state, metric) for metric in Metric},
         noticed=noticed(state, load, plan, groups),
         rebased=rebase(state, plan),
     )

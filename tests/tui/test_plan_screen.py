@@ -28,6 +28,7 @@ from pictures import (
 )
 from textual.widgets import Button, Static
 
+from core.load.heat import Metric
 from core.plan.burden import Crowded, crowded
 from core.plan.calibration import Calibration, Learned
 from core.plan.copying import Side
@@ -37,11 +38,12 @@ from core.plan.impact import impact
 from core.plan.plan import Move, Plan
 from core.units import format_rate
 from tui.hands import rested
+from tui.map_view import MapView, build_model
 from tui.screens import apply as apply_module
 from tui.screens import plan as plan_module
 from tui.screens.apply import ApplyDialog
 from tui.study import Study, in_flight, is_refused, study
-from tui.widgets.impact_table import impact_lines, impact_sentence, skew
+from tui.widgets.impact_table import Column, impact_lines, impact_sentence
 from tui.widgets.lines import Lines, Tone, text_of, width_of
 from tui.widgets.page import Page
 from tui.widgets.plan_diff import (
@@ -53,7 +55,7 @@ from tui.widgets.plan_diff import (
     total_to_copy,
 )
 from tui.widgets.plan_page import PlanView, plan_lines
-from tui.widgets.preview import move_words
+from tui.widgets.preview import changes, move_words
 from tui.widgets.throttle_table import throttle_lines
 
 RATE = 50_000_000
@@ -179,17 +181,40 @@ def test_the_table_holds_the_chosen_rate_among_round_ones() -> None:
 
 
 def test_impact_shows_before_after_and_skew() -> None:
-    text = drawn(impact_lines(impact(STATE, LOAD, a_plan()), 60, 10))
+    effect, parts = impact(STATE, LOAD, a_plan()), a_study().parts
+    text = drawn(impact_lines(effect, parts, 60, 10))
     assert "8.0 → 0" in text or "8 → 0" in text
     assert "skew" in text
-    assert impact_sentence(impact(STATE, LOAD, a_plan())).startswith("in MB/s")
+    assert impact_sentence(effect, parts).startswith("in MB/s")
 
 
 @pytest.mark.parametrize(
-    ("values", "expected"), [([1, 1, 1], 1.0), ([3, 0, 0], 3.0), ([0, 0], 1.0)]
+    ("values", "parts", "expected"),
+    [
+        ([1, 1, 1], [1 / 3] * 3, 1.0),
+        ([3, 0, 0], [1 / 3] * 3, 3.0),
+        ([3, 0, 0], [0.5, 0.5, 0], 2.0),
+        ([3, 1], [0.75, 0.25], 1.0),
+        ([0, 0], [0.5, 0.5], 1.0),
+    ],
 )
-def test_skew_is_the_largest_over_the_mean(values: list[float], expected: float) -> None:
-    assert skew(np.array(values, np.float64)) == pytest.approx(expected)
+def test_skew_is_the_largest_over_the_fair_share(
+    values: list[float], parts: list[float], expected: float
+) -> None:
+    found = np.array(values, np.float64)
+    assert Column("in", found, found, np.array(parts)).skew(found) == pytest.approx(expected)
+
+
+def test_a_broker_that_is_down_has_no_fair_share_anywhere() -> None:
+    """On two of four live brokers, and 6 is down: the skew is 2 on the map, beside it, in words."""
+    state = cluster({"t-0": [1, 2], "t-1": [2, 1]}, brokers=[1, 2, 3, 4, 6], dead=[6])
+    load, plan = load_of(state, 4e6), Plan().with_move(state, tp("t-0"), 1, 3)
+    model, effect = build_model(state, load, MapView()), impact(state, load, plan)
+    beside = changes(model, effect, [1, 3])[-1]
+    assert (beside.name, beside.before) == ("skew", "2.0×")
+    found = study(state, load, plan, RATE)
+    assert "skew 2.0× → 2.0×" in impact_sentence(found.impact, found.parts)
+    assert model.totals.skew(Metric.IN) == 2.0
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from core.load.heat import Metric
 from core.load.snapshot import Float64
+from core.load.totals import fair_shares, highest_ratio
 from core.plan.impact import Impact
 from tui.widgets.lines import Line, Lines, Span, Tone, dim, fit, left, plain, right
 
@@ -16,30 +18,54 @@ LABEL = 5
 ROOMY = 13
 TIGHT = 10
 HOT = 1.2
-"""Times the mean from which a broker is called hot; below it nothing is coloured."""
+"""Times its fair share from which a broker is called hot; below it nothing is coloured."""
 
 
-def impact_lines(impact: Impact, width: int, height: int) -> Lines:
+@dataclass(frozen=True, eq=False, slots=True)
+class Column:
+    """What brokers carry before and after, shape [B]; `parts` are their fair parts of the whole.
+
+    Without parts, as of disks that are filled to some percent, the mean is what is fair.
+    """
+
+    name: str
+    before: Float64
+    after: Float64
+    parts: Float64 | None = None
+    scale: float = 1.0
+
+    def fair(self, values: Float64) -> Float64:
+        if self.parts is None:
+            return np.full(len(values), np.nanmean(values))
+        return fair_shares(values, self.parts)
+
+    def skew(self, values: Float64) -> float:
+        """Return the fullest broker's ratio to its fair share; 1 when everything is nothing."""
+        ratio = highest_ratio(values, self.fair(values))[1]
+        return 1.0 if math.isnan(ratio) else ratio
+
+
+def impact_lines(impact: Impact, parts: Mapping[Metric, Float64], width: int, height: int) -> Lines:
     """Return one line for each broker touched, most changed first, and one for the skew."""
-    every = _columns(impact)
+    every = _columns(impact, parts)
     roomy = width >= LABEL + ROOMY * len(every)
     cell = ROOMY if roomy else TIGHT
     columns = every[: max((width - LABEL) // cell, 1)]
     head: Line = (
         plain(" " * LABEL),
-        *(dim(right(name, 9) + " " * (cell - 9)) for name, *_ in columns),
+        *(dim(right(column.name, 9) + " " * (cell - 9)) for column in columns),
     )
-    order = sorted(impact.touched, key=lambda i: -_change(impact, i))
+    order = sorted(impact.touched, key=lambda i: -_change(every, i))
     rows: list[Line] = [fit(head, width)]
     for i in order[: max(height - 2, 0)]:
         broker = int(impact.before.brokers[i])
         spans: list[Span] = [plain(f"b{broker}".ljust(LABEL))]
-        for _, before, after, scale in columns:
-            spans += _pair(before, after, i, scale, roomy=roomy)
+        for column in columns:
+            spans += _pair(column, i, roomy=roomy)
         rows.append(fit(tuple(spans), width))
     spans = [dim("skew".ljust(LABEL))]
-    for _, before, after, _ in columns:
-        spans += _skew_pair(before, after, roomy=roomy)
+    for column in columns:
+        spans += _skew_pair(column, roomy=roomy)
     rows.append(fit(tuple(spans), width))
     left_out = len(order) - max(height - 2, 0)
     if left_out > 0:
@@ -47,74 +73,61 @@ def impact_lines(impact: Impact, width: int, height: int) -> Lines:
     return tuple(rows[:height])
 
 
-def impact_sentence(impact: Impact) -> str:
+def impact_sentence(impact: Impact, parts: Mapping[Metric, Float64]) -> str:
     """Return the most changed brokers and the skew in one line, for where a table has no room."""
-    known = not np.isnan(impact.before.in_bytes_per_s).all()
-    before, after = (
-        (impact.before.in_bytes_per_s, impact.after.in_bytes_per_s)
-        if known
-        else (impact.before.replicas.astype(np.float64), impact.after.replicas.astype(np.float64))
-    )
-    scale, unit = (1e-6, "in MB/s") if known else (1.0, "replicas")
+    if np.isnan(impact.before.in_bytes_per_s).all():
+        one, other = impact.before.replicas, impact.after.replicas
+        column = Column(
+            "replicas", one.astype(np.float64), other.astype(np.float64), parts[Metric.REPLICAS]
+        )
+    else:
+        column = _columns(impact, parts)[0]
+    before, after = column.before * column.scale, column.after * column.scale
     order = sorted(impact.touched, key=lambda i: -abs(float(after[i] - before[i])))[:2]
-    parts = [
-        f"b{int(impact.before.brokers[i])} "
-        f"{_number(float(before[i]) * scale)} → {_number(float(after[i]) * scale)}"
+    changed = [
+        f"b{int(impact.before.brokers[i])} {_number(float(before[i]))} → {_number(float(after[i]))}"
         for i in order
     ]
-    if not parts:
+    if not changed:
         return "no broker changes"
-    return f"{unit}  {' · '.join(parts)} · skew {skew(before):.1f}× → {skew(after):.1f}×"
+    old, new = column.skew(column.before), column.skew(column.after)
+    return f"{column.name}  {' · '.join(changed)} · skew {old:.1f}× → {new:.1f}×"
 
 
-def skew(values: Float64) -> float:
-    """Return the largest value over the mean; 1 when everything is nothing, NaN when unknown."""
-    mean = float(np.nanmean(values)) if not np.isnan(values).all() else math.nan
-    return float(np.nanmax(values)) / mean if mean > 0 else (math.nan if math.isnan(mean) else 1.0)
+def _columns(impact: Impact, parts: Mapping[Metric, Float64]) -> list[Column]:
+    """Return the columns of which anything is known."""
+    one, other = impact.before, impact.after
+    leaders = one.leaders.astype(np.float64), other.leaders.astype(np.float64)
+    rates = (one.out_bytes_per_s, other.out_bytes_per_s)
+    every = (
+        Column("in MB/s", one.in_bytes_per_s, other.in_bytes_per_s, parts[Metric.IN], 1e-6),
+        Column("out MB/s", *rates, parts[Metric.OUT], 1e-6),
+        Column("leaders", *leaders, parts[Metric.LEADERS]),
+        Column("disk %", one.disk_fraction, other.disk_fraction, scale=100.0),
+    )
+    return [column for column in every if not np.isnan(column.before).all()]
 
 
-_Column: TypeAlias = tuple[str, Float64, Float64, float]
-
-
-def _columns(impact: Impact) -> list[_Column]:
-    """Return the columns of which anything is known: name, before, after and scale."""
-    before, after = impact.before, impact.after
-    every: list[_Column] = [
-        ("in MB/s", before.in_bytes_per_s, after.in_bytes_per_s, 1e-6),
-        ("out MB/s", before.out_bytes_per_s, after.out_bytes_per_s, 1e-6),
-        (
-            "leaders",
-            before.leaders.astype(np.float64),
-            after.leaders.astype(np.float64),
-            1.0,
-        ),
-        ("disk %", before.disk_fraction, after.disk_fraction, 100.0),
-    ]
-    return [column for column in every if not np.isnan(column[1]).all()]
-
-
-def _change(impact: Impact, i: int) -> float:
+def _change(columns: list[Column], i: int) -> float:
     """Return how much a broker changes, over all columns that are known."""
     return sum(
-        abs(float(after[i] - before[i])) / (float(np.nanmean(before)) or 1.0)
-        for _, before, after, _ in _columns(impact)
-        if not np.isnan(before[i])
+        abs(float(column.after[i] - column.before[i])) / (float(np.nanmean(column.before)) or 1.0)
+        for column in columns
+        if not np.isnan(column.before[i])
     )
 
 
-def _pair(
-    before: Float64, after: Float64, i: int, scale: float, *, roomy: bool
-) -> tuple[Span, ...]:
-    one, other = float(before[i]), float(after[i])
+def _pair(column: Column, i: int, *, roomy: bool) -> tuple[Span, ...]:
+    one, other = float(column.before[i]), float(column.after[i])
     if math.isnan(one) or math.isnan(other):
         return _changed(dim("?"), None, roomy=roomy)
-    old, new = _number(one * scale), _number(other * scale)
+    old, new = _number(one * column.scale), _number(other * column.scale)
     if old == new:
         return _changed(dim(old), None, roomy=roomy)
-    mean = float(np.nanmean(before))
-    hot = mean > 0 and one / mean >= HOT
-    too_hot = mean > 0 and other / mean >= HOT and other > one
-    nearer = abs(other - mean) < abs(one - mean)
+    fair = float(column.fair(column.before)[i])
+    hot = fair > 0 and one / fair >= HOT
+    too_hot = fair > 0 and other / fair >= HOT and other > one
+    nearer = abs(other - fair) < abs(one - fair)
     tone = Tone.FINE if nearer else Tone.LOOK if too_hot else Tone.BRIGHT
     return _changed(
         Span(old, Tone.LOOK if hot else Tone.PLAIN, bold=hot),
@@ -123,8 +136,8 @@ def _pair(
     )
 
 
-def _skew_pair(before: Float64, after: Float64, *, roomy: bool) -> tuple[Span, ...]:
-    old, new = skew(before), skew(after)
+def _skew_pair(column: Column, *, roomy: bool) -> tuple[Span, ...]:
+    old, new = column.skew(column.before), column.skew(column.after)
     if f"{old:.1f}" == f"{new:.1f}":
         return _changed(dim(f"{old:.1f}×"), None, roomy=roomy)
     return _changed(

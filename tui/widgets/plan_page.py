@@ -229,7 +229,7 @@ def _panel(view: PlanView, width: int, height: int) -> Lines:
         lines += [BLANK, rule("brokers, % of their fair share", width)]
         lines += bar_lines(view.even, 0, width, room)
     lines += [BLANK, rule("brokers, before and after", width)]
-    lines += impact_lines(view.study.impact, width, height - len(lines))
+    lines += impact_lines(view.study.impact, view.study.parts, width, height - len(lines))
     return tuple(lines)
 
 
@@ -245,7 +245,8 @@ def _stacked(view: PlanView, width: int, height: int) -> Lines:
         rows = min(max(height - len(head) - len(below) - 9, 4), 9)
         below += _throttle(view, view.study, width, rows)
         below += _reasons(view, view.study, width, 2)
-        below += [fit((dim("  then  "), plain(impact_sentence(view.study.impact))), width)]
+        then = impact_sentence(view.study.impact, view.study.parts)
+        below += [fit((dim("  then  "), plain(then)), width)]
         below += [notice_line(view.study.noticed, width)]
     room = max(height - len(head) - len(below), 2)
     diff = _diff(view, width, room)

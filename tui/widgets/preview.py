@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from core.cluster.state import ClusterState, TopicPartition
-from core.load.heat import ABOVE
+from core.load.heat import ABOVE, Metric
 from core.load.scale import scale_of
 from core.load.snapshot import Float64
+from core.load.totals import highest_ratio
 from core.plan.plan import Move, Plan
 from core.units import format_bytes
 from tui.map_view import Model
@@ -46,7 +47,7 @@ class Change:
     after: str
     better: bool | None
     hot: bool = False
-    """Whether it is far above the mean before: that is what amber means everywhere."""
+    """Whether it is far above its fair share before: that is what amber means everywhere."""
 
 
 def changes(model: Model, effect: Impact, brokers: Sequence[int]) -> list[Change]:
@@ -55,39 +56,35 @@ def changes(model: Model, effect: Impact, brokers: Sequence[int]) -> list[Change
     before, after = effect.before, effect.after
     found: list[Change] = []
 
-    def column(title: str, one: Float64, other: Float64, fair: float) -> None:
-        scale = scale_of(float(np.nanmax(np.nan_to_num(one), initial=0.0)), counted=fair < 0)
+    def column(title: str, one: Float64, other: Float64, shares: Float64 | None) -> None:
+        largest = float(np.nanmax(np.nan_to_num(one), initial=0.0))
+        scale = scale_of(largest, counted=shares is None)
         for broker in brokers:
             at = ids.index(broker)
             a, b = float(one[at]), float(other[at])
             if math.isnan(a) or math.isnan(b) or scale.text(a) == scale.text(b):
                 continue
-            better = None if fair <= 0 else abs(b - fair) < abs(a - fair)
+            fair = 0.0 if shares is None else float(shares[at])
+            better = abs(b - fair) < abs(a - fair) if fair > 0 else None
             words = scale.text(a, "0"), scale.text(b, "0")
             found.append(Change(f"b{broker} {title}", *words, better, a >= fair * ABOVE[0] > 0))
 
-    def mean(values: Float64) -> float:
-        return float(np.nanmean(values)) if not np.isnan(values).all() else -1.0
-
-    column("in", before.in_bytes_per_s, after.in_bytes_per_s, mean(before.in_bytes_per_s))
-    column("out", before.out_bytes_per_s, after.out_bytes_per_s, mean(before.out_bytes_per_s))
+    totals = model.totals
+    fair = totals.fair[Metric.IN]
+    column("in", before.in_bytes_per_s, after.in_bytes_per_s, fair)
+    column("out", before.out_bytes_per_s, after.out_bytes_per_s, totals.fair[Metric.OUT])
     disk = before.disk_fraction
-    column("disk", disk * 100, after.disk_fraction * 100, mean(disk * 100))
+    column("disk", disk * 100, after.disk_fraction * 100, totals.disk_fair * 100)
     if np.isnan(before.in_bytes_per_s).all():
         one, other = before.replicas.astype(np.float64), after.replicas.astype(np.float64)
-        column("replicas", one, other, -1.0)
-    skew_before, skew_after = _skew(before.in_bytes_per_s), _skew(after.in_bytes_per_s)
+        column("replicas", one, other, None)
+    skew_before = highest_ratio(before.in_bytes_per_s, fair)[1]
+    skew_after = highest_ratio(after.in_bytes_per_s, fair)[1]
     if not math.isnan(skew_before):
         words = f"{skew_before:.1f}×", f"{skew_after:.1f}×"
         better = skew_after < skew_before
         found.append(Change("skew", *words, better, skew_before >= ABOVE[0]))
     return found
-
-
-def _skew(values: Float64) -> float:
-    if np.isnan(values).all() or not np.nanmean(values) > 0:
-        return math.nan
-    return float(np.nanmax(values) / np.nanmean(values))
 
 
 def touched(state: ClusterState, effect: Impact, first: Sequence[int] = ()) -> list[int]:

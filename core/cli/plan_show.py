@@ -12,6 +12,7 @@ from core import markdown
 from core.cli.context import Context, emit, json_option, output_option, write_data, write_text
 from core.cli.plan_file import document_of, picture_if_named, plan_argument
 from core.cli.plan_forms import csv_text
+from core.cli.suggest_told import dropped_words
 from core.cli.table import brokers, table, with_dirs
 from core.errors import UsageError
 from core.plan.plan import Move, Plan
@@ -74,6 +75,7 @@ def show(
                 "cluster_id": wanted.cluster_id,
                 "moves": moving,
                 "leader_moves": leader_moves,
+                "dropped_replicas": wanted.dropped_replicas,
                 "bytes": total,
                 "notes": list(wanted.notes),
                 "partitions": [_document(one) for one in shown],
@@ -88,7 +90,8 @@ def show(
     notes = "".join(f"{note}\n" for note in wanted.notes)
     sums = (
         f"{len(wanted)} {'partition' if len(wanted) == 1 else 'partitions'}: {moving} to copy "
-        f"({format_bytes(total)}), {leader_moves} with another preferred leader.\n"
+        f"({format_bytes(total)}), {leader_moves} with another preferred "
+        f"leader{dropped_words(wanted)}.\n"
     )
     if form == "markdown":
         lines = (*markdown.table(heads, rows, right="   >"), "")

@@ -166,10 +166,7 @@ def suggest(
         beside = suggest_disks.beside(found, wanted.band, estimate, bears)
         told = suggest_told.text(found, wanted, estimate, bears, there, seconds)
         write_text(told + beside, None)
-        if output is not None and found.plan.moves:
-            write_text(dump(found.plan), output)
-        if found.plan.moves:
-            say(_next(output, allow, _throttle(estimate)))
+        _keep(found.plan, output, allow, _throttle(estimate))
     return ExitCode.DONE if reached and not (estimate and estimate.never) else ExitCode.NO
 
 
@@ -195,10 +192,7 @@ def _even_dirs(
         emit(suggest_disks.document(found, estimate, bears) | {"allow": allow}, output)
     else:
         write_text(suggest_disks.text(found, wanted.band, estimate, bears), None)
-        if found.plan.moves:
-            if output is not None:
-                write_text(dump(found.plan), output)
-            say(_next(output, allow, _throttle(estimate)))
+        _keep(found.plan, output, allow, _throttle(estimate))
     never = estimate is not None and bool(estimate.never)
     return ExitCode.DONE if found.reached and not never else ExitCode.NO
 
@@ -214,6 +208,17 @@ def _allowed(state: ClusterState, load: Load, plan: Plan, estimate: Estimate | N
 def _throttle(estimate: Estimate | None) -> int | None:
     """Return the rate that a deadline needs, None where there is none to say."""
     return None if estimate is None else estimate.recommended_bytes_per_s
+
+
+def _keep(plan: Plan, output: Path | None, allow: list[str], rate_bytes_per_s: int | None) -> None:
+    """Write the plan and say what is done with it; where there is none, say that nothing was."""
+    if plan.moves:
+        if output is not None:
+            write_text(dump(plan), output)
+        say(_next(output, allow, rate_bytes_per_s))
+    elif output is not None:
+        older = "; do not apply the older file that is there" if output.exists() else ""
+        say(f"Nothing was written to {output}: there is no plan{older}.")
 
 
 def _next(output: Path | None, allow: list[str], rate_bytes_per_s: int | None) -> str:

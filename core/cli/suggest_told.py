@@ -9,7 +9,7 @@ from core.cli.table import table
 from core.plan.burden import Burden
 from core.plan.estimate import Estimate
 from core.plan.estimate_document import burden_document, calibration
-from core.plan.plan import Move
+from core.plan.plan import Move, Plan
 from core.plan.reassignment import to_document
 from core.units import format_bytes, format_duration, format_rate
 
@@ -31,6 +31,7 @@ def document(
     return {
         "moves": found.moves,
         "leader_moves": found.leader_moves,
+        "dropped_replicas": found.plan.dropped_replicas,
         "bytes": found.bytes,
         "before": _shares(found, found.before),
         "after": _shares(found, found.after),
@@ -112,7 +113,7 @@ def text(
     copies = f"{found.moves} {'partition' if found.moves == 1 else 'partitions'} to copy"
     lines.append(
         f"{copies} ({format_bytes(found.bytes)}), {found.leader_moves} with another preferred "
-        f"leader{time_text(estimate)}.\n"
+        f"leader{dropped_words(found.plan)}{time_text(estimate)}.\n"
     )
     lines += [f"{note}\n" for note in (*bears.sentences, *time_notes(estimate))]
     if estimate is not None and estimate.never:
@@ -128,6 +129,12 @@ def text(
             "this is the best within the limits.\n"
         )
     return "".join(lines)
+
+
+def dropped_words(plan: Plan) -> str:
+    """Return `, 30 replicas dropped`; "" where none is."""
+    count = plan.dropped_replicas
+    return f", {count} {'replica' if count == 1 else 'replicas'} dropped" if count else ""
 
 
 def time_text(estimate: Estimate | None) -> str:

@@ -102,8 +102,17 @@ def hotter(
 
 
 def leader_skew(state: ClusterState, moves: Sequence[Move]) -> Iterator[Finding]:
-    """Compare how many partitions prefer each broker as leader, before and after."""
-    changed = [move for move in moves if move.before[:1] != move.after[:1]]
+    """Compare how many partitions prefer each broker as leader, now and after.
+
+    What is done already, or on its way, is so now.
+    """
+    changed = [
+        (held[0], move.after[0])
+        for move in moves
+        if (row := state.find(move.tp)) is not None
+        and (held := state.replicas(row))
+        and held[0] != move.after[0]
+    ]
     if not changed:
         return
     first = state.replica_start[:-1][np.diff(state.replica_start) > 0]
@@ -111,10 +120,10 @@ def leader_skew(state: ClusterState, moves: Sequence[Move]) -> Iterator[Finding]
     before = np.bincount(position, minlength=len(state.brokers))
     after = before.copy()
     at = {int(id): i for i, id in enumerate(state.broker_ids)}
-    for move in changed:
-        after[at[move.after[0]]] += 1
-        if move.before[0] in at:
-            after[at[move.before[0]]] -= 1
+    for was, becomes in changed:
+        after[at[becomes]] += 1
+        if was in at:
+            after[at[was]] -= 1
     alive = np.array([broker.alive for broker in state.brokers])
     fair = after[alive].mean() if alive.any() else 0.0
     worst = int(np.argmax(after))

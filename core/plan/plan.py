@@ -150,6 +150,11 @@ class Plan:
     def __iter__(self) -> Iterator[Move]:
         return iter(self.moves)
 
+    @property
+    def dropped_replicas(self) -> int:
+        """Return how many replicas go without another one in their place."""
+        return sum(max(len(move.before) - len(move.after), 0) for move in self.moves)
+
     @cached_property
     def by_partition(self) -> Mapping[TopicPartition, Move]:
         return MappingProxyType({move.tp: move for move in self.moves})

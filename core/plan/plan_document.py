@@ -89,6 +89,11 @@ def parse(text: str, name: str) -> PlanDocument:
             f"{name} lists topics to move, not the replicas they should have.",
             next="Have a plan made for them: trimtab plan suggest --topics-to-move FILE.",
         )
+    if "partitions" not in document and isinstance(document.get("plan"), dict):
+        raise DocumentError(
+            f'{name} has its plan under "plan": it is all that a command answered with --json.',
+            next="Save what is under plan alone, or have it written: -o FILE without --json.",
+        )
     targets: dict[TopicPartition, tuple[int, ...]] = {}
     log_dirs: dict[TopicPartition, tuple[str, ...]] = {}
     for i, value in enumerate(some_rows(document.get("partitions", []), name, "partitions")):

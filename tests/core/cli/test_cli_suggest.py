@@ -378,3 +378,47 @@ def test_a_plan_that_no_rate_ends_says_so(saved: Here) -> None:
     assert code == ExitCode.NO
     assert "never catches up" in found["never"]
     assert found["seconds"] is None
+
+
+EVEN = {f"t-{n}": ([n % 5, (n + 1) % 5], [n % 5, (n + 1) % 5], MB, MB) for n in range(10)}
+
+
+@pytest.mark.parametrize("asked", [(), ("--disks",)])
+def test_where_there_is_nothing_to_do_an_older_plan_is_not_taken_for_the_new_one(
+    saved: Here, asked: tuple[str, ...]
+) -> None:
+    saved.save_cluster(EVEN)
+    file = saved.folder / "plan.json"
+    _, _, err = saved.run("plan", "suggest", *asked, "-o", str(file))
+    assert err == f"Nothing was written to {file}: there is no plan.\n"
+    assert not file.exists()
+    file.write_text("an older plan")
+    _, _, err = saved.run("plan", "suggest", *asked, "-o", str(file))
+    assert "do not apply the older file that is there." in err
+    assert file.read_text() == "an older plan"
+
+
+def test_replicas_that_are_dropped_are_counted(saved: Here) -> None:
+    saved.save_cluster(EVEN)
+    file = str(saved.folder / "plan.json")
+    _, out, _ = saved.run("plan", "suggest", "--rf", "1", "-o", file)
+    assert ", 10 replicas dropped." in out
+    _, found = saved.json("plan", "suggest", "--rf", "1")
+    validate("plan-suggest", found)
+    assert (found["moves"], found["dropped_replicas"]) == (0, 10)
+    _, out, _ = saved.run("plan", "show", file)
+    assert out.endswith(", 10 replicas dropped.\n")
+    _, shown = saved.json("plan", "show", file)
+    validate("plan-show", shown)
+    assert shown["dropped_replicas"] == 10
+    assert "dropped" not in saved.run("plan", "suggest", "--drain", "0")[1]
+
+
+def test_the_whole_answer_taken_for_its_plan_is_told_apart(saved: Here) -> None:
+    saved.save_cluster(EVEN)
+    file = str(saved.folder / "answer.json")
+    saved.run("plan", "suggest", "--drain", "0", "--json", "-o", file)
+    code, _, err = saved.run("plan", "check", file)
+    assert code != ExitCode.DONE
+    assert 'answer.json has its plan under "plan"' in err
+    assert "without --json" in err

@@ -263,3 +263,16 @@ def test_allow_takes_ids_of_unsafe_checks_only():
         parse_allow("rack-spred")
     with pytest.raises(UsageError, match="Kafka refuses it"):
         parse_allow("same-broker-twice")
+
+
+def test_leaders_that_are_there_already_are_not_counted_once_more():
+    """A plan of which most is done: its own leaders are no skew that is still to come."""
+    layout = {f"t-{p}": [1, 2] for p in range(4)} | {"u-0": [2, 1], "u-1": [3, 2], "u-2": [3, 1]}
+    state = cluster(layout)
+    done = [Move(tp(f"t-{p}"), (2, 1), (1, 2)) for p in range(4)]
+    plan = Plan.of([*done, Move(tp("u-0"), (2, 1), (1, 2))])
+    (finding,) = [f for f in check_plan(state, load_of(state), plan) if f.id == "leader-skew"]
+    assert "becomes preferred leader of 5 partitions (now 4, fair share 2.3)." in finding.sentence
+    assert not [
+        f for f in check_plan(state, load_of(state), Plan.of(done)) if f.id == "leader-skew"
+    ]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from waiting import eventually
 
 from core.clock import SystemClock
+from core.cluster.client import LEADER_RATE, ConfigChange, ConfigOp, Resource
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.topics import create_topics, delete_topics
@@ -15,6 +17,7 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.watch.statelog.sources import find
 from core.watch.statelog.zones import parse_zones
+from core.watch.timeline import throttle_news
 from core.watch.timeline.events import Event, Kind, Replicas
 from core.watch.timeline.logged import Logs
 from core.watch.timeline.recorder import Recorder
@@ -79,3 +82,27 @@ def test_a_topic_that_comes_moves_and_goes_is_told(sandbox: Sandbox, tmp_path: P
     # Two brokers log it in the same millisecond or so: which does first is chance.
     first = "log of broker 1: watched-0 leads from epoch 0"
     assert [e for e in leaders[:2] if told(e).startswith(first)]
+
+
+def test_a_throttle_that_somebody_sets_is_told(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttle_news, "LOOK_SECONDS", 0.0)
+    client = KafkaClient(ConnectionSettings(sandbox.bootstrap))
+    state = client.describe()
+    news = throttle_news.ThrottleNews(client, state.cluster_id, SystemClock())
+    news.news(state)
+    two = Resource.broker(2)
+
+    def is_told(wanted: str) -> Callable[[], bool]:
+        return lambda: f"broker 2: {LEADER_RATE} {wanted}" in map(told, news.news(state))
+
+    try:
+        for op, value, wanted in (
+            (ConfigOp.SET, "1000000", "set to 1.0 MB/s"),
+            (ConfigOp.DELETE, None, "is set no more"),
+        ):
+            assert client.alter_configs([ConfigChange(two, LEADER_RATE, op, value)]) == {two: None}
+            eventually(is_told(wanted), every=0.2)
+    finally:
+        client.close()

@@ -40,6 +40,7 @@ NAMES: Names = {
     Field.MAX_BYTES: '"max bytes"',
     Field.MAX_MOVES: '"max moves"',
     Field.MAX_PER_BROKER: '"per broker"',
+    Field.MAX_REPLICAS: '"max replicas"',
     Field.TIME_BUDGET: "the time",
 }
 """What the form calls its fields, in sentences."""

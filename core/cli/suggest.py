@@ -65,6 +65,9 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     help="Let no broker give and take more replicas than this in all.",
 )
+@click.option(
+    "--max-replicas", metavar="N", type=click.IntRange(1), help="Let no broker have more replicas."
+)
 @click.option("--within", metavar="TIME", help="Say which throttle ends it in this time.")
 @click.option("--time-budget", metavar="TIME", help="Plan no longer than this; the best so far.")
 @json_option
@@ -90,6 +93,7 @@ def suggest(
     max_bytes: str | None,
     max_moves: int | None,
     max_per_broker: int | None,
+    max_replicas: int | None,
     within: str | None,
     time_budget: str | None,
     as_json: bool,
@@ -135,6 +139,7 @@ def suggest(
         exclude=broker_ids(exclude, "--exclude"),
         topics="|".join(map(re.escape, named)) or topics,
         keep=keep,
+        most_replicas=max_replicas or float("inf"),
         band=band / 100,
         limits=Limits(
             most_bytes=float("inf") if max_bytes is None else parse_size(max_bytes),

@@ -105,12 +105,11 @@ def by_load(
     given = problem(state, load)
     on = Placement(given)
     item = _item(given.items, load, replicas, expected)
-    carried = np.where(on.per_share > 0, on.loads / np.where(on.per_share > 0, on.per_share, 1), 0)
     coming = item * partitions
     coming[list(HOSTED)] *= replicas
-    whole = (carried[given.counts].sum(axis=0) + coming)[None, :] * given.parts
+    whole = (on.carried[given.counts].sum(axis=0) + coming)[None, :] * given.parts
     share = np.divide(1.0, whole, out=np.zeros_like(whole), where=whole > 0)
-    loads, more = carried * share, item[None, :] * share
+    loads, more = on.carried * share, item[None, :] * share
     able = np.flatnonzero(given.takes)
     racks = given.racks
     found = []

@@ -23,6 +23,7 @@ class Field(Enum):
     MAX_BYTES = "--max-bytes"
     MAX_MOVES = "--max-moves"
     MAX_PER_BROKER = "--max-per-broker"
+    MAX_REPLICAS = "--max-replicas"
     TIME_BUDGET = "--time-budget"
 
 

@@ -5,14 +5,13 @@ Each replica goes where it keeps brokers as even as can be; the largest choose f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
-from core.cluster.state import Int32, Int64
+from core.cluster.state import Bool, Int32, Int64
 from core.load.snapshot import Float64
 from core.plan.planner.fields import Field
-from core.plan.planner.levels import Levels
 from core.plan.planner.limits import Limits
 from core.plan.planner.measures import HOSTED, Measure
 from core.plan.planner.moving import barred
@@ -102,19 +101,42 @@ def _put(
     bad = barred(at, source, to, problem.racks)[0]
     if bad.all():
         return Obstacle.RACKS
-    bad |= size > placement.one_room_bytes[to]
-    if bad.all():
-        return Obstacle.ROOM
-    bad |= ~limits.ready(placement)[to]
-    if bad.all():
-        return Field.MAX_PER_BROKER
+    leads = bool(at[0, 0] == source)
+    heir = _heir(placement, partition, to[~bad]) if leads else None
+    for why, does in _obstacles(placement, partition, to, limits, leads=leads and heir is None):
+        bad |= does
+        if bad.all():
+            return why
     to = to[~bad]
     if problem.racks[source] == NOBODY:  # less bars it then: a rack that holds fewest is best
         others = problem.racks[at[0][(at[0] != NOBODY) & (at[0] != source)]]
         shared = (problem.racks[to][:, None] == others[None, :]).sum(axis=1)
         to = to[shared == shared.min()]
+    if heir is not None:
+        placement.lead(partition, heir)
     placement.move(partition, source, _best(placement, partition, to))
     return None
+
+
+def _obstacles(
+    placement: Placement, row: int, to: Int64, limits: Limits, *, leads: bool
+) -> Iterator[tuple[Obstacle | Field, Bool]]:
+    """Yield what keeps which of these brokers from taking a replica, one that `leads` perhaps."""
+    size = placement.problem.items[row, Measure.DISK]
+    yield Obstacle.ROOM, size > placement.one_room_bytes[to]
+    yield Field.MAX_REPLICAS, ~placement.carry(row, to, Measure.REPLICAS)
+    able = placement.carry(row, to, Measure.IN)
+    yield Obstacle.CAPACITY, ~(able & placement.carry(row, to, Measure.OUT)) if leads else ~able
+    yield Field.MAX_PER_BROKER, ~limits.ready(placement)[to]
+
+
+def _heir(placement: Placement, row: int, to: Int64) -> int | None:
+    """Return the place of the follower that should lead where none of these could send so much."""
+    if placement.carry(row, to, Measure.OUT).any():
+        return None
+    problem, at = placement.problem, placement.at[row]
+    able = placement.may_lead[row] & problem.counts[at] & placement.carry(row, at, Measure.OUT)
+    return next((place for place in range(1, len(at)) if able[place]), None)
 
 
 def _best(placement: Placement, row: int, to: Int64) -> int:
@@ -199,12 +221,11 @@ def _added(placement: Placement, row: int, limits: Limits) -> Obstacle | Field |
     able &= used < max(int(used.max()), _evenly(problem.racks, len(held) + 1))
     if not able.any():
         return Obstacle.RACKS
-    able &= placement.one_room_bytes >= size
-    if not able.any():
-        return Obstacle.ROOM
-    able &= limits.ready(placement)
-    if not able.any():
-        return Field.MAX_PER_BROKER
+    everybody = np.arange(problem.brokers)
+    for why, does in _obstacles(placement, row, everybody, limits, leads=False):
+        able &= ~does
+        if not able.any():
+            return why
     to = np.flatnonzero(able & (used == used[able].min()))
     placement.add(row, _best(placement, row, to))
     return None
@@ -220,10 +241,9 @@ def _worse(placement: Placement, row: int, to: Int64) -> Float64:
     """Return how much less even each of these brokers gets by one replica of a partition."""
     problem = placement.problem
     columns = np.array([m for m in HOSTED if problem.active[m]], np.int64)
-    even = Levels(np.ones(len(columns)), np.ones(len(columns)), True)
     loads = placement.loads[to][:, columns]
     then = loads + problem.items[row, columns][None, :] * placement.per_share[to][:, columns]
-    return np.asarray((even.distance(then) - even.distance(loads)).sum(axis=1))
+    return np.asarray(((then - 1) ** 2 - (loads - 1) ** 2).sum(axis=1))
 
 
 def replace(placement: Placement, pairs: Sequence[tuple[int, int]], limits: Limits) -> list[Stuck]:
@@ -242,8 +262,10 @@ def replace(placement: Placement, pairs: Sequence[tuple[int, int]], limits: Limi
                 why = Obstacle.BROKERS
             elif barred(at, old, to, problem.racks)[0, 0]:
                 why = Obstacle.RACKS
-            elif size > placement.one_room_bytes[new]:
-                why = Obstacle.ROOM
+            else:
+                leads = bool(at[0, 0] == old)
+                obstacles = _obstacles(placement, partition, to, limits, leads=leads)
+                why = next((one for one, does in obstacles if does[0]), why)
             if why:
                 stay.append(Stuck(partition, why))
             else:

@@ -10,7 +10,7 @@ import numpy as np
 
 from core.cluster.state import Int64
 from core.load.snapshot import Float64
-from core.plan.planner.levels import MARGIN
+from core.plan.planner.levels import MARGIN, edge_of
 from core.plan.planner.limits import NO_LIMITS, Limits
 from core.plan.planner.measures import LED
 from core.plan.planner.placement import Placement
@@ -45,7 +45,10 @@ class _Leading:
         self._on, self._columns, self._limits = placement, columns, limits
         self._items = placement.problem.items[:, columns]
         self._per_share = placement.per_share[:, columns]
-        self._edge = max(placement.problem.band - MARGIN, placement.problem.band / 2)
+        edge = edge_of(placement.problem.band)
+        most = placement.ceilings[:, columns] - MARGIN
+        self._above, self._below = np.minimum(edge, most - 1), np.maximum(edge, 1 - most)
+        """How far above and below its share each broker may be, shape [B, measures]."""
 
     def carry_out(self) -> int:
         on, changed = self._on, 0
@@ -114,11 +117,19 @@ class _Leading:
         for broker, sign in ((old, -1.0), (new, 1.0)):
             now = np.atleast_2d(on.loads[broker][..., columns])
             then = now + sign * items * np.atleast_2d(self._per_share[broker])
-            gain += (self._distance(now) - self._distance(then)).sum(axis=1)
+            gain += (self._distance(now, broker) - self._distance(then, broker)).sum(axis=1)
+        for measure in on.bound:
+            if measure in LED:
+                # Some flows through brokers that are fine: headroom is what they are led back to.
+                to = np.broadcast_to(new, len(rows))
+                more = on.problem.items[rows, measure] * on.per_share[to, measure]
+                can = on.problem.capacity[to, measure] * on.per_share[to, measure]
+                gain[more > np.maximum(can - on.loads[to, measure], 0.0)] = -np.inf
         return gain
 
-    def _distance(self, loads: Float64) -> Float64:
-        off = np.maximum(np.abs(loads - 1) - self._edge, 0.0)
+    def _distance(self, loads: Float64, broker: int | np.ndarray) -> Float64:
+        off = np.maximum(loads - 1 - self._above[broker], 1 - loads - self._below[broker])
+        np.maximum(off, 0.0, out=off)
         return np.asarray(off * off + PULL * (loads - 1) ** 2)
 
 

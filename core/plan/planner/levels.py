@@ -20,7 +20,10 @@ MARGIN = 0.002
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Lowest and highest load of each measure, in fair shares; shapes [K]."""
+    """Lowest and highest load of each broker and measure, in fair shares; shapes [B, K].
+
+    None is above a broker's ceiling.
+    """
 
     low: Float64
     high: Float64
@@ -28,32 +31,42 @@ class Levels:
     """Whether more must leave the overfull (by the first measure) than the empty lack."""
 
     @classmethod
-    def of(cls, band: float, count: int) -> Levels:
-        """Return the band itself, a little narrowed."""
-        edge = max(band - MARGIN, band / 2)
-        return cls(np.full(count, 1 - edge), np.full(count, 1 + edge), True)
+    def of(cls, band: float, ceilings: Float64) -> Levels:
+        """Return the band itself, a little narrowed, as far as ceilings [B, K] allow."""
+        edge, most = edge_of(band), ceilings - MARGIN
+        return cls(np.minimum(1 - edge, most), np.minimum(1 + edge, most), True)
 
-    def distance(self, loads: Float64) -> Float64:
-        """Return the squared distance from the levels, elementwise; the last axis is measures."""
-        off = np.maximum(loads - self.high, self.low - loads)
+    def distance(self, loads: Float64, brokers: int | Int64) -> Float64:
+        """Return the squared distance of these brokers from their levels, elementwise.
+
+        The last axis of `loads` is measures; the one before it is brokers, where they are many.
+        """
+        off = np.maximum(loads - self.high[brokers], self.low[brokers] - loads)
         np.maximum(off, 0.0, out=off)
         off *= off
         return off
 
 
-def levels(loads: Float64, counts: Bool, band: float) -> Levels:
-    """Return the levels for loads [B, K] of the brokers that count."""
-    plain = Levels.of(band, loads.shape[1])
+def edge_of(band: float) -> float:
+    """Return how far from its share a broker is aimed to be: a little less than the band."""
+    return max(band - MARGIN, band / 2)
+
+
+def levels(loads: Float64, counts: Bool, band: float, ceilings: Float64) -> Levels:
+    """Return the levels for loads [B, K] of the brokers that count; ceilings are [B, K], too."""
+    plain = Levels.of(band, ceilings)
     low, high, giving = plain.low.copy(), plain.high.copy(), True
-    edge = float(high[0] - 1)
+    edge = edge_of(band)
     for column in range(loads.shape[1]):
-        one = np.sort(loads[counts, column])
-        over = float(np.maximum(one - 1 - edge, 0).sum())
-        under = float(np.maximum(1 - edge - one, 0).sum())
+        order = np.argsort(loads[counts, column], kind="stable")
+        one, top, bottom = (of[counts, column][order] for of in (loads, plain.high, plain.low))
+        over = float(np.maximum(one - top, 0).sum())
+        under = float(np.maximum(bottom - one, 0).sum())
         if over > under:
-            low[column] = min(_level(one, over), 1 + edge)
+            low[:, column] = np.minimum(_level(one, over), plain.high[:, column])
         elif under > over:
-            high[column] = max(-_level(-one[::-1], under), 1 - edge)
+            level = max(-_level(-one[::-1], under), 1 - edge)
+            high[:, column] = np.minimum(level, plain.high[:, column])
         if column == 0:
             giving = over >= under
     return Levels(low, high, giving)

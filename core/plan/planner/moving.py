@@ -45,13 +45,15 @@ class Moving:
         self._columns = np.array(known, np.int64)
         self._items = placement.problem.items[:, self._columns]
         self._led = np.array([m in LED for m in known], np.bool_)
+        self._alike = [m not in placement.bound for m in known]
+        """Of which measures all have the same levels, as none has a ceiling."""
         self._disk = known.index(Measure.DISK) if Measure.DISK in known else None
         sizes = placement.problem.items[:, Measure.DISK]
         self._usual_bytes = float(sizes.sum()) / max(len(sizes), 1)
         self._counts = placement.problem.counts
-        band = placement.problem.band
-        self._levels = levels(placement.loads[:, self._columns], self._counts, band)
-        self._band = Levels.of(band, len(known))
+        band, most = placement.problem.band, placement.ceilings[:, self._columns]
+        self._levels = levels(placement.loads[:, self._columns], self._counts, band, most)
+        self._band = Levels.of(band, most)
         self._moves = 0
         self._looks = 0
         self._again = np.zeros(placement.problem.brokers, np.int64)
@@ -160,9 +162,15 @@ class Moving:
             filled = there[kept] + _before_at(to[kept], taken[kept])
             good = self._allowed(source, to[kept], sizes[kept])
             good &= _before_at(to[kept], sizes[kept]) + sizes[kept] <= on.room_bytes[to[kept]]
+            for measure in on.bound:
+                more = self._added(source, partitions[kept], measure)
+                more = more * on.per_share[to[kept], measure]
+                good &= _before_at(to[kept], more) + more <= on.spare(to[kept], measure)
             for wanted, least in ((self._levels, STILL * gain[kept]), (self._band, LEAST)):
-                gained = wanted.distance(before) - wanted.distance(before - given[kept])
-                gained += wanted.distance(filled) - wanted.distance(filled + taken[kept])
+                gained = wanted.distance(before, source)
+                gained -= wanted.distance(before - given[kept], source)
+                gained += wanted.distance(filled, to[kept])
+                gained -= wanted.distance(filled + taken[kept], to[kept])
                 good &= gained.sum(axis=1) > least
             if good.all():
                 break
@@ -183,15 +191,19 @@ class Moving:
         on, columns = self._on, self._columns
         now = on.loads[source, columns]
         given = items * on.per_share[source, columns]
-        gain = (wanted.distance(now) - wanted.distance(now - given)).sum(axis=1)
+        gain = (wanted.distance(now, source) - wanted.distance(now - given, source)).sum(axis=1)
         gain = np.repeat(gain[None, :], len(to), axis=0)
         off, inside = np.empty_like(gain), np.empty_like(gain)
         for k, column in enumerate(columns.tolist()):
-            low, high = wanted.low[k], wanted.high[k]
+            low, high = wanted.low[to, k], wanted.high[to, k]
             load = on.loads[to, column]
             np.multiply(on.per_share[to, column][:, None], items[:, k].copy()[None, :], out=off)
             off += load[:, None]
-            np.clip(off, low, high, out=inside)
+            if self._alike[k]:
+                np.clip(off, low[0], high[0], out=inside)
+            else:
+                np.maximum(off, low[:, None], out=inside)
+                np.minimum(inside, high[:, None], out=inside)
             off -= inside
             off *= off
             off -= (np.maximum(np.maximum(load - high, low - load), 0.0) ** 2)[:, None]
@@ -208,10 +220,10 @@ class Moving:
         if self._disk is None:
             served = np.zeros((1, len(rows)))
         elif wanted.giving:
-            over = max(0.0, float(on.loads[source, disk] - wanted.high[self._disk]))
+            over = max(0.0, float(on.loads[source, disk] - wanted.high[source, self._disk]))
             served = np.minimum(sizes, over)[None, :]
         else:
-            lack = np.maximum(wanted.low[self._disk] - on.loads[to, disk], 0.0)
+            lack = np.maximum(wanted.low[to, self._disk] - on.loads[to, disk], 0.0)
             served = np.minimum(sizes[None, :], lack[:, None])
         # Beside its whole length, what gains most is what points where it is needed: all measures
         # then get even together, and none is filled by what another one still has to bring.
@@ -219,7 +231,10 @@ class Moving:
         return np.asarray((sizes - served) + length + EVERY_MOVE * usual)
 
     def _barred(self, source: int, to: Int64, rows: Int64) -> Bool:
-        """Return which moves must not be: racks less spread, a second replica, no room, a limit."""
+        """Return which moves must not be, [to, rows].
+
+        Racks less spread, a second replica, no room, too much to carry, a limit.
+        """
         problem = self._on.problem
         most = self._limits.most_bytes - self._on.moved_bytes
         room = np.minimum(self._on.one_room_bytes[to], most)
@@ -227,7 +242,16 @@ class Moving:
         sizes = problem.items[rows, Measure.DISK]
         if sizes.max(initial=0.0) > room.min():
             found |= sizes[None, :] > room[:, None]
+        for measure in self._on.bound:
+            more = self._added(source, rows, measure)[None, :]
+            per = self._on.per_share[to, measure]
+            found |= more * per[:, None] > self._on.spare(to, measure)[:, None]
         return found
+
+    def _added(self, source: int, rows: Int64, measure: Measure) -> Float64:
+        """Return what `source`'s replicas of partitions bring of a measure wherever they go."""
+        more: Float64 = self._on.problem.items[rows, measure]
+        return more * (self._on.at[rows, 0] == source) if measure in LED else more
 
 
 def barred(at: Int32, source: int, to: Int64, racks: Int32) -> Bool:

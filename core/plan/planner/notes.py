@@ -11,11 +11,12 @@ from core.plan.disk_room import disks_of, whole_bytes
 from core.plan.plan import Plan
 from core.plan.planner.fields import Field, Names
 from core.plan.planner.limits import Limits
-from core.plan.planner.measures import Measure
-from core.plan.planner.placement import Placement
+from core.plan.planner.measures import LED, Measure
+from core.plan.planner.placement import TINY, Placement
 from core.plan.planner.problem import NOBODY, Problem
 from core.plan.planner.stuck import NAMED
-from core.units import format_bytes
+from core.plan.planner.wanted import Wanted
+from core.units import format_bytes, format_rate
 
 WHOLE = (Measure.IN, Measure.OUT, Measure.DISK)
 """Measures of which one partition may be more than a broker's share."""
@@ -149,6 +150,36 @@ def limited(on: Placement, limits: Limits, names: Names) -> list[str]:
         f"{names[field]} allows no more: {why}; raise it, or plan again when this is done."
         for field, why in hit
     ]
+
+
+def over_capacity(start: Placement, found: Placement, wanted: Wanted, names: Names) -> list[str]:
+    """Say which brokers end above what they can carry, one sentence for each measure.
+
+    Where only what has to move does, not those that were so before and get no more.
+    """
+    given, notes = found.problem, []
+    before, after = start.carried, found.carried
+    for measure in found.bound:
+        if wanted.leaders_only and measure not in LED:
+            continue
+        most = given.capacity[:, measure]
+        over = given.counts & (after[:, measure] > most * (1 + TINY))
+        if wanted.forces:
+            over &= after[:, measure] > before[:, measure] * (1 + TINY)
+        rows = sorted(
+            np.flatnonzero(over).tolist(), key=lambda row: most[row] - after[row, measure]
+        )
+        if not rows:
+            continue
+        ends, can = after[rows[0], measure], most[rows[0]]
+        if measure is Measure.REPLICAS:
+            words = f"with {ends:.0f} replicas; {names[Field.MAX_REPLICAS]} allows {can:.0f}"
+        else:
+            does = "take in" if measure is Measure.IN else "send"
+            words = f"at {format_rate(ends)} {measure.words}; it can {does} {format_rate(can)}"
+        more = f", and {_brokers(given.ids[rows[1:]].tolist())} above that, too" if rows[1:] else ""
+        notes.append(f"Broker {given.ids[rows[0]]} ends {words}{more}: add brokers, or carry less.")
+    return notes
 
 
 def small_racks(given: Problem) -> list[str]:

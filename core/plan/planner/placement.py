@@ -9,10 +9,13 @@ import numpy as np
 
 from core.cluster.state import Bool, Int32, Int64
 from core.load.snapshot import Float64
+from core.plan.planner.ceilings import ceilings
 from core.plan.planner.measures import HOSTED, LED, MEASURES, Measure
 from core.plan.planner.problem import NOBODY, Problem
 
 _HOSTED, _LED = np.array(HOSTED), np.array(LED)
+TINY = 1e-9
+"""What sums of shares may be off by."""
 
 
 class Placement:
@@ -24,6 +27,10 @@ class Placement:
         self.may_lead: Bool = problem.may_lead.copy()
         self.per_share: Float64
         self.loads: Float64
+        self.ceilings: Float64
+        """How much each broker may carry, in shares as loads are; inf is no limit."""
+        self.bound: tuple[Measure, ...]
+        """The measures of which some broker has a ceiling."""
         self.share_out()
         self.room_bytes = problem.room_bytes.copy()
         self.moved_bytes = 0.0
@@ -41,15 +48,39 @@ class Placement:
         """Count loads in fair shares of what there is now: more replicas make shares larger."""
         problem = self.problem
         whole = self._carried(problem.items)
-        shared = whole[problem.counts | problem.gives].sum(axis=0)[None, :] * problem.parts
+        total = whole[problem.counts | problem.gives].sum(axis=0)
+        shared = total[None, :] * problem.parts
         with np.errstate(divide="ignore"):
             self.per_share = np.where(shared > 0, 1 / shared, 0.0)
         self.loads = whole * self.per_share
+        most = ceilings(problem.capacity, total, problem.counts)
+        limited = np.isfinite(most) & (shared > 0)
+        self.ceilings = np.full_like(most, np.inf)
+        self.ceilings[limited] = most[limited] * self.per_share[limited]
+        self.bound = tuple(m for m in Measure if limited[:, m].any())
 
     @property
     def one_room_bytes(self) -> Float64:
         """Return how large a replica each broker may still take, shape [B]."""
         return np.minimum(self.room_bytes, self.problem.largest_bytes)
+
+    @property
+    def carried(self) -> Float64:
+        """Return what brokers carry in the items' units, shape [B, MEASURES]; 0 without a share."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.per_share > 0, self.loads / self.per_share, 0.0)
+
+    def spare(self, brokers: Int64, measure: Measure) -> Float64:
+        """Return how much more of a measure these brokers may carry, in shares; 0 for too much."""
+        spare = self.ceilings[brokers, measure] - self.loads[brokers, measure]
+        return np.asarray(np.maximum(spare, 0.0) + TINY)
+
+    def carry(self, partition: int, brokers: Int64, measure: Measure) -> Bool:
+        """Return which of these brokers may carry one replica more, as far as a measure goes."""
+        if measure not in self.bound:
+            return np.ones(len(brokers), np.bool_)
+        more = self.problem.items[partition, measure] * self.per_share[brokers, measure]
+        return np.asarray(more <= self.spare(brokers, measure), np.bool_)
 
     def held(self, broker: int) -> Int64:
         """Return the partitions with a replica on a broker, in no order that matters."""
@@ -64,10 +95,14 @@ class Placement:
         return [broker for broker in row.tolist() if broker != NOBODY]
 
     def off_by(self, measures: Int64) -> Float64:
-        """Return how far outside the band each broker is, [B, len(measures)], 0 inside."""
-        band = self.problem.band
+        """Return how far outside the band each broker is, [B, len(measures)], 0 inside.
+
+        Where the ceiling is lower, it is the band's upper end.
+        """
+        band, most = self.problem.band, self.ceilings[:, measures]
         loads = self.loads[:, measures]
-        off = np.maximum(loads - 1 - band, 1 - band - loads)
+        above = loads - 1 - np.minimum(band, most - 1)
+        off = np.maximum(above, np.minimum(1 - band, most) - loads)
         idle = ~self.problem.counts[:, None] | ~self.problem.active[measures][None, :]
         return np.where(idle, 0.0, np.maximum(off, 0.0))
 

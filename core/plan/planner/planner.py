@@ -61,6 +61,7 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
         found = _evened(given, wanted)
     is_off = not wanted.forces or wanted.fill or wanted.brokers
     off = _off_notes(found, wanted, names, bool(undone)) if is_off else []
+    undone += notes.over_capacity(start, found, wanted, names)
     known = [*notes.unknown(given, load), *notes.left_alone(given), *notes.capacities(given)]
     # What stands in the way comes first, then what is not known.
     said = [*undone, *notes.small_racks(given), *off, *known]
@@ -103,6 +104,7 @@ def _problem(
         filling=wanted.fill or None,
         frozen=untouched(state, wanted),
         replicas_wanted=replicas,
+        most_replicas=wanted.most_replicas,
     )
     if wanted.ignore_racks:
         given = without_racks(given)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from core.cluster.state import Bool, ClusterState, Int32, Int64
 from core.load.snapshot import Float64, Load
 from core.plan.disk_room import disks_of, free_bytes, still_coming, whole_bytes
+from core.plan.planner.ceilings import capacities
 from core.plan.planner.measures import HOSTED, LED, MEASURES, Measure
 from core.plan.planner.racks import rack_shares
 
@@ -67,6 +68,8 @@ class Problem:
     """
     largest_bytes: Float64
     """The same of the emptiest of its disks: a replica lies on one of them, whole."""
+    capacity: Float64
+    """What each broker can carry of every measure, shape [B, MEASURES]; inf where unknown."""
 
     @property
     def brokers(self) -> int:
@@ -84,6 +87,7 @@ def problem(
     filling: Collection[int] | None = None,
     frozen: Bool | None = None,
     replicas_wanted: int | None = None,
+    most_replicas: float = np.inf,
 ) -> Problem:
     """Return the problem of evening `state` out.
 
@@ -91,7 +95,8 @@ def problem(
     get no share of what they hold; only `filling` ones receive, if they are named. Partitions in
     flight, out of sync, with replicas on unknown brokers or without a leader are left alone.
     `full` is the part of a disk that a plan may fill. With `replicas_wanted` leaders send to as
-    many followers as the partitions that may be touched will have.
+    many followers as the partitions that may be touched will have. No broker is to have more than
+    `most_replicas`.
     """
     ids = np.union1d(state.broker_ids, state.replica_broker).astype(np.int32)
     at = np.searchsorted(ids, state.replica_broker).astype(np.int32)
@@ -128,6 +133,7 @@ def problem(
         even_parts=even,
         room_bytes=room_bytes,
         largest_bytes=largest_bytes,
+        capacity=capacities(state, ids, most_replicas),
     )
 
 

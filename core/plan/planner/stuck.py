@@ -27,6 +27,7 @@ class Obstacle(Enum):
     LEFT_ALONE = "on brokers that are to be left as they are"
     BROKERS = "no other broker is there that holds none of them; add brokers, or lower their number"
     RACKS = "every broker that could take them is in a rack that holds one"
+    CAPACITY = "no broker that could take them can take in or send so much more"
     ROOM = "no broker that could take them has that much disk to fill"
 
 
@@ -102,8 +103,12 @@ def _because(
             needs = f"all of it needs {on.moved + len(rows)}"
         case Field.MAX_PER_BROKER:
             needs = "a broker that has to give or take more waits"
+        case Field.MAX_REPLICAS:
+            return f"{names[why]} allows no broker that could take them more; raise it"
         case Obstacle.ROOM:
             return f"{why.value} ({_most_room(on, rows)}); add disk, or lower retention"
+        case Obstacle.CAPACITY:
+            return f"{why.value}; add brokers, or lower what is produced"
         case Obstacle.RACKS:
             ignore = names[Field.IGNORE_RACKS]
             return f"{why.value}; add one in another rack, or ask for {ignore}"

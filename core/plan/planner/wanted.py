@@ -10,7 +10,7 @@ from core.cluster.state import Bool, ClusterState, TopicPartition
 from core.errors import UsageError
 from core.patterns import matching, pattern
 from core.plan.plan import Plan
-from core.plan.planner.limits import NO_LIMITS, Limits
+from core.plan.planner.limits import INF, NO_LIMITS, Limits
 from core.plan.planner.problem import BAND
 
 
@@ -42,6 +42,8 @@ class Wanted:
     """Even brokers out, too, where log dirs alone would be."""
     kept: Plan = field(default_factory=Plan)
     """Moves that are planned already, and stay as they are: the rest is planned beside them."""
+    most_replicas: float = INF
+    """How many replicas a broker may have; inf is no limit."""
     band: float = BAND
     limits: Limits = NO_LIMITS
 

@@ -154,13 +154,26 @@ def test_what_applying_needs_is_said(saved: Here) -> None:
 
 
 def test_a_plan_that_gives_brokers_more_than_they_can_is_allowed_by_its_id(saved: Here) -> None:
-    saved.save_cluster(ONE_SIDED, in_capacity_bytes_per_s=5.0 * MB)
+    saved.save_cluster(ONE_SIDED, out_capacity_bytes_per_s=5.0 * MB)
     file = str(saved.folder / "plan.json")
-    _, _, err = saved.run("plan", "suggest", "--drain", "0", "-o", file)
-    assert err.rstrip().endswith("--allow capacity")
+    code, _, err = saved.run("plan", "suggest", "--rf", "3", "-o", file)
+    assert code == ExitCode.NO
+    assert err.rstrip().endswith("--allow rf-change,capacity")
     code, out, _ = saved.run("plan", "check", file)
     assert code == ExitCode.NO
-    assert "it can take in 5.0 MB/s" in " ".join(out.split())
+    assert "it can send 5.0 MB/s" in " ".join(out.split())
+
+
+def test_limits_of_what_a_broker_has_and_takes_in_hold_for_what_is_drained(saved: Here) -> None:
+    saved.save_cluster(ONE_SIDED, in_capacity_bytes_per_s=5.0 * MB)
+    code, out, err = saved.run("plan", "suggest", "--drain", "0")
+    assert code == ExitCode.NO
+    assert "no broker that could take them can take in or send so much more" in out
+    assert "--allow" not in err
+    saved.save_cluster(ONE_SIDED)
+    code, out, _ = saved.run("plan", "suggest", "--drain", "0", "--max-replicas", "1")
+    assert code == ExitCode.NO
+    assert "--max-replicas allows no broker that could take them more; raise it." in out
 
 
 def test_growth_is_reckoned_for_the_time_that_the_plan_takes_as_apply_does(saved: Here) -> None:
@@ -369,7 +382,7 @@ def test_a_time_that_cannot_be_known_is_no_never(saved: Here) -> None:
 
 def test_a_plan_that_no_rate_ends_says_so(saved: Here) -> None:
     busy = {f"t-{n}": ([0, 1], [0, 1], 100_000 * MB, 200.0 * MB) for n in range(4)}
-    saved.save_cluster(busy, in_capacity_bytes_per_s=100 * MB, out_capacity_bytes_per_s=100 * MB)
+    saved.save_cluster(busy, in_capacity_bytes_per_s=450 * MB)
     code, out, _ = saved.run("plan", "suggest", "--drain", "0")
     assert code == ExitCode.NO
     assert "never catches up" in out

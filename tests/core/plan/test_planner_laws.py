@@ -66,7 +66,30 @@ def cases(draw: st.DrawFn) -> Case:
     if draw(st.booleans()):
         state = with_disks(state, random)
     rates = {name: random.lognormal(0, 1.5) * MB for name in held if random.random() < 0.98}
-    return Case(state, load_of(state, rates), draw(wants(state, random)))
+    load = load_of(state, rates)
+    if draw(st.booleans()):
+        state = with_capacities(state, load, random)
+    return Case(state, load, draw(wants(state, random)))
+
+
+def with_capacities(state: ClusterState, load: Load, random: np.random.Generator) -> ClusterState:
+    """Return brokers of which most say what they can take in and send: a little more than usual."""
+    brokers = max(len(state.brokers), 1)
+    usual = float(np.nansum(load.in_bytes_per_s)) * len(state.replica_broker) / brokers
+    usual /= max(state.partition_count, 1)
+    known = [
+        replace(
+            broker,
+            in_capacity_bytes_per_s=usual * random.uniform(0.5, 3)
+            if random.random() < 0.9
+            else None,
+            out_capacity_bytes_per_s=usual * random.uniform(0.5, 3)
+            if random.random() < 0.9
+            else None,
+        )
+        for broker in state.brokers
+    ]
+    return state.with_brokers(known)
 
 
 def with_disks(state: ClusterState, random: np.random.Generator) -> ClusterState:
@@ -96,6 +119,7 @@ def wants(draw: st.DrawFn, state: ClusterState, random: np.random.Generator) -> 
         band=draw(st.sampled_from([0.02, 0.1, 0.3])),
         keep=draw(st.sampled_from([None, None, "t1"])) if state.topic("t0") else None,
         limits=limits,
+        most_replicas=draw(st.sampled_from([np.inf, np.inf, len(state.replica_broker) // 4 + 1])),
     )
     if draw(st.integers(0, 7)) == 0:
         return replace(wanted, leaders_only=True)
@@ -137,7 +161,9 @@ def test_no_hard_limit_is_broken_and_none_that_held_is_worsened(case: Case) -> N
     found = suggest(state, load, wanted)
     unsafe = {f.id for f in check_plan(state, load, found.plan) if f.severity > Severity.UNWISE}
     # Checks add an hour's growth to what arrives; what fits by the planner's rule is told below.
-    expected = {"disk", "rf-change" if wanted.replicas else ""}
+    expected = {"disk"}
+    if wanted.replicas:  # more followers have their leader send more
+        expected |= {"rf-change", "capacity"}
     if wanted.leaving or wanted.brokers:  # what lags on a broker that leaves, a dead one perhaps
         expected.add("out-of-sync")
     if wanted.ignore_racks:
@@ -152,7 +178,12 @@ def test_no_hard_limit_is_broken_and_none_that_held_is_worsened(case: Case) -> N
     assert sum(len(move.adding) for move in found.plan) <= wanted.limits.most_moves
     part = Counter(b for move in found.plan for b in move.adding)
     assert max(part.values(), default=0) <= wanted.limits.most_per_broker
-    if not (wanted.forces or wanted.fill or wanted.brokers):
+    _has_not_too_many(state, wanted, found)
+    limited = wanted.most_replicas < np.inf or any(
+        broker.in_capacity_bytes_per_s or broker.out_capacity_bytes_per_s
+        for broker in state.brokers
+    )
+    if not (wanted.forces or wanted.fill or wanted.brokers or limited):
         _no_further_off(found, wanted.band)
 
 
@@ -222,6 +253,17 @@ def _fits_disks(state: ClusterState, found: Suggested) -> None:
             assert disk.total_bytes is not None
             room = disk.usable_bytes - (1 - FULL) * disk.total_bytes
             assert arriving[broker.id] <= max(room, 0) + 1
+
+
+def _has_not_too_many(state: ClusterState, wanted: Wanted, found: Suggested) -> None:
+    """Nobody who takes a replica ends with more than a broker may have, unless it had as many."""
+    before = Counter(state.replica_broker.tolist())
+    after = before.copy()
+    for move in found.plan:
+        after.subtract(move.removing)
+        after.update(move.adding)
+    for broker, count in after.items():
+        assert count <= max(wanted.most_replicas, before[broker])
 
 
 def _no_further_off(found: Suggested, band: float) -> None:

@@ -25,6 +25,8 @@ _TICKS = 15
 _FRAME = re.compile(r"([─│┼┤├└┘┬┴┌┐]+)")
 _COLOR = re.compile(r"\x1b\[(?:38;5;)?(\d+)m")
 _MARKERS = ("hd", "dot")
+_DRAWN = ("▄", "•")
+"""What these markers look like in a chart."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -135,6 +137,6 @@ def legend(series: Sequence[Series], *, plain: bool = False) -> Line:
     """Return the names of the series, each with its mark."""
     spans: list[Span] = []
     for i, one in enumerate(series):
-        mark = "•" if plain and i % 2 else "━"
+        mark = _DRAWN[i % 2] if plain else "━"
         spans += [Span(f"{mark} ", one.tone, bold=True), Span(f"{one.name}   ")]
     return tuple(spans)

@@ -19,9 +19,10 @@ from core.plan.noticed_words import (
     many,
     shrinking_command,
     shrinking_sentences,
+    to_read_words,
 )
 from core.plan.reassignment import bind
-from core.units import format_bytes, format_duration, format_rate, parse_duration
+from core.units import format_duration, format_rate, parse_duration
 
 if TYPE_CHECKING:
     from core.cluster.document import DocumentGroup
@@ -123,19 +124,12 @@ def _groups_text(groups: tuple[GroupTouched, ...]) -> str:
             str(group.leader_changes),
             f"{group.lag:,}",
             "?" if group.behind_seconds is None else format_duration(group.behind_seconds),
-            _catch_up(group),
+            to_read_words(group),
         )
         for group in groups[:ROWS]
     ]
-    heads = ("group", "", "partitions", "new leaders", "lag", "behind", "then catches up")
+    heads = ("group", "", "partitions", "new leaders", "lag", "behind", "then to read")
     return table(heads, rows, right="  >>>>>") + _more(len(groups), "groups")
-
-
-def _catch_up(group: GroupTouched) -> str:
-    """Return what comes while a group is interrupted: in messages where they are counted."""
-    if group.catch_up_messages is not None:
-        return f"{group.catch_up_messages:,}"
-    return format_bytes(group.catch_up_bytes)
 
 
 def _topics_text(found: Noticed) -> str:

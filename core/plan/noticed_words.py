@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from core.plan.findings import named
-from core.plan.noticed import Headroom, Noticed
+from core.plan.noticed import GroupTouched, Headroom, Noticed
 from core.plan.shrinking import FOREVER_MS, HOUR, Reader, Shrinking
 from core.units import format_bytes, format_duration
 
@@ -29,6 +29,13 @@ def in_short(found: Noticed) -> list[str]:
         saves = format_bytes(shrunk.most_bytes)
         said.append(f"retention {option(shrunk.seconds)} saves up to {saves}")
     return said
+
+
+def to_read_words(group: GroupTouched) -> str:
+    """Return what comes while a group is interrupted: in messages where they are counted."""
+    if group.catch_up_messages is not None:
+        return f"{group.catch_up_messages:,} msgs"
+    return format_bytes(group.catch_up_bytes)
 
 
 def headroom_sentences(found: Sequence[Headroom]) -> list[str]:

@@ -44,6 +44,8 @@ async def test_a_line_says_who_notices_and_a_key_shows_all_of_it(size: tuple[int
         assert "3 partitions · 2 copied · 3 with another leader" in text
         assert "billing" in text
         assert "1,000,000" in text
+        assert "then to read" in text
+        assert " msgs" in text
         assert "orders" in text
         assert "i moves" in footer(pilot)
         await pressed(pilot, "i")

@@ -11,8 +11,9 @@ from core.plan.noticed_words import (
     many,
     shrinking_command,
     shrinking_sentences,
+    to_read_words,
 )
-from core.units import format_bytes, format_duration, format_rate
+from core.units import format_duration, format_rate
 from tui.widgets.lines import (
     BLANK,
     Line,
@@ -30,8 +31,8 @@ from tui.widgets.lines import (
     wrapped,
 )
 
-NUMBERS = (6, 8, 13, 10, 13)
-"""Columns of a group's numbers: partitions, new leaders, lag, behind, then catches up."""
+NUMBERS = (6, 8, 13, 10, 15)
+"""Columns of a group's numbers: partitions, new leaders, lag, behind, then to read."""
 
 
 def notice_line(found: Noticed, width: int) -> Line:
@@ -95,7 +96,7 @@ def _groups(groups: Sequence[GroupTouched] | None, width: int) -> Lines:
     if not groups:
         return ((dim("  No group reads them."),),)
     name = max(width - sum(NUMBERS) - 2 - 10, 8)
-    heads = ("parts", "leaders", "lag", "behind", "catches up")
+    heads = ("parts", "leaders", "lag", "behind", "then to read")
     head = "".join(right(word, room) for word, room in zip(heads, NUMBERS, strict=True))
     rows: list[Line] = [(dim("  " + left("group", name) + left("", 10) + head),)]
     for group in groups:
@@ -105,9 +106,7 @@ def _groups(groups: Sequence[GroupTouched] | None, width: int) -> Lines:
             str(group.leader_changes),
             f"{group.lag:,}",
             "?" if behind is None else format_duration(behind),
-            format_bytes(group.catch_up_bytes)
-            if group.catch_up_messages is None
-            else f"{group.catch_up_messages:,}",
+            to_read_words(group),
         )
         numbers = "".join(right(cell, room) for cell, room in zip(cells, NUMBERS, strict=True))
         rows.append(

@@ -27,6 +27,8 @@ class Carry:
     target: int
     findings: Mapping[TopicPartition, Mapping[int, Finding]]
     rests_on: object
+    leading: frozenset[TopicPartition] = frozenset()
+    """Which of them are led by the replica that is carried; `leads` is of the preferred leader."""
     by_mouse: bool = False
     typed: str = ""
     to_lead: bool = False
@@ -50,9 +52,11 @@ class Carry:
 
     @property
     def words(self) -> str:
-        """Return what is carried: `leader of p17`, `4 replicas`."""
+        """Return what is carried: `leader of p17`, `first replica of p17`, `4 replicas`."""
         tp, count = self.primary, len(self.sources)
-        kind = "leader" if self.leads[tp] else "replica"
+        kind = "first replica" if self.leads[tp] else "replica"
+        if tp in self.leading:
+            kind = "leader"
         return f"{kind} of p{tp.partition}" if count == 1 else f"{count} replicas"
 
     @property
@@ -95,7 +99,13 @@ class Carry:
             return self
         again = lift(state, load, plan, self.sources, self.sources[self.primary])
         assert again is not None
-        return replace(self, leads=again.leads, findings=again.findings, rests_on=again.rests_on)
+        return replace(
+            self,
+            leads=again.leads,
+            leading=again.leading,
+            findings=again.findings,
+            rests_on=again.rests_on,
+        )
 
     def dropped(self, state: ClusterState, plan: Plan) -> Plan:
         """Return the plan with everything dropped where it is; what cannot be is left alone."""
@@ -138,11 +148,15 @@ def lift(
         findings[tp] = {id: finding for id, finding in found.items() if finding is not None}
     if not sources:
         return None
-    return Carry(sources, leads, broker, findings, _basis(state, plan, sources), by_mouse)
+    leading = frozenset(
+        tp for tp in sources if (at := state.find(tp)) is not None and state.leader[at] == broker
+    )
+    basis = _basis(state, plan, sources)
+    return Carry(sources, leads, broker, findings, basis, leading, by_mouse)
 
 
 def _basis(state: ClusterState, plan: Plan, partitions: Iterable[TopicPartition]) -> object:
     """Return what decides where these may be dropped; sizes, which always change, are not in it."""
     rows = [state.row(index) for tp in partitions if (index := state.find(tp)) is not None]
-    held = [(row.tp, row.replicas, row.adding, row.removing) for row in rows]
+    held = [(row.tp, row.leader, row.replicas, row.adding, row.removing) for row in rows]
     return plan.moves, [(broker.id, broker.alive, broker.rack) for broker in state.brokers], held

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from clusters import cluster, load_of, tp
 from maps import (
@@ -268,6 +269,20 @@ async def test_a_follower_dropped_where_it_was_can_still_be_made_leader() -> Non
         await grab(pilot, broker=2)
         await press(pilot, "L", "enter")
         assert plan(pilot) == {"t-0": ((1, 2, 3), (2, 1, 3))}
+
+
+async def test_what_is_carried_is_called_leader_only_while_it_leads() -> None:
+    state, load = picture()
+    async with map_of(picture=(state, load)) as pilot:
+        await grab(pilot)
+        assert "carrying leader of p0" in text(pilot)
+        other = replace(state, leader=np.full_like(state.leader, 2))
+        await tell(pilot, seen(other, load))
+        assert "carrying first replica of p0" in text(pilot)
+        await press(pilot, "escape")
+        look(pilot, broker=2, cursor_partition=0)
+        await press(pilot, "space")
+        assert "carrying leader of p0" in text(pilot)
 
 
 async def test_a_carried_leader_leads_already() -> None:

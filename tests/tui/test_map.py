@@ -372,6 +372,13 @@ async def test_with_few_colours_the_legend_says_what_the_marks_are() -> None:
         assert "little . 1 3 6 9  much" in lines(pilot)[-3]
 
 
+async def test_one_leader_is_one_leader() -> None:
+    state = cluster({"t-0": [1, 2]})
+    async with map_of(picture=(state, load_of(state, 1e6))) as pilot:
+        look(pilot, metric=Metric.LEADERS, broker=1)
+        assert " 1 leader (fair share 0.5)" in text(pilot)
+
+
 @pytest.mark.parametrize("width", [64, 70, 80, 120])
 async def test_numbers_beside_each_other_never_touch(width: int) -> None:
     async with map_of((width, 40)) as pilot:

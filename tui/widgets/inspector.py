@@ -70,7 +70,7 @@ def cell_lines(model: Model, glyphs: Glyphs, *, short: bool) -> list[Sentence]:
         amount = f"{format_bytes(value, unit=metric.unit)} {word}"
         share = f" (fair share {format_bytes(fair, unit=metric.unit)})"
     else:
-        amount = f"{value:.0f} {metric.value}"
+        amount = _counted(round(value), metric.value.removesuffix("s"))
         share = f" (fair share {fair:.1f})"
     gap = dot if short else "      "
     facts = [Word(gap), Word(amount, "bright" if heat.level[at_row, column] > 1 else "text")]

@@ -16,6 +16,7 @@ from core.cluster.state import ClusterState
 from core.plan.copying import alive_ids
 from core.run.act import senses
 from core.run.act.senses import Senses
+from core.run.decide.step import adapts
 from core.run.limits.strain import Measured
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Measuring:
 
     def look(self, history: History, observed: Observed, state: ClusterState) -> Observed:
         """Return what is observed with how brokers fare, if this run adapts its rate."""
-        if history.pace.bounds is None or not history.preflight:
+        if not history.preflight or not adapts(history):
             if history.preflight and history.pace.adapted and not self._cleared:
                 self._opened(history, state)  # closing it takes away what another process left
             self.close()

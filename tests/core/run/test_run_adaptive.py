@@ -43,11 +43,13 @@ class Probe:
         self.closed = True
 
 
-def adaptive(start: Start, **feels: Any) -> tuple[Any, list[Probe]]:
+def adaptive(
+    start: Start, targets: Mapping[tuple[str, int], tuple[int, ...]] = TARGETS, **feels: Any
+) -> tuple[Any, list[Probe]]:
     """Return a run that adapts its rate, and the probes that it opens."""
     client = cluster({"t": [(1, 2)] * 4}, size_bytes=200 * MB)
     client.advance(20)
-    run = start(client, plan_of(client, TARGETS), rate=5 * MB, auto=BOUNDS)
+    run = start(client, plan_of(client, targets), rate=5 * MB, auto=BOUNDS)
     probes: list[Probe] = []
 
     def open_probe(brokers: Sequence[int]) -> Probe:
@@ -70,6 +72,17 @@ def changes(run: Any) -> list[Mapping[str, Any]]:
 
 def kinds(run: Any) -> list[Kind]:
     return [record.kind for record in run.journal.records()]
+
+
+def test_where_nothing_is_copied_there_is_no_rate_to_adapt_and_nothing_is_measured(
+    start: Start,
+) -> None:
+    run, probes = adaptive(start, {("t", i): (2, 1) for i in range(4)})
+    began = run.client.elapsed_seconds
+    assert run.to_the_end() is Outcome.DONE
+    assert probes == []
+    assert Kind.MEASURED not in kinds(run)
+    assert run.client.elapsed_seconds - began < 10
 
 
 def test_a_run_learns_what_producers_wait_before_it_begins(start: Start) -> None:

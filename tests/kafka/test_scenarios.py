@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from core import paths
 from core.cli.main import run
 from core.cli.scenarios.catalogue import SCENARIOS
 from core.cli.scenarios.stage import Stage
 from core.cluster.sandbox.sandbox import Sandbox
+from core.load import serving
+from core.watch.timeline.background import ROLE
 
 
 class InProcess(Stage):
@@ -39,9 +42,10 @@ def stage(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     found = InProcess(sandbox, tmp_path, short=True)
     yield found
     found.drop()
+    serving.stop(paths.load_root(), sandbox.cluster_id, [ROLE], seconds=10)
 
 
-@pytest.mark.parametrize("name", [name for name, one in SCENARIOS.items() if one.has_short])
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_what_was_expected_is_seen(name: str, stage: Stage) -> None:
     steps = list(SCENARIOS[name].play(stage))
 

@@ -39,5 +39,3 @@ class Scenario:
     play: Callable[[Stage], Iterator[Step]]
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Settings of its brokers; the short form must do without."""
-    has_short: bool = True
-    """Whether there is a form short enough for `make test`; else its `scenario` alone plays it."""

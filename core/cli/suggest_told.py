@@ -32,7 +32,7 @@ def document(
         "moves": found.moves,
         "leader_moves": found.leader_moves,
         "dropped_replicas": found.plan.dropped_replicas,
-        "bytes": found.bytes,
+        "bytes": None if found.unsized else found.bytes,
         "before": _shares(found, found.before),
         "after": _shares(found, found.after),
         **time_document(estimate),
@@ -112,7 +112,7 @@ def text(
     lines.append(_moves_text(found))
     copies = f"{found.moves} {'partition' if found.moves == 1 else 'partitions'} to copy"
     lines.append(
-        f"{copies} ({format_bytes(found.bytes)}), {found.leader_moves} with another preferred "
+        f"{copies} ({_bytes_text(found)}), {found.leader_moves} with another preferred "
         f"leader{dropped_words(found.plan)}{time_text(estimate)}.\n"
     )
     lines += [f"{note}\n" for note in (*bears.sentences, *time_notes(estimate))]
@@ -135,6 +135,12 @@ def dropped_words(plan: Plan) -> str:
     """Return `, 30 replicas dropped`; "" where none is."""
     count = plan.dropped_replicas
     return f", {count} {'replica' if count == 1 else 'replicas'} dropped" if count else ""
+
+
+def _bytes_text(found: Suggested) -> str:
+    if not found.unsized:
+        return format_bytes(found.bytes)
+    return f"at least {format_bytes(found.bytes)}" if found.bytes else "nobody knows how much"
 
 
 def time_text(estimate: Estimate | None) -> str:

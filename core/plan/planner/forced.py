@@ -90,8 +90,7 @@ def _put(
     `only` are the brokers that would do; who holds one of the partition cannot take another.
     """
     problem = placement.problem
-    size = float(problem.items[partition, Measure.DISK])
-    if reached := limits.reached(placement, size, source):
+    if reached := _reached(placement, partition, limits, source):
         return reached
     at = placement.at[partition : partition + 1]
     takes = problem.counts if only is None else problem.counts & only
@@ -118,12 +117,22 @@ def _put(
     return None
 
 
+def _reached(
+    placement: Placement, row: int, limits: Limits, *brokers: int
+) -> Obstacle | Field | None:
+    """Return the limit that keeps one more replica of a partition from being copied."""
+    size = float(placement.problem.needs_bytes[row])
+    reached = limits.reached(placement, size, *brokers)
+    return Obstacle.UNSIZED if reached is Field.MAX_BYTES and size == np.inf else reached
+
+
 def _obstacles(
     placement: Placement, row: int, to: Int64, limits: Limits, *, leads: bool
 ) -> Iterator[tuple[Obstacle | Field, Bool]]:
     """Yield what keeps which of these brokers from taking a replica, one that `leads` perhaps."""
-    size = placement.problem.items[row, Measure.DISK]
-    yield Obstacle.ROOM, size > placement.one_room_bytes[to]
+    size = placement.problem.needs_bytes[row]
+    small = size > placement.one_room_bytes[to]
+    yield (Obstacle.ROOM if np.isfinite(size) else Obstacle.UNSIZED), small
     yield Field.MAX_REPLICAS, ~placement.carry(row, to, Measure.REPLICAS)
     able = placement.carry(row, to, Measure.IN)
     yield Obstacle.CAPACITY, ~(able & placement.carry(row, to, Measure.OUT)) if leads else ~able
@@ -208,9 +217,8 @@ def _dropped(placement: Placement, row: int) -> Obstacle | None:
 
 def _added(placement: Placement, row: int, limits: Limits) -> Obstacle | Field | None:
     problem = placement.problem
-    size = float(problem.items[row, Measure.DISK])
     held = placement.at[row][placement.at[row] != NOBODY]
-    if reached := limits.reached(placement, size):
+    if reached := _reached(placement, row, limits):
         return reached
     able = problem.counts.copy()
     able[held] = False
@@ -253,9 +261,8 @@ def replace(placement: Placement, pairs: Sequence[tuple[int, int]], limits: Limi
         to = np.array([new], np.int64)
         held = placement.held(old)
         for partition in np.sort(held[problem.asked[held]]).tolist():
-            size = float(problem.items[partition, Measure.DISK])
             at = placement.at[partition : partition + 1]
-            why: Obstacle | Field | None = limits.reached(placement, size, old, new)
+            why = _reached(placement, partition, limits, old, new)
             if not problem.movable[partition]:
                 why = untouchable(problem, partition)
             elif (at == new).any():

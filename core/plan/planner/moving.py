@@ -239,7 +239,7 @@ class Moving:
         most = self._limits.most_bytes - self._on.moved_bytes
         room = np.minimum(self._on.one_room_bytes[to], most)
         found = barred(self._on.at[rows], source, to, problem.racks).T
-        sizes = problem.items[rows, Measure.DISK]
+        sizes = problem.needs_bytes[rows]
         if sizes.max(initial=0.0) > room.min():
             found |= sizes[None, :] > room[:, None]
         for measure in self._on.bound:

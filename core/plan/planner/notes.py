@@ -10,7 +10,7 @@ from core.load.snapshot import Load
 from core.plan.disk_room import disks_of, whole_bytes
 from core.plan.plan import Plan
 from core.plan.planner.fields import Field, Names
-from core.plan.planner.limits import Limits
+from core.plan.planner.limits import INF, Limits
 from core.plan.planner.measures import LED, Measure
 from core.plan.planner.placement import TINY, Placement
 from core.plan.planner.problem import NOBODY, Problem
@@ -22,7 +22,7 @@ WHOLE = (Measure.IN, Measure.OUT, Measure.DISK)
 """Measures of which one partition may be more than a broker's share."""
 
 
-def unknown(given: Problem, load: Load) -> list[str]:
+def unknown(given: Problem, load: Load, wanted: Wanted, names: Names) -> list[str]:
     """Say how much of the load is not known: it is never taken for idle without a word."""
     state = given.state
     notes = []
@@ -36,9 +36,20 @@ def unknown(given: Problem, load: Load) -> list[str]:
     if sizes:
         notes.append(
             f"The size of {sizes} of {state.partition_count} partitions is not known: "
-            "what they copy is not counted."
+            f"{_unsized(given, wanted, names)}."
         )
     return notes
+
+
+def _unsized(given: Problem, wanted: Wanted, names: Names) -> str:
+    """Say what comes of partitions of which no size is known."""
+    if wanted.leaders_only:
+        return "shares of disk are counted without them"
+    if wanted.limits.most_bytes < INF:
+        return f"they are not copied, as {names[Field.MAX_BYTES]} cannot be held against them"
+    if np.isfinite(given.room_bytes[given.counts]).any():
+        return "they are copied to no broker that tells its free disk"
+    return "what they copy is not counted"
 
 
 def left_alone(given: Problem) -> list[str]:

@@ -62,7 +62,11 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
     is_off = not wanted.forces or wanted.fill or wanted.brokers
     off = _off_notes(found, wanted, names, bool(undone)) if is_off else []
     undone += notes.over_capacity(start, found, wanted, names)
-    known = [*notes.unknown(given, load), *notes.left_alone(given), *notes.capacities(given)]
+    known = [
+        *notes.unknown(given, load, wanted, names),
+        *notes.left_alone(given),
+        *notes.capacities(given),
+    ]
     # What stands in the way comes first, then what is not known.
     said = [*undone, *notes.small_racks(given), *off, *known]
     plan = told(start, found, said, bool(undone))

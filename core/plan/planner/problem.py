@@ -68,6 +68,11 @@ class Problem:
     """
     largest_bytes: Float64
     """The same of the emptiest of its disks: a replica lies on one of them, whole."""
+    needs_bytes: Float64
+    """What a copy of each partition takes, shape [P]; inf where nobody knows.
+
+    Then no limit of bytes and no known room is enough.
+    """
     capacity: Float64
     """What each broker can carry of every measure, shape [B, MEASURES]; inf where unknown."""
 
@@ -133,6 +138,7 @@ def problem(
         even_parts=even,
         room_bytes=room_bytes,
         largest_bytes=largest_bytes,
+        needs_bytes=np.where(state.partition_size_bytes < 0, np.inf, items[:, Measure.DISK]),
         capacity=capacities(state, ids, most_replicas),
     )
 

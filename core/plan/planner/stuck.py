@@ -28,6 +28,10 @@ class Obstacle(Enum):
     BROKERS = "no other broker is there that holds none of them; add brokers, or lower their number"
     RACKS = "every broker that could take them is in a rack that holds one"
     CAPACITY = "no broker that could take them can take in or send so much more"
+    UNSIZED = (
+        "their size is not known, so that no limit of bytes and no free disk can be held "
+        "against it; ask again when their brokers tell it"
+    )
     ROOM = "no broker that could take them has that much disk to fill"
 
 
@@ -77,8 +81,10 @@ def _told(on: Placement, stuck: Sequence[Stuck], do: str, names: Names) -> list[
         more = f" and {len(shown) - NAMED} more" if len(shown) > NAMED else ""
         size = float(sizes[rows].sum())
         subject = f"{len(rows)} {'replica' if len(rows) == 1 else 'replicas'}"
+        sized = np.isfinite(given.needs_bytes[rows]).all()
+        of = format_bytes(size) if sized else "of unknown size"
         found.append(
-            f"{subject} ({format_bytes(size)}) {_singular(do, len(rows))}, {listed}{more}: "
+            f"{subject} ({of}) {_singular(do, len(rows))}, {listed}{more}: "
             f"{_because(on, why, rows, size, names)}."
         )
     return found

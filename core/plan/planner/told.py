@@ -51,6 +51,9 @@ class Suggested:
     moves: int
     leader_moves: int
     bytes: int
+    """What is copied of partitions whose size is known."""
+    unsized: int = 0
+    """Replicas that are copied of partitions whose size is not."""
     because: Mapping[TopicPartition, Because] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     undone: bool = False
@@ -104,6 +107,7 @@ def told(start: Placement, found: Placement, notes: list[str], undone: bool) -> 
         moves=sum(new > 0 for new in arriving),
         leader_moves=int((start.at[changed, 0] != found.at[changed, 0]).sum()),
         bytes=sum(new * int(max(size, 0)) for new, size in zip(arriving, sizes, strict=True)),
+        unsized=int(np.array(arriving, np.int64)[~np.isfinite(given.needs_bytes[changed])].sum()),
         because={move.tp: why for move, why in zip(moves, because, strict=True)},
         notes=tuple(notes),
         undone=undone,

@@ -380,6 +380,15 @@ def test_a_time_that_cannot_be_known_is_no_never(saved: Here) -> None:
         assert "The size of t-5 is not known." in found["notes"]
 
 
+def test_what_is_copied_of_unknown_size_is_no_nothing(saved: Here) -> None:
+    saved.save_cluster({f"t-{n}": ([0, 1], [0, 1], None, MB) for n in range(6)})
+    _, out, _ = saved.run("plan", "suggest", "--drain", "0")
+    assert "6 partitions to copy (nobody knows how much)" in out
+    _, found = saved.json("plan", "suggest", "--drain", "0")
+    validate("plan-suggest", found)
+    assert found["bytes"] is None
+
+
 def test_a_plan_that_no_rate_ends_says_so(saved: Here) -> None:
     busy = {f"t-{n}": ([0, 1], [0, 1], 100_000 * MB, 200.0 * MB) for n in range(4)}
     saved.save_cluster(busy, in_capacity_bytes_per_s=450 * MB)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 from clusters import MB, cluster, load_of
@@ -86,15 +87,22 @@ def on_one(**more: object) -> ClusterState:
             "allows no more, give it longer; raise it, or plan the rest when this is done.",
         ),
         (
-            cluster({"t-0": [1, 2, 3], "u-0": [2]}, adding={"t-0": [3]}, leaders={"u-0": -1}),
+            cluster(
+                {"t-0": [1, 2, 3], "u-0": [2]},
+                adding={"t-0": [3]},
+                leaders={"u-0": -1},
+                size_bytes=GB,
+            ),
             Wanted(replicas=2),
-            "1 replica (0 B) is missing or too many for 2 of each partition, t-0: moving already; "
-            "plan again when that has ended.",
+            "1 replica (1.0 GB) is missing or too many for 2 of each partition, t-0: moving "
+            "already; plan again when that has ended.",
         ),
         (
-            cluster({f"t-{n}": [1, 2] for n in range(3)}, dead=[2], isr={"t-0": [1]}),
+            cluster(
+                {f"t-{n}": [1, 2] for n in range(3)}, dead=[2], isr={"t-0": [1]}, size_bytes=GB
+            ),
             Wanted(replicas=1),
-            "3 replicas (0 B) are missing or too many for 1 of each partition, t-0, t-1, t-2: "
+            "3 replicas (3.0 GB) are missing or too many for 1 of each partition, t-0, t-1, t-2: "
             "out of sync or on a broker that is down; plan again when they are in sync.",
         ),
         (
@@ -103,10 +111,11 @@ def on_one(**more: object) -> ClusterState:
                 brokers=[1, 2, 3],
                 racks={1: "a", 2: "a", 3: "b"},
                 adding={"t-0": [2]},
+                size_bytes=GB,
             ),
             Wanted(racks_only=True),
-            "1 replica (0 B) shares a rack with another one, t-0: moving already; plan again when "
-            "that has ended.",
+            "1 replica (1.0 GB) shares a rack with another one, t-0: moving already; plan again "
+            "when that has ended.",
         ),
         (
             on_one(),
@@ -227,3 +236,41 @@ def test_what_is_on_its_way_to_what_is_wanted_is_not_told_of(wanted: Wanted) -> 
     found = suggest(state, load_of(state, MB), wanted)
     assert is_reached(found, wanted)
     assert not found.plan.moves
+
+
+UNSIZED = {f"t-{n}": [1, 2] for n in range(6)}
+
+
+@pytest.mark.parametrize(
+    ("disk_bytes", "most_bytes", "moves", "words"),
+    [
+        (None, MB, 0, "they are not copied, as --max-bytes cannot be held against them."),
+        ((GB, GB), inf, 0, "they are copied to no broker that tells its free disk."),
+        (None, inf, 4, "what they copy is not counted."),
+    ],
+)
+def test_what_has_no_known_size_is_held_against_no_limit_of_bytes_and_no_disk(
+    disk_bytes: tuple[int, int] | None, most_bytes: float, moves: int, words: str
+) -> None:
+    state = cluster(UNSIZED, brokers=[1, 2, 3], disk_bytes=disk_bytes)
+    state = state if disk_bytes is None else with_disks(state, disk_bytes)
+    found = suggest(state, load_of(state, MB), Wanted(limits=Limits(most_bytes=most_bytes)))
+    assert (found.moves, found.unsized) == (moves, moves)
+    assert f"The size of 6 of 6 partitions is not known: {words}" in found.notes
+
+
+def with_disks(state: ClusterState, disk_bytes: tuple[int, int]) -> ClusterState:
+    dirs = (LogDir("/data", *disk_bytes),)
+    return state.with_brokers([replace(broker, log_dirs=dirs) for broker in state.brokers])
+
+
+@pytest.mark.parametrize("limits", [Limits(most_bytes=MB), Limits()])
+@pytest.mark.parametrize("wanted", [Wanted(drain=(2,)), Wanted(replicas=3)])
+def test_what_has_to_move_and_has_no_known_size_stays(wanted: Wanted, limits: Limits) -> None:
+    state = with_disks(cluster(UNSIZED, brokers=[1, 2, 3]), (GB, GB))
+    wanted = replace(wanted, limits=limits)
+    found = suggest(state, load_of(state, MB), wanted)
+    assert not found.plan.moves
+    assert not is_reached(found, wanted)
+    assert found.notes[0].startswith("6 replicas (of unknown size)")
+    assert "no limit of bytes and no free disk can be held against it" in found.notes[0]

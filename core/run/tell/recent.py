@@ -1,7 +1,7 @@
 """How fast a run has been lately, which is what its time left is told from.
 
 Seconds that say nothing of its pace are not counted: a process that was dead, a broker that was
-down, a pause.
+down, a pause, the time before another rate was asked for.
 """
 
 from __future__ import annotations
@@ -57,14 +57,16 @@ def recent(
 
 
 def _gaps(records: Iterable[Record]) -> list[tuple[datetime, datetime]]:
-    """Return when the run was not at work; what goes on still ends at the end of time."""
+    """Return when the run was not at work as now; what goes on still ends at the end of time."""
     gaps: list[tuple[datetime, datetime]] = []
     paused: datetime | None = None
     for record in records:
         if record.kind is Kind.STARTED:
             gaps.append((record.at, record.at))
         elif record.kind is Kind.REQUEST and not record.payload.get("refused"):
-            if record.payload["kind"] == "pause":
+            if record.payload["kind"] == "throttle":
+                gaps.append((datetime.min.replace(tzinfo=record.at.tzinfo), record.at))
+            elif record.payload["kind"] == "pause":
                 paused = paused or record.at
             elif paused is not None and ends_a_pause(record.payload):
                 gaps.append((paused, record.at))

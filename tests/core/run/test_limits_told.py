@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from run_help import MB, Run, Start, ask, cluster, own, plan_of, set_config, spend, submitted
@@ -71,6 +72,21 @@ def test_the_time_left_follows_a_faster_rate_and_waits_for_none_on_the_floor(sta
     run.to_the_end()
     took = run.client.elapsed_seconds - asked_at - 60
     assert 0.3 * took <= left <= 3 * took
+
+
+@pytest.mark.parametrize("to", [{"rate_bytes_per_s": 40 * MB}, {"auto": AUTO}])
+def test_the_time_left_is_told_from_the_pace_since_another_rate_was_asked_for(
+    start: Start, to: dict[str, Any]
+) -> None:
+    run = a_run(start, megabytes=2000)
+    spend(run, 60)
+    ask(run, "throttle", **to)
+    spend(run, 30)
+    left, from_here = run.view().left_seconds, run.client.elapsed_seconds
+    assert left is not None
+    run.to_the_end()
+    took = run.client.elapsed_seconds - from_here
+    assert 0.6 * took <= left <= 1.4 * took
 
 
 def test_the_time_left_follows_a_slower_rate_at_once(start: Start) -> None:

@@ -443,7 +443,9 @@ async def test_a_deadline_chooses_the_throttle_that_keeps_it() -> None:
 async def test_a_deadline_for_what_has_no_known_size_is_not_said_to_be_missed() -> None:
     session = demo_session()
     state, _ = demo_picture()
-    session.state = replace(state, size_bytes=np.full_like(state.size_bytes, -1))
+    diskless = [replace(broker, log_dirs=()) for broker in state.brokers]
+    state = replace(state, size_bytes=np.full_like(state.size_bytes, -1)).with_brokers(diskless)
+    session.state = state
     async with dashboard(session, "plan", (160, 50)) as pilot:
         await pressed(pilot, "a", *["up"] * 8, *"6h", "enter")
         assert len(session.plan)

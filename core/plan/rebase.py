@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from core.cluster.state import ClusterState, TopicPartition
+from core.plan.check_dirs import missing
 from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
 
 
@@ -144,6 +145,9 @@ def _no_place(state: ClusterState, move: Move) -> str:
             return f"would go to broker {broker}, which the cluster does not have any more"
         if not known.alive:
             return f"would go to broker {broker}, which is down"
+    for broker, path, how in missing(state, move):
+        gone = "it does not have" if how == "no" else "is offline"
+        return f"would go to log dir {path} of broker {broker}, which {gone}"
     return ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_plan import assignments, states
 
-from core.cluster.state import ClusterState, Topic
+from core.cluster.state import ClusterState, LogDir, Topic
 from core.plan.plan import ANY, Move, Plan, current_target
 from core.plan.rebase import Rebased, rebase
 
@@ -119,6 +120,24 @@ def test_log_dirs_go_with_their_brokers() -> None:
     state = cluster({"t-0": (4, 2, 3)}, brokers=range(1, 8))
     (kept,) = rebase(state, Plan.of([move])).plan
     assert (kept.after, kept.log_dirs) == ((4, 5, 3), ("any", "/b", "any"))
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/b", "would go to log dir /b of broker 4, which is offline"),
+        ("/c", "would go to log dir /c of broker 4, which it does not have"),
+        ("/a", None),
+    ],
+)
+def test_a_move_into_a_log_dir_that_is_gone_by_now_is_lost(path: str, why: str | None) -> None:
+    state = cluster({"t-0": BASE}, brokers=range(1, 8))
+    dirs = (LogDir("/a", 10**12, 10**12), LogDir("/b", error="offline"))
+    state = state.with_brokers([replace(broker, log_dirs=dirs) for broker in state.brokers])
+    move = Move(tp("t-0"), BASE, TARGET, log_dirs=(path, "any", "any"))
+    found = rebase(state, Plan.of([move]))
+    assert [lost.why for lost in found.lost] == ([why] if why else [])
+    assert len(found.plan) == (0 if why else 1)
 
 
 # -- laws ------------------------------------------------------------------------------------------

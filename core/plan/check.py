@@ -207,7 +207,8 @@ def _doubts(
 def _racks(state: ClusterState, move: Move) -> Iterator[_Fact]:
     """Compare how `move` spreads over racks: fewer of them, or more replicas in the fullest.
 
-    Where a broker without a rack stands is not known: what leaves it left no rack.
+    Where a broker without a rack stands is not known: what leaves it left no rack, and a replica
+    that stays there fills none, though the others could do with its place. A leader's is its own.
     """
 
     def racks(brokers: Sequence[int]) -> list[str | None]:
@@ -217,19 +218,19 @@ def _racks(state: ClusterState, move: Move) -> Iterator[_Fact]:
     everywhere = {broker.rack for broker in state.brokers} - {None}
     if not everywhere:
         return
-    without = [b for b, rack in zip(move.after, racks(move.after), strict=True) if rack is None]
-    if without:
-        for broker in without:
-            if broker in move.adding:
-                yield "rack-unknown", broker
+    bare = [b for b, rack in zip(move.after, racks(move.after), strict=True) if rack is None]
+    if added := [broker for broker in bare if broker in move.adding]:
+        for broker in added:
+            yield "rack-unknown", broker
         return
     before, after = (
         _counts(rack for rack in racks(held) if rack is not None)
         for held in (move.before, move.after)
     )
-    fewer = len(after) < min(len(before), len(move.after))
+    places = len(move.after) - (move.after[0] in bare)
+    fewer = len(after) < min(len(before), places)
     even = -(-len(move.after) // len(everywhere))
-    if fewer or max(after.values()) > max((even, *before.values())):
+    if fewer or max(after.values(), default=0) > max((even, *before.values())):
         yield "rack-spread", (len(before), len(after))
 
 

@@ -167,8 +167,8 @@ def resize(placement: Placement, replicas: int, limits: Limits) -> list[Stuck]:
     """Give every partition that is asked for so many replicas; return what it lacks or keeps.
 
     New ones go to racks that hold fewest of the partition, then where brokers stay evenest. What
-    goes is of a rack that holds two, if any does: first what is on a broker that leaves, then a
-    follower: one that cannot lead, then of the fullest rack, then of the fullest broker.
+    goes is of a rack that holds two, if any does, else on a broker without a rack: first what is
+    on a broker that leaves, then a follower: one that cannot lead, then of the fullest broker.
     """
     stay, problem = [], placement.problem
     for row in np.flatnonzero(problem.asked).tolist():
@@ -200,6 +200,8 @@ def _dropped(placement: Placement, row: int) -> Obstacle | None:
     shared = [racks.count(rack) if rack != NOBODY else 0 for rack in racks]
     if max(shared) > 1:  # a rack of its own is not given up while another one holds two
         places = [at for at in places if shared[at] > 1]
+    elif bare := [at for at in places if racks[at] == NOBODY]:  # nor while one is without
+        places = bare
     if not places:
         return Obstacle.LEFT_ALONE
 

@@ -109,6 +109,16 @@ CASES = {
         {"racks": {0: "a", 1: "a", 2: "b"}, "brokers": range(4), "before": {"t-0": [0, 2, 3]}},
         [],
     ),
+    "a rack goes, and a replica stays on a broker without one": (
+        [0, 3],
+        {"racks": {0: "a", 1: "a", 2: "b"}, "brokers": range(4), "before": {"t-0": [0, 3, 2]}},
+        ["rf-change", "rack-spread"],
+    ),
+    "a rack goes, and only the leader's broker has none": (
+        [3, 2],
+        {"racks": {0: "a", 1: "a", 2: "b"}, "brokers": range(4), "before": {"t-0": [3, 0, 2]}},
+        ["rf-change"],
+    ),
     "from brokers without racks into one of two racks": (
         [0, 1],
         {

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from clusters import cluster, load_of, tp
 from textual.pilot import Pilot
+from textual.widget import Widget
 
 from core.cluster.connect import Address
 from core.plan.plan import Plan
@@ -107,6 +108,15 @@ def body(pilot: Pilot[int]) -> str:
 
 def footer(pilot: Pilot[int]) -> str:
     return str(getattr(pilot.app.screen.query_one("#footer"), "text", ""))
+
+
+def in_sight(pilot: Pilot[int], widget: Widget) -> bool:
+    """Return whether all of a widget is on the screen, with nothing over it."""
+    screen, region = pilot.app.screen, widget.region
+    corners = [region.offset, (region.right - 1, region.bottom - 1)]
+    return screen.region.contains_region(region) and all(
+        screen.get_widget_at(*corner)[0] is widget for corner in corners
+    )
 
 
 def spot(pilot: Pilot[int], words: str) -> tuple[int, int]:

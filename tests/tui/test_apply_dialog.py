@@ -20,6 +20,7 @@ from pictures import (
     body,
     dashboard,
     footer,
+    in_sight,
     pressed,
 )
 from textual import events
@@ -248,17 +249,6 @@ async def test_what_is_unsafe_must_be_allowed_by_its_id(started: list[tuple[Any,
     assert sorted(i for batch in options.batches for i in batch) == list(range(len(plan)))
 
 
-def in_sight(pilot: Pilot[int], selector: str) -> bool:
-    """Return whether all of a widget is on the screen, with nothing over it."""
-    screen = pilot.app.screen
-    widget = screen.query_one(selector)
-    region = widget.region
-    corners = [region.offset, (region.right - 1, region.bottom - 1)]
-    return screen.region.contains_region(region) and all(
-        screen.get_widget_at(*corner)[0] is widget for corner in corners
-    )
-
-
 @pytest.mark.parametrize("size", [(80, 24), (80, 18), (120, 40)])
 async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
@@ -279,13 +269,13 @@ async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight
     async with dashboard(a_session(), "plan", size) as pilot:
         await pressed(pilot, "A")
         for selector in ("#name", "#cancel", "#apply"):
-            assert in_sight(pilot, selector), selector
+            assert in_sight(pilot, pilot.app.screen.query_one(selector)), selector
         for tick in pilot.app.screen.query(Allow):
             tick.turn(True)
         await pressed(pilot, *"prod-eu", "enter", "enter")
         assert "cannot be started" in str(pilot.app.screen.query_one("#problem", Label).render())
         for selector in ("#name", "#cancel", "#apply"):
-            assert in_sight(pilot, selector), selector
+            assert in_sight(pilot, pilot.app.screen.query_one(selector)), selector
 
 
 async def test_what_does_not_fit_in_the_summary_is_paged_to(

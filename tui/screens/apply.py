@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 from textual.message import Message
-from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
@@ -22,6 +21,7 @@ from core.run.limits.pace import Bounds
 from core.run.prepare import prepared
 from core.run.service import RunOptions, start_run
 from core.units import UNLIMITED
+from tui.screens.ask import Words
 from tui.screens.naming import NamingDialog
 from tui.screens.ticks import Adapt, Allow, Tick
 from tui.study import Study, is_refused, study
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from tui.shown_on import Dashboard
 
 
-FRAME = 7
-"""Lines of the dialog beside its labels, summary and ticks: edges, the name, buttons, air."""
 SCROLLBAR = 1
 
 
@@ -76,7 +74,6 @@ class ApplyDialog(NamingDialog[str | None]):
     """Returns the id of the run that it started, None when nothing was started."""
 
     DEFAULT_CSS = """
-    ApplyDialog VerticalScroll { height: auto; scrollbar-size: 1 1; }
     ApplyDialog #summary { height: auto; }
     ApplyDialog #ticks { margin-top: 1; }
     ApplyDialog #problem { color: $error; }
@@ -85,8 +82,6 @@ class ApplyDialog(NamingDialog[str | None]):
         Binding("escape", "leave", "Cancel"),
         Binding("down", "app.focus_next", show=False),
         Binding("up", "app.focus_previous", show=False),
-        Binding("pagedown", "page(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
     ]
 
     class Studied(Message):
@@ -124,9 +119,9 @@ class ApplyDialog(NamingDialog[str | None]):
         name = self._session.cluster_name
         with Vertical(classes="dialog"):
             yield Label(self._order.title, classes="title", markup=False)
-            with VerticalScroll(id="about", can_focus=False):
+            with Words(id="about"):
                 yield Static(id="summary")
-            yield VerticalScroll(id="ticks", can_focus=False)
+            yield Words(id="ticks")
             yield Label("", id="problem", markup=False)
             yield Label(f"Type {name} to apply:", classes="dim", markup=False, id="how")
             yield Input(compact=True, select_on_focus=False, id="name")
@@ -177,7 +172,7 @@ class ApplyDialog(NamingDialog[str | None]):
             self._order.plan,
             self._study,
             self._expected,
-            self._width - SCROLLBAR,
+            self.width - SCROLLBAR,
             bounds=self._bounds,
             left=self._order.left,
         )
@@ -185,30 +180,16 @@ class ApplyDialog(NamingDialog[str | None]):
         text = text_of_lines(lines, app.palette, app.glyphs, ground="panel")
         self.query_one("#summary", Static).update(text)
         self.query_one("#ticks").display = bool(self.query(Tick))
-        self._share_height()
+        self.share_height()
         self._enable()
 
-    @property
-    def _width(self) -> int:
-        """Return the columns inside the dialog."""
-        return min(78, int(self.size.width * 0.96)) - 6
-
-    def _share_height(self) -> None:
+    def share_height(self) -> None:
         """Have summary and ticks scroll rather than push the name and the buttons out of sight."""
-
-        def lines(kind: type[Widget], width: int) -> int:
-            size = self.size
-            return sum(one.get_content_height(size, size, width) for one in self.query(kind))
-
-        room = int(self.size.height * 0.96) - FRAME - lines(Label, self._width)
-        ticks, gap = lines(Tick, self._width - SCROLLBAR), 1 if self.query(Tick) else 0
-        ticks = min(ticks, max(room // 2, 1))
+        ticks = self.lines(self.query(Tick), self.width - SCROLLBAR)
+        gap = 1 if ticks else 0
+        ticks = min(ticks, max(self.room // 2, 1))
         self.query_one("#ticks").styles.max_height = ticks
-        self.query_one("#about").styles.max_height = max(room - ticks - gap, 1)
-
-    def action_page(self, pages: int) -> None:
-        about = self.query_one("#about")
-        about.scroll_relative(y=pages * about.size.height, animate=False)
+        self.query_one("#about").styles.max_height = max(self.room - ticks - gap, 1)
 
     # -- how fast, and may it be applied -----------------------------------------------------------
 
@@ -257,7 +238,7 @@ class ApplyDialog(NamingDialog[str | None]):
         if self.query_one("#apply").has_focus:
             how = "Enter applies it, esc leaves everything as it is:"
         self.query_one("#how", Label).update(how)
-        self._share_height()
+        self.share_height()
 
     def on_tick_turned(self) -> None:
         self._draw()
@@ -316,5 +297,5 @@ class ApplyDialog(NamingDialog[str | None]):
 
     def _say_problem(self, text: str) -> None:
         self.query_one("#problem", Label).update(text)
-        self._share_height()
+        self.share_height()
         self._enable()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, cast
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import Button, Input, Label
 
 from tui.painting import PreciseCompositor
@@ -16,6 +18,17 @@ if TYPE_CHECKING:
     from tui.shown_on import Dashboard
 
 Answer = TypeVar("Answer")
+
+FRAME = 5
+"""Lines of a dialog beside its labels and words: edges, buttons, air."""
+FIELD = 2
+"""Lines that an input takes more."""
+
+
+class Words(VerticalScroll, can_focus=False):
+    """What a dialog says: it scrolls rather than push the buttons out of sight."""
+
+    DEFAULT_CSS = "Words { height: auto; scrollbar-size: 1 1; }"
 
 
 class Dialog(ModalScreen[Answer], Generic[Answer]):
@@ -46,6 +59,11 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
     Dialog.-ascii .dialog { border: ascii $foreground; padding: 0 2; }
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("pagedown", "page(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+    ]
+
     def __init__(self) -> None:
         super().__init__()
         self._compositor = PreciseCompositor()
@@ -54,6 +72,34 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
         app = cast("Dashboard", self.app)
         self.set_class(app.palette.plain, "-plain")
         self.set_class(app.ascii_only, "-ascii")
+
+    def on_resize(self) -> None:
+        self.share_height()
+
+    def share_height(self) -> None:
+        """Have the words scroll where there is less room than they need."""
+        for words in self.query(Words):
+            words.styles.max_height = max(self.room, 1)
+
+    @property
+    def room(self) -> int:
+        """Return the lines that are left beside frame, labels, field and buttons."""
+        labels = [one for one in self.query(Label) if not isinstance(one.parent, Words)]
+        field = FIELD if self.query(Input) else 0
+        return int(self.size.height * 0.96) - FRAME - field - self.lines(labels, self.width)
+
+    @property
+    def width(self) -> int:
+        """Return the columns inside the dialog."""
+        return min(78, int(self.size.width * 0.96)) - 6
+
+    def lines(self, widgets: Iterable[Widget], width: int) -> int:
+        """Return how many lines these take beneath each other."""
+        return sum(one.get_content_height(self.size, self.size, width) for one in widgets)
+
+    def action_page(self, pages: int) -> None:
+        for words in list(self.query(Words))[:1]:
+            words.scroll_relative(y=pages * words.size.height, animate=False)
 
 
 class AskDialog(Dialog[str | None]):
@@ -108,8 +154,9 @@ class ConfirmDialog(Dialog[bool]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Label(self._title_text, classes="title", markup=False)
-            for text in self._words:
-                yield Label(text, markup=False)
+            with Words():
+                for text in self._words:
+                    yield Label(text, markup=False)
             with Horizontal(classes="buttons"):
                 yield Button(self._no, id="no", compact=True)
                 yield Button(self._yes, id="yes", compact=True)

@@ -10,7 +10,7 @@ from textual.widgets import Button, Input, Label
 
 from core.run.tell.view import MoveProgress, MoveState, RunView
 from core.units import UNLIMITED, format_bytes
-from tui.screens.ask import ConfirmDialog, Dialog
+from tui.screens.ask import ConfirmDialog, Dialog, Words
 from tui.screens.naming import NamingDialog
 
 FLYING = (MoveState.MOVING, MoveState.STUCK)
@@ -33,8 +33,9 @@ class TypedDialog(NamingDialog[bool]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Label(self._title_text, classes="title", markup=False)
-            for text in self._words:
-                yield Label(text, markup=False)
+            with Words():
+                for text in self._words:
+                    yield Label(text, markup=False)
             yield Label(f"Type {self._name_wanted} to go on:", classes="dim", markup=False)
             yield Input(compact=True, select_on_focus=False, id="name")
             with Horizontal(classes="buttons"):
@@ -77,8 +78,9 @@ class PauseDialog(Dialog[bool | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Label(self._title_text, classes="title", markup=False)
-            for text in self._words:
-                yield Label(text, markup=False)
+            with Words():
+                for text in self._words:
+                    yield Label(text, markup=False)
             with Horizontal(classes="buttons"):
                 yield Button("Keep going", id="no", compact=True)
                 yield Button("No further batch", id="yes", compact=True)

@@ -10,6 +10,7 @@ from textual.widgets import Button, Input, Label
 
 from core.auto.settings import Mode, Settings
 from core.auto.words import in_one_line
+from tui.screens.ask import Words
 from tui.screens.naming import NamingDialog
 
 if TYPE_CHECKING:
@@ -38,12 +39,14 @@ class AutopilotDialog(NamingDialog[Mode | None]):
         off = settings.mode is Mode.OFF
         with Vertical(classes="dialog"):
             yield Label(f"Autopilot of {self._name_wanted}", classes="title", markup=False)
-            for text in _how(standing):
-                yield Label(text, markup=False)
-            yield Label(f"Its limits: {in_one_line(settings)}.", markup=False)
-            yield Label(
-                "Suggest writes down what act would do; neither needs the dashboard.", markup=False
-            )
+            with Words():
+                for text in _how(standing):
+                    yield Label(text, markup=False)
+                yield Label(f"Its limits: {in_one_line(settings)}.", markup=False)
+                yield Label(
+                    "Suggest writes down what act would do; neither needs the dashboard.",
+                    markup=False,
+                )
             why = "" if self._writable else f" Read-only: {self._because}."
             yield Label(
                 f"To let it act, type {self._name_wanted}:{why}", classes="dim", markup=False

@@ -97,10 +97,11 @@ def even_dirs(state: ClusterState, wanted: Wanted, between: Plan = NOTHING) -> E
 
 
 def _movable(state: ClusterState, wanted: Wanted) -> Bool:
-    """Return which replicas may be copied: in sync, of partitions at rest that may be touched."""
+    """Return which replicas may be copied: of partitions in sync, at rest, that may be touched."""
     of = state.partition_of_replica
     fixed = state.moving | untouched(state, wanted) | (state.leader < 0)
-    return np.asarray(state.in_sync & (state.size_bytes > 0) & ~fixed[of], np.bool_)
+    fixed[of[~state.in_sync]] = True
+    return np.asarray((state.size_bytes > 0) & ~fixed[of], np.bool_)
 
 
 def _looked_at(

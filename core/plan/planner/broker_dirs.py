@@ -135,6 +135,8 @@ class BrokerDirs:
         self.homeless = [row for row, at in landed if at is None]
         self.moved: list[int] = []
         self.stuck = False
+        self.short_of_bytes = False
+        """Whether it is stuck for nothing but the limit of bytes."""
         self._measure()
 
     def _fill(self, target: int, size: float) -> None:
@@ -200,14 +202,21 @@ class BrokerDirs:
 
     def step(self, most_bytes: float) -> bool:
         """Move one replica to where it helps; return whether there was one."""
+        if found := self._next(most_bytes):
+            self._move(*found)
+            return True
+        self.stuck = True
+        self.short_of_bytes = most_bytes < np.inf and self._next(np.inf) is not None
+        return False
+
+    def _next(self, most_bytes: float) -> tuple[int, int, int] | None:
+        """Return the replica to move, where from and where to."""
         for source in np.argsort(-(self.bytes - self.share), kind="stable").tolist():
             for target in np.argsort(self.bytes - self.share, kind="stable").tolist():
                 found = self._fitting(source, target, most_bytes)
                 if found is not None:
-                    self._move(found, source, target)
-                    return True
-        self.stuck = True
-        return False
+                    return found, source, target
+        return None
 
     def _fitting(self, source: int, target: int, most_bytes: float) -> int | None:
         """Return the replica to move: the smallest that does it, if it hardly does too much.

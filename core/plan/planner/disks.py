@@ -146,12 +146,12 @@ def _carry_out(
         else:
             worst.stuck = True
         open_ones = [one for one in open_ones if one.is_off and not one.stuck]
-    held_up = any(
-        coming.part_in.get(one.id, 0) + len(one.moved) >= limits.most_per_broker
+    return any(
+        one.short_of_bytes
+        or coming.part_in.get(one.id, 0) + len(one.moved) >= limits.most_per_broker
         for one in brokers
         if one.is_off
     )
-    return held_up or limits.most_bytes < float("inf")
 
 
 def _moves(

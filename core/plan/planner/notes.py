@@ -10,7 +10,7 @@ from core.load.snapshot import Load
 from core.plan.disk_room import disks_of, whole_bytes
 from core.plan.plan import Plan
 from core.plan.planner.fields import Field, Names
-from core.plan.planner.limits import INF, Limits
+from core.plan.planner.limits import INF
 from core.plan.planner.measures import LED, Measure
 from core.plan.planner.placement import TINY, Placement
 from core.plan.planner.problem import NOBODY, Problem
@@ -141,13 +141,13 @@ def few_racks(given: Problem, replicas: int | None) -> list[str]:
     ]
 
 
-def limited(on: Placement, limits: Limits, names: Names) -> list[str]:
-    """Say which limits may have kept a plan from doing more."""
-    given = on.problem
+def limited(on: Placement, wanted: Wanted, names: Names) -> list[str]:
+    """Say which limits may have kept a plan from doing more; those of copies where any are made."""
+    given, limits = on.problem, wanted.limits
     sizes = given.items[given.movable, Measure.DISK]
     left = limits.most_bytes - on.moved_bytes
     hit = []
-    if left < sizes.max(initial=0.0):
+    if left < sizes.max(initial=0.0) and not wanted.leaders_only:
         used = format_bytes(on.moved_bytes)
         hit.append((Field.MAX_BYTES, f"{used} of {format_bytes(limits.most_bytes)} are used"))
     if on.moved >= limits.most_moves:

@@ -122,7 +122,7 @@ def _off_notes(found: Placement, wanted: Wanted, names: Names, undone: bool) -> 
 
     What is `undone` has told of its limits already.
     """
-    stopped = notes.limited(found, wanted.limits, names) if _off(found) and not undone else []
+    stopped = notes.limited(found, wanted, names) if _off(found) and not undone else []
     return [*notes.too_big(found, stopped=undone or bool(stopped)), *stopped]
 
 

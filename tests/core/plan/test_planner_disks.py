@@ -162,6 +162,26 @@ def test_limits_hold() -> None:
     assert "limit" in stopped.notes[-1]
 
 
+@pytest.mark.parametrize(("most_bytes", "said"), [(9e14, False), (39 * MB, True)])
+def test_a_limit_of_bytes_is_blamed_only_where_more_of_it_would_help(
+    most_bytes: float, said: bool
+) -> None:
+    state = jbod({"t-0": ("/d1", 900 * MB)} | many(10, topic="u"))
+    found = even_dirs(state, Wanted(limits=Limits(most_bytes=most_bytes)))
+    assert not found.reached
+    assert any("A limit (bytes" in note for note in found.notes) is said
+
+
+def test_replicas_of_a_partition_that_is_out_of_sync_stay_where_they_are() -> None:
+    held = {f"t-{i}": [1, 2] for i in range(10)}
+    behind = {f"t-{i}": [1] for i in range(6)}
+    state = cluster(held, isr=behind, size_bytes=10 * MB)
+    dirs = (LogDir("/data", ROOMY, ROOMY), LogDir("/d2", ROOMY, ROOMY))
+    state = state.with_brokers([replace(broker, log_dirs=dirs) for broker in state.brokers])
+    found = even_dirs(state, Wanted())
+    assert {move.tp.partition for move in found.plan} == {6, 7, 8, 9}
+
+
 def test_what_must_not_be_touched_stays() -> None:
     state = jbod(many(10) | many(10, topic="keep"))
     assert {m.tp.topic for m in even_dirs(state, Wanted(keep="keep")).plan} == {"t"}

@@ -238,6 +238,14 @@ def test_what_is_on_its_way_to_what_is_wanted_is_not_told_of(wanted: Wanted) -> 
     assert not found.plan.moves
 
 
+def test_a_limit_of_bytes_is_not_blamed_where_nothing_is_copied() -> None:
+    state = cluster({f"t-{n}": [1, 2] for n in range(3)}, size_bytes=GB)
+    wanted = Wanted(leaders_only=True, limits=Limits(most_bytes=GB // 2))
+    found = suggest(state, load_of(state, MB), wanted)
+    assert not is_reached(found, wanted)
+    assert not any("--max-bytes" in note for note in found.notes)
+
+
 UNSIZED = {f"t-{n}": [1, 2] for n in range(6)}
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
 from clusters import cluster, load_of
 from maps import (
     column_of,
@@ -19,6 +22,7 @@ from textual.pilot import Pilot
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
+from tui.screens import map_hands
 from tui.screens.map_hands import MapCanvas
 
 BROKERS = 90
@@ -72,6 +76,46 @@ async def test_a_replica_stays_under_the_mouse_that_carries_it() -> None:
         (move,) = session(pilot).plan.moves
         assert move.after == (FAR + 4, FAR + 1, FAR + 2)
         assert shown(pilot) == before
+
+
+@pytest.mark.parametrize(("side", "step"), [("left", -1), ("right", 1)])
+async def test_beside_the_cells_the_mouse_carries_to_the_next_broker_out_of_sight(
+    side: str, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(map_hands, "EDGE_SECONDS", 3600.0)
+    async with map_of((80, 24), picture=picture()) as pilot:
+        await opened(pilot)
+        (first, end), y = shown(pilot), row_of(pilot, "p0")
+        beside = column_of(pilot, first + 1) - 3 if step < 0 else 79
+        await mouse_down(pilot, "p0", FAR)
+        await pilot.hover(MapCanvas, offset=(beside, y))
+        await pilot.pause()
+        assert the_map(pilot).carry.target == (first if step < 0 else end + 1)
+        assert shown(pilot) == (first + step, end + step)
+        await mouse_over(pilot, y, FAR + 4)
+        assert shown(pilot) == (first + step, end + step)
+        await pilot.mouse_up(MapCanvas, offset=(column_of(pilot, FAR + 4), y))
+        await rested(pilot)
+        (move,) = session(pilot).plan.moves
+        assert move.after == (FAR + 4, FAR + 1, FAR + 2)
+
+
+async def test_held_beside_the_cells_it_goes_on_to_the_last_broker_and_no_further(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(map_hands, "EDGE_SECONDS", 0.001)
+    async with map_of((80, 24), picture=picture()) as pilot:
+        await opened(pilot)
+        await mouse_down(pilot, "p0", FAR)
+        await pilot.hover(MapCanvas, offset=(79, row_of(pilot, "p0")))
+        deadline = time.monotonic() + 30
+        while the_map(pilot).carry.target != BROKERS:
+            assert time.monotonic() < deadline
+            await pilot.pause()
+        await pilot.pause()
+        assert shown(pilot)[1] == BROKERS
+        await press(pilot, "escape")
+        assert session(pilot).plan.moves == ()
 
 
 async def test_with_keys_the_columns_move_no_more_than_shows_the_cursor() -> None:

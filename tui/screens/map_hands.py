@@ -14,11 +14,15 @@ from tui.session import Session
 from tui.widgets.canvas import Canvas
 
 if TYPE_CHECKING:
+    from textual.timer import Timer
+
     from tui.screens.map_shown import ShownMap
 
 TYPING_SECONDS = 1.2
 """Digits typed within this time make one broker id."""
 WHEEL_ROWS = 3
+EDGE_SECONDS = 0.12
+"""How long the mouse is held beside the cells until one more broker comes into sight."""
 
 
 class Hands:
@@ -28,6 +32,9 @@ class Hands:
         self._screen = screen
         self.carry: Carry | None = None
         self._typed_at = 0.0
+        self._edge = 0
+        """-1 or 1 while the mouse that carries is held to the left or right of the cells."""
+        self._resting: Timer | None = None
 
     def check(self, session: Session) -> None:
         """Hold what is carried against the session: open the hands when it can be no longer."""
@@ -72,7 +79,7 @@ class Hands:
         if carry is None:
             screen.say(f"Broker {broker} holds no replica of p{first.partition}.")
             return False
-        self.carry = carry
+        self.carry, self._edge = carry, 0
         screen.view = replace(screen.view, broker=broker, cursor_partition=first.partition)
         screen.show(session)
         return True
@@ -195,7 +202,25 @@ class Hands:
             return
         column = scene.columns.broker_at(x)
         if column is not None:
+            self._edge = 0
             self.carry_to(int(scene.model.state.broker_ids[column]))
+            return
+        self._edge = -1 if x < scene.columns.cells_at else 1
+        if self._resting is None:
+            self._past_edge()
+
+    def _past_edge(self) -> None:
+        """Carry to the next broker out of sight, and on while the mouse stays beside the cells."""
+        screen, scene = self._screen, self._screen.scene
+        self._resting = None
+        if self.carry is None or not self.carry.by_mouse or scene is None or not self._edge:
+            return
+        columns = scene.columns
+        column = columns.first - 1 if self._edge < 0 else columns.first + columns.shown
+        if 0 <= column < columns.brokers:
+            screen.first += self._edge
+            self.carry_to(int(scene.model.state.broker_ids[column]))
+            self._resting = screen.set_timer(EDGE_SECONDS, self._past_edge)
 
     def release(self, x: int, y: int) -> None:
         screen, carry, scene = self._screen, self.carry, self._screen.scene

@@ -24,6 +24,7 @@ class ShownMap(Protocol):
     model: Model | None
     scene: Scene | None
     top: int
+    first: int
     places: Places
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from core.cli.context import Context, emit, json_option, output_option, write_text
+from core.cli.context import Context, emit, json_option, output_option, say, write_text
 from core.cli.table import brokers, table
 from core.cli.topic_layout import (
     ROWS,
@@ -17,7 +17,7 @@ from core.cli.topic_layout import (
     rule_option,
     size_option,
 )
-from core.plan.placing import by_load, in_turn, refuse
+from core.plan.placing import by_load, in_turn, refuse, without_room
 
 
 @click.command()
@@ -53,6 +53,7 @@ def place(
         found = in_turn(racks, partitions, rf)
     else:
         found = by_load(state, load, partitions, rf, expected)
+    notes = without_room(state, load, found, expected)
     assignment = ",".join(":".join(map(str, replicas)) for replicas in found)
     if as_json:
         document: dict[str, Any] = {
@@ -62,9 +63,12 @@ def place(
                 {"partition": n, "replicas": list(replicas)} for n, replicas in enumerate(found)
             ],
             "replica_assignment": assignment,
+            "notes": notes,
         }
         emit(document, output)
         return
+    for note in notes:
+        say(note)
     rows = [(f"{topic}-{n}", brokers(replicas)) for n, replicas in enumerate(found[:ROWS])]
     text = table(("partition", "replicas"), rows)
     if len(found) > ROWS:

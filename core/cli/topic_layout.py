@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli.context import Context
+from core.cli.context import Context, say
 from core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def placed(
     start: int,
 ) -> list[Replicas]:
     """Return where new partitions go, by the rule that was asked for."""
-    from core.plan.placing import by_load, in_turn
+    from core.plan.placing import by_load, in_turn, without_room
 
     if rule == "kafka":
         racks = {broker.id: broker.rack for broker in state.brokers if broker.alive}
@@ -81,7 +81,11 @@ def placed(
     from core.load.locate import newest_load
 
     state = observe(client)
-    return by_load(state, newest_load(state, context.target.snapshots), partitions, rf, expected)
+    load = newest_load(state, context.target.snapshots)
+    found = by_load(state, load, partitions, rf, expected)
+    for note in without_room(state, load, found, expected):
+        say(note)
+    return found
 
 
 def added_replicas(

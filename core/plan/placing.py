@@ -19,6 +19,7 @@ from core.load.snapshot import Float64, Load
 from core.plan.planner.measures import HOSTED, LED, MEASURES, Measure
 from core.plan.planner.placement import Placement
 from core.plan.planner.problem import problem
+from core.units import format_bytes
 
 NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -100,7 +101,8 @@ def by_load(
     """Return the placement that leaves brokers as even as can be, partition by partition.
 
     Each replica goes to the broker on which it costs least evenness in disk, in, replicas and
-    what may be sent; then the replica leads whose broker has least to lead and to send.
+    what may be sent, of those with room for it if any have; then the replica leads whose broker has
+    least to lead and to send.
     """
     given = problem(state, load)
     on = Placement(given)
@@ -111,7 +113,7 @@ def by_load(
     share = np.divide(1.0, whole, out=np.zeros_like(whole), where=whole > 0)
     loads, more = on.carried * share, item[None, :] * share
     able = np.flatnonzero(given.takes)
-    racks = given.racks
+    racks, room, size = given.racks, given.room_bytes.copy(), float(item[Measure.DISK])
     found = []
     for _ in range(partitions):
         chosen: list[int] = []
@@ -120,14 +122,36 @@ def by_load(
             left = [int(b) for b in able if b not in chosen]
             least = min(used[int(racks[b])] for b in left)
             fresh = np.array([b for b in left if used[int(racks[b])] == least])
+            roomy = size <= np.minimum(room, given.largest_bytes)[fresh]
+            fresh = fresh[roomy] if roomy.any() else fresh
             best = int(fresh[np.argmin(_cost(loads, more, fresh, HOSTED))])
             chosen.append(best)
+            room[best] -= size
             loads[best, list(HOSTED)] += more[best, list(HOSTED)]
         rows = np.array(chosen)
         order = rows[np.argsort(_cost(loads, more, rows, LED), kind="stable")]
         loads[order[0], list(LED)] += more[order[0], list(LED)]
         found.append(tuple(given.ids[order].tolist()))
     return found
+
+
+def without_room(
+    state: ClusterState, load: Load, layout: Sequence[Replicas], expected: Expected
+) -> list[str]:
+    """Say which brokers have no room for what new partitions are expected to bring them."""
+    given = problem(state, load)
+    size = float(_item(given.items, load, 1, expected)[Measure.DISK])
+    brings = Counter(broker for replicas in layout for broker in replicas)
+    said = []
+    for row, broker in enumerate(given.ids.tolist()):
+        room, count = float(given.room_bytes[row]), brings[broker]
+        if count and (count * size > room or size > given.largest_bytes[row]):
+            replicas = "1 replica" if count == 1 else f"{count} replicas"
+            said.append(
+                f"Broker {broker} has no room for what {replicas} of {format_bytes(size)} bring: "
+                f"{format_bytes(room)} may be filled; add disk, or expect less."
+            )
+    return said
 
 
 def _item(items: Float64, load: Load, replicas: int, expected: Expected) -> Float64:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ from clusters import MB, cluster, load_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.cluster.state import ClusterState, LogDir
 from core.errors import UsageError
 from core.load.snapshot import Load
-from core.plan.placing import Expected, by_load, in_turn, refuse
+from core.plan.placing import Expected, by_load, in_turn, refuse, without_room
 
 RACKS = {0: "r1", 1: "r3", 2: "r3", 3: "r2", 4: "r2", 5: "r1"}
 
@@ -88,6 +90,33 @@ def test_a_heavy_topic_goes_where_there_is_room_for_its_traffic() -> None:
     expected = Expected(in_bytes_per_s=7 * MB, size_bytes=MB)
     assert by_load(state, load, 1, 1, expected) == [(2,)]
     assert np.isfinite(load.in_bytes_per_s).all()
+
+
+def with_room(state: ClusterState, **free: int) -> ClusterState:
+    """Return brokers with so much to fill beside the tenth that stays free, by `b` and id."""
+    dirs = {b.id: (LogDir("/data", 1000 * MB, 100 * MB + free[f"b{b.id}"]),) for b in state.brokers}
+    return state.with_brokers([replace(b, log_dirs=dirs[b.id]) for b in state.brokers])
+
+
+def test_brokers_with_room_come_first_and_who_has_none_is_said() -> None:
+    state = with_room(cluster({}, brokers=[1, 2, 3]), b1=50 * MB, b2=500 * MB, b3=500 * MB)
+    load, expected = load_of(state, MB), Expected(size_bytes=200 * MB)
+    found = by_load(state, load, 4, 1, expected)
+    assert Counter(broker for (broker,) in found) == {2: 2, 3: 2}
+    assert not without_room(state, load, found, expected)
+    found = by_load(state, load, 4, 2, expected)
+    said = without_room(state, load, found, expected)
+    assert any(
+        note.startswith("Broker 1 has no room") and "50 MB may be filled" in note for note in said
+    )
+
+
+def test_racks_come_before_room() -> None:
+    racks = {1: "a", 2: "b", 3: "b"}
+    state = cluster({}, brokers=[1, 2, 3], racks=racks)
+    state = with_room(state, b1=0, b2=500 * MB, b3=500 * MB)
+    found = by_load(state, load_of(state, MB), 2, 2, Expected(size_bytes=200 * MB))
+    assert all(1 in row for row in found)
 
 
 @pytest.mark.parametrize(

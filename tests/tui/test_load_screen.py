@@ -24,12 +24,10 @@ from core.load.snapshot import (
 )
 from core.load.windows import History
 from tui.hands import rested
-from tui.in_ascii import in_ascii
 from tui.load_numbers import broker_numbers, partition_numbers, row_of
 from tui.screens.load import broker_choices, hottest_partitions
 from tui.session import Freshness, Session
-from tui.widgets.chart import Series, chart_lines, legend
-from tui.widgets.lines import Lines, Tone, text_of, width_of
+from tui.widgets.lines import Lines, text_of, width_of
 from tui.widgets.load_page import LoadView, Metric, load_lines
 from tui.widgets.load_panel import snapshot_lines
 from tui.widgets.page import Page
@@ -277,21 +275,6 @@ async def test_without_a_snapshot_it_says_what_comes() -> None:
     async with dashboard(a_session(), "load") as pilot:
         assert "No load yet." in body(pilot)
         await pressed(pilot, "l", "enter", "m")
-
-
-def test_without_colour_the_legend_has_the_marks_of_the_chart() -> None:
-    at = np.arange(30.0) * 300
-    series = [
-        Series("in", at, np.linspace(1e6, 5e6, 30), Tone.YOURS),
-        Series("out", at, np.linspace(9e6, 2e6, 30), Tone.LOOK),
-    ]
-    room = {"since": 0.0, "until": 9000.0, "unit": "B/s", "width": 60, "height": 12}
-    lines = chart_lines(series, **room, gap_seconds=600.0, plain=True)  # type: ignore[arg-type]
-    marks = [span.text.strip() for span in legend(series, plain=True)[::2]]
-    assert len(set(marks)) == 2
-    drawn = "".join(text_of(line) for line in lines)
-    assert set(marks) <= set(drawn)
-    assert {in_ascii(mark) for mark in marks} <= set(in_ascii(drawn))
 
 
 async def test_ascii_draws_charts_with_ascii_only(session: Session) -> None:

@@ -188,7 +188,8 @@ def over_capacity(start: Placement, found: Placement, wanted: Wanted, names: Nam
         else:
             does = "take in" if measure is Measure.IN else "send"
             words = f"at {format_rate(ends)} {measure.words}; it can {does} {format_rate(can)}"
-        more = f", and {_brokers(given.ids[rows[1:]].tolist())} above that, too" if rows[1:] else ""
+        others = given.ids[rows[1:]].tolist()
+        more = f" (above theirs, too: {_brokers(others)})" if others else ""
         notes.append(f"Broker {given.ids[rows[0]]} ends {words}{more}: add brokers, or carry less.")
     return notes
 

@@ -154,7 +154,10 @@ def test_brokers_with_more_replicas_than_they_may_have_give_some() -> None:
     few = replace(wanted, most_replicas=9)
     impossible = suggest(state, load_of(state, MB), few)
     assert not is_reached(impossible, few)
-    assert any("--max-replicas allows 9" in note for note in impossible.notes)
+    (said,) = (note for note in impossible.notes if "--max-replicas" in note)
+    assert said == (
+        "Broker 1 ends with 12 replicas; --max-replicas allows 9: add brokers, or carry less."
+    )
 
 
 def test_why_nothing_comes_says_the_limit_of_replicas() -> None:

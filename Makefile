@@ -20,8 +20,9 @@ PYTEST := $(BIN)/python -P -m pytest
 # Tests that share nothing but the processor have all of it: each worker has its part of them,
 # and one that is done takes over from the others. What has brokers or Spark of its own plays alone.
 SPREAD := -n auto --maxprocesses 4 --dist worksteal
-# Real brokers are mostly waited for: two workers, each with brokers of its own, a file at a time.
-APART := -n 2 --dist loadfile
+# Real brokers are mostly waited for: two workers, each with brokers of its own, a file at a time,
+# the longest first (tests/kafka/conftest.py).
+APART := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev demo test check lint types imports test-core test-tui test-spark \

@@ -17,6 +17,13 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import consume, fill
 
+LONGEST = "test_scenarios"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have the longest file begin first, so that no worker is left alone with it at the end."""
+    items.sort(key=lambda item: item.path.stem != LONGEST)
+
 
 class RealCluster:
     """The sandbox, as the contract wants a cluster."""

@@ -51,50 +51,40 @@ def test_a_move_that_was_to_go_elsewhere_does_not_when_it_is_taken_out(
     assert run.replicas()[f"t-{index}"] == (1, 2)
 
 
+OF_A_MOVE = [
+    ("retarget", {"move": 0, "after": [4, 2]}),
+    ("skip", {"moves": [1]}),
+    ("retry", {"moves": [1]}),
+]
+OF_THE_RUN = [
+    ("throttle", {"rate_bytes_per_s": 50 * MB}),
+    ("pause", {"floor": True}),
+]
+
+
 @pytest.mark.parametrize(
-    ("kind", "payload"),
+    ("taken_back_by", "kind", "payload", "why"),
     [
-        ("retarget", {"move": 0, "after": [4, 2]}),
-        ("skip", {"moves": [1]}),
-        ("retry", {"moves": [1]}),
-        ("throttle", {"rate_bytes_per_s": 50 * MB}),
-        ("pause", {"floor": True}),
+        ("cancel", *asked, "the run is being cancelled: it is asked for nothing else")
+        for asked in OF_A_MOVE + OF_THE_RUN
+    ]
+    + [
+        ("rollback", *asked, "the run is being rolled back: its moves stay as they are")
+        for asked in OF_A_MOVE
     ],
 )
-def test_a_run_that_is_being_cancelled_takes_nothing_else_up(
-    start: Start, kind: str, payload: dict[str, Any]
+def test_what_would_undo_a_cancel_or_a_rollback_is_refused(
+    start: Start, taken_back_by: str, kind: str, payload: dict[str, Any], why: str
 ) -> None:
     run = begun(start)
     ask(run, "skip", moves=[1])
     spend(run, 2)
-    run.cancel()
+    ask(run, taken_back_by)
     ask(run, kind, **payload)
     run.again()
     assert run.to_the_end() is Outcome.CANCELLED
     assert run.replicas() == {"t-0": (1, 2), "t-1": (1, 2)}
-    assert refusals(run) == ["the run is being cancelled: it is asked for nothing else"]
-
-
-@pytest.mark.parametrize(
-    ("kind", "payload"),
-    [
-        ("retarget", {"move": 0, "after": [4, 2]}),
-        ("skip", {"moves": [1]}),
-        ("retry", {"moves": [1]}),
-    ],
-)
-def test_a_run_that_is_being_rolled_back_leaves_its_moves_as_they_are(
-    start: Start, kind: str, payload: dict[str, Any]
-) -> None:
-    run = begun(start)
-    ask(run, "skip", moves=[1])
-    spend(run, 2)
-    ask(run, "rollback")
-    ask(run, kind, **payload)
-    run.again()
-    assert run.to_the_end() is Outcome.CANCELLED
-    assert run.replicas() == {"t-0": (1, 2), "t-1": (1, 2)}
-    assert refusals(run) == ["the run is being rolled back: its moves stay as they are"]
+    assert refusals(run) == [why]
 
 
 def test_a_journal_that_took_such_a_request_up_tells_what_was_done(start: Start) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from textual.app import App
 from textual.message import Message
 from textual.timer import Timer
+from textual.worker import WorkerFailed
 
 from core.errors import TrimtabError
 from tui.screens.base import DashboardScreen
@@ -71,6 +72,14 @@ class Speaking(App[int]):
 
         self.run_worker(answered, thread=True, group=group, exit_on_error=False)
 
+    def _handle_exception(self, error: Exception) -> None:
+        """Go on where a thread of a screen has a bug, and say so: only its answer is missing."""
+        if not isinstance(error, WorkerFailed):
+            super()._handle_exception(error)
+            return
+        self._exception = self._exception or error  # tests are to fail by it
+        self.tell(_bug())
+
 
 def guarded(work: Callable[[], Done]) -> Done | TrimtabError:
     """Return what some work in a thread comes to, or why it could not be done.
@@ -82,8 +91,11 @@ def guarded(work: Callable[[], Done]) -> Done | TrimtabError:
     except TrimtabError as error:
         return error
     except Exception:  # noqa: BLE001 - a bug in a thread must reach the log and the user
-        from core.bugs import log_bug
+        return _bug()
 
-        return TrimtabError(
-            "This is a bug in trimtab: what was asked for broke off.", detail=log_bug()
-        )
+
+def _bug() -> TrimtabError:
+    """Return what to say of the exception being handled, which goes to the log."""
+    from core.bugs import log_bug
+
+    return TrimtabError("This is a bug in trimtab: what was asked for broke off.", detail=log_bug())

@@ -13,13 +13,16 @@ from maps import demo_picture, text
 from pictures import LOAD, SIZES, STATE, a_plan, a_session, body, dashboard, footer, pressed
 from textual.pilot import Pilot
 from textual.widgets import Button, Input, Label
+from textual.worker import WorkerFailed
 
+from core import paths
 from core.plan.plan import Plan
 from core.plan.planner.evenness import evenness
 from core.plan.planner.planner import suggest
 from core.plan.planner.wanted import Wanted
 from tui.hands import rested
 from tui.made import Made, helpful_first
+from tui.screens import plan as plan_screen
 from tui.screens import planning
 from tui.screens.suggest_dialog import SuggestDialog, Toggle
 from tui.session import Session
@@ -321,6 +324,30 @@ async def test_a_bug_while_a_plan_is_made_is_said_and_the_plan_stays(
         assert "This is a bug in trimtab" in footer(pilot)
         assert "making a plan" not in body(pilot)
         assert session.plan.moves == a_plan().moves
+
+
+async def test_a_bug_in_a_thread_of_a_screen_is_said_and_the_dashboard_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+
+    def broken(*_: Any) -> Any:
+        raise ValueError("no such move")
+
+    said: list[str] = []
+
+    async def used() -> None:
+        async with dashboard(a_session(), "plan", (80, 24)) as pilot:
+            said.append(footer(pilot))
+            await pressed(pilot, "1")
+            said.append(type(pilot.app.screen).__name__)
+
+    monkeypatch.setattr(plan_screen, "study", broken)
+    with pytest.raises(WorkerFailed):  # so tests hear of it, at their end
+        await used()
+    assert "This is a bug in trimtab" in said[0]
+    assert said[1:] == ["MapScreen"]
+    assert "no such move" in (paths.log_dir() / "trimtab.log").read_text()
 
 
 async def test_the_map_goes_on_while_a_plan_is_made_and_the_plan_comes(

@@ -1,4 +1,4 @@
-"""Asking a broker that has just died: it is waited for, which costs time and nothing else."""
+"""A broker that has just died is waited for, which costs time and nothing else."""
 
 from __future__ import annotations
 
@@ -7,21 +7,31 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.cluster.client import Fault, Resource
+from core.cluster.client import FOLLOWER_RATE, ConfigChange, ConfigOp, Fault, Resource
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
+from tests.waiting import eventually
 
 DEAD = 4
 MOST_SECONDS = 0.5
+
+
+BROKER = Resource.broker(DEAD)
 
 
 @pytest.fixture
 def client(sandbox: Sandbox) -> Iterator[KafkaClient]:
     client = KafkaClient(ConnectionSettings(sandbox.bootstrap))
     yield client
-    client.close()
     sandbox.start(DEAD)
+    eventually(lambda: unset(client) is None)
+    client.close()
+
+
+def unset(client: KafkaClient) -> Fault | None:
+    change = ConfigChange(BROKER, FOLLOWER_RATE, ConfigOp.DELETE)
+    return client.alter_configs([change])[BROKER]
 
 
 def processor_seconds() -> float:
@@ -32,11 +42,21 @@ def processor_seconds() -> float:
 def test_waiting_for_a_broker_that_has_died_takes_no_processor(
     sandbox: Sandbox, client: KafkaClient
 ) -> None:
-    broker = Resource.broker(DEAD)
-    assert isinstance(client.configs([broker])[broker], dict)
+    assert unset(client) is None
     sandbox.kill(DEAD)
     for _ in range(2):  # at first its connection breaks, then there is none
         before = processor_seconds()
-        answers = client.configs([Resource.broker(1), broker])
-        assert isinstance(answers[broker], Fault)
+        answers = client.configs([Resource.broker(1), BROKER])
+        assert isinstance(answers[BROKER], Fault)
+        assert isinstance(unset(client), Fault)
         assert processor_seconds() - before < MOST_SECONDS
+
+
+def test_who_first_looks_while_it_is_down_knows_it_when_it_is_back(
+    sandbox: Sandbox, client: KafkaClient
+) -> None:
+    sandbox.kill(DEAD)
+    eventually(lambda: not client.describe().broker_by_id[DEAD].alive)
+    assert isinstance(unset(client), Fault)
+    sandbox.start(DEAD)
+    eventually(lambda: unset(client) is None)

@@ -102,10 +102,12 @@ class Admin:
                 list(asked), request_timeout=_seconds(group), validate_only=validate_only
             )
             pending |= {asked[resource]: future for resource, future in futures.items()}
-        return {
+        answers = {
             resource: answer if isinstance(answer := self._settle(future), Fault) else None
             for resource, future in pending.items()
         }
+        self._forget_if_in_vain(answers.values())
+        return answers
 
     def offsets(
         self, partitions: Collection[TopicPartition], at: OffsetAt

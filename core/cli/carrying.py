@@ -79,6 +79,7 @@ def carry_out(
     from core.cli.following import follow_run
     from core.cli.shortening import deletes
     from core.load.locate import newest_load
+    from core.plan.burden import burden
     from core.plan.check import check_plan, never_finding, refuse
     from core.plan.estimate import estimate_at
     from core.plan.estimate_document import to_json
@@ -115,7 +116,8 @@ def carry_out(
         if finding.severity is not Severity.ILLEGAL:
             say(f"{finding.id}: {finding.sentence}")
     say(_intent(plan, estimate, name, bounds))
-    for sentence in meanwhile(state, plan, elects=wishes.elect):
+    bears = burden(state, load, plan, estimate, most)
+    for sentence in (*bears.sentences, *meanwhile(state, plan, elects=wishes.elect)):
         say(sentence)
     if wishes.retention_ms is not None:
         for sentence in deletes(state, plan, wishes.retention_ms):

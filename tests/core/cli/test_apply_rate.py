@@ -76,6 +76,15 @@ def test_which_sizes_are_not_known_is_said_where_a_rate_is_asked_for(
     assert "The size of t-0 is not known." in refused.value.detail
 
 
+def test_what_brokers_bear_is_said_before_it_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    with pytest.raises(UsageError):  # nobody is there to be asked
+        carried_out(cluster({"t": [(1, 2)]}, size_bytes=50 * MB), throttle=5 * MB)
+    assert "Meanwhile disks hold more, at most 50 MB on broker 3.\n" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

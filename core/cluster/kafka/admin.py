@@ -1,4 +1,4 @@
-"""The calls on confluent-kafka: configs altered, offsets and consumer groups."""
+"""The calls on confluent-kafka: configs of topics, configs altered, offsets and consumer groups."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from core.cluster.client import (
     ActiveGroups,
     ConfigChange,
     ConfigOp,
+    ConfigValue,
     Fault,
     Group,
     OffsetAt,
     Resource,
     ResourceKind,
 )
+from core.cluster.kafka.configs import source
 from core.cluster.kafka.connection import CONNECT_SECONDS, ConnectionSettings
 from core.cluster.kafka.group_answers import group_of, is_elsewhere
 from core.cluster.kafka.reach import denied, unreachable
@@ -66,6 +68,35 @@ class Admin:
         with self._opening:
             self._opened = None
 
+    def topic_configs(
+        self, topics: Collection[Resource], names: Collection[str]
+    ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
+        """Return these configs of topics, as the broker knows them that takes their changes, too.
+
+        Another one may know less of what was changed last, and who puts lists back must not take
+        what it sees there for what somebody set.
+        """
+        from confluent_kafka.admin import ConfigResource
+
+        if not topics:
+            return {}
+        asked = {ConfigResource(_kind(r), r.name): r for r in topics}
+        futures = self._client().describe_configs(list(asked), request_timeout=_SECONDS)
+        answers: dict[Resource, dict[str, ConfigValue] | Fault] = {}
+        for resource, future in futures.items():
+            entries = self._settle(future)
+            answers[asked[resource]] = (
+                entries
+                if isinstance(entries, Fault)
+                else {
+                    name: ConfigValue(entry.value, source(entry.source))
+                    for name, entry in entries.items()
+                    if name in names
+                }
+            )
+        self._forget_if_in_vain(answers.values())
+        return answers
+
     def alter_configs(
         self, changes: Sequence[ConfigChange], *, validate_only: bool = False
     ) -> dict[Resource, Fault | None]:
@@ -73,7 +104,7 @@ class Admin:
         for changes_once in _rounds(changes):
             left = [change for change in changes_once if answers.get(change.resource) is None]
             answers |= self._alter(left, validate_only)
-        self._raise_if_nothing(answers.values())
+        self.raise_if_nothing(answers.values())
         return answers
 
     def _alter(
@@ -127,7 +158,7 @@ class Admin:
             for tp, future in futures.items()
         }
         self._forget_if_in_vain(answers.values())
-        self._raise_if_nothing(answers.values())
+        self.raise_if_nothing(answers.values())
         return {tp: a.offset for tp, a in answers.items() if not isinstance(a, Fault)}
 
     def groups(
@@ -236,7 +267,7 @@ class Admin:
         except KafkaException as error:
             return _fault(error)
 
-    def _raise_if_nothing(self, answers: Iterable[object]) -> None:
+    def raise_if_nothing(self, answers: Iterable[object]) -> None:
         """Raise when every answer is that nobody may ask, or that nobody answers."""
         faults = [answer if isinstance(answer, Fault) else None for answer in answers]
         if faults and all(f is not None and _is_denial(f) for f in faults):

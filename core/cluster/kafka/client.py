@@ -1,6 +1,6 @@
 """KafkaClient: real brokers behind ClusterClient.
 
-confluent-kafka alters configs, does offsets and groups; kafka-python what librdkafka lacks. That
+confluent-kafka does most configs, offsets and groups; kafka-python what librdkafka lacks. That
 includes `describe`: librdkafka's metadata has neither topic ids nor leader epochs nor fenced
 brokers, and asking it for topic ids takes four times as long as reading the whole answer here.
 Elections are kafka-python's, too: librdkafka waits for the controller that it once heard of.
@@ -24,6 +24,7 @@ from core.cluster.client import (
     OffsetAt,
     ReplicaRead,
     Resource,
+    ResourceKind,
 )
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.cluster_wide import alter_cluster_wide
@@ -73,7 +74,12 @@ class KafkaClient:
     def configs(
         self, resources: Collection[Resource], names: Collection[str] | None = None
     ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
-        return read_configs(self._wire, resources, names)
+        topics = [] if names is None else [r for r in resources if r.kind is ResourceKind.TOPIC]
+        others = [r for r in resources if names is None or r.kind is not ResourceKind.TOPIC]
+        answers = self._admin.topic_configs(topics, names or ())
+        answers |= read_configs(self._wire, others, names)
+        self._admin.raise_if_nothing(answers.values())
+        return answers
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
         answers = self._admin.alter_configs([c for c in changes if c.resource != CLUSTER_WIDE])

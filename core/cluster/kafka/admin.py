@@ -76,10 +76,10 @@ class Admin:
         Another one may know less of what was changed last, and who puts lists back must not take
         what it sees there for what somebody set.
         """
-        from confluent_kafka.admin import ConfigResource
-
         if not topics:
             return {}
+        from confluent_kafka.admin import ConfigResource
+
         asked = {ConfigResource(_kind(r), r.name): r for r in topics}
         futures = self._client().describe_configs(list(asked), request_timeout=_SECONDS)
         answers: dict[Resource, dict[str, ConfigValue] | Fault] = {}

@@ -67,7 +67,8 @@ class Throttling(Setting):
         if faults:  # one that died is not shown so yet
             self._later(batch, first_fault("reading", faults))
             return
-        lists = intents.intend_lists(moves, found, self._history.lists, held)
+        ours, left = self._history.lists, self._history.lists_left
+        lists = intents.intend_lists(moves, found, ours, held, left)
         rates = self._rates(moves, found, self._history.rates)
         self._chronicle.write(
             Kind.THROTTLE_INTENT,

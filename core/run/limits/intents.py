@@ -18,6 +18,7 @@ from core.run.limits.throttle import (
     RateIntent,
     Side,
     as_rate,
+    is_as_left,
     list_now,
     own_list,
 )
@@ -55,11 +56,13 @@ def intend_lists(
     found: Configs,
     ours: Mapping[ListKey, ListIntent],
     held: Mapping[ListKey, frozenset[str]],
+    left: Mapping[ListKey, str | None],
 ) -> tuple[ListIntent, ...]:
     """Return what to append to the topic lists; pairs that are there already are not ours.
 
     `ours` are the pairs of batches before this one: still in a list, and ours all the same.
     `held` is what the controller says that is in each list: `found` may be older.
+    `left` is how batches before this one left the lists that they gave back.
     A topic that is gone, or that has `*`, is left out.
     """
     wanted = batch_lists(moves)
@@ -69,11 +72,13 @@ def intend_lists(
             answer = found.get(Resource.topic(topic))
             if answer is None or isinstance(answer, Fault):
                 continue
-            there = held.get((topic, side))
+            key, shown = (topic, side), own_list(answer, side)
+            there = held.get(key)
             if there is None:
                 continue
-            prior = list_now(own_list(answer, side), there)
-            known = ours.get((topic, side))
+            may_be_late = key in left and is_as_left(left[key], shown, there)
+            prior = left[key] if may_be_late else list_now(shown, there)
+            known = ours.get(key)
             mine = known.pairs if known else ()
             foreign = ALL if ALL in there else joined(there - set(mine))
             pairs = missing(lists[topic], foreign)

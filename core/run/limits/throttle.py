@@ -148,6 +148,16 @@ def list_now(shown: str | None, there: frozenset[str]) -> str | None:
     return None if entries(shown) else shown
 
 
+def is_as_left(left: str | None, shown: str | None, there: frozenset[str]) -> bool:
+    """Return whether a list is taken for what a run has `left`: unset, or set to nothing.
+
+    The controller holds nothing in it, and a broker shows that it is set. So it was for a moment,
+    to our pairs and then to nothing, when the run gave it back, and a broker may be late. Somebody
+    who has set it to nothing since cannot be told from that.
+    """
+    return shown is not None and not there and not entries(left)
+
+
 def is_as_found(intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
     """Return whether a rate is set now as it was before us."""
     return own_rate(answer, intent.side) == (intent.prior if intent.dynamic else None)

@@ -243,8 +243,7 @@ class History(Holdings):
             case Kind.MOVED:
                 self._moved(record.at, p)
             case Kind.PAIRS_REMOVED:
-                for topic, side, pairs in p["lists"]:
-                    self.remove_pairs(topic, Side(side), pairs)
+                self.pairs_are_removed(p["lists"])
             case Kind.RATE_RESTORED:
                 keys = [_key(rate) for rate in p["rates"]]
                 self.rates_are_restored(keys)

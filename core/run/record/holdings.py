@@ -51,6 +51,8 @@ class Holdings:
     """Rates that we set (or kept), and have not given back yet."""
     rates_due: dict[Key, RateIntent] = field(default_factory=dict)
     """Those of `rates` that have not been read back: they may be in force, or come into it."""
+    lists_left: dict[ListKey, str | None] = field(default_factory=dict)
+    """How lists were left that were given back and that nobody else has touched since."""
     lists_due: set[ListKey] = field(default_factory=set)
     """Lists with pairs of ours that have not been read back."""
     away: dict[Pair, Away] = field(default_factory=dict)
@@ -155,12 +157,13 @@ class Holdings:
                 left.append(key)
         for entry in p["lists"]:
             topic, side, pairs = entry["topic"], Side(entry["side"]), entry["pairs"]
+            self.lists_left.pop((topic, side), None)
             if entry["mend"]:
                 self.mended.add((topic, side))
                 self.lists[topic, side] = replace(self.lists[topic, side], prior=entry["prior"])
                 self.away |= {(topic, side, pair): Away.LOST for pair in pairs}
             else:
-                self.remove_pairs(topic, side, pairs)
+                self._let_go(topic, side, pairs)
         return left
 
     def put_pairs(self, lists: Iterable[tuple[str, str, list[str]]], away: Away | None) -> None:
@@ -172,20 +175,29 @@ class Holdings:
                 else:
                     self.away[topic, Side(side), pair] = away
 
-    def remove_pairs(self, topic: str, side: Side, pairs: Iterable[str]) -> None:
-        """Take in that pairs are not ours any more."""
+    def pairs_are_removed(self, lists: Iterable[tuple[str, str, list[str]]]) -> None:
+        """Take in that pairs of ours are out of their lists."""
+        for topic, value, pairs in lists:
+            side = Side(value)
+            known = self._let_go(topic, side, pairs)
+            if known is not None:
+                self.lists_left[topic, side] = known.prior
+
+    def _let_go(self, topic: str, side: Side, pairs: Iterable[str]) -> ListIntent | None:
+        """Take in that pairs are not ours any more; return a list's intent if none is left."""
         gone = tuple(pairs)
         for pair in gone:
             self.away.pop((topic, side, pair), None)
         intent = self.lists.get((topic, side))
         if intent is None:
-            return
+            return None
         left = intent.without(gone)
         if left.pairs:
             self.lists[topic, side] = left
-        else:
-            del self.lists[topic, side]
-            self.lists_due.discard((topic, side))
+            return None
+        del self.lists[topic, side]
+        self.lists_due.discard((topic, side))
+        return intent
 
     def rates_are_restored(self, keys: Iterable[Key]) -> None:
         """Take in that these rates are the cluster's own again."""

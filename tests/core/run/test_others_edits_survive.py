@@ -99,7 +99,7 @@ def test_what_others_left_is_left_whatever_is_read_late_and_wherever_it_dies(
 
     monkeypatch.setattr(DoomedJournal, "write", edited)
     plan = plan_of(client, {(t, p): ((4, 2), (2, 5), (6, 1))[p] for t in TOPICS for p in range(3)})
-    path = begin(client, plan, RunOptions(RATE, batch_size=3))
+    path = begin(client, plan, RunOptions(RATE, batch_size=1 + seed % 3))
     lives = Lives(path, seen, Watch(client, 3600.0))  # type: ignore[arg-type]
     dooms = [
         Doom(rng.choice((Where.BEFORE, Where.AFTER, Where.EFFECT)), rng.randint(2, 14))

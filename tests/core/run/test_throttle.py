@@ -50,7 +50,7 @@ def held(
 def test_cruise_controls_case_is_set_and_restored() -> None:
     """p0 [0,1]→[0,2], the list had `1:0,1:1`."""
     found = {T: {LEADER_LIST: own("1:0,1:1")}}
-    leader, follower = intend_lists([move("t", 0, (0, 1), (0, 2))], found, {}, held(found))
+    leader, follower = intend_lists([move("t", 0, (0, 1), (0, 2))], found, {}, held(found), {})
     assert leader == ListIntent("t", Side.LEADER, "1:0,1:1", ("0:0", "0:1", "0:2"))
     assert follower == ListIntent("t", Side.FOLLOWER, None, ("0:2",))
     assert [(c.op, c.value) for c in list_changes([leader, follower])] == [
@@ -109,7 +109,7 @@ def test_a_list_is_what_the_controller_holds(
 
 
 def test_a_topic_that_is_gone_needs_nothing() -> None:
-    assert intend_lists([move("t", 0, (1,), (2,))], {T: GONE}, {}, {}) == ()
+    assert intend_lists([move("t", 0, (1,), (2,))], {T: GONE}, {}, {}, {}) == ()
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_whatever_was_there_and_came_meanwhile_is_there_afterwards(
     def found() -> dict[Resource, dict[str, ConfigValue]]:
         return {T: configs.effective(T)}
 
-    intents = {i.side: i for i in intend_lists(moves, found(), {}, held(found()))}
+    intents = {i.side: i for i in intend_lists(moves, found(), {}, held(found()), {})}
     assert configs.apply(list_changes(intents.values())) is None
     came = others - {pair for i in intents.values() for pair in i.pairs}
     if came and before != "*":

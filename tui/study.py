@@ -17,10 +17,10 @@ from core.load.snapshot import Float64, Load
 from core.plan.burden import Crowded, carried, crowded
 from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.check import check_plan, never_finding
+from core.plan.effect import Effect, effect_of
 from core.plan.estimate import Estimate, default_rate, estimate_at, rate_table
 from core.plan.findings import Finding, Severity, worst_first
-from core.plan.impact import Impact, impact
-from core.plan.noticed import Noticed, noticed
+from core.plan.impact import Impact, impact_of
 from core.plan.plan import Plan
 from core.plan.rebase import Rebased, rebase
 from core.units import UNLIMITED
@@ -36,10 +36,10 @@ class Study:
     crowds: tuple[Crowded | None, ...]
     """For each row of the table, who comes nearest to its capacity; None when nobody does."""
     default_rate_bytes_per_s: int | None
-    impact: Impact
+    effect: Effect
     parts: Mapping[Metric, Float64]
-    """Each broker's fair part of all that is carried, in the order of the impact's brokers."""
-    noticed: Noticed
+    """Each broker's fair part of all that is carried, in the order of the brokers of `effect`."""
+    impact: Impact
     """Who notices that it is carried out."""
     rebased: Rebased
     """What of the plan still holds for the picture that was studied."""
@@ -80,7 +80,7 @@ def study(
     if all(estimate.rate_bytes_per_s != rate_bytes_per_s for estimate in table):
         table.append(estimate_at(state, load, plan, rate_bytes_per_s, calibration=known))
         table.sort(key=lambda row: (row.rate_bytes_per_s == UNLIMITED, row.rate_bytes_per_s))
-    effect = impact(state, load, plan)
+    effect = effect_of(state, load, plan)
     now = carried(state, load)
     chosen = next(row for row in table if row.rate_bytes_per_s == rate_bytes_per_s)
     return Study(
@@ -91,9 +91,9 @@ def study(
         table=tuple(table),
         crowds=tuple(crowded(state, now, estimate) for estimate in table),
         default_rate_bytes_per_s=usual,
-        impact=effect,
+        effect=effect,
         parts={metric: weights(state, metric) for metric in Metric},
-        noticed=noticed(state, load, plan, groups),
+        impact=impact_of(state, load, plan, groups),
         rebased=rebase(state, plan),
     )
 

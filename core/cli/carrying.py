@@ -174,7 +174,7 @@ def _saved(
     state: ClusterState, load: Load, plan: Plan, estimate: Estimate, retention_ms: int | None
 ) -> str:
     """Return what a shorter retention saves, this one or one that most readers can bear."""
-    from core.plan.noticed_words import shrinking_hint
+    from core.plan.impact_words import shrinking_hint
     from core.plan.shrinking import shrinking
 
     seconds = None if retention_ms is None else -(-retention_ms // 1000)

@@ -13,8 +13,8 @@ from core.cli.context import Context, emit, json_option, output_option, say, wri
 from core.cli.plan_file import document_of, plan_argument
 from core.cli.table import table
 from core.errors import AccessDeniedError, UsageError
-from core.plan.noticed import GroupTouched, Noticed, noticed
-from core.plan.noticed_words import (
+from core.plan.impact import GroupTouched, Impact, impact_of
+from core.plan.impact_words import (
     headroom_sentences,
     many,
     shrinking_command,
@@ -57,7 +57,7 @@ def impact(
     document = document_of(context, plan_file)
     state, load, groups = _picture(context)
     wanted = bind(document, state)
-    found = noticed(state, load, wanted, groups, seconds)
+    found = impact_of(state, load, wanted, groups, seconds)
     if as_json:
         emit(_document(found), output)
     else:
@@ -88,7 +88,7 @@ def _picture(
 # -- as text ---------------------------------------------------------------------------------------
 
 
-def _text(found: Noticed, plan: str) -> str:
+def _text(found: Impact, plan: str) -> str:
     parts = [
         f"{many(found.moves, 'partition')}: {found.copied} copied, "
         f"{found.leader_changes} with another leader.\n"
@@ -132,7 +132,7 @@ def _groups_text(groups: tuple[GroupTouched, ...]) -> str:
     return table(heads, rows, right="  >>>>>") + _more(len(groups), "groups")
 
 
-def _topics_text(found: Noticed) -> str:
+def _topics_text(found: Impact) -> str:
     rows = [
         (
             topic.topic,
@@ -153,7 +153,7 @@ def _more(count: int, what: str) -> str:
 # -- as JSON ---------------------------------------------------------------------------------------
 
 
-def _document(found: Noticed) -> dict[str, Any]:
+def _document(found: Impact) -> dict[str, Any]:
     document = asdict(found)
     if found.groups is not None:
         for row, group in zip(document["groups"], found.groups, strict=True):

@@ -16,8 +16,8 @@ from core.load.snapshot import Float64, Load
 from core.plan.batches import Batches, batch_moves
 from core.plan.check_capacity import taken_in
 from core.plan.copying import Side
+from core.plan.effect import totals
 from core.plan.estimate import Estimate
-from core.plan.impact import totals
 from core.plan.plan import Plan
 from core.units import UNLIMITED, format_bytes
 

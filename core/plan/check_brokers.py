@@ -10,8 +10,8 @@ import numpy as np
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
 from core.plan.disk_room import disks_of, free_bytes, still_coming, whole_bytes
+from core.plan.effect import effect_of
 from core.plan.findings import Finding, finding
-from core.plan.impact import impact
 from core.plan.plan import Move, Plan
 from core.units import format_bytes, format_rate
 
@@ -80,7 +80,7 @@ def hotter(
     """
     told = ~np.isnan(load.in_bytes_per_s)
     known = [move for move in moves if (row := state.find(move.tp)) is not None and told[row]]
-    effect = impact(state, load, Plan.of(known))
+    effect = effect_of(state, load, Plan.of(known))
     before, after = effect.before.in_bytes_per_s, effect.after.in_bytes_per_s
     if np.isnan(after).all():
         return

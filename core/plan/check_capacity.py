@@ -9,8 +9,8 @@ import numpy as np
 from core.cluster.state import ClusterState
 from core.load.heat import broker_index
 from core.load.snapshot import Float64, Load
+from core.plan.effect import effect_of
 from core.plan.findings import Finding, finding
-from core.plan.impact import impact
 from core.plan.plan import Move, Plan
 from core.units import format_rate
 
@@ -31,7 +31,7 @@ def over_capacity(
         return
     told = ~np.isnan(load.in_bytes_per_s)
     known = [move for move in moves if (row := state.find(move.tp)) is not None and told[row]]
-    effect = impact(state, load, Plan.of(known))
+    effect = effect_of(state, load, Plan.of(known))
     before = taken_in(state, load)
     sides = (
         (before, before + _brought(state, load, known), taken, "in; it can take in"),

@@ -1,129 +1,209 @@
-"""What a plan does to the brokers: their totals as they are, and as they will be.
+"""Who notices that a plan is carried out: consumer groups, producers, and what may fail meanwhile.
 
-Pure and columnar. `in` is what is produced to the leaders on a broker and `out` what they send to
-consumers and once to every follower, as everywhere on the screen (core.load.totals).
+Pure. Brokers' totals before and after are in `core.plan.effect`; the members of a group, and its
+rebalances, belong to whoever watches groups.
 """
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from core.cluster.state import ClusterState, Int32, Int64
-from core.load.heat import Metric
-from core.load.snapshot import Float64, Load
-from core.load.totals import carried, disk_bytes
+from core.cluster.document import DocumentGroup
+from core.cluster.state import ClusterState, TopicPartition
+from core.load.snapshot import Load
+from core.plan.effect import leader_after
 from core.plan.plan import Move, Plan
+from core.plan.shrinking import Shrinking, behind_seconds, shrinking
+
+NEW_LEADER_SECONDS = 5.0
+"""What clients are taken to need until they have found a new leader, and read or write there."""
+END_SECONDS = 1.0
+"""What they wait as a move ends whose leader stays: its epoch rises (docs/kafka.md)."""
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerTotals:
-    """Columns of length B in the order of `ClusterState.brokers`; NaN is unknown."""
+class GroupTouched:
+    """A consumer group with partitions in the plan, and what it will have to catch up with.
 
-    brokers: Int32
-    in_bytes_per_s: Float64
-    out_bytes_per_s: Float64
-    leaders: Int64
-    replicas: Int64
-    disk_used_bytes: Float64
-    disk_total_bytes: Float64
+    `lag` is in messages, over these partitions; `behind_seconds` is that of the slowest. What
+    comes while it is interrupted is in messages and bytes. None is unknown.
+    """
+
+    id: str
+    state: str
+    members: int
+    partitions: tuple[TopicPartition, ...]
+    leader_changes: int
+    copied: int
+    lag: int
+    behind_seconds: float | None
+    catch_up_messages: int | None
+    catch_up_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTouched:
+    """A topic that is produced to, as far as its partitions are in the plan; None is unknown."""
+
+    topic: str
+    in_bytes_per_s: float | None
+    leader_changes: int
+    copied: int
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """How many replicas of a partition may fall out before `acks=all` fails: now, and at the end.
+
+    Until a move ends its new replicas count for nothing: `during` is of those in sync now.
+    """
+
+    tp: TopicPartition
+    in_sync: tuple[int, ...]
+    min_insync: int
+    during: int
+    after: int
 
     @property
-    def disk_fraction(self) -> Float64:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(
-                self.disk_total_bytes > 0, self.disk_used_bytes / self.disk_total_bytes, np.nan
-            )
+    def least(self) -> int:
+        return min(self.during, self.after)
 
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """Totals before and after a plan, and which brokers it changes (row indices)."""
+    """What a plan means for those who use the cluster; the worst of each comes first.
 
-    before: BrokerTotals
-    after: BrokerTotals
-    touched: tuple[int, ...]
+    `groups` is None when groups could not be read. `headroom` has partitions that no replica may
+    leave; `headroom_unknown` counts those of whose topic min.insync.replicas is not known.
+    """
+
+    moves: int
+    leader_changes: int
+    copied: int
+    groups: tuple[GroupTouched, ...] | None
+    topics: tuple[TopicTouched, ...]
+    headroom: tuple[Headroom, ...]
+    headroom_unknown: int
+    shrinking: Shrinking | None
 
 
-def impact(state: ClusterState, load: Load, plan: Plan) -> Impact:
-    """Return what the plan does; moves of partitions that are gone count nothing."""
-    before = totals(state, load)
-    at = {int(broker): i for i, broker in enumerate(before.brokers)}
-    # Lists: to take single values out of arrays takes longer than to reckon with them.
-    received, sent = before.in_bytes_per_s.tolist(), before.out_bytes_per_s.tolist()
-    leaders, replicas = before.leaders.tolist(), before.replicas.tolist()
-    used = before.disk_used_bytes.tolist()
-    found = [(row, move) for move in plan if (row := state.find(move.tp)) is not None]
-    rows = np.array([row for row, _ in found], np.int64)
-    facts = zip(
-        np.nan_to_num(load.in_bytes_per_s[rows]).tolist(),
-        np.nan_to_num(load.out_bytes_per_s[rows]).tolist(),
-        np.maximum(state.partition_size_bytes[rows], 0).tolist(),
-        strict=True,
+@dataclass(frozen=True, slots=True)
+class _Touch:
+    """One partition of the plan as its clients see it; rates are NaN where they are unknown."""
+
+    move: Move
+    row: int
+    new_leader: bool
+    in_bytes_per_s: float
+    messages_per_s: float
+
+    @property
+    def pause_seconds(self) -> float:
+        if not self.move.reassigns:
+            return 0.0  # from log dir to log dir, which no client hears of
+        return NEW_LEADER_SECONDS if self.new_leader else END_SECONDS
+
+
+def impact_of(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    groups: Sequence[DocumentGroup] | None,
+    retention_seconds: int | None = None,
+) -> Impact:
+    """Return who notices `plan`; moves of partitions that are gone count nothing.
+
+    `retention_seconds` is what `Impact.shrinking` is about, by default what readers can bear.
+    """
+    touched = {move.tp: touch for move in plan if (touch := _touch(state, load, move))}
+    low, unknown = _headroom(state, touched)
+    return Impact(
+        moves=len(touched),
+        leader_changes=sum(touch.new_leader for touch in touched.values()),
+        copied=sum(bool(touch.move.receiving) for touch in touched.values()),
+        groups=None if groups is None else _groups(groups, touched),
+        topics=_topics(touched),
+        headroom=low,
+        headroom_unknown=unknown,
+        shrinking=shrinking(state, load, plan, groups, retention_seconds),
     )
-    touched: set[int] = set()
-    for (row, move), (w, consumed, size) in zip(found, facts, strict=True):
-        held, leader = state.replicas(row), int(state.leader[row])
-        for sign, brokers, led in (
-            (-1, held, leader),
-            (1, move.after, leader_after(move, leader)),
-        ):
-            for broker in brokers:
-                if (i := at.get(broker)) is None:
-                    continue
-                touched.add(i)
-                replicas[i] += sign
-                used[i] += sign * size
-                if broker == led:
-                    leaders[i] += sign
-                    received[i] += sign * w
-                    sent[i] += sign * (consumed + w * (len(brokers) - 1))
-    after = BrokerTotals(
-        before.brokers,
-        np.array(received, np.float64),
-        np.array(sent, np.float64),
-        np.array(leaders, np.int64),
-        np.array(replicas, np.int64),
-        np.array(used, np.float64),
-        before.disk_total_bytes,
+
+
+def _touch(state: ClusterState, load: Load, move: Move) -> _Touch | None:
+    row = state.find(move.tp)
+    if row is None:
+        return None
+    leader = int(state.leader[row])
+    rates = float(load.in_bytes_per_s[row]), float(load.messages_per_s[row])
+    return _Touch(move, row, leader >= 0 and leader_after(move, leader) != leader, *rates)
+
+
+def _groups(
+    groups: Sequence[DocumentGroup], touched: Mapping[TopicPartition, _Touch]
+) -> tuple[GroupTouched, ...]:
+    found = []
+    for group in groups:
+        # What members were given and have not committed yet is theirs, too.
+        given = {tp for member in group.members for tp in member.assignment}
+        tps = sorted(tp for tp in group.lag.keys() | given if tp in touched)
+        if tps:
+            found.append(_group(group, [(touched[tp], group.lag.get(tp, 0)) for tp in tps]))
+    return tuple(sorted(found, key=lambda g: (-g.leader_changes, -g.lag, -g.copied, g.id)))
+
+
+def _group(group: DocumentGroup, read: Sequence[tuple[_Touch, int]]) -> GroupTouched:
+    behind = [behind_seconds(lag, touch.messages_per_s) for touch, lag in read]
+    touches = [touch for touch, _ in read]
+    return GroupTouched(
+        id=group.id,
+        state=group.state,
+        members=len(group.members),
+        partitions=tuple(touch.move.tp for touch in touches),
+        leader_changes=sum(touch.new_leader for touch in touches),
+        copied=sum(bool(touch.move.receiving) for touch in touches),
+        lag=sum(lag for _, lag in read),
+        behind_seconds=None if math.isnan(sum(behind)) else max(behind),
+        catch_up_messages=_known(sum(t.messages_per_s * t.pause_seconds for t in touches)),
+        catch_up_bytes=_known(sum(t.in_bytes_per_s * t.pause_seconds for t in touches)),
     )
-    changed = [
-        i
-        for i in sorted(touched)
-        if leaders[i] != before.leaders[i]
-        or replicas[i] != before.replicas[i]
-        or not np.isclose(sent[i], before.out_bytes_per_s[i], equal_nan=True)
-        or not np.isclose(received[i], before.in_bytes_per_s[i], equal_nan=True)
-        or not np.isclose(used[i], before.disk_used_bytes[i], equal_nan=True)
-    ]
-    return Impact(before, after, tuple(changed))
 
 
-def leader_after(move: Move, leader: int) -> int:
-    """Return who leads when the move is done: a leader that stays keeps leading, unless the plan
-    asks for another preferred leader."""
-    old, new = move.preferred_leader
-    return leader if old == new and leader in move.after else new
+def _known(value: float) -> int | None:
+    return None if math.isnan(value) else round(value)
 
 
-def totals(state: ClusterState, load: Load) -> BrokerTotals:
-    """Return each broker's totals now; rates are NaN when no partition's rate is known."""
-
-    def known(metric: Metric) -> Float64:
-        values = carried(state, load, metric)
-        return values if np.isnan(values).all() else np.nan_to_num(values)
-
-    def count(metric: Metric) -> Int64:
-        return np.nan_to_num(carried(state, load, metric)).astype(np.int64)
-
-    used, total = disk_bytes(state)
-    return BrokerTotals(
-        brokers=state.broker_ids,
-        in_bytes_per_s=known(Metric.IN),
-        out_bytes_per_s=known(Metric.OUT),
-        leaders=count(Metric.LEADERS),
-        replicas=count(Metric.REPLICAS),
-        disk_used_bytes=used,
-        disk_total_bytes=total,
+def _topics(touched: Mapping[TopicPartition, _Touch]) -> tuple[TopicTouched, ...]:
+    by_topic: defaultdict[str, list[_Touch]] = defaultdict(list)
+    for tp, touch in touched.items():
+        if touch.in_bytes_per_s != 0:
+            by_topic[tp.topic].append(touch)
+    found = []
+    for topic, touches in by_topic.items():
+        rate = sum(touch.in_bytes_per_s for touch in touches)
+        leaders = sum(touch.new_leader for touch in touches)
+        copied = sum(bool(touch.move.receiving) for touch in touches)
+        known = None if math.isnan(rate) else rate
+        found.append(TopicTouched(topic, known, leaders, copied))
+    return tuple(
+        sorted(found, key=lambda t: (-t.leader_changes, -(t.in_bytes_per_s or 0), t.topic))
     )
+
+
+def _headroom(
+    state: ClusterState, touched: Mapping[TopicPartition, _Touch]
+) -> tuple[tuple[Headroom, ...], int]:
+    """Return the partitions without a replica to spare, and of how many that is not known."""
+    found, unknown = [], 0
+    for tp, touch in touched.items():
+        topic = state.topics[int(state.topic_of[touch.row])]
+        if topic.min_insync is None:
+            unknown += 1
+            continue
+        in_sync = state.row(touch.row).isr
+        during, after = (n - topic.min_insync for n in (len(in_sync), len(touch.move.after)))
+        if min(during, after) <= 0:
+            found.append(Headroom(tp, in_sync, topic.min_insync, during, after))
+    return tuple(sorted(found, key=lambda h: (h.least, h.tp))), unknown

@@ -6,7 +6,7 @@ Pure; said before a run starts, on the command line and in the dashboard alike.
 from __future__ import annotations
 
 from core.cluster.state import ClusterState
-from core.plan.impact import leader_after
+from core.plan.effect import leader_after
 from core.plan.plan import Move, Plan
 
 

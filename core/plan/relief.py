@@ -15,7 +15,7 @@ import numpy as np
 
 from core.cluster.state import Broker, ClusterState
 from core.load.snapshot import Float64, Load
-from core.plan.impact import leader_after, totals
+from core.plan.effect import leader_after, totals
 from core.plan.plan import Move, Plan
 
 RECEIVED, SENT, STORED = range(3)

@@ -14,7 +14,7 @@ from core.load.heat import partition_values as values_of
 from core.load.snapshot import Float64, Load
 from core.load.totals import broker_totals, fair_shares
 from core.plan.check import Severity, drop_finding
-from core.plan.impact import BrokerTotals, impact
+from core.plan.effect import BrokerTotals, effect_of
 from core.plan.plan import Plan
 
 TRIES = 24
@@ -97,7 +97,7 @@ def plan_totals(state: ClusterState, load: Load, plan: Plan, metric: Metric) -> 
     now = broker_totals(state, load).values[metric]
     if not plan.moves:
         return now
-    effect = impact(state, load, plan)
+    effect = effect_of(state, load, plan)
     return np.asarray(now + _column(effect.after, metric) - _column(effect.before, metric))
 
 

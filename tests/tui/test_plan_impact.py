@@ -9,11 +9,11 @@ from clusters import tp
 from pictures import LOAD, SIZES, STATE, a_plan, a_session, body, dashboard, footer, pressed
 
 from core.cluster.document import DocumentGroup
-from core.plan.noticed import Noticed, noticed
+from core.plan.impact import Impact, impact_of
 from core.plan.plan import Plan
 from tui.session import Session
+from tui.widgets.impact_page import impact_line, impact_lines
 from tui.widgets.lines import Tone, text_of, width_of
-from tui.widgets.notice_page import notice_line, notice_lines
 
 GROUPS = tuple(
     DocumentGroup(id, "stable", (), {tp("orders-0"): lag, tp("orders-2"): 99})
@@ -23,9 +23,9 @@ SPARE = {t.name: replace(t, min_insync=1) for t in STATE.topics}
 TIGHT = {t.name: replace(t, min_insync=3) for t in STATE.topics}
 
 
-def found(**changes: object) -> Noticed:
+def found(**changes: object) -> Impact:
     load = replace(LOAD, messages_per_s=LOAD.in_bytes_per_s / 1000)
-    return replace(noticed(STATE.with_topics(SPARE), load, a_plan(), GROUPS), **changes)  # type: ignore[arg-type]
+    return replace(impact_of(STATE.with_topics(SPARE), load, a_plan(), GROUPS), **changes)  # type: ignore[arg-type]
 
 
 def session_with_groups() -> Session:
@@ -87,22 +87,22 @@ async def test_an_empty_plan_has_no_impact() -> None:
 
 @pytest.mark.parametrize("width", [40, 64, 80, 120, 200])
 def test_lines_never_exceed_their_room(width: int) -> None:
-    tight = noticed(STATE.with_topics(TIGHT), LOAD, a_plan(), GROUPS)
+    tight = impact_of(STATE.with_topics(TIGHT), LOAD, a_plan(), GROUPS)
     for seen in (found(), tight, found(groups=None), found(groups=(), topics=())):
-        assert width_of(notice_line(seen, width)) == width
-        assert {width_of(line) for line in notice_lines(seen, width)} <= {width}
+        assert width_of(impact_line(seen, width)) == width
+        assert {width_of(line) for line in impact_lines(seen, width)} <= {width}
 
 
 def test_what_may_fail_comes_first_and_is_marked() -> None:
-    tight = noticed(STATE.with_topics(TIGHT), LOAD, a_plan(), GROUPS)
-    line = notice_line(tight, 120)
+    tight = impact_of(STATE.with_topics(TIGHT), LOAD, a_plan(), GROUPS)
+    line = impact_line(tight, 120)
     assert text_of(line).startswith("  hits  3 partitions with no replica to spare · read by")
     assert [span.tone for span in line if "spare" in span.text] == [Tone.LOOK]
-    text = "\n".join(map(text_of, notice_lines(tight, 80)))
+    text = "\n".join(map(text_of, impact_lines(tight, 80)))
     assert "Restart no broker meanwhile" in " ".join(text.split())
 
 
 def test_what_is_not_known_is_not_taken_for_nobody() -> None:
-    text = "\n".join(map(text_of, notice_lines(found(groups=None), 80)))
+    text = "\n".join(map(text_of, impact_lines(found(groups=None), 80)))
     assert "Which groups read them is not known." in text
-    assert "No group reads them." in "\n".join(map(text_of, notice_lines(found(groups=()), 80)))
+    assert "No group reads them." in "\n".join(map(text_of, impact_lines(found(groups=()), 80)))

@@ -32,9 +32,9 @@ from core.load.heat import Metric
 from core.plan.burden import Crowded, crowded
 from core.plan.calibration import Calibration, Learned
 from core.plan.copying import Side
+from core.plan.effect import effect_of
 from core.plan.estimate import Estimate
 from core.plan.findings import Finding, Severity, finding
-from core.plan.impact import impact
 from core.plan.plan import Move, Plan
 from core.units import format_rate
 from tui.hands import rested
@@ -43,7 +43,7 @@ from tui.screens import apply as apply_module
 from tui.screens import plan as plan_module
 from tui.screens.apply import ApplyDialog
 from tui.study import Study, in_flight, is_refused, study
-from tui.widgets.impact_table import Column, impact_lines, impact_sentence
+from tui.widgets.effect_table import Column, effect_lines, effect_sentence
 from tui.widgets.lines import Lines, Tone, text_of, width_of
 from tui.widgets.page import Page
 from tui.widgets.plan_diff import (
@@ -161,7 +161,7 @@ def test_a_rate_that_comes_near_a_brokers_capacity_is_marked() -> None:
     assert crowd.fraction > 0.8
     table = drawn(throttle_lines(found.table, found.crowds, row, 60, 12, focused=True))
     assert f"▲ b1 {crowd.fraction:.0%}" in table
-    carried = dict.fromkeys(Side, found.impact.before.out_bytes_per_s)
+    carried = dict.fromkeys(Side, found.effect.before.out_bytes_per_s)
     assert crowded(STATE, carried, found.table[row]) is None
 
 
@@ -181,11 +181,11 @@ def test_the_table_holds_the_chosen_rate_among_round_ones() -> None:
 
 
 def test_impact_shows_before_after_and_skew() -> None:
-    effect, parts = impact(STATE, LOAD, a_plan()), a_study().parts
-    text = drawn(impact_lines(effect, parts, 60, 10))
+    effect, parts = effect_of(STATE, LOAD, a_plan()), a_study().parts
+    text = drawn(effect_lines(effect, parts, 60, 10))
     assert "8.0 → 0" in text or "8 → 0" in text
     assert "skew" in text
-    assert impact_sentence(effect, parts).startswith("in MB/s")
+    assert effect_sentence(effect, parts).startswith("in MB/s")
 
 
 @pytest.mark.parametrize(
@@ -209,11 +209,11 @@ def test_a_broker_that_is_down_has_no_fair_share_anywhere() -> None:
     """On two of four live brokers, and 6 is down: the skew is 2 on the map, beside it, in words."""
     state = cluster({"t-0": [1, 2], "t-1": [2, 1]}, brokers=[1, 2, 3, 4, 6], dead=[6])
     load, plan = load_of(state, 4e6), Plan().with_move(state, tp("t-0"), 1, 3)
-    model, effect = build_model(state, load, MapView()), impact(state, load, plan)
+    model, effect = build_model(state, load, MapView()), effect_of(state, load, plan)
     beside = changes(model, effect, [1, 3])[-1]
     assert (beside.name, beside.before) == ("skew", "2.0×")
     found = study(state, load, plan, RATE)
-    assert "skew 2.0× → 2.0×" in impact_sentence(found.impact, found.parts)
+    assert "skew 2.0× → 2.0×" in effect_sentence(found.effect, found.parts)
     assert model.totals.skew(Metric.IN) == 2.0
 
 

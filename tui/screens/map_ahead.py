@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from core.plan.impact import impact
+from core.plan.effect import effect_of
 from core.plan.plan import Plan
 from tui.widgets.preview import Preview
 
@@ -74,7 +74,7 @@ class Ahead:
         elif known is not None and known.held is not None and known.held == self._held:
             # While the same is carried, the table of the column before is better than none.
             rates, of_before = known.rates, True
-        effect = impact(session.state, session.load, plan)
+        effect = effect_of(session.state, session.load, plan)
         return Preview(plan, effect, rates, session.rate_bytes_per_s, of_before)
 
     @property

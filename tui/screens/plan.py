@@ -21,7 +21,7 @@ from tui.screens.plan_keys import PlanKeys
 from tui.screens.planning import Found, Planning
 from tui.session import Session
 from tui.study import Study, study
-from tui.widgets.notice_page import notice_lines
+from tui.widgets.impact_page import impact_lines
 from tui.widgets.page import Page
 from tui.widgets.plan_diff import MoveHit
 from tui.widgets.plan_page import PlanView, plan_lines
@@ -190,7 +190,7 @@ class PlanScreen(CursorKeys, PlanKeys):
     def _scroll(self, rows: int) -> None:
         if self._study is not None:
             room = self.query_one("#plan-page", Page).size
-            lines = len(notice_lines(self._study.noticed, room.width))
+            lines = len(impact_lines(self._study.impact, room.width))
             self._top = min(max(self._top + rows, 0), max(lines - room.height, 0))
             self.show(self.session)
 

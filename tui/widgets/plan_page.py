@@ -12,7 +12,8 @@ from core.plan.rebase import Rebased
 from core.units import format_bytes, format_duration, format_rate
 from tui.made import Made
 from tui.study import Study
-from tui.widgets.impact_table import impact_lines, impact_sentence
+from tui.widgets.effect_table import effect_lines, effect_sentence
+from tui.widgets.impact_page import impact_line, impact_lines
 from tui.widgets.lines import (
     BLANK,
     Line,
@@ -29,7 +30,6 @@ from tui.widgets.lines import (
     wrapped,
 )
 from tui.widgets.measure_bars import balance_spans, bar_lines, worst_spans
-from tui.widgets.notice_page import notice_line, notice_lines
 from tui.widgets.plan_diff import diff_header, diff_lines, finding_lines, many, total_to_copy
 from tui.widgets.throttle_table import reason_lines, throttle_lines
 
@@ -84,7 +84,7 @@ def plan_lines(view: PlanView, width: int, height: int) -> Lines:
         head = (*head_lines(view, width), BLANK)
         return (*head, *bar_lines(view.even, view.broker, width, height - len(head)))
     if view.on_impact and view.study is not None:
-        lines = notice_lines(view.study.noticed, width)
+        lines = impact_lines(view.study.impact, width)
         top = min(view.top, max(len(lines) - height, 0))
         return lines[top : top + height]
     if width >= SIDE_BY_SIDE:
@@ -211,7 +211,7 @@ def _main(view: PlanView, width: int, height: int) -> Lines:
     lines: list[Line] = [*head_lines(view, width), diff_header(width)]
     checks = _checks(view, width, max((height - 3) // 3, 4))
     topics = len({move.tp.topic for move in view.plan})
-    hits = () if view.study is None else (notice_line(view.study.noticed, width),)
+    hits = () if view.study is None else (impact_line(view.study.impact, width),)
     room = min(height - len(lines) - len(checks) - 2 - len(hits), len(view.plan) + topics)
     lines += _diff(view, width, room)
     return (*lines, why_line(view, width), *hits, rule("checks", width), *checks)
@@ -229,7 +229,7 @@ def _panel(view: PlanView, width: int, height: int) -> Lines:
         lines += [BLANK, rule("brokers, % of their fair share", width)]
         lines += bar_lines(view.even, 0, width, room)
     lines += [BLANK, rule("brokers, before and after", width)]
-    lines += impact_lines(view.study.impact, view.study.parts, width, height - len(lines))
+    lines += effect_lines(view.study.effect, view.study.parts, width, height - len(lines))
     return tuple(lines)
 
 
@@ -245,9 +245,9 @@ def _stacked(view: PlanView, width: int, height: int) -> Lines:
         rows = min(max(height - len(head) - len(below) - 9, 4), 9)
         below += _throttle(view, view.study, width, rows)
         below += _reasons(view, view.study, width, 2)
-        then = impact_sentence(view.study.impact, view.study.parts)
+        then = effect_sentence(view.study.effect, view.study.parts)
         below += [fit((dim("  then  "), plain(then)), width)]
-        below += [notice_line(view.study.noticed, width)]
+        below += [impact_line(view.study.impact, width)]
     room = max(height - len(head) - len(below), 2)
     diff = _diff(view, width, room)
     blank: Lines = (BLANK,) * (room - len(diff))

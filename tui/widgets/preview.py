@@ -21,8 +21,8 @@ from tui.widgets.inspector import Sentence, Word
 from tui.widgets.topic_rows import Brush
 
 if TYPE_CHECKING:
+    from core.plan.effect import Effect
     from core.plan.estimate import Estimate
-    from core.plan.impact import Impact
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Preview:
     """What the plan, with what is carried dropped where it is, would do."""
 
     plan: Plan
-    effect: Impact
+    effect: Effect
     rates: tuple[Estimate, ...] | None
     """None while they are being worked out."""
     rate_bytes_per_s: int
@@ -50,7 +50,7 @@ class Change:
     """Whether it is far above its fair share before: that is what amber means everywhere."""
 
 
-def changes(model: Model, effect: Impact, brokers: Sequence[int]) -> list[Change]:
+def changes(model: Model, effect: Effect, brokers: Sequence[int]) -> list[Change]:
     """Return in, out and disk of these brokers and the skew of in, before and after."""
     ids = model.state.broker_ids.tolist()
     before, after = effect.before, effect.after
@@ -87,7 +87,7 @@ def changes(model: Model, effect: Impact, brokers: Sequence[int]) -> list[Change
     return found
 
 
-def touched(state: ClusterState, effect: Impact, first: Sequence[int] = ()) -> list[int]:
+def touched(state: ClusterState, effect: Effect, first: Sequence[int] = ()) -> list[int]:
     """Return the brokers a plan changes, those that are carried between first."""
     ids = state.broker_ids.tolist()
     rest = [ids[i] for i in effect.touched if ids[i] not in first]

@@ -20,7 +20,7 @@ from tui.widgets.numbers import ratio
 from tui.widgets.topic_rows import Brush, sign, signed
 
 if TYPE_CHECKING:
-    from core.plan.impact import Impact
+    from core.plan.effect import Effect
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ def totals_lines(model: Model, count: int) -> list[TotalsLine]:
     return lines
 
 
-def now_and_after(model: Model, effect: Impact) -> list[TotalsLine]:
+def now_and_after(model: Model, effect: Effect) -> list[TotalsLine]:
     """Return what brokers carry now and once the plan is done."""
     metric = Metric.OUT if model.view.metric is Metric.OUT else Metric.IN
     now = model.totals.values[metric]

@@ -23,7 +23,7 @@ from core.load.partition_map import Role, partition_map, roles
 from core.load.snapshot import Load
 from core.load.totals import broker_totals
 from core.load.verdicts import Weight, verdicts
-from core.plan.impact import impact
+from core.plan.effect import effect_of
 from core.plan.plan import Plan
 
 MB = 1e6
@@ -255,7 +255,7 @@ def test_a_plan_begins_with_the_totals_of_the_map(known: str) -> None:
         load = replace(load, out_bytes_per_s=unknown)
     if known == "nothing":
         load = replace(load, in_bytes_per_s=unknown)
-    totals, before = broker_totals(state, load), impact(state, load, Plan()).before
+    totals, before = broker_totals(state, load), effect_of(state, load, Plan()).before
     for metric, values in (
         (Metric.IN, before.in_bytes_per_s),
         (Metric.OUT, before.out_bytes_per_s),

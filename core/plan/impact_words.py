@@ -1,11 +1,11 @@
-"""What is noticed of a plan, in words: the sentences that screen and command line share."""
+"""The impact of a plan in words: the sentences that screen and command line share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from core.plan.findings import named
-from core.plan.noticed import GroupTouched, Headroom, Noticed
+from core.plan.impact import GroupTouched, Headroom, Impact
 from core.plan.shrinking import FOREVER_MS, HOUR, Reader, Shrinking
 from core.units import format_bytes, format_duration
 
@@ -14,7 +14,7 @@ WORTH = 0.1
 """The part of what is copied that a shorter retention must save to be spoken of."""
 
 
-def in_short(found: Noticed) -> list[str]:
+def in_short(found: Impact) -> list[str]:
     """Return what somebody should know before anything else, the worst first, a few words each."""
     said = []
     if found.headroom:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.plan.noticed import GroupTouched, Noticed, TopicTouched
-from core.plan.noticed_words import (
+from core.plan.impact import GroupTouched, Impact, TopicTouched
+from core.plan.impact_words import (
     headroom_sentences,
     in_short,
     many,
@@ -35,7 +35,7 @@ NUMBERS = (6, 8, 13, 10, 15)
 """Columns of a group's numbers: partitions, new leaders, lag, behind, then to read."""
 
 
-def notice_line(found: Noticed, width: int) -> Line:
+def impact_line(found: Impact, width: int) -> Line:
     """Return the worst in a line, as much of it as fits, and the key that shows all."""
     key = dim(" · i")
     spans: list[Span] = []
@@ -50,7 +50,7 @@ def notice_line(found: Noticed, width: int) -> Line:
     return fit((dim("  hits  "), *spans, key), width)
 
 
-def notice_lines(found: Noticed, width: int) -> Lines:
+def impact_lines(found: Impact, width: int) -> Lines:
     """Return all that is known of who notices a plan, in as many lines as it takes."""
     lines: list[Line] = [
         (
@@ -76,7 +76,7 @@ def notice_lines(found: Noticed, width: int) -> Lines:
     return tuple(fit(line, width) for line in lines)
 
 
-def _headroom(found: Noticed, width: int) -> Lines:
+def _headroom(found: Impact, width: int) -> Lines:
     said = headroom_sentences(found.headroom)
     if found.headroom_unknown:
         said.append(f"It is not known of {many(found.headroom_unknown, 'partition')}.")

@@ -13,8 +13,8 @@ from core.cluster.client import Member
 from core.cluster.document import DocumentGroup
 from core.cluster.state import ClusterState, Topic
 from core.load.snapshot import Load
-from core.plan.noticed import Noticed, noticed
-from core.plan.noticed_words import (
+from core.plan.impact import Impact, impact_of
+from core.plan.impact_words import (
     headroom_sentences,
     in_short,
     shrinking_command,
@@ -46,13 +46,13 @@ def found(
     rates: Mapping[str, float] | None = None,
     retention: int | None = None,
     **more: Any,
-) -> Noticed:
+) -> Impact:
     state = cluster(LAYOUT, **{"brokers": range(1, 5), **more})
     plan = Plan()
     for name, target in targets.items():
         plan = plan.with_target(state, tp(name), target)
     known = rates or dict.fromkeys(LAYOUT, 100_000.0)
-    return noticed(state, load(state, known), plan, groups, retention)
+    return impact_of(state, load(state, known), plan, groups, retention)
 
 
 # -- groups and producers --------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def test_a_group_is_interrupted_by_a_new_leader_and_for_a_moment_by_an_end(
 def test_a_move_between_log_dirs_is_copied_and_interrupts_nobody() -> None:
     move = Move(tp("t-0"), (1, 2), (1, 2), None, ("/b", "any"), ("/a", "any"))
     state = cluster({"t-0": [1, 2]}, topics=[T], size_bytes=20 * GB)
-    seen = noticed(state, load(state, {"t-0": 1e5}), Plan.of([move]), [group("g", {"t-0": 0})])
+    seen = impact_of(state, load(state, {"t-0": 1e5}), Plan.of([move]), [group("g", {"t-0": 0})])
     assert (seen.leader_changes, seen.copied) == (0, 1)
     (g,) = seen.groups or ()
     assert (g.copied, g.catch_up_messages) == (1, 0)
@@ -125,7 +125,7 @@ def test_moves_of_partitions_that_are_gone_count_nothing() -> None:
     state = cluster({"t-0": [1, 2]}, brokers=range(1, 5))
     plan = Plan().with_target(state, tp("t-0"), (1, 3))
     empty = cluster({"u-0": [1, 2]}, brokers=range(1, 5))
-    assert noticed(empty, load_of(empty), plan, ()).moves == 0
+    assert impact_of(empty, load_of(empty), plan, ()).moves == 0
 
 
 # -- min.insync.replicas ---------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 from core.load.heat import Metric
 from core.load.snapshot import Float64
 from core.load.totals import fair_shares, highest_ratio
-from core.plan.impact import Impact
+from core.plan.effect import Effect
 from tui.widgets.lines import Line, Lines, Span, Tone, dim, fit, left, plain, right
 
 LABEL = 5
@@ -45,9 +45,9 @@ class Column:
         return 1.0 if math.isnan(ratio) else ratio
 
 
-def impact_lines(impact: Impact, parts: Mapping[Metric, Float64], width: int, height: int) -> Lines:
+def effect_lines(effect: Effect, parts: Mapping[Metric, Float64], width: int, height: int) -> Lines:
     """Return one line for each broker touched, most changed first, and one for the skew."""
-    every = _columns(impact, parts)
+    every = _columns(effect, parts)
     roomy = width >= LABEL + ROOMY * len(every)
     cell = ROOMY if roomy else TIGHT
     columns = every[: max((width - LABEL) // cell, 1)]
@@ -55,10 +55,10 @@ def impact_lines(impact: Impact, parts: Mapping[Metric, Float64], width: int, he
         plain(" " * LABEL),
         *(dim(right(column.name, 9) + " " * (cell - 9)) for column in columns),
     )
-    order = sorted(impact.touched, key=lambda i: -_change(every, i))
+    order = sorted(effect.touched, key=lambda i: -_change(every, i))
     rows: list[Line] = [fit(head, width)]
     for i in order[: max(height - 2, 0)]:
-        broker = int(impact.before.brokers[i])
+        broker = int(effect.before.brokers[i])
         spans: list[Span] = [plain(f"b{broker}".ljust(LABEL))]
         for column in columns:
             spans += _pair(column, i, roomy=roomy)
@@ -73,19 +73,19 @@ def impact_lines(impact: Impact, parts: Mapping[Metric, Float64], width: int, he
     return tuple(rows[:height])
 
 
-def impact_sentence(impact: Impact, parts: Mapping[Metric, Float64]) -> str:
+def effect_sentence(effect: Effect, parts: Mapping[Metric, Float64]) -> str:
     """Return the most changed brokers and the skew in one line, for where a table has no room."""
-    if np.isnan(impact.before.in_bytes_per_s).all():
-        one, other = impact.before.replicas, impact.after.replicas
+    if np.isnan(effect.before.in_bytes_per_s).all():
+        one, other = effect.before.replicas, effect.after.replicas
         column = Column(
             "replicas", one.astype(np.float64), other.astype(np.float64), parts[Metric.REPLICAS]
         )
     else:
-        column = _columns(impact, parts)[0]
+        column = _columns(effect, parts)[0]
     before, after = column.before * column.scale, column.after * column.scale
-    order = sorted(impact.touched, key=lambda i: -abs(float(after[i] - before[i])))[:2]
+    order = sorted(effect.touched, key=lambda i: -abs(float(after[i] - before[i])))[:2]
     changed = [
-        f"b{int(impact.before.brokers[i])} {_number(float(before[i]))} → {_number(float(after[i]))}"
+        f"b{int(effect.before.brokers[i])} {_number(float(before[i]))} → {_number(float(after[i]))}"
         for i in order
     ]
     if not changed:
@@ -94,9 +94,9 @@ def impact_sentence(impact: Impact, parts: Mapping[Metric, Float64]) -> str:
     return f"{column.name}  {' · '.join(changed)} · skew {old:.1f}× → {new:.1f}×"
 
 
-def _columns(impact: Impact, parts: Mapping[Metric, Float64]) -> list[Column]:
+def _columns(effect: Effect, parts: Mapping[Metric, Float64]) -> list[Column]:
     """Return the columns of which anything is known."""
-    one, other = impact.before, impact.after
+    one, other = effect.before, effect.after
     leaders = one.leaders.astype(np.float64), other.leaders.astype(np.float64)
     rates = (one.out_bytes_per_s, other.out_bytes_per_s)
     every = (

@@ -1,0 +1,129 @@
+"""What a plan does to the brokers: their totals as they are, and as they will be.
+
+Pure and columnar. `in` is what is produced to the leaders on a broker and `out` what they send to
+consumers and once to every follower, as everywhere on the screen (core.load.totals).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.cluster.state import ClusterState, Int32, Int64
+from core.load.heat import Metric
+from core.load.snapshot import Float64, Load
+from core.load.totals import carried, disk_bytes
+from core.plan.plan import Move, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerTotals:
+    """Columns of length B in the order of `ClusterState.brokers`; NaN is unknown."""
+
+    brokers: Int32
+    in_bytes_per_s: Float64
+    out_bytes_per_s: Float64
+    leaders: Int64
+    replicas: Int64
+    disk_used_bytes: Float64
+    disk_total_bytes: Float64
+
+    @property
+    def disk_fraction(self) -> Float64:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(
+                self.disk_total_bytes > 0, self.disk_used_bytes / self.disk_total_bytes, np.nan
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Totals before and after a plan, and which brokers it changes (row indices)."""
+
+    before: BrokerTotals
+    after: BrokerTotals
+    touched: tuple[int, ...]
+
+
+def effect_of(state: ClusterState, load: Load, plan: Plan) -> Effect:
+    """Return what the plan does; moves of partitions that are gone count nothing."""
+    before = totals(state, load)
+    at = {int(broker): i for i, broker in enumerate(before.brokers)}
+    # Lists: to take single values out of arrays takes longer than to reckon with them.
+    received, sent = before.in_bytes_per_s.tolist(), before.out_bytes_per_s.tolist()
+    leaders, replicas = before.leaders.tolist(), before.replicas.tolist()
+    used = before.disk_used_bytes.tolist()
+    found = [(row, move) for move in plan if (row := state.find(move.tp)) is not None]
+    rows = np.array([row for row, _ in found], np.int64)
+    facts = zip(
+        np.nan_to_num(load.in_bytes_per_s[rows]).tolist(),
+        np.nan_to_num(load.out_bytes_per_s[rows]).tolist(),
+        np.maximum(state.partition_size_bytes[rows], 0).tolist(),
+        strict=True,
+    )
+    touched: set[int] = set()
+    for (row, move), (w, consumed, size) in zip(found, facts, strict=True):
+        held, leader = state.replicas(row), int(state.leader[row])
+        for sign, brokers, led in (
+            (-1, held, leader),
+            (1, move.after, leader_after(move, leader)),
+        ):
+            for broker in brokers:
+                if (i := at.get(broker)) is None:
+                    continue
+                touched.add(i)
+                replicas[i] += sign
+                used[i] += sign * size
+                if broker == led:
+                    leaders[i] += sign
+                    received[i] += sign * w
+                    sent[i] += sign * (consumed + w * (len(brokers) - 1))
+    after = BrokerTotals(
+        before.brokers,
+        np.array(received, np.float64),
+        np.array(sent, np.float64),
+        np.array(leaders, np.int64),
+        np.array(replicas, np.int64),
+        np.array(used, np.float64),
+        before.disk_total_bytes,
+    )
+    changed = [
+        i
+        for i in sorted(touched)
+        if leaders[i] != before.leaders[i]
+        or replicas[i] != before.replicas[i]
+        or not np.isclose(sent[i], before.out_bytes_per_s[i], equal_nan=True)
+        or not np.isclose(received[i], before.in_bytes_per_s[i], equal_nan=True)
+        or not np.isclose(used[i], before.disk_used_bytes[i], equal_nan=True)
+    ]
+    return Effect(before, after, tuple(changed))
+
+
+def leader_after(move: Move, leader: int) -> int:
+    """Return who leads when the move is done: a leader that stays keeps leading, unless the plan
+    asks for another preferred leader."""
+    old, new = move.preferred_leader
+    return leader if old == new and leader in move.after else new
+
+
+def totals(state: ClusterState, load: Load) -> BrokerTotals:
+    """Return each broker's totals now; rates are NaN when no partition's rate is known."""
+
+    def known(metric: Metric) -> Float64:
+        values = carried(state, load, metric)
+        return values if np.isnan(values).all() else np.nan_to_num(values)
+
+    def count(metric: Metric) -> Int64:
+        return np.nan_to_num(carried(state, load, metric)).astype(np.int64)
+
+    used, total = disk_bytes(state)
+    return BrokerTotals(
+        brokers=state.broker_ids,
+        in_bytes_per_s=known(Metric.IN),
+        out_bytes_per_s=known(Metric.OUT),
+        leaders=count(Metric.LEADERS),
+        replicas=count(Metric.REPLICAS),
+        disk_used_bytes=used,
+        disk_total_bytes=total,
+    )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from core import paths
 from core.cli.context import Context
+from core.cli.moments import last_at, parse_clock, parse_dated
 from core.errors import UsageError
 from core.units import parse_duration
 
@@ -74,21 +75,16 @@ def recorded_cluster(context: Context, cluster_id: str | None) -> str:
 def moment_of(text: str, now: datetime) -> datetime:
     """Return the moment that is meant: so long before `now`, a time of its day here, or a date."""
     words = text.strip()
-    clock = re.fullmatch(r"(\d{1,2}):(\d{2})(?::(\d{2}))?", words)
+    clock = parse_clock(words, FORMS)
     if clock is not None:
-        hour, minute, second = (int(part or 0) for part in clock.groups())
-        if hour > 23 or minute > 59 or second > 59:
-            raise UsageError(f"Not a time: {text!r}.", next=FORMS)
-        today = now.astimezone().replace(hour=hour, minute=minute, second=second, microsecond=0)
-        return today if today <= now else today - timedelta(days=1)
+        return last_at(clock, now)
+    dated = parse_dated(words)
+    if dated is not None:
+        return dated
     try:
-        moment = datetime.fromisoformat(words)
-    except ValueError:
-        try:
-            return now - timedelta(seconds=parse_duration(words))
-        except UsageError as error:
-            raise UsageError(f"Not a time: {text!r}.", next=FORMS) from error
-    return moment.astimezone()
+        return now - timedelta(seconds=parse_duration(words))
+    except (UsageError, OverflowError) as error:
+        raise UsageError(f"Not a time: {text!r}.", next=FORMS) from error
 
 
 def kinds_of(text: str | None) -> Kind:

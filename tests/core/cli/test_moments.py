@@ -1,4 +1,4 @@
-"""When a run is to start, as people say it; by this machine's zone unless it is said otherwise."""
+"""Moments as people say them; by this machine's zone unless it is said otherwise."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from core.cli.start_time import parse_start, said
+from core.cli.timeline_wanted import moment_of
 from core.errors import UsageError
 
 NOW = datetime(2026, 1, 15, 20, 0, tzinfo=UTC)  # 21:00 in Berlin
@@ -71,8 +72,47 @@ def test_a_night_in_which_clocks_are_changed(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says) as raised:
         parse_start(text, now)
     offset = raised.value.next.split("like ")[1].rstrip(".")
-    assert parse_start(offset, now)
+    assert parse_start(offset, now) > now
 
 
 def test_it_is_said_back_with_its_zone() -> None:
     assert said(NOW) == "2026-01-15 21:00 CET (20:00 UTC)"
+
+
+CHANGED = datetime(2026, 10, 25, 11, 0, tzinfo=UTC)
+"""Noon in Berlin, clocks went back at three in the night."""
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("01:30", "2026-10-24T23:30Z"),
+        ("2026-10-25 01:30", "2026-10-24T23:30Z"),
+        ("2026-10-25", "2026-10-24T22:00Z"),
+        ("03:30:15", "2026-10-25T02:30:15Z"),
+        ("13:00", "2026-10-24T11:00Z"),
+        ("2026-10-25T02:30+02:00", "2026-10-25T00:30Z"),
+        ("20261025", "2026-10-24T22:00Z"),
+        ("11h", "2026-10-25T00:00Z"),
+    ],
+)
+def test_a_time_that_was(text: str, meant: str) -> None:
+    assert moment_of(text, CHANGED) == datetime.fromisoformat(meant)
+
+
+@pytest.mark.parametrize("text", ["yesterday", "25:00", "03:10:60", "0001-01-01", "9999999999d"])
+def test_a_time_that_never_was(text: str) -> None:
+    with pytest.raises(UsageError, match="Not a time"):
+        moment_of(text, CHANGED)
+
+
+@pytest.mark.parametrize("text", ["02:30", "2026-10-25 02:30"])
+def test_a_time_that_was_twice_is_asked_back(text: str) -> None:
+    with pytest.raises(UsageError, match="comes twice that night"):
+        moment_of(text, CHANGED)
+
+
+def test_of_a_night_that_is_past_the_next_one_is_meant() -> None:
+    assert parse_start("02:30", CHANGED) == datetime(2026, 10, 26, 1, 30, tzinfo=UTC)
+    before = CHANGED - timedelta(days=1)
+    assert moment_of("02:30", before) == datetime(2026, 10, 24, 0, 30, tzinfo=UTC)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from core.errors import UsageError
@@ -100,6 +101,11 @@ def parse_deadline(text: str) -> float:
     if seconds <= 0:
         raise UsageError("A deadline of no time at all.", next="Give one like 10m.")
     return seconds
+
+
+def id_list(ids: Iterable[int]) -> str:
+    """Return brokers as people write them: `1,2,3`."""
+    return ",".join(map(str, ids))
 
 
 def format_bytes(value: float | None, *, unit: str = "B") -> str:

@@ -6,12 +6,13 @@ of two ways that began at the same base.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from core.cluster.state import ClusterState, TopicPartition
 from core.plan.check_dirs import missing
 from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
+from core.units import id_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def rebase(state: ClusterState, plan: Plan) -> Rebased:
     done: list[TopicPartition] = []
     lost: list[Lost] = []
     for move in plan:
-        if why := _gone(state, move):
+        if why := gone(state, move):
             lost.append(Lost(move.tp, why))
             continue
         now = current_target(state, move.tp)
@@ -69,7 +70,7 @@ def rebase(state: ClusterState, plan: Plan) -> Rebased:
             done.append(move.tp)
             continue
         merged = move if now == move.before else _merged(move, now)
-        why = _changed(state, move, now) if merged is None else _no_place(state, merged)
+        why = _changed(state, move, now) if merged is None else no_place(state, merged)
         if merged is None or why:
             lost.append(Lost(move.tp, why))
         else:
@@ -79,7 +80,8 @@ def rebase(state: ClusterState, plan: Plan) -> Rebased:
     return Rebased(replace(plan, moves=tuple(kept)), tuple(moved), tuple(done), tuple(lost))
 
 
-def _gone(state: ClusterState, move: Move) -> str:
+def gone(state: ClusterState, move: Move) -> str:
+    """Return why the partition of a move is not the one it was planned for; "" while it is."""
     topic = state.topic(move.tp.topic)
     if topic is None:
         return "is not there any more: its topic has been deleted"
@@ -132,14 +134,15 @@ def _changed(state: ClusterState, move: Move, now: Sequence[int]) -> str:
     row = state.find(move.tp)
     assert row is not None, "what is gone does not come here"
     if tuple(now) != state.replicas(row):
-        return f"is on its way to {_brokers(now)}, as somebody else has asked"
+        return f"is on its way to {id_list(now)}, as somebody else has asked"
     if set(now) == set(move.before):
-        return f"was put in another order by somebody else: {_brokers(now)}"
-    return f"has {_brokers(now)} by now, not {_brokers(move.before)}"
+        return f"was put in another order by somebody else: {id_list(now)}"
+    return f"has {id_list(now)} by now, not {id_list(move.before)}"
 
 
-def _no_place(state: ClusterState, move: Move) -> str:
-    for broker in move.adding:
+def no_place(state: ClusterState, move: Move) -> str:
+    """Return why nothing can be written where a move would write it, or "" while it can."""
+    for broker in move.receiving:
         known = state.broker_by_id.get(broker)
         if known is None:
             return f"would go to broker {broker}, which the cluster does not have any more"
@@ -149,7 +152,3 @@ def _no_place(state: ClusterState, move: Move) -> str:
         gone = "it does not have" if how == "no" else "is offline"
         return f"would go to log dir {path} of broker {broker}, which {gone}"
     return ""
-
-
-def _brokers(replicas: Iterable[int]) -> str:
-    return ",".join(map(str, replicas))

@@ -6,16 +6,18 @@ and said partition by partition.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
 from core.cluster.state import ClusterState, TopicPartition
 from core.errors import UsageError
 from core.plan.plan import Move, Plan, current_target, log_dir_of
+from core.plan.rebase import Lost, gone, no_place
 from core.run.record.history import History, MoveHistory, Phase, Role
+from core.units import id_list
 
-__all__ = ["Again", "Left", "Way", "plan_again"]
+__all__ = ["Again", "Way", "plan_again"]
 
 
 class Way(Enum):
@@ -26,22 +28,11 @@ class Way(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """A partition that is left as it is, and why."""
-
-    tp: TopicPartition
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.tp} {self.why}"
-
-
-@dataclass(frozen=True, slots=True)
 class Again:
     """A plan on the present state, and what of the ended run is not in it."""
 
     plan: Plan
-    left: tuple[Left, ...]
+    left: tuple[Lost, ...]
 
 
 def plan_again(
@@ -64,7 +55,7 @@ def plan_again(
             continue
         why = _speaks_against(state, move)
         if why:
-            left.append(Left(move.tp, why))
+            left.append(Lost(move.tp, why))
         else:  # from the order of now, so that a cancel leads back to it
             now = current_target(state, move.tp)
             moves.append(move.starting_as(now))
@@ -94,26 +85,19 @@ def _done(history: History) -> list[Move]:
 
 def _speaks_against(state: ClusterState, move: Move) -> str:
     """Return why a move does not hold any more, or "" while it does."""
+    if why := gone(state, move):
+        return why
     index = state.find(move.tp)
-    if index is None:
-        return "is not there any more"
-    topic = state.topic(move.tp.topic)
-    if topic is not None and None not in (topic.id, move.topic_id) and topic.id != move.topic_id:
-        return "is another topic's by now: the one that was moved has been deleted"
+    assert index is not None, "what is gone has been left already"
     row = state.row(index)
     if row.adding or row.removing:
         return "is moving just now"
     dirs = {b: log_dir_of(state, move.tp, b) for b in move.wanted_dirs}
     if row.replicas == move.after and dirs == move.wanted_dirs:
-        return f"has {_brokers(move.after)}{' in these log dirs' if dirs else ''} already"
+        return f"has {id_list(move.after)}{' in these log dirs' if dirs else ''} already"
     if set(row.replicas) != set(move.before):
-        return f"has {_brokers(row.replicas)} by now, not {_brokers(move.before)}"
-    for broker in move.receiving:
-        if broker not in state.broker_by_id:
-            return f"would go to broker {broker}, which the cluster does not have any more"
-        if not state.broker_by_id[broker].alive:
-            return f"would go to broker {broker}, which is down"
-    return ""
+        return f"has {id_list(row.replicas)} by now, not {id_list(move.before)}"
+    return no_place(state, move)
 
 
 def _not_due(history: History, way: Way) -> str:
@@ -127,7 +111,3 @@ def _nothing(history: History, way: Way) -> str:
         back = history.rolling_back and "has been rolled back already"
         return f"Run {history.run} {back or 'has moved nothing'}: there is nothing to roll back."
     return f"Run {history.run} left nothing undone: there is nothing to try again."
-
-
-def _brokers(replicas: Iterable[int]) -> str:
-    return ",".join(map(str, replicas))

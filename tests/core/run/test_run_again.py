@@ -11,7 +11,7 @@ from clusters import NOON, cluster, tp
 from run_help import MB, move
 
 from core.cluster.connect import Address
-from core.cluster.state import ClusterState, Topic
+from core.cluster.state import ClusterState, LogDir, Topic
 from core.errors import UsageError
 from core.plan.plan import Plan
 from core.run.again import Again, Way, plan_again
@@ -157,6 +157,30 @@ def test_what_does_not_hold_any_more_is_left_and_said(
     (left,) = found.left
     assert str(left).startswith("t-1 ")
     assert why in str(left)
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/b", "would go to log dir /b of broker 3, which is offline"),
+        ("/c", "would go to log dir /c of broker 3, which it does not have"),
+    ],
+)
+def test_what_would_go_into_a_log_dir_that_is_gone_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, why: str
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    named = replace(MOVES[0], log_dirs=(path, "any"))
+    plan = Plan("test-cluster", (named, *MOVES[1:]))
+    state = now(t_0=(1, 2))
+    dirs = (LogDir("/a", 10**12, 10**12), LogDir("/b", error="offline"))
+    state = state.with_brokers([replace(broker, log_dirs=dirs) for broker in state.brokers])
+    with create_journal(
+        Address("b:9092"), "test-cluster", plan, RunOptions(5 * MB), None, at=NOON
+    ) as journal:
+        found = again(journal, Way.RETRY, state)
+    assert [str(left) for left in found.left] == [f"t-0 {why}"]
+    assert list(changes(found)) == [f"t-{n}" for n in range(1, 5)]
 
 
 def test_a_topic_that_was_made_anew_is_another_one(

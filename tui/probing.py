@@ -45,7 +45,7 @@ class Switching(Speaking):
             self._end_probe()
             return
         from core.watch.clients.topic import explained
-        from tui.screens.ask import ConfirmDialog
+        from tui.screens.dialog import ConfirmDialog
 
         dialog = ConfirmDialog(
             "Feel what clients feel?",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from core.cli.asking import ask, ask_and_follow, indices, partitions_argument
 from core.cli.context import Context, configured, json_option, say, write_text
+from core.cli.run_requests import ask, ask_and_follow, indices, partitions_argument
 from core.cli.which import require_writable, which_run
 from core.errors import ExitCode, RefusedError, UsageError
 

@@ -45,7 +45,7 @@ HEADLESS_SPEED = 30.0
 def demo(context: Context, seed: int, brokers: int, partitions: int, speed: float | None) -> int:
     """Open the dashboard on a simulated cluster under load: no Java, no network."""
     from core.auto.forget import forget_autopilot
-    from core.load.simulated import start_simulator
+    from core.load.simulator import start_simulator
     from core.run.forget import forget_runs
 
     with ended_in_order("the demo"):

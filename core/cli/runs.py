@@ -1,4 +1,4 @@
-"""`trimtab runs`: list, show and attach to runs; `asking` and `again` beside it ask them."""
+"""`trimtab runs`: list, show and attach to runs; `run_requests` and `again` beside it ask them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from core.cli import again, asking
+from core.cli import again, run_requests
 from core.cli.confirm import confirm
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
 from core.cli.foreign import FOREIGN, attach_foreign, say_foreign, show_foreign
@@ -157,5 +157,5 @@ def _bring_back(context: Context, look: Reading, *, yes: bool) -> None:
     recover(history.cluster_id, history.run, address=context.target.address)
 
 
-for command in (*asking.COMMANDS, again.retry, again.rollback):
+for command in (*run_requests.COMMANDS, again.retry, again.rollback):
     runs.add_command(command)

@@ -16,7 +16,7 @@ from core.cli.main import run as command_line
 from core.cluster.connect import Address, connect
 from core.cluster.observe import observe
 from core.cluster.state import ClusterState, TopicPartition
-from core.load.simulated import start_simulator
+from core.load.simulator import start_simulator
 from core.plan.plan import Plan
 from core.plan.reassignment import dump
 

@@ -17,7 +17,7 @@ import pytest
 from installed import TRIMTAB
 from terminal import PATIENCE_SECONDS, Terminal
 
-from core.load.simulated import start_simulator
+from core.load.simulator import start_simulator
 
 SAVED = {
     "format": "trimtab.cluster/1",

@@ -23,21 +23,21 @@ from core.run.tell.view import RunState
 from tui.actions import MOVES, SCREENS
 from tui.in_ascii import AsciiOnly, in_ascii
 from tui.screens.apply import ApplyDialog, Order
-from tui.screens.ask import AskDialog
-from tui.screens.asking import (
+from tui.screens.autopilot_dialog import AutopilotDialog
+from tui.screens.commands import CommandScreen
+from tui.screens.dialog import AskDialog
+from tui.screens.drill_dialog import DrillDialog
+from tui.screens.help import HelpScreen
+from tui.screens.problem import ProblemDialog
+from tui.screens.rate_dialog import RateDialog
+from tui.screens.retarget_dialog import RetargetDialog, targets_of
+from tui.screens.run_questions import (
     cancel_dialog,
     cancel_some_dialog,
     pause_dialog,
     recover_dialog,
     roll_back_dialog,
 )
-from tui.screens.autopilot_dialog import AutopilotDialog
-from tui.screens.commands import CommandScreen
-from tui.screens.drill_dialog import DrillDialog
-from tui.screens.help import HelpScreen
-from tui.screens.problem import ProblemDialog
-from tui.screens.rate_dialog import RateDialog
-from tui.screens.retarget_dialog import RetargetDialog, targets_of
 from tui.screens.suggest_dialog import SuggestDialog
 from tui.session import Session
 from tui.wish import Wish

@@ -27,7 +27,7 @@ from tui.clients import client_number, client_verdicts, client_words
 from tui.feed_events import ClientsSeen, Event
 from tui.feed_watches import watch_clients
 from tui.hands import rested
-from tui.screens.ask import ConfirmDialog
+from tui.screens.dialog import ConfirmDialog
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOTHING = Wait(0, None, None)

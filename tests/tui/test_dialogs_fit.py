@@ -17,9 +17,9 @@ from core.auto.log import Entry, What
 from core.auto.settings import Settings
 from core.auto.switch import Switch
 from core.cluster.connect import Address
-from tui.screens.ask import ConfirmDialog, Words
-from tui.screens.asking import PauseDialog, TypedDialog
 from tui.screens.autopilot_dialog import AutopilotDialog
+from tui.screens.dialog import ConfirmDialog, Words
+from tui.screens.run_questions import PauseDialog, TypedDialog
 
 MUCH = tuple(
     f"{n}: of what is said before a yes, this is one sentence among many." for n in range(60)

@@ -27,9 +27,9 @@ from core.run.requests import Asked
 from core.run.tell.view import MoveProgress, MoveState, RunView
 from tui.screens import apply as apply_module
 from tui.screens import run_requests as module
-from tui.screens.asking import cancel_some_dialog
 from tui.screens.rate_dialog import RateDialog
 from tui.screens.retarget_dialog import targets_of
+from tui.screens.run_questions import cancel_some_dialog
 from tui.screens.ticks import Adapt
 from tui.session import Session
 

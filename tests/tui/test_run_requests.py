@@ -29,9 +29,9 @@ from core.run.tell.view import MoveProgress, MoveState, RunRequest, RunState, Ru
 from core.units import UNLIMITED
 from tui.hands import rested
 from tui.screens import run_requests as module
-from tui.screens.asking import cancel_dialog, pause_dialog, roll_back_dialog
 from tui.screens.rate_dialog import RateDialog, rest_of
 from tui.screens.retarget_dialog import RetargetDialog, choices_of, leaving
+from tui.screens.run_questions import cancel_dialog, pause_dialog, roll_back_dialog
 from tui.session import Session
 
 DIED = RunState.DIED

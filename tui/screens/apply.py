@@ -21,7 +21,7 @@ from core.run.limits.pace import Bounds
 from core.run.prepare import prepared
 from core.run.service import RunOptions, start_run
 from core.units import UNLIMITED
-from tui.screens.ask import Words
+from tui.screens.dialog import Words
 from tui.screens.naming import NamingDialog
 from tui.screens.ticks import Adapt, Allow, Tick
 from tui.study import Study, is_refused, study

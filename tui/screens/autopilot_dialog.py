@@ -10,7 +10,7 @@ from textual.widgets import Button, Input, Label
 
 from core.auto.settings import Mode, Settings
 from core.auto.words import in_one_line
-from tui.screens.ask import Words
+from tui.screens.dialog import Words
 from tui.screens.naming import NamingDialog
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widgets import Button, Label, Static
 
 from core.cluster.drills.drill import Drill, DrillKind, Offer
-from tui.screens.ask import Dialog
+from tui.screens.dialog import Dialog
 from tui.widgets.lines import (
     Line,
     Lines,

@@ -9,8 +9,8 @@ from core.plan.reassignment import dump
 from core.run.tell.markdown import markdown
 from core.run.tell.runs import read_journal
 from core.run.tell.view import RunView
-from tui.screens.ask import AskDialog
 from tui.screens.base import DashboardScreen
+from tui.screens.dialog import AskDialog
 
 
 def export_plan(screen: DashboardScreen) -> None:

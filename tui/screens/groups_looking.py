@@ -9,8 +9,8 @@ from textual.message import Message
 from textual.timer import Timer
 
 from core.errors import TrimtabError
-from core.watch.following import Followed
 from core.watch.groups import GroupView, Look, look
+from core.watch.groups_followed import Followed
 from core.watch.rebalances import Rebalance, Watched, watching
 from tui.group_history import recorded_rebalances
 from tui.screens.base import DashboardScreen

@@ -9,7 +9,7 @@ from __future__ import annotations
 from textual import events
 from textual.widgets import Input
 
-from tui.screens.ask import Answer, Dialog
+from tui.screens.dialog import Answer, Dialog
 from tui.screens.ticks import Tick
 
 

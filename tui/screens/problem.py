@@ -9,7 +9,7 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Button, Label
 
 from core.errors import TrimtabError
-from tui.screens.ask import Dialog
+from tui.screens.dialog import Dialog
 
 
 class ProblemDialog(Dialog[None]):

@@ -17,7 +17,7 @@ from core.run.limits.bounds import usual_bounds
 from core.run.limits.pace import Bounds
 from core.run.tell.view import MoveState, RunView
 from core.units import UNLIMITED, format_duration, format_rate
-from tui.screens.ask import Dialog
+from tui.screens.dialog import Dialog
 from tui.study import Study, study
 from tui.widgets.lines import (
     Line,

@@ -18,8 +18,8 @@ from core.plan.findings import OF_ITS_OWN, Severity
 from core.plan.plan import Move, Plan
 from core.run.tell.view import MoveProgress
 from core.units import format_bytes
-from tui.screens.ask import Dialog
-from tui.screens.asking import named
+from tui.screens.dialog import Dialog
+from tui.screens.run_questions import named
 from tui.widgets.lines import (
     Line,
     Lines,

@@ -17,7 +17,10 @@ from core.run.requests import request
 from core.run.service import recover
 from core.run.tell.view import MoveState, RunState, RunView
 from core.units import format_rate
-from tui.screens.asking import (
+from tui.screens.base import DashboardScreen
+from tui.screens.rate_dialog import RateDialog
+from tui.screens.retarget_dialog import RetargetDialog, targets_of
+from tui.screens.run_questions import (
     FLYING,
     cancel_dialog,
     cancel_some_dialog,
@@ -26,9 +29,6 @@ from tui.screens.asking import (
     recover_dialog,
     roll_back_dialog,
 )
-from tui.screens.base import DashboardScreen
-from tui.screens.rate_dialog import RateDialog
-from tui.screens.retarget_dialog import RetargetDialog, targets_of
 from tui.widgets.run_state import bounds_words, is_paused
 
 AGAIN = (MoveState.FAILED, MoveState.CANCELLED, MoveState.SKIPPED)

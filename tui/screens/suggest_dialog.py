@@ -16,7 +16,7 @@ from textual.widgets import Button, Input, Label
 
 from core.cluster.state import ClusterState
 from core.plan.plan import Plan
-from tui.screens.ask import Dialog
+from tui.screens.dialog import Dialog
 from tui.wish import TOGETHER, Asked, Wish, read
 
 FIELDS = {

@@ -1,6 +1,6 @@
 """The simulator's side of the socket: a SimulatedCluster that lives in real time.
 
-JSON lines both ways, one answer a request; no pickle. `core.load.simulated` is the process.
+JSON lines both ways, one answer a request; no pickle. `core.load.simulator` is the process.
 """
 
 from __future__ import annotations

@@ -15,12 +15,13 @@ from dataclasses import replace
 from core.clock import Clock, SteadyClock
 from core.cluster.client import ClusterClient
 from core.errors import AccessDeniedError, RefusedError, TrimtabError, UnreachableError
-from core.run.act.around import Around
+from core.run.act.electing import elect
 from core.run.act.log_dirs import LogDirs
 from core.run.act.lookout import Lookout
 from core.run.act.measuring import Measuring, OpenProbe
 from core.run.act.moving import Moving
 from core.run.act.preflight import no_retarget, one_look, preflight, speaks_against
+from core.run.act.retention import LoweredRetention
 from core.run.act.sampling import Sampler
 from core.run.act.throttling import Throttling
 from core.run.decide.step import next_step
@@ -90,7 +91,7 @@ class Runner:
         self._moving = Moving(client, clock, self._chronicle)
         self._throttling = Throttling(client, clock, self._chronicle)
         self._log_dirs = LogDirs(client, clock, self._chronicle)
-        self._around = Around(client, clock, self._chronicle)
+        self._retention = LoweredRetention(client, clock, self._chronicle)
         self._sampler = Sampler(client, clock)
         self._lookout = Lookout(client, clock)
         self._measuring = Measuring(open_probe, clock)
@@ -203,11 +204,11 @@ class Runner:
             since_submission_seconds=since,
             resting=self._throttling.resting,
             left_alone=self._throttling.left_alone,
-            retention_left=self._around.left_alone,
+            retention_left=self._retention.left_alone,
             disks=self._sampler.disks,
             lies=self._log_dirs.look(self.history, seen.alive),
             dirs_left_alone=self._log_dirs.left_alone,
-            shorter=self._around.shorter,
+            shorter=self._retention.shorter,
         )
         return self._measuring.look(self.history, observed, self._lookout.state)
 
@@ -218,7 +219,7 @@ class Runner:
         again |= isinstance(step, IntendThrottles | SetThrottles | IntendRates | SetRates)
         throttles = RemovePairs | RestoreRates | TakePairs | PutPairs
         again |= isinstance(step, throttles) and self._throttling.tries_again
-        again |= isinstance(step, RestoreRetention) and self._around.tries_again
+        again |= isinstance(step, RestoreRetention) and self._retention.tries_again
         if not isinstance(step, Poll | NoteEnded | ChangeRates | End) and not again:
             self._chronicle.note_waiting("")
         match step:
@@ -243,13 +244,13 @@ class Runner:
             case AddMoves():
                 self._add_moves(step)
             case LowerRetention():
-                self._around.lower_retention()
+                self._retention.lower()
             case NoteShorter():
-                self._around.note_shorter()
+                self._retention.note_shorter()
             case RestoreRetention(topics):
-                self._around.restore_retention(topics)
+                self._retention.restore(topics)
             case ElectLeaders(moves):
-                self._around.elect(moves)
+                elect(self._client, self._clock, self._chronicle, moves)
             case Poll(waiting):
                 self._chronicle.note_waiting(waiting)
                 self._sample(observed)

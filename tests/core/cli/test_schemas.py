@@ -35,7 +35,7 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.load import layout, published
 from core.load.manifest import read_manifest
-from core.load.simulated import Simulator, start_simulator
+from core.load.simulator import Simulator, start_simulator
 from core.pipeline.job import Published
 from core.pipeline.ledger import Batch
 from core.plan.plan import Move, Plan

@@ -10,7 +10,7 @@ from textual.widgets import Button, Input, Label
 
 from core.run.tell.view import MoveProgress, MoveState, RunView
 from core.units import UNLIMITED, format_bytes
-from tui.screens.ask import ConfirmDialog, Dialog, Words
+from tui.screens.dialog import ConfirmDialog, Dialog, Words
 from tui.screens.naming import NamingDialog
 
 FLYING = (MoveState.MOVING, MoveState.STUCK)

@@ -89,7 +89,7 @@ def start_simulator(
     with log.open("a", encoding="utf-8") as errors:
         process = subprocess.Popen(
             # -P: a `core` folder in the working directory must not be imported.
-            [sys.executable, "-P", "-m", "core.load.simulated"]
+            [sys.executable, "-P", "-m", "core.load.simulator"]
             + [f"--{name}={value}" for name, value in arguments.items()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -200,7 +200,7 @@ def _runs(owner: int, child: bool) -> bool:
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="core.load.simulated")
+    parser = argparse.ArgumentParser(prog="core.load.simulator")
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--cluster-id", required=True)
     parser.add_argument("--seed", type=int, default=0)

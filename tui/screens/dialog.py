@@ -1,4 +1,7 @@
-"""Two small dialogs: one asks for a line of text, one for a yes. Cancel is always there."""
+"""What every dialog of the dashboard is made of; one that asks for a line, one for a yes.
+
+Cancel is always there.
+"""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from clusters import tp
 
 from core.cluster.client import Group
-from core.watch.following import LEAST_SECONDS, OVER_SECONDS, Followed
 from core.watch.groups import Look, Rates
+from core.watch.groups_followed import LEAST_SECONDS, OVER_SECONDS, Followed
 
 
 def looked(at: float, committed: int | None) -> Look:

@@ -20,8 +20,8 @@ from core.cluster.simulation.spec import small_spec
 from core.cluster.state import TopicPartition
 from core.errors import UnreachableError, UsageError
 from core.load.locate import history, newest_load, newest_snapshot
-from core.load.simulated import Simulator, start_simulator
 from core.load.simulated_load import Picture, snapshot_of, window_of, window_starts
+from core.load.simulator import Simulator, start_simulator
 from core.load.snapshot import Source
 from core.process import Process
 
@@ -111,7 +111,7 @@ def test_a_stopped_simulator_leaves_neither_socket_nor_snapshots(simulator: Simu
 
 def test_a_simulator_ends_with_its_owner(home: Path) -> None:
     script = (
-        "from core.load.simulated import start_simulator\n"
+        "from core.load.simulator import start_simulator\n"
         "print(start_simulator(3, 3, 10).process.pid, flush=True)\n"
         "import os; os.kill(os.getpid(), 9)\n"
     )

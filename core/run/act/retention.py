@@ -1,4 +1,4 @@
-"""Around a run: retention lowered and put back exactly, preferred leaders elected at the end."""
+"""Retention that a run lowers for its moves: as it was found, lowered, and put back exactly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from core.cluster.client import (
 from core.cluster.faults import is_missing, passes
 from core.cluster.state import TopicPartition
 from core.run.act.resting import AGAIN_SECONDS, Resting
-from core.run.decide.finishing import next_to_elect
 from core.run.record.chronicle import Chronicle
 from core.run.record.history import History
 from core.run.record.records import Kind
@@ -28,13 +27,11 @@ CLEANUP = "cleanup.policy"
 SHORTER_SECONDS = 330.0
 """How long logs are given to become shorter: brokers look every five minutes by default."""
 OFFSETS_SECONDS = 5.0
-BETWEEN_ELECTIONS_SECONDS = 1.0
-"""What clients of one lot of leaders have to look for the new ones, before the next lot changes."""
 UNLIMITED_MS = -1
 
 
-class Around:
-    """What one run does to its topics before and after its moves."""
+class LoweredRetention:
+    """What one run does to its topics' retention, before its moves and after them."""
 
     def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
         self._client, self._clock, self._chronicle = client, clock, chronicle
@@ -52,9 +49,7 @@ class Around:
     def _history(self) -> History:
         return self._chronicle.history
 
-    # -- retention ------------------------------------------------------------------------------
-
-    def lower_retention(self) -> None:
+    def lower(self) -> None:
         """Journal the topics' retention as it is, then lower it where that makes it less."""
         retention = self._history.retention
         assert retention is not None
@@ -203,7 +198,7 @@ class Around:
         now = self._client.offsets(list(before), OffsetAt.EARLIEST) if before else {}
         return [tp for tp, offset in before.items() if now.get(tp, offset + 1) > offset]
 
-    def restore_retention(self, topics: tuple[str, ...]) -> None:
+    def restore(self, topics: tuple[str, ...]) -> None:
         """Put retention back as it was found, unless somebody has changed it meanwhile."""
         retention = self._history.retention
         assert retention is not None
@@ -239,34 +234,6 @@ class Around:
             for topic, fault in faults.items()
         }
         self._alone.tried([Resource.topic(topic) for topic in topics], said)
-
-    # -- leaders --------------------------------------------------------------------------------
-
-    def elect(self, moves: tuple[int, ...]) -> None:
-        """Elect preferred leaders; one whose replica is not in sync yet is asked again."""
-        self._chronicle.write(Kind.ELECTING, moves=list(moves))
-        tps = {self._history.moves[i].move.tp: i for i in moves}
-        turn = 1 + min(self._history.moves[i].elections for i in moves)
-        answers = self._client.elect_leaders(list(tps))
-        again: dict[str, str] = {}
-        done = []
-        for tp, index in tps.items():
-            fault = answers.get(tp)
-            if fault is None or fault.name == "ELECTION_NOT_NEEDED" or is_missing(fault):
-                done.append(index)
-            else:
-                again[str(index)] = str(fault)
-        self._chronicle.write(Kind.ELECTED, moves=done, again=again)
-        left = next_to_elect(self._history)
-        if not left:
-            return
-        first = self._history.moves[left[0]]
-        if first.elections < turn:
-            self._clock.sleep(BETWEEN_ELECTIONS_SECONDS)
-        else:
-            why = next(iter(again.values()), "others wait as well")
-            tp = first.move.tp
-            self._wait(f"the preferred leader of {tp} is not elected yet ({why}): asked again")
 
     def _wait(self, why: str) -> None:
         self._chronicle.note_waiting(why)

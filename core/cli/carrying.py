@@ -116,7 +116,7 @@ def carry_out(
         if finding.severity is not Severity.ILLEGAL:
             say(f"{finding.id}: {finding.sentence}")
     say(_intent(plan, estimate, name, bounds))
-    bears = burden(state, load, plan, estimate, most)
+    bears = burden(state, load, plan, estimate)
     for sentence in (*bears.sentences, *meanwhile(state, plan, elects=wishes.elect)):
         say(sentence)
     if wishes.retention_ms is not None:

@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 import click
 
 from core.cli.context import Context, emit, json_option, output_option, write_text
+from core.cli.lanes import lanes_text
 from core.cli.plan_file import document_of, plan_argument
 from core.cli.table import table
 from core.errors import ExitCode, UsageError
@@ -23,8 +24,9 @@ from core.plan.estimate import (
     estimate_within,
     rate_table,
 )
-from core.plan.estimate_document import burden_document, to_json
+from core.plan.estimate_document import burden_document, time_line_document, to_json
 from core.plan.reassignment import bind
+from core.plan.time_line import TimeLine, time_line
 from core.run.tell.runs import calibration
 from core.units import (
     format_bytes,
@@ -89,23 +91,27 @@ def estimate(
         rates = rate_table(state, load, wanted, **most)
         rates = rates or (estimate_at(state, load, wanted, -1, **most),)
         chosen = default_rate(rates)
-        burdens = [burden(state, load, wanted, row, most_extra_bytes) for row in rates]
+        burdens = [burden(state, load, wanted, row) for row in rates]
+        begun = next((row for row in rates if row.rate_bytes_per_s == chosen), rates[0])
+        goes = time_line(state, load, begun)
         if as_json:
             rows = [_document(*each) for each in zip(rates, burdens, strict=True)]
-            emit({"rates": rows, "default_bytes_per_s": chosen}, output)
+            about = {"default_bytes_per_s": chosen, "timeline": time_line_document(goes)}
+            emit({"rates": rows} | about, output)
         else:
-            write_text(_rates_text(rates, burdens, chosen), output)
+            write_text(_rates_text(rates, burdens, chosen, goes), output)
         return ExitCode.NO if all(row.never for row in rates) else ExitCode.DONE
     if rate is not None:
         answer = estimate_at(state, load, wanted, rate, **most)
     else:
         assert seconds is not None, "one of the two was given"
         answer = estimate_within(state, load, wanted, seconds, **most)
-    bears = burden(state, load, wanted, answer, most_extra_bytes)
+    bears = burden(state, load, wanted, answer)
+    goes = time_line(state, load, answer)
     if as_json:
-        emit(_document(answer, bears), output)
+        emit(_document(answer, bears) | {"timeline": time_line_document(goes)}, output)
     else:
-        write_text(_text(answer, bears, seconds), output)
+        write_text(_text(answer, bears, seconds, goes), output)
     return ExitCode.NO if answer.never else ExitCode.DONE
 
 
@@ -113,7 +119,9 @@ def _document(answer: Estimate, bears: Burden) -> dict[str, Any]:
     return to_json(answer) | burden_document(bears)
 
 
-def _text(answer: Estimate, bears: Burden, within_seconds: float | None) -> str:
+def _text(
+    answer: Estimate, bears: Burden, within_seconds: float | None, goes: TimeLine | None
+) -> str:
     """Return the answer first, then what it rests on, the busiest broker first."""
     size = format_bytes(answer.total_bytes)
     if answer.never:
@@ -155,12 +163,19 @@ def _text(answer: Estimate, bears: Burden, within_seconds: float | None) -> str:
         for row in ordered
     ]
     header = ("broker", "", "copies", "background", "needs", "done after")
-    return "".join(lines) + "\n" + table(header, rows, right="> >>>>")
+    return "\n".join(
+        filter(None, ("".join(lines), table(header, rows, right="> >>>>"), lanes_text(goes)))
+    )
 
 
-def _rates_text(rates: tuple[Estimate, ...], burdens: Sequence[Burden], chosen: int | None) -> str:
+def _rates_text(
+    rates: tuple[Estimate, ...],
+    burdens: Sequence[Burden],
+    chosen: int | None,
+    goes: TimeLine | None,
+) -> str:
     if len(rates) == 1:
-        return _text(rates[0], burdens[0], None)
+        return _text(rates[0], burdens[0], None, goes)
     rows = [
         (
             "*" if row.rate_bytes_per_s == chosen else "",
@@ -176,7 +191,8 @@ def _rates_text(rates: tuple[Estimate, ...], burdens: Sequence[Burden], chosen: 
     learned = learned_words(rates)
     size = f"{format_bytes(rates[0].total_bytes)} to copy; * is where to begin.\n\n"
     times = table(("", "throttle", "takes", "limit"), rows, right=" >")
-    return size + times + learned + never + bears + note
+    over_time = lanes_text(goes)
+    return size + times + learned + never + bears + note + (over_time and f"\n{over_time}")
 
 
 def _table_burden(

@@ -64,6 +64,8 @@ class Learned:
             least_seconds=max(expected - below, 0.0) + AROUND_RANGE[0],
             most_seconds=expected + above + AROUND_RANGE[1],
             ends={side: end * self.factor for side, end in spread.ends.items()},
+            played=spread.played
+            and replace(spread.played, stretch=spread.played.stretch * self.factor),
         )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
@@ -21,6 +21,7 @@ from core.plan.estimate_words import never_ends, no_rate_fits, notes_of, risk_of
 from core.plan.findings import named
 from core.plan.least_rate import least_rate
 from core.plan.plan import Plan
+from core.plan.played import Played
 from core.plan.spread import (
     AROUND_RANGE,
     AROUND_SECONDS,
@@ -73,6 +74,8 @@ class Estimate:
     note: str = ""
     calibration: Calibrated | None = None
     """How times were put right by earlier runs; None when they are the model's own."""
+    played: Played | None = field(default=None, repr=False, compare=False)
+    """How copying went in the usual case; None where it was not played out, or never ends."""
 
     @property
     def timed_bytes_per_s(self) -> int:
@@ -208,8 +211,9 @@ def _with_dirs(
         notes.append("How fast brokers copy between their log dirs without a throttle is unknown.")
     elif never is None and rate != UNLIMITED and not all(map(math.isfinite, ends.values())):
         limit, never = never_ends(dirs.sides, rate)
+    played = estimate.played
     if never or dirs.unknown or rate == UNLIMITED:
-        seconds = between = calibrated = None
+        seconds = between = calibrated = played = None
     elif seconds is not None and between is not None:
         longest = max(ends.values(), default=0.0)
         if longest + AROUND_SECONDS > seconds:
@@ -231,6 +235,7 @@ def _with_dirs(
         total_bytes=estimate.total_bytes + dirs.total_bytes,
         note=" ".join(notes),
         calibration=calibrated,
+        played=played,
     )
 
 
@@ -250,6 +255,7 @@ def _copied(
     limit: BrokerSide | None = None
     ends: Mapping[BrokerSide, float] = {}
     calibrated: Calibrated | None = None
+    played: Played | None = None
     if never or what.sizes_unknown:
         pass
     elif rate == UNLIMITED and not task.link_known:
@@ -276,6 +282,7 @@ def _copied(
                 found = learned.on(found)
                 ends = found.ends
             seconds, range_seconds = found.seconds, (found.least_seconds, found.most_seconds)
+            played = found.played
             if found.risk:
                 notes.append(risk_of(loads, rate))
     own_seconds = calibrated.seconds if calibrated is not None else seconds
@@ -290,6 +297,7 @@ def _copied(
         what.total_bytes,
         note=" ".join(notes),
         calibration=calibrated,
+        played=played,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from core.plan.burden import Burden
 from core.plan.estimate import Estimate
+from core.plan.time_line import TimeLine
 
 
 def to_json(estimate: Estimate) -> dict[str, Any]:
@@ -46,7 +47,41 @@ def burden_document(found: Burden) -> dict[str, Any]:
             "side": near.side.value,
             "fraction": round(near.fraction, 4),
         },
-        "peak_extra": [{"broker": one.broker, "bytes": one.bytes} for one in found.extra],
+        "peak_extra": [
+            {"broker": one.broker, "bytes": one.bytes, "seconds": _rounded(one.at_seconds)}
+            for one in found.extra
+        ],
+    }
+
+
+def time_line_document(found: TimeLine | None) -> dict[str, Any] | None:
+    """Return each broker and side over time, the worst first; None where it was not played out."""
+    if found is None:
+        return None
+    return {
+        "batches_seconds": [round(at, 1) for at in found.batches],
+        "lanes": [
+            {
+                "broker": lane.broker,
+                "side": lane.side.value,
+                "ends_seconds": round(lane.ends, 1),
+                "besides_bytes_per_s": lane.besides_bytes_per_s,
+                "capacity_bytes_per_s": lane.capacity_bytes_per_s,
+                "most_fraction": None
+                if lane.most_fraction is None
+                else round(lane.most_fraction, 4),
+                "steps": [
+                    {
+                        "from_seconds": round(step.start, 3),
+                        "to_seconds": round(step.end, 3),
+                        "bytes_per_s": round(step.bytes_per_s, 1),
+                        "near_capacity": lane.is_near(step.bytes_per_s),
+                    }
+                    for step in lane.steps
+                ],
+            }
+            for lane in found.lanes
+        ],
     }
 
 

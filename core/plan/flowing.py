@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -42,15 +42,48 @@ class Limits:
     receive_bytes_per_s: Sequence[float]
 
 
-def ends(
-    units: Sequence[Sequence[Part]], limits: Limits, submissions: Submissions, now: float
-) -> Iterator[tuple[int, float]]:
-    """Yield each copy that ends, and when.
+@dataclass(frozen=True, slots=True)
+class Flowed:
+    """What flows, and what each step has moved: bytes by leader and by destination.
 
     A unit is what goes from one leader to one destination in one batch; it ends as a whole.
+    `leader_of` and `destination_of` are its places in `leaders` and `destinations`.
     """
-    _, leader_of = np.unique([unit[0].copy.leader for unit in units], return_inverse=True)
-    _, destination_of = np.unique([unit[0].copy.destination for unit in units], return_inverse=True)
+
+    units: Sequence[Sequence[Part]]
+    leaders: Ints
+    leader_of: Ints
+    destinations: Ints
+    destination_of: Ints
+    times: list[float] = field(default_factory=list)
+    """When each step ends; the first one is the beginning of all."""
+    sent: list[Floats] = field(default_factory=list)
+    received: list[Floats] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, units: Sequence[Sequence[Part]]) -> Flowed:
+        """Return units of which nothing has been moved yet."""
+        leaders, leader_of = np.unique([unit[0].copy.leader for unit in units], return_inverse=True)
+        destinations, destination_of = np.unique(
+            [unit[0].copy.destination for unit in units], return_inverse=True
+        )
+        return cls(units, leaders, leader_of, destinations, destination_of)
+
+    def keep(self, now: float, at: Ints, moved_bytes: Floats) -> None:
+        """Take in what the units `at` have moved in the step that ends `now`."""
+        self.times.append(now)
+        self.sent.append(np.bincount(self.leader_of[at], moved_bytes, len(self.leaders)))
+        self.received.append(
+            np.bincount(self.destination_of[at], moved_bytes, len(self.destinations))
+        )
+
+
+def ends(
+    flowed: Flowed, limits: Limits, submissions: Submissions, now: float
+) -> Iterator[tuple[int, float]]:
+    """Yield each copy that ends, and when; `flowed` is told what every step moves."""
+    units, leader_of, destination_of = flowed.units, flowed.leader_of, flowed.destination_of
+    flowed.times.append(now)
     left = np.array([sum(part.left_bytes for part in unit) for unit in units])
     growth = np.array([sum(part.copy.in_bytes_per_s for part in unit) for unit in units])
     in_sync = np.array([sum(_in_sync_bytes_per_s(part) for part in unit) for unit in units])
@@ -80,9 +113,12 @@ def ends(
         if math.isinf(step):
             return
         now += step
+        ending = need <= step
+        whole = left[at] + growth[at] * step
+        flowed.keep(now, at, np.where(ending, whole, (net + growth[at]) * step))
         left += growth * step
         left[at] -= (net + growth[at]) * step
-        for unit in at[need <= step].tolist():
+        for unit in at[ending].tolist():
             running[unit] = False
             for part in units[unit]:
                 yield part.index, now

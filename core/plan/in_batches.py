@@ -70,7 +70,7 @@ class Submissions:
     """What is in flight, and when the next batch begins (core.plan.batches.may_start).
 
     `begins_at` is that time in seconds from the first submission, infinite while it waits for
-    what is in flight, or when there is none left.
+    what is in flight, or when there is none left. `begun` tells when each copy was submitted.
     """
 
     def __init__(self, copies: Sequence[Copy], batches: InBatches) -> None:
@@ -83,6 +83,7 @@ class Submissions:
         self._flying: Counter[int] = Counter()
         self._arriving: dict[TopicPartition, Flight] = {}
         self._last = 0.0
+        self.begun: dict[int, float] = {}
         self.begins_at = 0.0 if copies else math.inf
 
     @property
@@ -97,6 +98,7 @@ class Submissions:
         if len(part) < len(batch):
             begun = set(part)
             self._waiting.append([at for at in batch if at not in begun])
+        self.begun |= dict.fromkeys(part, now)
         for at in part:
             self._open[self._copies[at].tp] += 1
         for at in {self._copies[at].tp: at for at in part}.values():

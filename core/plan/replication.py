@@ -24,6 +24,7 @@ from core.plan.copying import (
     wait_seconds,
 )
 from core.plan.in_batches import InBatches, Submissions
+from core.plan.played import Fetch, Played
 
 WINDOW_SECONDS = 11.5
 """What the brokers' quota window is on average."""
@@ -98,10 +99,23 @@ def end_seconds(
 
     Infinite is never. Without `batches` all are submitted at once.
     """
+    return played(copies, idle_seconds, conditions, batches).ends
+
+
+def played(
+    copies: Sequence[Copy],
+    idle_seconds: Mapping[Flow, float],
+    conditions: Conditions,
+    batches: InBatches | None = None,
+) -> Played:
+    """Return when each copy has caught up, and who sent and received what until then."""
     game = _Game(copies, idle_seconds, conditions, batches or InBatches.at_once(len(copies)))
     game.play()
-    game.flow()
-    return game.ends
+    until = game.now
+    flowed = game.flow()
+    if flowed is None:
+        until = math.inf
+    return Played(copies, game.ends, game.submissions.begun, game.fetches, until, flowed)
 
 
 class _Game:
@@ -135,6 +149,7 @@ class _Game:
         }
         self.heap: list[tuple[float, float, Flow]] = []
         self.caught_up: dict[TopicPartition, list[Copy]] = {}
+        self.fetches: list[Fetch] = []
 
     def play(self) -> None:
         """Play fetches and waits until all is copied or the budget of events is spent."""
@@ -156,8 +171,8 @@ class _Game:
             if fetcher.parts:
                 self._awake(fetcher, self.now + wait)
 
-    def flow(self) -> None:
-        """Let what is left flow at the rates that the steps average to."""
+    def flow(self) -> flowing.Flowed | None:
+        """Let what is left flow at the rates that the steps average to; None when nothing is."""
         units: dict[tuple[Flow, int], list[flowing.Part]] = {}
         for fetcher in self.fetchers.values():
             for part in fetcher.parts:
@@ -175,15 +190,17 @@ class _Game:
                 flowing.Part(at, copy, left, open_later[copy.tp])
             )
         if not units:
-            return
+            return None
         limits = flowing.Limits(
             self.conditions.leader_bytes_per_s,
             self.conditions.link_bytes_per_s,
             self.conditions.cut,
             [self._average_bytes_per_s(flow, len(parts)) for (flow, _), parts in units.items()],
         )
-        for at, end in flowing.ends(list(units.values()), limits, self.submissions, self.now):
+        flowed = flowing.Flowed.of(list(units.values()))
+        for at, end in flowing.ends(flowed, limits, self.submissions, self.now):
             self.ends[at] = end
+        return flowed
 
     def _average_bytes_per_s(self, flow: Flow, parts: int) -> float:
         """Return what a destination's quota averages to: sleeps lose, overshooting gains."""
@@ -225,7 +242,7 @@ class _Game:
             return fetcher.idle_seconds
         if not sends.allows(now):
             return fetcher.held_seconds
-        counted = 0.0
+        counted = brought = 0.0
         full = PARTITION_FETCH_BYTES / self.conditions.cut
         for _ in range(min(PARTITIONS_A_FETCH, len(fetcher.parts))):
             part = fetcher.parts.popleft()
@@ -233,10 +250,13 @@ class _Game:
             if left > full:
                 part.got += full
                 counted += PARTITION_FETCH_BYTES
+                brought += full
                 fetcher.parts.append(part)
             else:
                 counted += max(left, 0.0)
+                brought += max(left, 0.0)
                 self._catch_up(fetcher, part)
+        self.fetches.append(Fetch(now, flow, brought))
         took = counted / self.conditions.link_bytes_per_s + ROUND_TRIP_SECONDS
         sends.record(now, counted)
         receives.record(now + took, counted)

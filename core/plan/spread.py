@@ -19,7 +19,8 @@ from core.plan.copying import BrokerSide, Copying, SideLoad, copying
 from core.plan.dir_copies import DirCopies, dir_copies
 from core.plan.in_batches import InBatches
 from core.plan.plan import Plan
-from core.plan.replication import Conditions, end_seconds
+from core.plan.played import Played
+from core.plan.replication import Conditions, played
 from core.units import UNLIMITED
 
 START_SECONDS = 1.8
@@ -106,7 +107,7 @@ class Spread:
     """Wall seconds of an apply over all cases; infinite is never.
 
     `most_seconds` is of the cases that end; `risk` is whether one of them does not. `ends` are
-    of the usual case, from the submission on.
+    from the submission on: the usual case's, as `played`, stretched to the time that is told.
     """
 
     seconds: float
@@ -114,6 +115,7 @@ class Spread:
     most_seconds: float
     risk: bool = False
     ends: dict[BrokerSide, float] = field(default_factory=dict)
+    played: Played | None = None
 
     @property
     def never(self) -> bool:
@@ -127,26 +129,31 @@ class Spread:
 def spread(task: Task, rate_bytes_per_s: int) -> Spread:
     """Return how long a task that copies something takes at a rate, over what is not known."""
     batches = _batches(task, rate_bytes_per_s)
-    ends = _played(task, rate_bytes_per_s, batches, USUAL)
-    sides = _side_ends(task.what, ends)
-    if math.isinf(max(ends)):
-        return Spread(math.inf, math.inf, math.inf, True, sides)
-    lasts = [max(ends)]
-    lasts += [max(_played(task, rate_bytes_per_s, batches, case)) for case in _cases(task.what)]
-    finite = [last for last in lasts if math.isfinite(last)]
+    usual = _played(task, rate_bytes_per_s, batches, USUAL)
+    last = max(usual.ends)
+    if math.isinf(last):
+        sides = _side_ends(task.what, usual.ends)
+        return Spread(math.inf, math.inf, math.inf, True, sides, usual)
+    lasts = [last]
+    lasts += [
+        max(_played(task, rate_bytes_per_s, batches, case).ends) for case in _cases(task.what)
+    ]
+    finite = [each for each in lasts if math.isfinite(each)]
     middle = median(lasts)
+    told = middle if math.isfinite(middle) else last
     return Spread(
-        (middle if math.isfinite(middle) else max(ends)) + AROUND_SECONDS,
+        told + AROUND_SECONDS,
         min(finite) * (1 - MARGIN) + AROUND_RANGE[0],
         max(finite) * (1 + MARGIN) + AROUND_RANGE[1],
         len(finite) < len(lasts),
-        sides,
+        {side: end * told / last for side, end in _side_ends(task.what, usual.ends).items()},
+        replace(usual, stretch=told / last),
     )
 
 
 def slow_seconds(task: Task, rate_bytes_per_s: int) -> float:
     """Return the wall seconds of the slow case alone: nearly the most, for a fraction of it."""
-    last = max(_played(task, rate_bytes_per_s, _batches(task, rate_bytes_per_s), SLOW))
+    last = max(_played(task, rate_bytes_per_s, _batches(task, rate_bytes_per_s), SLOW).ends)
     return last * (1 + MARGIN) + AROUND_RANGE[1]
 
 
@@ -164,11 +171,11 @@ def _cases(what: Copying) -> Iterator[Case]:
         yield from (Case(phase=phase) for phase in PHASES[1:])
 
 
-def _played(task: Task, rate_bytes_per_s: int, batches: InBatches, case: Case) -> list[float]:
+def _played(task: Task, rate_bytes_per_s: int, batches: InBatches, case: Case) -> Played:
     what = _at_submission(task.what, case.inflow)
     quota = math.inf if rate_bytes_per_s == UNLIMITED else float(rate_bytes_per_s)
     conditions = Conditions(quota, quota, task.link_bytes_per_s, case.cut, case.phase)
-    return end_seconds(what.copies, what.idle_seconds, conditions, batches)
+    return played(what.copies, what.idle_seconds, conditions, batches)
 
 
 def _at_submission(what: Copying, inflow: float) -> Copying:

@@ -10,6 +10,7 @@ import pytest
 from cli_help import validate
 from offline import MB
 
+from core.cli.lanes import LANES
 from core.errors import ExitCode
 from core.plan.calibration import Calibration, Learned
 from core.plan.copying import Side
@@ -201,11 +202,67 @@ def test_estimate_says_whose_clients_wait_and_how_much_more_disks_hold(saved):
     validate("estimate", document)
     assert code == ExitCode.DONE
     assert document["near_capacity"] == {"broker": 1, "side": "leader", "fraction": 1.5}
-    assert document["peak_extra"] == [{"broker": 3, "bytes": 50 * MB}]
+    (extra,) = document["peak_extra"]
+    assert (extra["broker"], extra["bytes"]) == (3, 50 * MB)
+    assert 1.8 < extra["seconds"] < document["seconds"]
     _, out, _ = saved.run("estimate", plan, "--throttle", "90MB/s")
     words = " ".join(out.split())
     assert "broker 1 comes to 150% of what it can send: clients there may wait longer." in words
-    assert "Meanwhile disks hold more, at most 50 MB on broker 3." in words
+    assert "Meanwhile disks hold more, at most 50 MB on broker 3 after " in words
+
+
+def test_estimate_tells_each_broker_over_time(saved):
+    plan = loaded(saved)
+    _, document = saved.json("estimate", plan, "--throttle", "90MB/s")
+    timeline = document["timeline"]
+    assert len(timeline["batches_seconds"]) == 1
+    first, second = timeline["lanes"]
+    assert (first["broker"], first["side"]) == (1, "leader")
+    assert (second["broker"], second["side"]) == (3, "follower")
+    assert first["besides_bytes_per_s"] == 60 * MB
+    assert first["capacity_bytes_per_s"] == 100 * MB
+    assert first["ends_seconds"] == pytest.approx(document["seconds"] - 0.8, abs=0.1)
+    assert any(step["near_capacity"] for step in first["steps"])
+    _, out, _ = saved.run("estimate", plan, "--throttle", "90MB/s")
+    lanes = out[out.index("Over time") :]
+    assert max(map(len, out.splitlines())) <= 80
+    assert lanes.isascii()
+    assert "! is 80% of capacity or more." in " ".join(lanes.split())
+    sends = next(line for line in lanes.splitlines() if " sends " in line)
+    assert sends.split()[0] == "1"
+    assert "!!|" in sends
+
+
+def test_a_table_of_rates_tells_the_one_to_begin_with_over_time(saved):
+    plan = loaded(saved)
+    _, document = saved.json("estimate", plan)
+    chosen = next(
+        row
+        for row in document["rates"]
+        if row["rate_bytes_per_s"] == document["default_bytes_per_s"]
+    )
+    last = max(lane["ends_seconds"] for lane in document["timeline"]["lanes"])
+    assert last == pytest.approx(chosen["seconds"] - 0.8, abs=0.1)
+    _, out, _ = saved.run("estimate", plan)
+    assert "Over time" in out
+
+
+def test_what_never_ends_has_no_time_line(saved):
+    plan = loaded(saved)
+    _, document = saved.json("estimate", plan, "--throttle", "1MB/s")
+    validate("estimate", document)
+    assert document["never"]
+    assert document["timeline"] is None
+
+
+def test_many_brokers_are_told_in_few_lines(saved):
+    ring = {f"t-{n}": [n, (n + 1) % 5] for n in range(5)}
+    saved.save_cluster({name: (held, held, 100 * MB, 0.0) for name, held in ring.items()})
+    plan = saved.plan(**{f"t{n}": [n, (n + 2) % 5] for n in range(5)})
+    _, out, _ = saved.run("estimate", plan, "--throttle", "10MB/s")
+    lanes = out[out.index("Over time") :]
+    assert sum("|" in line for line in lanes.splitlines()) == LANES
+    assert f"{10 - LANES} more, the last of them until" in lanes
 
 
 def test_a_table_of_rates_says_from_which_on_clients_wait(saved):
@@ -216,7 +273,7 @@ def test_a_table_of_rates_says_from_which_on_clients_wait(saved):
     _, out, _ = saved.run("estimate", plan)
     rate, fraction = first["rate_bytes_per_s"] // MB, first["near_capacity"]["fraction"]
     assert f"At {rate} MB/s broker 1 comes to {fraction:.0%} of what it can send;" in out
-    assert "disks hold more, at most 50 MB on broker 3." in out
+    assert "disks hold more, at most 50 MB on broker 3 after " in out
     assert max(map(len, out.splitlines())) <= 80
 
 

@@ -8,11 +8,11 @@ import pytest
 from clusters import MB, cluster, load_of, tp
 
 from core.cluster.state import ClusterState
-from core.plan.batches import Batches
-from core.plan.burden import Burden, Crowded, Extra, burden, peak_extra
+from core.plan.burden import Burden, Crowded, burden
 from core.plan.copying import Side
 from core.plan.estimate import Estimate, estimate_at, estimate_within
-from core.plan.plan import ANY, Move, Plan
+from core.plan.extra_disk import Extra
+from core.plan.plan import Move, Plan
 from core.units import UNLIMITED
 
 SWAPS = tuple(Move(tp(f"t-{n}"), (0, 1), (2, 1)) for n in range(4))
@@ -32,44 +32,6 @@ def with_capacity(state: ClusterState, bytes_per_s: float) -> ClusterState:
             for b in state.brokers
         ]
     )
-
-
-def extras(batches: Batches | None) -> dict[int, int | None]:
-    return {one.broker: one.bytes for one in peak_extra(STATE, PLAN, batches)}
-
-
-def test_all_at_once_everything_that_comes_is_there_before_anything_leaves() -> None:
-    assert extras(None) == {0: 400 * MB, 2: 400 * MB}
-
-
-def test_what_leaves_is_there_until_its_batch_and_the_next_one_have_ended() -> None:
-    one_by_one = Batches(((0, 4), (1, 5), (2, 6), (3, 7)), frozenset())
-    assert extras(one_by_one) == {0: 200 * MB, 2: 200 * MB}
-    assert extras(Batches(((0, 1, 2, 3), (4, 5, 6, 7)), frozenset())) == {
-        0: 400 * MB,
-        2: 400 * MB,
-    }
-
-
-def test_what_a_long_move_leaves_is_there_to_the_end() -> None:
-    one_by_one = Batches(((0, 4), (1, 5), (2, 6), (3, 7)), frozenset({0}))
-    assert extras(one_by_one)[0] == 300 * MB
-    assert extras(one_by_one)[2] == 200 * MB
-
-
-def test_a_copy_between_log_dirs_needs_its_room_twice_for_a_while() -> None:
-    move = Move(tp("t-0"), (0, 1), (0, 1), None, ("/d2", ANY), ("/data", ANY))
-    assert peak_extra(STATE, Plan.of([move])) == (Extra(0, 100 * MB),)
-
-
-def test_an_unknown_size_is_not_nothing() -> None:
-    state = cluster({"t-0": [0, 1], "u-0": [2, 1]}, size_bytes={"u-0": MB})
-    plan = Plan.of([SWAPS[0], BACK[0]])
-    assert peak_extra(state, plan) == (Extra(2, None), Extra(0, MB))
-    estimate = estimate_at(state, load_of(state), plan, 10 * MB)
-    assert burden(state, load_of(state), plan, estimate).sentences == [
-        "Meanwhile disks hold more, at most an unknown size on broker 2, 1.0 MB on broker 0."
-    ]
 
 
 @pytest.mark.parametrize(
@@ -104,10 +66,10 @@ def test_nothing_is_said_of_what_never_ends() -> None:
 
 
 def test_it_is_said_in_sentences() -> None:
-    extra = tuple(Extra(broker, 100 * MB - broker) for broker in range(5))
+    extra = tuple(Extra(broker, 100 * MB - broker, 44.0) for broker in range(5))
     assert Burden(Crowded(3, Side.FOLLOWER, 0.93), extra).sentences == [
         "With the throttle on top broker 3 comes to 93% of what it can take in: clients there may "
         "wait longer.",
-        "Meanwhile disks hold more, at most 100 MB on broker 0, 100 MB on broker 1, 100 MB on "
-        "broker 2; less on 2 more.",
+        "Meanwhile disks hold more, at most 100 MB on broker 0 after 44 s, 100 MB on broker 1 "
+        "after 44 s, 100 MB on broker 2 after 44 s; less on 2 more.",
     ]

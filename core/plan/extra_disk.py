@@ -1,0 +1,124 @@
+"""How much more each broker's disks hold while a plan is carried out, at the most and when. Pure.
+
+What arrives grows as it is copied; what leaves is there until its move has ended, and a while
+longer: brokers delete late. What is produced meanwhile is not counted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from core.cluster.state import ClusterState, TopicPartition
+from core.plan.copying import Side
+from core.plan.estimate import Estimate
+from core.plan.plan import Plan
+from core.plan.spread import START_SECONDS
+from core.units import format_bytes, format_duration
+
+DELETED_SECONDS = 60.0
+"""file.delete.delay.ms: how long a replica that has left still lies on its disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """How much more a broker's disks hold at the most than before; None when not known.
+
+    `at_seconds` is when, from the start of an apply; None where the plan was not played out.
+    """
+
+    broker: int
+    bytes: int | None
+    at_seconds: float | None = None
+
+    @property
+    def words(self) -> str:
+        size = "an unknown size" if self.bytes is None else format_bytes(self.bytes)
+        when = "" if self.at_seconds is None else f" after {format_duration(self.at_seconds)}"
+        return f"{size} on broker {self.broker}{when}"
+
+
+@dataclass(slots=True)
+class _Disks:
+    """What comes to a broker's disks (from, to, bytes) and what leaves them (when, bytes)."""
+
+    comes: list[tuple[float, float, int]] = field(default_factory=list)
+    leaves: list[tuple[float, int]] = field(default_factory=list)
+
+    def peak(self) -> tuple[int, float]:
+        """Return the most that they hold more than before, and when first."""
+        begins, ends, sizes = (np.array(column) for column in zip(*self.comes, strict=True))
+        slopes = sizes / np.maximum(ends - begins, 1e-9)
+        at = np.concatenate([begins, np.maximum(ends, begins + 1e-9)])
+        order = np.argsort(at, kind="stable")
+        at, changes = at[order], np.concatenate([slopes, -slopes])[order]
+        come = np.concatenate([[0.0], np.cumsum(np.cumsum(changes)[:-1] * np.diff(at))])
+        left_at = np.array(sorted(when for when, _ in self.leaves))
+        left = np.concatenate([[0.0], np.cumsum([size for _, size in sorted(self.leaves)])])
+        looks = np.sort(np.concatenate([at, left_at]))
+        held = np.interp(looks, at, come) - left[np.searchsorted(left_at, looks)]
+        first = int(np.argmax(np.round(held)))
+        return round(float(held[first])), float(looks[first])
+
+
+def peak_extra(state: ClusterState, plan: Plan, estimate: Estimate) -> tuple[Extra, ...]:
+    """Return how much more each broker's disks hold at the most, the most first.
+
+    As it was played out; where it was not, all of it arrives before anything leaves.
+    """
+    when = _when(estimate)
+    timed = True
+    disks: defaultdict[int, _Disks] = defaultdict(_Disks)
+    unknown: set[int] = set()
+    for move in plan:
+        row = state.find(move.tp)
+        size = -1 if row is None else int(state.partition_size_bytes[row])
+        if row is None or size < 0:
+            unknown.update(move.receiving)
+            continue
+        sizes = state.size_bytes[state.replica_slice(row)].tolist()
+        held = {b: own for b, own in zip(state.replicas(row), sizes, strict=True) if own >= 0}
+        ended = START_SECONDS
+        for broker in move.receiving:
+            comes = (
+                held.get(broker, size) if broker in move.dir_moves else size - held.get(broker, 0)
+            )
+            if comes > 0:
+                span = when.get((move.tp, broker)) or when.get((None, broker))
+                timed = timed and span is not None
+                begin, end = span or (START_SECONDS, START_SECONDS)
+                disks[broker].comes.append((begin, end, comes))
+                ended = max(ended, end)
+        for broker in (*move.removing, *move.dir_moves):
+            disks[broker].leaves.append((ended + DELETED_SECONDS, held.get(broker, size)))
+    found = [Extra(broker, None) for broker in unknown]
+    for broker, disk in disks.items():
+        if disk.comes and broker not in unknown:
+            whole = sum(size for *_, size in disk.comes)
+            found.append(Extra(broker, *(disk.peak() if timed else (whole, None))))
+    return tuple(
+        sorted(
+            (one for one in found if one.bytes != 0),
+            key=lambda one: (one.bytes is not None, -(one.bytes or 0), one.broker),
+        )
+    )
+
+
+def _when(estimate: Estimate) -> Mapping[tuple[TopicPartition | None, int], tuple[float, float]]:
+    """Return from when to when each new replica is copied, from the start of an apply.
+
+    By broker alone: what it copies between its log dirs.
+    """
+    found: dict[tuple[TopicPartition | None, int], tuple[float, float]] = {
+        (None, row.broker): (START_SECONDS, row.seconds)
+        for row in estimate.rows
+        if row.side is Side.LOG_DIRS and row.seconds is not None
+    }
+    if estimate.played is not None:
+        for at, copy in enumerate(estimate.played.copies):
+            begin, end = estimate.played.when(at)
+            found[copy.tp, copy.destination] = START_SECONDS + begin, START_SECONDS + end
+    return found

@@ -1,0 +1,122 @@
+"""A plan over time at one rate: what each broker and side copies when, beside what it bears anyway.
+
+Pure. It is the estimate's own play-through, so that its lanes end when the estimate says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from core.cluster.state import Broker, ClusterState
+from core.load.snapshot import Load
+from core.plan.burden import NEAR_CAPACITY, carried
+from core.plan.copying import Side
+from core.plan.dir_copies import SWAP_SECONDS
+from core.plan.estimate import Estimate
+from core.plan.played import Step
+from core.plan.spread import START_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One broker and side: its rate for the plan, step by step, from the start of an apply on.
+
+    `besides_bytes_per_s` is what it bears beside that, as leader and as follower; it and the
+    capacity are None where they are not known, and for copies between log dirs.
+    """
+
+    broker: int
+    side: Side
+    steps: tuple[Step, ...]
+    besides_bytes_per_s: float | None = None
+    capacity_bytes_per_s: float | None = None
+
+    @property
+    def ends(self) -> float:
+        """Return when its last copy has ended, in seconds."""
+        return self.steps[-1].end
+
+    @property
+    def most_bytes_per_s(self) -> float:
+        return max(step.bytes_per_s for step in self.steps)
+
+    @property
+    def most_fraction(self) -> float | None:
+        """Return how much of its capacity is used at the most; None when that is not known."""
+        return self.fraction(self.most_bytes_per_s)
+
+    def fraction(self, bytes_per_s: float) -> float | None:
+        """Return how much of its capacity so much for the plan and all else come to."""
+        if not self.capacity_bytes_per_s or self.besides_bytes_per_s is None:
+            return None
+        return (self.besides_bytes_per_s + bytes_per_s) / self.capacity_bytes_per_s
+
+    def is_near(self, bytes_per_s: float) -> bool:
+        """Return whether its clients may wait longer while it copies so much."""
+        return (self.fraction(bytes_per_s) or 0.0) >= NEAR_CAPACITY
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLine:
+    """Every broker and side that copies, the worst first, and when batches begin, in seconds.
+
+    Worst is who comes nearest to its capacity (where that is known: before all others), then who
+    ends last.
+    """
+
+    lanes: tuple[Lane, ...]
+    batches: tuple[float, ...]
+
+    @property
+    def ends(self) -> float:
+        return max(lane.ends for lane in self.lanes)
+
+
+def time_line(state: ClusterState, load: Load, estimate: Estimate) -> TimeLine | None:
+    """Return how a plan goes at the rate of its estimate; None where that was not played out."""
+    if estimate.seconds is None:
+        return None
+    played = estimate.played
+    now = carried(state, load)
+    at = {broker.id: i for i, broker in enumerate(state.brokers)}
+
+    def lane(broker: int, side: Side, steps: tuple[Step, ...]) -> Lane:
+        known = state.broker_by_id.get(broker)
+        if known is None or side is Side.LOG_DIRS:
+            return Lane(broker, side, steps)
+        besides = float(now[side][at[broker]])
+        return Lane(
+            broker, side, steps, None if math.isnan(besides) else besides, _capacity(known, side)
+        )
+
+    def lanes() -> Iterator[Lane]:
+        for side in played.sides if played is not None else ():
+            steps = played.steps(side) if played is not None else ()
+            yield lane(
+                *side,
+                tuple(Step(START_SECONDS + a, START_SECONDS + b, rate) for a, b, rate in steps),
+            )
+        for row in estimate.rows:
+            if row.side is Side.LOG_DIRS and row.seconds is not None:
+                step = Step(START_SECONDS, row.seconds - SWAP_SECONDS, estimate.timed_bytes_per_s)
+                yield lane(row.broker, row.side, (step,))
+
+    found = [one for one in lanes() if one.steps and one.most_bytes_per_s > 0]
+    if not found:
+        return None
+    return TimeLine(
+        tuple(sorted(found, key=_worst_first)),
+        tuple(START_SECONDS + at for at in played.submissions) if played is not None else (),
+    )
+
+
+def _worst_first(lane: Lane) -> tuple[float, float, int, str]:
+    return -(lane.most_fraction or 0.0), -lane.ends, lane.broker, lane.side.value
+
+
+def _capacity(broker: Broker, side: Side) -> float | None:
+    if side is Side.LEADER:
+        return broker.out_capacity_bytes_per_s
+    return broker.in_capacity_bytes_per_s

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from core import paths
 from core.errors import UsageError
+from core.patterns import nearly
 from core.units import parse_flow
 
 
@@ -80,10 +81,15 @@ def servers(bootstrap: str) -> frozenset[str]:
 
 
 def load_settings(path: Path | None = None) -> Settings:
-    """Read config.toml; raises UsageError for TOML that is not valid or values of a wrong type."""
+    """Read config.toml.
+
+    Raises UsageError for TOML that is not valid, values of a wrong type, and names that it has none
+    of: a misspelt read_only must not leave a cluster writable.
+    """
     path = path or paths.config_file()
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
+        _only(document, ("clusters", "theme", "keys", "notify"))
         clusters = _typed(document, "clusters", dict, {})
         return Settings(
             clusters={name: _cluster(name, table, path) for name, table in clusters.items()},
@@ -102,11 +108,15 @@ def load_settings(path: Path | None = None) -> Settings:
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not TOML: {error}.", next="Mend that line.") from error
     except _WrongError as wrong:
-        raise UsageError(f"{path}: {wrong}.", next="Mend that line.") from wrong
+        raise UsageError(f"{path}: {wrong}.", next=wrong.next) from wrong
 
 
 class _WrongError(Exception):
-    """Which key has the wrong value, and what it should be."""
+    """Which key has the wrong value, and what it should be; or which there is none of."""
+
+    def __init__(self, what: str, next: str = "Mend that line.") -> None:
+        super().__init__(what)
+        self.next = next
 
 
 _KINDS: Mapping[type, str] = {
@@ -115,6 +125,13 @@ _KINDS: Mapping[type, str] = {
     str: "a text",
     bool: "true or false",
 }
+
+
+def _only(table: Mapping[str, Any], names: Sequence[str], at: str = "") -> None:
+    for key in table:
+        if key not in names:
+            known = f"There are {', '.join(names)}."
+            raise _WrongError(f"there is no {at}{key}", nearly(key, names) or known)
 
 
 def _typed(table: Mapping[str, Any], key: str, kind: type[Any], default: Any, at: str = "") -> Any:
@@ -129,6 +146,7 @@ def _keys(table: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _notify(table: Mapping[str, Any]) -> NotifyBy:
+    _only(table, ("bell", "desktop", "command", "webhook"), "notify.")
     return NotifyBy(
         bell=_typed(table, "bell", bool, True, "notify."),
         desktop=_typed(table, "desktop", bool, True, "notify."),
@@ -150,10 +168,16 @@ def _webhook(url: str | None) -> str | None:
     return url
 
 
+_CLUSTER_KEYS = (
+    *("bootstrap", "command_config", "read_only", "snapshots", "in_capacity", "out_capacity"),
+)
+
+
 def _cluster(name: str, table: Any, path: Path) -> ClusterSettings:
     at = f"clusters.{name}."
     if not isinstance(table, dict):
         raise _WrongError(f"clusters.{name} must be a table")
+    _only(table, _CLUSTER_KEYS, at)
 
     def rate(key: str) -> float | None:
         text = _typed(table, key, str, None, at)

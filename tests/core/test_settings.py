@@ -84,6 +84,26 @@ def test_a_bad_file_is_one_clear_message(home: Path, text: str, said: str) -> No
     assert refused.value.next
 
 
+@pytest.mark.parametrize(
+    ("text", "said", "next"),
+    [
+        ("readonly = true", "no clusters.x.readonly", "Did you mean read_only?"),
+        ('in_capasity = "5MB/s"', "in_capasity", "Did you mean in_capacity"),
+        ("colour = 1", "no clusters.x.colour", "There are bootstrap, command_config, read_only"),
+        ('[cluster.y]\nbootstrap = "b:1"', "there is no cluster", "Did you mean clusters?"),
+        ("[notify]\nbel = false", "no notify.bel", "Did you mean bell?"),
+    ],
+)
+def test_a_name_that_there_is_none_of_is_no_silence(
+    home: Path, text: str, said: str, next: str
+) -> None:
+    write(home, f'[clusters.x]\nbootstrap = "a:1"\n{text}')
+    with pytest.raises(UsageError) as refused:
+        load_settings()
+    assert said in refused.value.title
+    assert next in refused.value.next
+
+
 def test_a_file_that_is_not_text_or_is_a_folder(home: Path) -> None:
     path = home / "config" / "config.toml"
     path.write_bytes(b"\xff\xfe")

@@ -257,14 +257,20 @@ def _is_stdout(path: Path) -> bool:
         return False
 
 
-def let_reader_go() -> None:
+def let_reader_go(stream: int = 1) -> None:
     """Write the rest of stdout to nowhere, also what the interpreter flushes at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 
 
 def say(message: str) -> None:
-    """Tell the user something on stderr; stdout is for the answer."""
-    click.echo(printable(message, lines=True), err=True)
+    """Tell the user something on stderr; stdout is for the answer.
+
+    A reader that has gone ends nothing: what was asked for is done all the same.
+    """
+    try:
+        click.echo(printable(message, lines=True), err=True)
+    except BrokenPipeError:
+        let_reader_go(2)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli.confirm import confirm
-from core.cli.context import Context, emit, json_option, say
+from core.cli.context import Context, emit, json_option, say, write_text
 from core.errors import AccessDeniedError, ExitCode, UnreachableError, UsageError
 
 if TYPE_CHECKING:
@@ -92,12 +92,12 @@ def elect(
         found = (unclean_elections if unclean else preferred_elections)(state, rows)
         able = [election for election in found if not election.hindrance]
         if not as_json:
-            click.echo(_imbalance_text(brokers, settings), nl=False)
+            write_text(_imbalance_text(brokers, settings), None)
         asks = bool(not dry_run and able and not yes)
         if asks:
             say("These would be elected:")
             planned = [_Outcome(election, "planned") for election in able]
-            click.echo(_rows(planned), nl=False, err=True)
+            say(_rows(planned).removesuffix("\n"))
         for line in _lost(able) if unclean else ():
             say(line)
         if asks:
@@ -313,8 +313,7 @@ def _tell(outcomes: Sequence[_Outcome], unclean: bool) -> None:
         ("failed", "Failed"),
     ):
         if found := of(what):
-            click.echo(f"{title}: {len(found)}")
-            click.echo(_rows(found), nl=False)
+            write_text(f"{title}: {len(found)}\n{_rows(found)}", None)
 
 
 def _rows(outcomes: Sequence[_Outcome]) -> str:

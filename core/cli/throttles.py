@@ -83,7 +83,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
             say(f"Kept: {_where(throttle)}: {why}.")
         if found.changes and not yes:
             say("These would be cleared:")
-            click.echo(_table(found.cleared), nl=False, err=True)
+            say(_table(found.cleared).removesuffix("\n"))
             name = context.target.name or state.cluster_id[:8]
             confirm(name, "clear them", "Clearing", "nothing was changed")
         now = connection.client.describe(), with_throttles(state.cluster_id)

@@ -9,7 +9,7 @@ from zlib import crc32
 import click
 
 from core.cli.confirm import confirm
-from core.cli.context import Context, emit, json_option, say
+from core.cli.context import Context, emit, json_option, say, write_text
 from core.cli.topic_layout import (
     added_replicas,
     expected_of,
@@ -174,8 +174,7 @@ def alter(
         deleted = list(deletes(becomes, values))
         if not as_json:
             show_layout(topic, now, layout)
-            for change in becomes:
-                click.echo(f"{topic}: {change.words}")
+            write_text("".join(f"{topic}: {change.words}\n" for change in becomes), None)
         for sentence in deleted:
             say(f"{topic}: {sentence}")
         if layout:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli.context import Context, say
+from core.cli.context import Context, say, write_text
 from core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -124,9 +124,7 @@ def show_layout(topic: str, first: int, layout: Sequence[Replicas]) -> None:
         return
     rows = [(f"{topic}-{first + n}", brokers(r)) for n, r in enumerate(layout[:ROWS])]
     text = table(("PARTITION", "REPLICAS"), rows)
-    click.echo(
-        text + (f"… and {len(layout) - ROWS} more\n" if len(layout) > ROWS else ""), nl=False
-    )
+    write_text(text + (f"… and {len(layout) - ROWS} more\n" if len(layout) > ROWS else ""), None)
 
 
 def layout_json(first: int, layout: Sequence[Replicas]) -> list[dict[str, Any]]:

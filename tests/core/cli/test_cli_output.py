@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 from pathlib import Path
 
 import pytest
+from clusters import tp
+from in_process import Hand, audited
+from run_help import cluster
 
 from core.cli.context import write_text
+from core.cluster.client import LEADER_RATE, ConfigChange, ConfigOp, Resource
 from core.errors import UsageError
 
 
@@ -39,3 +44,33 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
     reader.join(10)
     assert read == ["new"]
     assert pipe.is_fifo()
+
+
+class _Gone(io.StringIO):
+    """A pipe whose reader has gone."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ("topics create new --partitions 2 --rf 2", "create topics"),
+        ("topics alter orders --partitions 2", "add partitions"),
+        ("topics alter orders --set retention.ms=600000", "configs"),
+        ("elect", "elect"),
+        ("throttles clear broker:1", "clear"),
+    ],
+)
+def test_a_reader_that_has_gone_stops_no_change(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch, words: str, what: str, stream: str
+) -> None:
+    living = cluster({"orders": [(1, 2)]}, leaders={tp("orders-0"): 2})
+    rate = ConfigChange(Resource.broker(1), LEADER_RATE, ConfigOp.SET, "1000000")
+    living.alter_configs([rate])
+    monkeypatch.setattr("core.cli.context.let_reader_go", lambda stream=1: None)
+    monkeypatch.setattr(f"sys.{stream}", _Gone())
+    code, _, _ = hand.on(living)(*words.split(), "--yes")
+    assert (code, audited()[:1]) == (0, [what])

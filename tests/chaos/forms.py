@@ -15,6 +15,7 @@ from typing import Any
 from chaos.brokers import Brokers
 from chaos.layout import (
     BATCH,
+    CRAWL,
     DEAD,
     LAYOUTS,
     RATE,
@@ -22,6 +23,7 @@ from chaos.layout import (
     SLOW,
     Layouts,
     LogDirs,
+    held_back,
     one_way,
     opposite,
 )
@@ -43,8 +45,9 @@ OF_A_RUN = (
     *("rate_restored", "ended"),
 )
 DONE = (Outcome.DONE,)
-CATCH_UP_SECONDS = 40.0
-"""How long a broker that is back may take to be in sync again before the run is made faster."""
+CATCH_UP_SECONDS = 120.0
+"""How long a broker that is back may take to be in sync again before the run is made faster: its
+process may die ten times meanwhile."""
 VERY_SLOW = SLOW // 3
 """Moves at this rate are still in flight after their process has died ten times."""
 CANCELLED = (Outcome.CANCELLED, Outcome.DONE)
@@ -129,12 +132,12 @@ class Cancelled(Form):
 
 
 class Picked(Form):
-    """A run whose moves, all of them in flight, are cancelled one by one."""
+    """A run whose moves, all of them in flight and standing still, are cancelled one by one."""
 
     brings = ("request", "cancelling", "cancel_sent", "reordering", "reordered")
     ends = (Outcome.CANCELLED, Outcome.INCOMPLETE, Outcome.DONE)
-    """Brokers go on while its process is dead: on a busy machine all may have moved by then."""
-    rate = VERY_SLOW
+    """What is only re-ordered may be done before it is cancelled."""
+    rate = CRAWL
 
     def options(self) -> dict[str, Any]:
         return super().options() | {"batch": len(self.layouts)}
@@ -183,24 +186,27 @@ class Asked(Form):
 
 
 class Returned(Form):
-    """A run that begins while a source is down, which comes back to moves in flight."""
+    """A run that begins while a source is down, which comes back to moves in flight.
+
+    It is not in sync again before the run has taken its leaders' own pairs out of their lists:
+    these send more to those that are than they may.
+    """
 
     brings = (
         *("rate_intent", "rate_set"),
         *("pairs_taking", "pairs_taken", "pairs_putting", "pairs_put"),
     )
-    lives = 6  # a broker that is back is soon in sync
-    rate = VERY_SLOW
+    rate = CRAWL
 
     def __init__(self, brokers: Brokers, rng: Random) -> None:
         super().__init__(brokers, rng)
         self.targets = one_way(self.before, self.layouts)
+        self.broker = held_back(self.targets, self.before)[0]
 
     def options(self) -> dict[str, Any]:
         return super().options() | {"batch": len(self.layouts)}
 
     def prepare(self) -> None:
-        (self.broker,) = self.brokers.nodes_of("source", self.targets, self.before)
         self.brokers.sandbox.kill(self.broker)
         eventually(lambda: not self.brokers.is_alive(self.broker))
 
@@ -313,13 +319,13 @@ class Rearranged(Form):
 
 
 class Failed(Form):
-    """A run whose throttles a broker refuses for good."""
+    """A run whose throttles a broker refuses for good, in each of its first two lives."""
 
     brings = ("throttle_failed",)
     ends = (Outcome.FAILED, Outcome.DONE)
 
     def orders(self) -> tuple[Order, ...]:
-        return (Order("after", "throttle_intent", "be refused"),)
+        return tuple(Order("after", "started", "be refused", nth=nth) for nth in (1, 2))
 
 
 class Crashed(Form):

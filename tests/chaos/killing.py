@@ -7,7 +7,7 @@ not bring what it should is tried a few times more, and then it is said to be mi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from random import Random
 
@@ -21,6 +21,14 @@ from chaos.restless import Restless
 TIMES = 3
 TRIES = 5
 """How often a form is played for what it did not bring."""
+LAST = ("ended", "notified")
+"""What any form of run brings, once."""
+ONE_OF = (
+    ("after ended", "before notified", "after notified"),
+    ("before pairs_taken", "after pairs_taken"),
+)
+"""Deaths of which a run is given only one: nobody goes on with a run that has ended, and a follower
+that was taken out of its leader's limit is in sync before the next process looks."""
 PARTS = ("source", "destination", "uninvolved and controller")
 """An uninvolved broker and the active controller die together: neither holds what moves."""
 CANCELS = "cancelled on real brokers"
@@ -34,17 +42,35 @@ def died(part: str, order: Order) -> list[str]:
     return [f"{one} killed {order}" for one in part.split(" and ")]
 
 
+def compatible(orders: Iterable[Order]) -> Iterator[Order]:
+    """Yield those orders that can all strike one run: the first one where only one can."""
+    given: set[tuple[str, ...]] = set()
+    for order in orders:
+        groups = {group for group in ONE_OF if str(order) in group}
+        if not groups & given:
+            given |= groups
+            yield order
+
+
 class Killing:
     """Plays one run after another until nothing is due."""
 
-    def __init__(self, brokers: Brokers, lives: Lives, played: Played, rng: Random) -> None:
+    def __init__(
+        self,
+        brokers: Brokers,
+        lives: Lives,
+        played: Played,
+        rng: Random,
+        forms: Sequence[type[Form]] = FORMS,
+    ) -> None:
+        self._forms = forms
         self._brokers, self._lives, self._played, self._rng = brokers, lives, played, rng
         self._missed: Counter[str] = Counter()
 
     # -- the run's process ------------------------------------------------------------------------
 
-    def processes(self) -> Iterator[None]:
-        """Kill -9 the run's process before and after every kind of record, three times each."""
+    def cancels_and_pauses(self) -> Iterator[None]:
+        """Cancel a run after each kind of record, and pause and resume one 50 times."""
         for at in CANCELLED_AT:
             if not self._played.knows(CANCELS, f"after {at}"):
                 lived = self._lives.live(Cancelled(self._brokers, self._rng, at))
@@ -54,6 +80,9 @@ class Killing:
         if not self._played.count(PAUSES):
             self._add(PAUSES, "50 times", self._lives.live(Restless(self._brokers, self._rng)))
             yield
+
+    def processes(self) -> Iterator[None]:
+        """Kill -9 the run's process before and after every kind of record, three times each."""
         while (form := self._next(self._due)) is not None:
             due = self._due(form)
             self._keep(self._lives.live(form(self._brokers, self._rng), due), due)
@@ -63,13 +92,13 @@ class Killing:
         """Return the orders that a run of this form is to be given: those seen least often."""
         orders = [
             Order(when, kind, nth=self._nth(f"{when} {kind}"))
-            for kind in form.brings
+            for kind in dict.fromkeys((*form.brings, *LAST))
             for when in WHEN
         ]
         self._rng.shuffle(orders)
         orders.sort(key=lambda order: self._played.count(str(order)))
         due = [o for o in orders if self._played.count(str(o)) < TIMES and not self._is_missing(o)]
-        return due[: form.lives]
+        return list(compatible(due))[: form.lives]
 
     def _nth(self, name: str) -> int:
         """Return at which record of its kind to strike: not always the first."""
@@ -92,7 +121,7 @@ class Killing:
         for part in parts:
             while (form := self._next(partial(self._due_of, part))) is not None:
                 due = self._due_of(part, form)
-                every = [order for form in FORMS for order in self._due_of(part, form)]
+                every = [order for form in self._forms for order in self._due_of(part, form)]
                 once = tuple(dict.fromkeys(every))
                 lived = self._lives.live(form(self._brokers, self._rng), once, part)
                 self._add(RUNS, lived.run or "unborn", lived)
@@ -117,7 +146,7 @@ class Killing:
 
     def _next(self, due_of: Callable[[type[Form]], list[Order]]) -> type[Form] | None:
         """Return the form that brings most of what is due."""
-        best = max(FORMS, key=lambda form: len(due_of(form)))
+        best = max(self._forms, key=lambda form: len(due_of(form)))
         return best if due_of(best) else None
 
     def _is_missing(self, order: Order) -> bool:

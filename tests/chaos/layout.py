@@ -23,6 +23,9 @@ MB = 1_000_000
 RATE = 2 * MB
 SLOW = 300_000
 """A rate at which a run lasts long enough to be cancelled."""
+CRAWL = 10
+"""Less than what producers write: after its first answer a leader sends nothing more to whoever is
+not in sync, until there is another rate."""
 PARTITION_BYTES = 3 * MB
 BATCH = 2
 UNINVOLVED = 5
@@ -78,19 +81,40 @@ def opposite(now: Targets, layouts: Layouts = LAYOUTS) -> dict[TopicPartition, t
 
 
 def one_way(now: Targets, layouts: Layouts = LAYOUTS) -> dict[TopicPartition, tuple[int, ...]]:
-    """Return the other layout of those that stand in the same one, the larger part of all.
+    """Return the other layout of those that stand in the same one: with a source held back, if
+    it can be, and of two such parts the larger one.
 
     After runs that ended half done, going both ways would make every broker a destination.
     """
     first = {tp: b for tp, (a, b) in layouts.items() if now[tp] == a}
     second = {tp: other for tp, other in opposite(now, layouts).items() if tp not in first}
-    return max(first, second, key=len)
+    return max(first, second, key=lambda way: (bool(held_back(way, now)), len(way)))
 
 
 def sources(targets: Targets, before: Targets) -> list[int]:
     """Return the brokers that replicas only leave or stay on."""
     arriving = {b for tp in targets for b in targets[tp] if b not in before[tp]}
     return [b for b in (1, 2, 3, 4) if b not in arriving]
+
+
+def held_back(targets: Targets, before: Targets) -> list[int]:
+    """Return the sources that a run's own pairs hold back when they return, whoever leads by then.
+
+    Pairs of others in a list of leaders, or all, are no run's to take out of it.
+    """
+    theirs = [
+        (resource.name, pair.split(":")[0])
+        for resource, name, pairs in THROTTLES
+        if name == LEADER_LIST
+        for pair in pairs.split(",")
+    ]
+    ours = [
+        tp
+        for tp in targets
+        if not {(tp.topic, str(tp.partition)), (tp.topic, "*")}.intersection(theirs)
+        and set(targets[tp]) - set(before[tp])
+    ]
+    return [b for b in sources(targets, before) if any(b in before[tp] for tp in ours)]
 
 
 def document(targets: Targets, log_dirs: LogDirs | None = None) -> str:

@@ -89,6 +89,7 @@ class Lives:
                     if following is not None and "Traceback" in brokers.said():
                         wrong.append(f"`runs attach` said {brokers.said()}")
                     if brokers.is_over(run):
+                        brokers.await_gone(run)  # it tells somebody of its end, and may die there
                         return wrong
                     following = brokers.follow(run)
                 next(script, None)

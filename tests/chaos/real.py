@@ -13,11 +13,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from random import Random
 
 from chaos.acks import Acknowledged
 from chaos.brokers import Brokers, chaos_sandbox
+from chaos.forms import FORMS
 from chaos.killing import PARTS as NODES
 from chaos.killing import Killing
 from chaos.layout import LAYOUTS, SHORT_LAYOUTS
@@ -30,6 +32,7 @@ TROUBLE = "random trouble on real brokers"
 ACKNOWLEDGED = "acknowledged records"
 TROUBLES = 20
 PARTS = ("processes", "nodes", "trouble")
+FORM_NAMES = [form.__name__.lower() for form in FORMS]
 
 
 def troubled(brokers: Brokers, lives: Lives, played: Played, seeds: range) -> Iterator[None]:
@@ -49,8 +52,12 @@ def cases(brokers: Brokers, played: Played, arguments: argparse.Namespace) -> It
     lives = Lives(brokers)
     if arguments.part == "trouble":
         return troubled(brokers, lives, played, range(arguments.first, arguments.last + 1))
-    killing = Killing(brokers, lives, played, Random(arguments.seed))
-    return killing.nodes(arguments.who) if arguments.part == "nodes" else killing.processes()
+    forms = [form for form in FORMS if form.__name__.lower() in (arguments.forms or FORM_NAMES)]
+    killing = Killing(brokers, lives, played, Random(arguments.seed), forms)
+    if arguments.part == "nodes":
+        return killing.nodes(arguments.who)
+    before = () if arguments.forms else killing.cancels_and_pauses()
+    return chain(before, killing.processes())
 
 
 def play(brokers: Brokers, played: Played, arguments: argparse.Namespace) -> None:
@@ -80,6 +87,7 @@ def main() -> None:
     parser.add_argument("--name", default="chaos", help="Name of the sandbox.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--who", nargs="+", choices=NODES, default=NODES, help="Nodes to kill.")
+    parser.add_argument("--forms", nargs="+", choices=FORM_NAMES, help="Only these forms of a run.")
     parser.add_argument("--first", type=int, default=1, help="The first seed of trouble.")
     parser.add_argument("--last", type=int, default=TROUBLES, help="The last one.")
     arguments = parser.parse_args()

@@ -6,18 +6,32 @@ from itertools import product
 
 import pytest
 from chaos.forms import FORMS
-from chaos.layout import LAYOUTS, one_way, opposite, sources
-from chaos.orders import KINDS
+from chaos.killing import ONE_OF, compatible
+from chaos.layout import LAYOUTS, held_back, one_way, opposite, sources
+from chaos.orders import KINDS, WHEN, Order
 
 
 @pytest.mark.parametrize("standing", list(product((0, 1), repeat=len(LAYOUTS))))
-def test_one_way_leaves_a_broker_that_nothing_arrives_at(standing: tuple[int, ...]) -> None:
+def test_one_way_leaves_a_source_that_is_held_back_when_it_returns(
+    standing: tuple[int, ...],
+) -> None:
     now = {tp: both[n] for n, (tp, both) in zip(standing, LAYOUTS.items(), strict=True)}
     targets = one_way(now)
-    assert sources(targets, now)
+    assert set(held_back(targets, now)) <= set(sources(targets, now))
+    assert held_back(targets, now)
     assert len(targets) >= len(LAYOUTS) / 2
     assert targets.items() <= opposite(now).items()
 
 
 def test_every_kind_of_record_is_brought_by_a_form_of_run() -> None:
     assert {kind for form in FORMS for kind in form.brings} == set(KINDS)
+
+
+def test_a_run_is_given_only_one_of_the_deaths_that_leave_no_other() -> None:
+    every = [Order(when, kind) for kind in KINDS for when in WHEN]
+    given = [str(order) for order in compatible(every)]
+    assert [len({*group} & {*given}) for group in ONE_OF] == [1] * len(ONE_OF)
+    assert {str(order) for order in every} - {*given} <= {
+        name for group in ONE_OF for name in group
+    }
+    assert [str(order) for order in compatible(reversed(every))] != given[::-1]

@@ -103,6 +103,22 @@ def parse_deadline(text: str) -> float:
     return seconds
 
 
+def parse_id(text: str) -> int:
+    """Return the broker that is written as `3`; raises UsageError for what is no plain number."""
+    word = text.strip()
+    if not (word.isascii() and word.isdecimal()):
+        raise UsageError(f"Not a broker id: {text!r}.", next="Write it like 3.")
+    return int(word)
+
+
+def parse_ids(text: str) -> tuple[int, ...]:
+    """Return the brokers of `1,3`; raises UsageError for anything else. See `id_list`."""
+    try:
+        return tuple(map(parse_id, text.split(",")))
+    except UsageError as error:
+        raise UsageError(f"Not broker ids: {text!r}.", next="Write them like 1,3.") from error
+
+
 def id_list(ids: Iterable[int]) -> str:
     """Return brokers as people write them: `1,2,3`."""
     return ",".join(map(str, ids))

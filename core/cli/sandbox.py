@@ -13,6 +13,7 @@ from core.cli.drills import DRILLS
 from core.cli.sandbox_shown import name_option, show_sandbox
 from core.cli.scenario import scenario
 from core.errors import UsageError
+from core.units import parse_ids
 
 
 @click.group()
@@ -121,11 +122,13 @@ def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
 
 def parse_brokers(text: str) -> tuple[int, ...]:
     """Return broker ids for a count (`4` is 1 to 4) or a list (`2,5`, `7,`)."""
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isdigit() for word in words if word) or not any(words):
-        raise UsageError(f"Not brokers: {text!r}.", next="Say a count (4) or ids (1,2,5).")
-    ids = tuple(int(word) for word in words if word)
-    if len(words) > 1:
+    try:
+        ids = parse_ids(text.rstrip(", "))
+    except UsageError as error:
+        raise UsageError(
+            f"Not brokers: {text!r}.", next="Say a count (4) or ids (1,2,5)."
+        ) from error
+    if "," in text:
         return ids
     if not 1 <= ids[0] <= 20:
         raise UsageError("A sandbox has 1 to 20 brokers.", next="One id alone is written 7,")

@@ -16,14 +16,13 @@ from core.cli.context import Context, emit, json_option, output_option, say, wri
 from core.cli.timeline_logs import logs_of
 from core.cli.timeline_wanted import (
     Wanted,
-    brokers_of,
     kinds_of,
     moment_of,
     recorded_cluster,
     topics_of,
 )
 from core.errors import UsageError
-from core.units import format_time
+from core.units import format_time, parse_ids
 
 if TYPE_CHECKING:
     from core.watch.timeline.events import Event, Kind
@@ -104,7 +103,7 @@ def timeline(
             None if until is None else moment_of(until, now),
             kinds_of(kind),
             topics_of(topics),
-            brokers_of(brokers),
+            frozenset(parse_ids(brokers) if brokers else ()),
         )
         if not logs:  # they may know others
             wanted.refuse_unknown(opened)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -104,10 +103,3 @@ def topics_of(text: str | None) -> re.Pattern[str] | None:
     from core.patterns import pattern
 
     return None if text is None else pattern(text, "--topics")
-
-
-def brokers_of(text: str | None) -> frozenset[int]:
-    parts: Collection[str] = text.split(",") if text else ()
-    if not all(part.strip().isdigit() for part in parts):
-        raise UsageError(f"Not broker ids: {text!r}.", next="Write them like 1,3.")
-    return frozenset(int(part) for part in parts)

@@ -15,7 +15,9 @@ from core.units import (
     format_duration,
     format_rate,
     format_time,
+    id_list,
     parse_duration,
+    parse_ids,
     parse_rate,
     parse_size,
     parse_time,
@@ -160,3 +162,15 @@ def test_written_time_reads_back(moment: datetime) -> None:
 def test_time_without_zone_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_time(text)
+
+
+@pytest.mark.parametrize(("text", "ids"), [("3", (3,)), (" 0, 12,3", (0, 12, 3)), ("2,1", (2, 1))])
+def test_brokers_are_read_in_their_order(text: str, ids: tuple[int, ...]) -> None:
+    assert parse_ids(text) == ids
+    assert parse_ids(id_list(ids)) == ids
+
+
+@pytest.mark.parametrize("text", ["", "one", "1,", "²", "1_0", "-3", "+3", "3.0"])
+def test_what_is_no_broker_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="Not broker ids"):
+        parse_ids(text)

@@ -29,7 +29,7 @@ def test_brokers_are_a_count_or_ids(text: str, ids: tuple[int, ...]) -> None:
     assert parse_brokers(text) == ids
 
 
-@pytest.mark.parametrize("text", ["", "four", "0", "500", "1,b", "-1", ","])
+@pytest.mark.parametrize("text", ["", "four", "0", "500", "1,b", "-1", ",", "²", "1_0"])
 def test_other_brokers_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_brokers(text)

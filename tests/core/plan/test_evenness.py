@@ -58,7 +58,11 @@ def test_where_no_broker_counts_none_is_furthest_off() -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "text"), [(broker_ids, "seven"), (broker_pairs, "3"), (broker_pairs, "3:x")]
+    ("read", "text"),
+    [
+        *((broker_ids, text) for text in ("seven", "²", "1_0", "-3", "3,,4")),
+        *((broker_pairs, text) for text in ("3", "3:x", "3:-4")),
+    ],
 )
 def test_wishes_that_cannot_be_read_are_one_sentence(read: object, text: str) -> None:
     with pytest.raises(UsageError, match="not"):

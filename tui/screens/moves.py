@@ -9,14 +9,13 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
 
-from textual import events
 from textual.widget import Widget
 
 from core.run.tell.view import RunState, RunSummary, RunView
-from tui.actions import MOVES, actions_of, bindings_of, keys_of
-from tui.map_moves import pasted, type_filter
+from tui.actions import MOVES, bindings_of
 from tui.screens.cursor import EDGE, CursorKeys
 from tui.screens.export import export_report
+from tui.screens.filtering import Filtering
 from tui.screens.run_again import RunAgain
 from tui.screens.run_history import RunHistory
 from tui.screens.run_requests import goes_on
@@ -48,7 +47,7 @@ class Sight(Enum):
 OF_A_RUN = (Sight.RUN, Sight.BATCHES, Sight.LOG, Sight.REPORT)
 
 
-class MovesScreen(CursorKeys, RunHistory, RunAgain):
+class MovesScreen(CursorKeys, Filtering, RunHistory, RunAgain):
     """The newest run, another one that was opened, the list of them, or others' moves."""
 
     PLACE = MOVES
@@ -66,7 +65,7 @@ class MovesScreen(CursorKeys, RunHistory, RunAgain):
         self._row = self._skipped = 0
         self._batch: int | None = None
         self._report = ""
-        self._words, self._typing = "", False
+        self._words = ""
 
     def compose_body(self) -> Iterable[Widget]:
         yield Page(id="moves-page")
@@ -118,9 +117,7 @@ class MovesScreen(CursorKeys, RunHistory, RunAgain):
             case Sight.BATCHES:
                 return batches_lines(run, self._batch, width, height)
             case Sight.LOG:
-                return log_lines(
-                    run, self._words, self._skipped, width, height, typing=self._typing
-                )
+                return log_lines(run, self._words, self._skipped, width, height, typing=self.typing)
             case Sight.REPORT:
                 return report_lines(self._report, self._skipped, width, height)
             case _:
@@ -192,7 +189,7 @@ class MovesScreen(CursorKeys, RunHistory, RunAgain):
 
     def _turn(self, sight: Sight | None) -> None:
         self._sight, self._skipped, self._batch = sight, 0, None
-        self._words, self._typing = "", False
+        self._words, self.typing = "", False
         self.show(self.session)
 
     def action_log(self) -> None:
@@ -299,37 +296,17 @@ class MovesScreen(CursorKeys, RunHistory, RunAgain):
 
     # -- filtering the log -----------------------------------------------------------------------
 
-    def action_filter(self) -> None:
-        if self.sight is Sight.LOG:
-            self._typing = True
-            self.show(self.session)
+    @property
+    def words(self) -> str:
+        return self._words
 
-    def on_key(self, event: events.Key) -> None:
-        """Keys go to the filter while it is being typed; it opens here, as on the map."""
-        super().on_key(event)
-        if not self._typing:
-            if self.sight is Sight.LOG and event.key in keys_of(_FILTER, self.trimtab.user_keys):
-                event.stop()
-                event.prevent_default()
-                self.action_filter()
-            return
-        typed = type_filter(self._words, event.key, event.character)
-        if typed is None:
-            return
-        self._words, self._typing = typed
-        self._skipped = 0
-        event.stop()
-        event.prevent_default()
+    @property
+    def can_filter(self) -> bool:
+        return self.sight is Sight.LOG
+
+    def filter_by(self, words: str) -> None:
+        self._words, self._skipped = words, 0
         self.show(self.session)
-
-    def on_paste(self, event: events.Paste) -> None:
-        if self._typing:
-            self._words, self._skipped = self._words + pasted(event.text), 0
-            event.stop()
-            self.show(self.session)
-
-
-_FILTER = next(action for action in actions_of(MOVES) if action.id == "filter")
 
 
 def _within(at: int, count: int) -> int:

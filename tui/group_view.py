@@ -79,8 +79,8 @@ class GroupsView:
     age: str
     """How long ago was looked, "" when it is a saved document."""
     stale: bool
-    trouble: str
-    """Why the newest look failed, or what of it is not known."""
+    troubles: tuple[str, ...]
+    """Why the newest look failed, or what of it is not known, in a line each."""
     over_seconds: float | None
     words: str
     typing: bool

@@ -46,10 +46,8 @@ def groups(
         known = now.groups or now.lost or (before is not None and before.groups)
         if regex is not None and not known:
             _nothing_matches(connection.client, regex)
-    for fault in now.lost:
-        say(f"A broker does not list its groups, which are missing here: {fault}")
-    if now.ends_fault:
-        say(f"The ends of logs are not known, and no lag: {now.ends_fault}")
+    for trouble in now.troubles:
+        say(trouble)
     for id in _gone(before.groups if before and not now.lost else (), now.groups):
         say(f"Group {id} is gone meanwhile.")
     found = views(now, before)

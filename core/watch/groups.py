@@ -48,6 +48,20 @@ class Look:
     lost: tuple[Fault, ...] = ()
     """Of brokers that did not list their groups, which are missing here."""
 
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """Return what of the groups is not known, in a sentence each."""
+        said = []
+        if count := len(self.lost):
+            who = (
+                "A broker does not list its" if count == 1 else f"{count} brokers do not list their"
+            )
+            why = "; ".join(dict.fromkeys(map(str, self.lost)))
+            said.append(f"{who} groups, which are missing here: {why}")
+        if self.ends_fault:
+            said.append(f"The ends of logs are not known, and no lag: {self.ends_fault}")
+        return tuple(said)
+
 
 @dataclass(frozen=True, slots=True)
 class Rates:

@@ -273,6 +273,21 @@ async def test_a_broker_that_does_not_list_its_groups_is_told(changing: Changing
         assert "readers" in body(pilot)
 
 
+async def test_all_that_is_not_known_of_groups_is_told(
+    changing: Changing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: Any) -> Any:
+        raise AccessDeniedError("The cluster says no: TOPIC.")
+
+    monkeypatch.setattr(changing, "offsets", denied, raising=False)
+    changing.lost = (Fault("COORDINATOR_LOAD_IN_PROGRESS"), Fault("BROKER_NOT_AVAILABLE"))
+    async with dashboard(on(changing, changing.clock), "groups") as pilot:
+        told = [line for line in body(pilot).split("\n") if "▲" in line][:2]
+    assert "2 brokers do not list their groups" in told[0]
+    assert "COORDINATOR_LOAD_IN_PROGRESS; BROKER_NOT_AVAILABLE" in told[0]
+    assert "The ends of logs are not known" in told[1]
+
+
 async def test_what_may_not_be_known_of_one_group_hides_no_other(changing: Changing) -> None:
     one, *rest = tuple(changing.found)  # type: ignore[arg-type]
     denied = Fault("GROUP_AUTHORIZATION_FAILED")

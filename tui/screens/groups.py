@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from textual.widget import Widget
 
 from core.cluster.state import TopicPartition
-from core.watch.groups import GroupView, Look, saved_views
+from core.watch.groups import GroupView, saved_views
 from tui.actions import GROUPS, bindings_of
 from tui.group_view import (
     GroupsView,
@@ -84,7 +84,7 @@ class GroupsScreen(CursorKeys, Filtering, Looking):
             partition=at_partition(partitions, self._tp),
             age=age_words(age.age(session.now)) if age else "",
             stale=age.stale(session.now) if age else False,
-            trouble=self.error.title if self.error else _trouble(newest),
+            troubles=(self.error.title,) if self.error else newest.troubles if newest else (),
             over_seconds=followed.over_seconds if followed else None,
             words=self._words,
             typing=self.typing,
@@ -198,12 +198,3 @@ class GroupsScreen(CursorKeys, Filtering, Looking):
 
 def _other(order: Order) -> Order:
     return Order.NAME if order is Order.LAG else Order.LAG
-
-
-def _trouble(look: Look | None) -> str:
-    """Return what is not known of the groups that a look has found."""
-    if look is not None and look.lost:
-        return f"A broker does not list its groups, which are missing here: {look.lost[0]}"
-    if look is not None and look.ends_fault:
-        return f"The ends of logs are not known, and no lag: {look.ends_fault}"
-    return ""

@@ -46,8 +46,8 @@ def groups_lines(view: GroupsView, width: int, height: int) -> Lines:
     if not view.groups and view.chosen is None:
         return _nothing(view.why, width)[:height]
     lines: list[Line] = [_title(view, width)]
-    if view.trouble:
-        lines.append(fit((Span(f" ▲ {view.trouble}", Tone.LOOK, bold=True),), width))
+    for trouble in view.troubles:
+        lines.append(fit((Span(f" ▲ {trouble}", Tone.LOOK, bold=True),), width))
     if not view.inside:
         if view.typing or view.words:
             lines.append(_filter(view, width))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.cluster.state import Int64
+from core.cluster.state import Bool, Int64
 from core.load.snapshot import Float64
 from core.plan.planner.levels import MARGIN, edge_of
 from core.plan.planner.limits import NO_LIMITS, Limits
@@ -31,18 +31,25 @@ Change = tuple[float, int, int]
 """What is gained, which partition, which place becomes the first."""
 
 
-def even_leaders(placement: Placement, limits: Limits = NO_LIMITS) -> int:
+def even_leaders(
+    placement: Placement, limits: Limits = NO_LIMITS, *, only: Bool | None = None
+) -> int:
     """Change preferred leaders until all brokers are within the band, or nothing helps.
 
-    Of the limits only time counts: no leader costs a byte or a move.
+    Of the limits only time counts: no leader costs a byte or a move. With `only` [B] these brokers
+    alone come to lead what need not change its leader.
     """
     columns = np.array([m for m in LED if placement.problem.active[m]], np.int64)
-    return _Leading(placement, columns, limits).carry_out() if len(columns) else 0
+    return _Leading(placement, columns, limits, only).carry_out() if len(columns) else 0
 
 
 class _Leading:
-    def __init__(self, placement: Placement, columns: Int64, limits: Limits) -> None:
-        self._on, self._columns, self._limits = placement, columns, limits
+    def __init__(
+        self, placement: Placement, columns: Int64, limits: Limits, only: Bool | None
+    ) -> None:
+        self._on, self._columns, self._limits, self._only = placement, columns, limits, only
+        self._changes = placement.at[:, 0] != placement.problem.replicas[:, 0]
+        """Of which partitions the leader changes anyway."""
         self._items = placement.problem.items[:, columns]
         self._per_share = placement.per_share[:, columns]
         edge = edge_of(placement.problem.band)
@@ -94,7 +101,7 @@ class _Leading:
     def _given(self, rows: Int64, broker: int, most: int) -> list[Change]:
         on, found = self._on, []
         for place in range(1, on.at.shape[1]):
-            able = rows[on.may_lead[rows, place] & on.problem.counts[on.at[rows, place]]]
+            able = rows[self._may_lead(rows, place) & on.problem.counts[on.at[rows, place]]]
             gains = self._gain(able, broker, on.at[able, place])
             found += [(float(gains[i]), int(able[i]), place) for i in _top(gains, most)]
         return found
@@ -105,10 +112,17 @@ class _Leading:
             return []
         places = np.argmax(on.at[rows] == broker, axis=1)
         first = on.at[rows, 0]
-        able = on.may_lead[rows, places] & (first != NOBODY) & on.problem.counts[first]
+        able = self._may_lead(rows, places) & (first != NOBODY) & on.problem.counts[first]
         rows, places = rows[able], places[able]
         gains = self._gain(rows, on.at[rows, 0], broker)
         return [(float(gains[i]), int(rows[i]), int(places[i])) for i in _top(gains, most)]
+
+    def _may_lead(self, rows: Int64, places: int | Int64) -> Bool:
+        on = self._on
+        able = on.may_lead[rows, places]
+        if self._only is not None:
+            able &= self._only[on.at[rows, places]] | self._changes[rows]
+        return np.asarray(able, np.bool_)
 
     def _gain(self, rows: Int64, old: int | np.ndarray, new: int | np.ndarray) -> Float64:
         on, columns = self._on, self._columns

@@ -53,7 +53,7 @@ def brokers_reached(found: Suggested, wanted: Wanted) -> bool:
     if found.undone:
         return False
     if wanted.fill:
-        return found.filled(wanted.fill, wanted.band)
+        return found.filled(wanted.fill, wanted.band, or_more=wanted.forces)
     if wanted.forces and not wanted.brokers:
         return True
     return found.within(wanted.band, leaders_only=wanted.leaders_only)

@@ -57,7 +57,13 @@ class Placement:
         limited = np.isfinite(most) & (shared > 0)
         self.ceilings = np.full_like(most, np.inf)
         self.ceilings[limited] = most[limited] * self.per_share[limited]
-        self.bound = tuple(m for m in Measure if limited[:, m].any())
+        self.bound = _bound(self.ceilings)
+
+    def bound_at(self, brokers: Bool, most: float) -> None:
+        """Let these brokers [B] carry so many shares at most of what replicas bring."""
+        rows = np.ix_(brokers, _HOSTED)
+        self.ceilings[rows] = np.minimum(self.ceilings[rows], most)
+        self.bound = _bound(self.ceilings)
 
     @property
     def one_room_bytes(self) -> Float64:
@@ -216,6 +222,10 @@ class Placement:
             for column in (*HOSTED, *LED) if place == 0 else HOSTED:
                 found[:, column] += np.bincount(brokers, items[held, column], len(found))
         return found
+
+
+def _bound(ceilings: Float64) -> tuple[Measure, ...]:
+    return tuple(m for m in Measure if np.isfinite(ceilings[:, m]).any())
 
 
 def _members(at: Int32, brokers: int) -> list[Int64]:

@@ -164,11 +164,19 @@ def _lead_drained(on: Placement, drained: Sequence[int], limits: Limits) -> None
 
 
 def _filled(on: Placement, wanted: Wanted) -> None:
-    """Move data to the new brokers; what has taken a replaced one's place stays there."""
-    given = on.problem
+    """Move data to the new brokers, and none of them above the band, and have them lead.
+
+    What has taken a replaced one's place stays there.
+    """
+    given, limits = on.problem, wanted.limits
     keeps = np.isin(given.ids, np.array(wanted.new, np.int32))
     on.problem = replace(given, gives=given.gives & ~keeps)
-    _even(on, wanted.limits)
+    on.bound_at(given.takes, 1 + given.band)
+    _move(on, HOSTED, limits.keeping(FOR_LEADERS))
+    even_leaders(on, limits, only=given.takes)
+    if on.off_by(np.array(LED))[given.takes].any():
+        _move(on, tuple(Measure), limits)
+        even_leaders(on, limits, only=given.takes)
 
 
 def _gathered(on: Placement, wanted: Wanted, names: Names) -> list[str]:

@@ -67,14 +67,18 @@ class Suggested:
         off = np.abs(self.after[self.counts][:, columns] - 1)
         return not off.size or bool(off.max() <= band + 1e-9)
 
-    def filled(self, brokers: Collection[int], band: float) -> bool:
+    def filled(self, brokers: Collection[int], band: float, *, or_more: bool = False) -> bool:
         """Return whether none of these brokers ends with less than the band in a known measure.
 
-        They may end with more, where nobody else may receive what has to move.
+        Nor with more, unless it had that before, or where `or_more` is fine: where nobody else may
+        receive what has to move.
         """
-        columns = [m for m in SHOWN if self.active[m]]
-        rows = self.counts & np.isin(self.brokers, list(brokers))
-        return bool((self.after[rows][:, columns] >= 1 - band - 1e-9).all())
+        rows = np.flatnonzero(self.counts & np.isin(self.brokers, list(brokers)))
+        known = np.ix_(rows, np.array([m for m in SHOWN if self.active[m]], np.int64))
+        before, after = self.before[known], self.after[known]
+        lacks = after < 1 - band - 1e-9
+        above = after > np.maximum(1 + band, before) + 1e-9
+        return not (lacks | (above & (not or_more))).any()
 
 
 def told(start: Placement, found: Placement, notes: list[str], undone: bool) -> Suggested:

@@ -20,6 +20,7 @@ from core.plan.plan import Plan
 from core.plan.planner.levels import levels
 from core.plan.planner.limits import Limits
 from core.plan.planner.measures import Measure
+from core.plan.planner.outcome import is_reached
 from core.plan.planner.planner import suggest
 from core.plan.planner.wanted import Wanted
 from core.plan.reassignment import dump
@@ -159,6 +160,41 @@ def test_new_brokers_are_filled_and_nothing_moves_between_old_ones() -> None:
     found = suggest(state, load, Wanted(fill=(11,)))
     assert {b for move in found.plan for b in move.adding} == {11}
     assert abs(found.after[11, Measure.DISK] - 1) <= 0.10
+
+
+def test_a_new_broker_is_not_filled_beyond_the_band_though_others_are_too_full() -> None:
+    held = {f"t-{n}": [1 if n < 30 else 2 + n % 2] for n in range(40)}
+    state = cluster(held, brokers=[1, 2, 3, 4], size_bytes=GB)
+    wanted = Wanted(fill=(4,))
+    found = suggest(state, load_of(state, MB), wanted)
+    ended = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
+    assert 9 <= ended[4] <= 11
+    assert is_reached(found, wanted)
+
+
+def test_a_broker_that_is_filled_beyond_the_band_is_not_what_was_wanted() -> None:
+    """Unless that is no doing of the plan's, or something has to move there."""
+    state = cluster({f"t-{n}": [1] for n in range(4)}, brokers=[1, 2], size_bytes=GB)
+    found = suggest(state, load_of(state, MB), Wanted(fill=(2,)))
+    assert found.filled((2,), 0.10)
+    fuller = replace(found, after=np.where([[True], [False]], 0.8, np.full_like(found.after, 1.2)))
+    assert not fuller.filled((2,), 0.10)
+    assert fuller.filled((2,), 0.10, or_more=True)
+    assert replace(fuller, before=fuller.after).filled((2,), 0.10)
+
+
+def test_leaders_come_to_new_brokers_only() -> None:
+    held = {f"t-{n}": [1, 2] for n in range(6)} | {f"u-{n}": [2, 3] for n in range(3)}
+    state = cluster(held, brokers=[1, 2, 3], size_bytes=GB)
+    found = suggest(state, load_of(state, MB), Wanted(fill=(3,)))
+    assert found.leader_moves
+    for move in found.plan:
+        assert 3 in move.after
+    led = {name: first for name, (first, *_) in after(state, found.plan).items()}
+    assert {name for name, first in led.items() if first != held[name][0]} == {
+        name for name, first in led.items() if first == 3
+    }
+    assert not suggest(state, load_of(state, MB), Wanted(fill=(1,))).leader_moves
 
 
 def test_a_broker_is_replaced_in_place() -> None:

@@ -298,8 +298,9 @@ class Feed:
             self.stop()
 
     def _tell_trouble(self) -> None:
-        """Say once why Spark does not run; the collector's last interval is there meanwhile."""
-        trouble = self._reader.trouble() if self._reader else None
+        """Say once why what serves this reader does not run; what it left is there meanwhile."""
+        told = (begun.trouble() for begun in (self._reader, self._recording) if begun is not None)
+        trouble = next(filter(None, told), None)
         if trouble is not None and trouble != self._told:
             self._send(Trouble(TrimtabError(trouble.splitlines()[0])))
         self._told = trouble

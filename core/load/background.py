@@ -40,8 +40,15 @@ class Reader:
         self.heartbeat.close()
 
     def trouble(self) -> str | None:
-        """Return why the pipeline is not running, in its own words; None while it is fine."""
-        return pipeline_trouble(self.root, self.cluster_id)
+        """Return why the load is not measured, or not published; None while it is fine."""
+        return pipeline_trouble(self.root, self.cluster_id) or next(
+            (
+                f"The {role} cannot be started: {kept.trouble}."
+                for role, kept in zip(ROLES, self.kept, strict=True)
+                if kept.trouble is not None
+            ),
+            None,
+        )
 
 
 def start_load(

@@ -74,6 +74,8 @@ class Kept:
         self._start = start
         self._process: Process | None = None
         self._due = self._pause = 0.0
+        self.trouble: str | None = None
+        """Why it could not be started when that was tried last; None when it could."""
 
     @property
     def started(self) -> tuple[Process, ...]:
@@ -87,7 +89,12 @@ class Kept:
             return
         self._due = now + LOOK_SECONDS
         lives = self._process is not None and self._process.alive
-        started = None if lives else self._start()
+        try:
+            started = None if lives else self._start()
+        except OSError as error:
+            self.trouble = error.strerror or str(error)
+            raise
+        self.trouble = None
         if started is None:
             self._pause = 0.0
             return

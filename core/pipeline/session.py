@@ -118,8 +118,9 @@ def open_session(*, cores: int = 2, heap: str = "1g", quick: bool = False) -> Se
         with _stderr_to(log):
             spark = builder.getOrCreate()
     except Exception as error:
+        words = str(error).splitlines() or [type(error).__name__]
         raise TrimtabError(
-            f"Spark does not start: {str(error).splitlines()[0]}",
+            f"Spark does not start: {words[0]}",
             next=f"Its own words are in {log}; `trimtab doctor` checks Java.",
         ) from error
     return Session(spark, archive, aside)

@@ -25,6 +25,11 @@ class Recording:
     heartbeat: Heartbeat
     kept: Kept
 
+    def trouble(self) -> str | None:
+        """Return why nothing is recorded; None while it is fine."""
+        why = self.kept.trouble
+        return None if why is None else f"The recorder cannot be started: {why}."
+
     def close(self) -> None:
         """Look no more."""
         self.heartbeat.close()

@@ -167,6 +167,34 @@ def test_dead_collector_pipeline_and_recorder_are_started_again_while_somebody_r
     assert not spawned
 
 
+def test_why_something_cannot_be_started_is_told_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    monkeypatch.setattr(serving, "LOOK_SECONDS", 0.0)
+    full: list[OSError] = []
+
+    def spawn(command: list[str], output: Path) -> Process:
+        if full:
+            raise full[0]
+        return Process(os.getpid(), "killed for its memory")
+
+    monkeypatch.setattr(serving, "spawn", spawn)
+    address = Address("127.0.0.1:1")
+    reader = background.start_load(address, "c", root=tmp_path)
+    recording = start_recording(address, "c", root=tmp_path)
+    assert reader is not None
+    assert recording is not None
+    full.append(OSError(28, "No space left on device"))
+    why = "cannot be started: No space left on device."
+    eventually(lambda: reader.trouble() == f"The collector {why}")
+    eventually(lambda: recording.trouble() == f"The recorder {why}")
+    full.clear()
+    eventually(lambda: reader.trouble() is None and recording.trouble() is None)
+    reader.close()
+    recording.close()
+
+
 def test_a_pipeline_that_publishes_again_has_no_trouble_any_more(tmp_path: Path) -> None:
     files.write_text(layout.trouble(tmp_path, "c"), "No space left on device.\n")
     note = service.Noting(layout.trouble(tmp_path, "c"))

@@ -11,6 +11,7 @@ from core.cluster.faults import is_missing
 from core.cluster.state import ClusterState, PartitionRow, Reassignment, TopicPartition
 from core.plan.check import CRUISE_CONTROL_TOPIC
 from core.plan.plan import Move
+from core.run.decide.keeping import wanted_lists
 from core.run.decide.steps import SETTLE_SECONDS, Observed
 from core.run.limits.throttle import LISTS, RATES
 from core.run.record.history import History, MoveHistory
@@ -87,12 +88,11 @@ class Lookout:
     def _look_at_throttles(self, history: History) -> dict[Resource, _Answer]:
         """Return the throttles that two looks have shown alike: a broker may lag behind another."""
         now = self._clock.monotonic()
-        held = history.rates or history.lists
-        if now < self._throttles_due or not (held and (history.in_flight or history.queued)):
+        if now < self._throttles_due or not (history.in_flight or history.queued):
             return {}
         alive = {b.id for b in self._state.brokers if b.alive} if self._state else set()
         brokers = sorted({broker for broker, _ in history.rates} & alive)
-        topics = sorted({topic for topic, _ in history.lists})
+        topics = sorted({topic for topic, _ in wanted_lists(history)})
         found: dict[Resource, _Answer] = {}
         if topics:
             found |= self._client.configs([Resource.topic(topic) for topic in topics], LISTS)

@@ -174,6 +174,9 @@ class Setting(Returning):
         """Return the configs that these throttles are in, as they are now."""
         topics = [Resource.topic(t) for t in sorted({i.topic for i in lists})]
         brokers = [Resource.broker(b) for b in sorted({r.broker for r in rates})]
+        return self._shown(topics, brokers)
+
+    def _shown(self, topics: list[Resource], brokers: list[Resource]) -> dict[Resource, Any]:
         return self._configs(topics, throttle.LISTS) | self._configs(brokers, throttle.RATES)
 
 

@@ -21,7 +21,7 @@ from core.run.act.setting import (
     Setting,
     first_fault,
 )
-from core.run.decide.keeping import lost_rate, note_disturbed
+from core.run.decide.keeping import lost_rate, note_disturbed, wanted_lists
 from core.run.decide.steps import Observed
 from core.run.limits import intents, putting_back, throttle
 from core.run.limits.throttle import ListIntent
@@ -194,13 +194,14 @@ class Throttling(Setting):
 
         Asked before moves begin, as looks are seconds apart; what is odd is read twice.
         """
-        lists = self._history.lists.values()
-        rates = [r for r in self._history.rates.values() if r.broker in observed.alive]
-        found = self._found(lists, rates)
+        topics = [Resource.topic(t) for t in sorted({t for t, _ in wanted_lists(self._history)})]
+        alive = sorted({broker for broker, _ in self._history.rates} & observed.alive)
+        brokers = [Resource.broker(broker) for broker in alive]
+        found = self._shown(topics, brokers)
         if note_disturbed(self._history, replace(observed, throttles=found)) is None:
             return True
         self._clock.sleep(LAG_SECONDS)
-        again = self._found(lists, rates)
+        again = self._shown(topics, brokers)
         alike = {resource: a for resource, a in again.items() if found.get(resource) == a}
         lost = note_disturbed(self._history, replace(observed, throttles=alike))
         return lost is None or not self.note_lost(lost.rates, lost.lists)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.cluster.client import Resource
+from core.run.decide.keeping import under_way
 from core.run.decide.steps import Observed, RemovePairs, RestoreRates
 from core.run.limits.intents import copying_sides, sides
 from core.run.limits.throttle import Side
@@ -34,12 +35,7 @@ def _idle_pairs(
     One that somebody else moves on may need the same pairs: they stay until it is there.
     """
     busy = {(tp.topic, str(tp.partition)) for tp in observed.reassignments}
-    busy |= {
-        (m.move.tp.topic, str(m.move.tp.partition))
-        for m in history.moves
-        if m.phase.in_flight
-        or (m.phase is Phase.QUEUED and m.batch in history.throttles and not history.stopped)
-    }
+    busy |= {(m.move.tp.topic, str(m.move.tp.partition)) for m in under_way(history)}
     for (topic, side), intent in history.lists.items():
         idle = tuple(p for p in intent.pairs if (topic, p.split(":")[0]) not in busy)
         if idle and Resource.topic(topic) not in observed.left_alone:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from core.cluster.client import ConfigSource, ConfigValue, Fault, Resource
 from core.cluster.state import PartitionRow, Reassignment, TopicPartition
-from core.plan.throttle_lists import ALL, entries
+from core.plan.throttle_lists import batch_lists, missing
 from core.run.decide.steps import (
     ChangeRates,
     IntendRates,
@@ -24,10 +24,10 @@ from core.run.decide.steps import (
 )
 from core.run.limits.intents import sides
 from core.run.limits.pace import next_rates
-from core.run.limits.throttle import RateIntent, Side, own_list, own_rate
+from core.run.limits.throttle import ListKey, RateIntent, Side, own_list, own_rate
 from core.run.record.history import History, Phase
 from core.run.record.holdings import Away, Key, Pair
-from core.run.record.moves import Wish
+from core.run.record.moves import MoveHistory, Wish
 
 
 def note_disturbed(history: History, observed: Observed) -> NoteDisturbed | None:
@@ -35,7 +35,8 @@ def note_disturbed(history: History, observed: Observed) -> NoteDisturbed | None
 
     A rate that is another one now is theirs. What is gone is put back once, as Kafka's own tool
     deletes every throttle in the cluster when it sees no move in flight (`--verify`), between two
-    batches for example; the next time it is left gone.
+    batches for example; the next time it is left gone. So are entries that were there before us,
+    without which our moves would not be limited.
     """
     rates = tuple(_lost_rates(history, observed))
     lists = tuple(_lost_pairs(history, observed))
@@ -75,26 +76,35 @@ def lost_rate(history: History, key: Key, answer: Mapping[str, ConfigValue]) -> 
 
 
 def _lost_pairs(history: History, observed: Observed) -> Iterator[LostPairs]:
-    busy = {
-        (m.move.tp.topic, str(m.move.tp.partition))
-        for m in history.moves
-        if m.phase.in_flight or (m.phase is Phase.QUEUED and m.batch in history.throttles)
-    }
-    for (topic, side), intent in history.lists.items():
-        answer = observed.throttles.get(Resource.topic(topic))
-        if answer is None or isinstance(answer, Fault) or (topic, side) in history.lists_due:
+    for key, wanted in wanted_lists(history).items():
+        answer = observed.throttles.get(Resource.topic(key[0]))
+        if answer is None or isinstance(answer, Fault) or key in history.lists_due:
             continue
-        value = own_list(answer, side)
-        there = entries(value)
+        value, mend = own_list(answer, key[1]), key not in history.mended
+        ours = history.lists[key].pairs if key in history.lists else ()
         gone = tuple(
             pair
-            for pair in intent.pairs
-            if pair not in there
-            and (topic, pair.split(":")[0]) in busy
-            and (topic, side, pair) not in history.away
+            for pair in missing(wanted, value)
+            if (*key, pair) not in history.away and (mend or pair in ours)
         )
-        if gone and ALL not in there:
-            yield LostPairs(topic, side, value, gone, (topic, side) not in history.mended)
+        if gone:
+            yield LostPairs(*key, value, gone, mend)
+
+
+def wanted_lists(history: History) -> dict[ListKey, frozenset[str]]:
+    """Return the entries that moves need which are limited, whoever has set these entries."""
+    limited = (m.move for m in under_way(history) if m.batch in history.throttles)
+    lists = batch_lists(limited)
+    found = {(topic, Side.LEADER): pairs for topic, pairs in lists.leader.items()}
+    return found | {(topic, Side.FOLLOWER): pairs for topic, pairs in lists.follower.items()}
+
+
+def under_way(history: History) -> Iterator[MoveHistory]:
+    """Yield the moves that are in flight, or about to be: their throttles are being set."""
+    for m in history.moves:
+        begins = m.batch in history.throttles and not history.stopped
+        if m.phase.in_flight or (m.phase is Phase.QUEUED and begins):
+            yield m
 
 
 def catch_up(

@@ -52,6 +52,7 @@ from core.run.decide.steps import (
     Poll,
     PutPairs,
     Reorder,
+    SetThrottles,
     Step,
     Submit,
     TakePairs,
@@ -152,6 +153,43 @@ def test_a_list_that_somebody_overwrites_is_theirs_but_for_our_pairs(
     assert run.to_the_end() is (Outcome.CANCELLED if cancelled else Outcome.DONE)
     assert own(run.client, T, FOLLOWER_LIST) == "9:9"
     assert own(run.client, T, LEADER_LIST) is None
+
+
+@pytest.mark.parametrize("deleted", ["in flight", "before the batch", "twice"])
+@pytest.mark.parametrize("all_", [True, False], ids=["all replicas", "entries"])
+def test_entries_of_others_that_a_run_relies_on_are_put_back_once_and_go_in_the_end(
+    start: Start, all_: bool, deleted: str
+) -> None:
+    client = cluster({"t": [(1, 2)] * 3}, size_bytes=600 * MB)
+    before = throttles(client)
+    ours = {LEADER_LIST: "0:1,0:2,0:3,1:1,1:2,1:3,2:1,2:2,2:3", FOLLOWER_LIST: "0:3,1:3,2:3"}
+    for name, pairs in ours.items():
+        set_config(client, T, name, "*" if all_ else pairs)
+    plan = plan_of(client, {("t", p): (3, 2) for p in range(3)})
+    run = start(client, plan, rate=5 * MB)
+    run.until(submitted if deleted != "before the batch" else is_set)
+    began = client.elapsed_seconds
+    delete(client, T, *ours)
+    if deleted == "before the batch":
+        run.until(lambda _: bool(run.runner.history.in_flight))
+        began = client.elapsed_seconds
+    else:
+        run.until(disturbed)
+        spend(run, 3)
+    for name, pairs in ours.items():
+        assert entries(own(client, T, name)) == entries(pairs)
+    if deleted == "twice":
+        delete(client, T, *ours)
+        spend(run, 8)
+        assert own(client, T, FOLLOWER_LIST) is None, "left to them the second time"
+    assert run.to_the_end() is Outcome.DONE
+    assert sum(record.kind is Kind.DISTURBED for record in run.journal.records()) <= 4
+    assert deleted == "twice" or client.elapsed_seconds - began > 100, "limited"
+    assert throttles(client) == before
+
+
+def is_set(step: Step) -> bool:
+    return isinstance(step, SetThrottles)
 
 
 def test_a_list_that_somebody_sets_to_all_is_left_to_them(start: Start) -> None:

@@ -79,6 +79,7 @@ class Wish:
     max_bytes: str = ""
     max_moves: str = ""
     per_broker: str = ""
+    max_replicas: str = ""
     within: str = ""
     beside: bool = False
     """Whether what is planned stays, and the rest is planned beside it."""
@@ -162,6 +163,7 @@ def read(
         topics=take("topics", lambda: _topics(wish.topics, state), None),
         keep=take("keep", lambda: _topics(wish.keep, state), None),
         kept=plan if wish.beside and plan is not None else Plan(),
+        most_replicas=take("max_replicas", lambda: _count(wish.max_replicas, "4000"), None) or inf,
         band=take("band", lambda: _band(wish.band), BAND),
         limits=Limits(
             most_bytes=take("max_bytes", lambda: _size(wish.max_bytes), inf),

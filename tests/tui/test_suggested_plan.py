@@ -28,7 +28,7 @@ from tui.screens.suggest_dialog import SuggestDialog, Toggle
 from tui.session import Session
 from tui.widgets.lines import Tone, text_of
 from tui.widgets.measure_bars import bar_lines
-from tui.wish import TOGETHER, Wish, read
+from tui.wish import NAMES, TOGETHER, Wish, read
 
 
 def demo_session(plan: Plan | None = None) -> Session:
@@ -69,6 +69,8 @@ def wrong(pilot: Pilot[int], field: str) -> str:
         (Wish(max_bytes="lots"), "max_bytes", "Not a size: 'lots'."),
         (Wish(max_moves="-1"), "max_moves", "How many: a number like 200."),
         (Wish(per_broker="0"), "per_broker", "How many: a number like 50."),
+        (Wish(max_replicas="0"), "max_replicas", "How many: a number like 4000."),
+        (Wish(max_replicas="few"), "max_replicas", "How many: a number like 4000."),
         (Wish(within="soon"), "within", "Not a time: 'soon'."),
         (
             Wish(drain="1", exclude="1"),
@@ -134,6 +136,7 @@ def test_a_wish_is_read_into_what_the_planner_wants() -> None:
         max_bytes="5GB",
         max_moves="7",
         per_broker="4",
+        max_replicas="30",
         within="6h",
         beside=True,
     )
@@ -144,10 +147,19 @@ def test_a_wish_is_read_into_what_the_planner_wants() -> None:
     assert (wanted.replicas, wanted.band, wanted.kept.moves) == (2, 0.2, a_plan().moves)
     limits = wanted.limits
     assert (limits.most_bytes, limits.most_moves, limits.most_per_broker) == (5e9, 7, 4)
+    assert wanted.most_replicas == 30
     assert asked.within_seconds == 6 * 3600
     assert (
         asked.meaning == "Partitions get 2 replicas. What 1 holds goes to 4. Broker 3 is emptied."
     )
+
+
+def test_a_limit_of_replicas_holds_and_is_called_as_in_the_form() -> None:
+    asked, _ = read(Wish(drain="3", max_replicas="1"), STATE)
+    assert asked is not None
+    found = suggest(STATE, LOAD, asked.wanted, NAMES)
+    assert not found.plan.moves
+    assert any('"max replicas" allows no broker' in note for note in found.notes)
 
 
 # -- the form ------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ FIELDS = {
     "max_bytes": ("max bytes", "no limit; like 500GB"),
     "max_moves": ("max moves", "no limit; like 200"),
     "per_broker": ("per broker", "no limit; moves like 50"),
+    "max_replicas": ("max replicas", "no limit on a broker"),
     "within": ("within", "no deadline; like 6h"),
 }
 """Each field's name and what is dim in it while it is empty."""
@@ -87,8 +88,8 @@ class SuggestDialog(Dialog[tuple[Wish, Asked] | None]):
     SuggestDialog .dialog { padding: 0 3; }
     SuggestDialog .title { margin: 0; }
     SuggestDialog .row { height: auto; }
-    SuggestDialog .row .name { width: 11; color: $text-muted; }
-    SuggestDialog .row Input { width: 26; margin: 0; }
+    SuggestDialog .row .name { width: 13; color: $text-muted; }
+    SuggestDialog .row Input { width: 24; margin: 0; }
     SuggestDialog .row .wrong { width: 1fr; margin-left: 2; color: $error; }
     SuggestDialog .toggles { height: 1; }
     SuggestDialog #meaning { height: auto; min-height: 2; color: $text-muted; }

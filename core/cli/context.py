@@ -215,18 +215,27 @@ def write_data(text: str, output: Path | None) -> None:
 def write_stream(write: Callable[[IO[str]], Any], output: Path | None) -> None:
     """Let `write` print to stdout, or to `output`, which is seen whole or not at all.
 
-    What `output` links to is written, and may be read by whoever might read it before.
     Raises UsageError when it cannot be written, BrokenPipeError when stdout's reader has gone.
     """
     if output is None or _is_stdout(output):
         write(sys.stdout)
         sys.stdout.flush()
         return
-    from core import files
 
     def fill(path: Path) -> None:
         with path.open("w", encoding="utf-8") as out:
             write(out)
+
+    fill_file(fill, output)
+
+
+def fill_file(fill: Callable[[Path], None], output: Path) -> None:
+    """Let `fill` write the file that `output` is to be, which is seen whole or not at all.
+
+    What `output` links to is written, and may be read by whoever might read it before.
+    Raises UsageError when it cannot be written.
+    """
+    from core import files
 
     try:
         if output.exists() and not output.is_file():  # a pipe or /dev/null is not replaced
@@ -245,7 +254,8 @@ def write_stream(write: Callable[[IO[str]], Any], output: Path | None) -> None:
         files.write_whole(place, fill_alike)
     except OSError as error:
         raise UsageError(
-            f"Cannot write {output}: {error.strerror}.", next="Choose another place with -o."
+            f"Cannot write {output}: {error.strerror or error}.",
+            next="Choose another place with -o.",
         ) from error
 
 

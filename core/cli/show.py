@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from core.cli.context import Context, emit, json_option, output_option, write_text
+from core.cli.context import Context, emit, fill_file, json_option, output_option, write_text
 from core.cluster import arrow_document
 from core.cluster.document import ClusterDocument, read_groups, to_json
 from core.cluster.document_reader import read_document
@@ -45,7 +46,7 @@ def show(
     if as_json:
         document = document_of(context)
         if output is not None and output.suffix == ".arrow":
-            _write_arrow(document, output)
+            fill_file(partial(arrow_document.write, document), output)
         else:
             emit(to_json(document), output)
         return
@@ -56,15 +57,6 @@ def show(
     width = shutil.get_terminal_size((120, 40)).columns
     chosen = Metric(metric) if metric else None
     write_text(heat_text(state, load, chosen, Order(sort), limit, width), output)
-
-
-def _write_arrow(document: ClusterDocument, output: Path) -> None:
-    try:
-        arrow_document.write(document, output)
-    except OSError as error:
-        raise UsageError(
-            f"Cannot write {output}: {error.strerror}.", next="Choose another place with -o."
-        ) from error
 
 
 def document_of(context: Context) -> ClusterDocument:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core import files
 from core.cluster.document import ClusterDocument, to_json
 from core.cluster.json_object import WrongError
 from core.cluster.state import ClusterState, frozen
@@ -45,7 +44,10 @@ class Columns:
 
 
 def write(document: ClusterDocument, path: Path) -> None:
-    """Write a document by rename. Raises OSError."""
+    """Write a document into `path`, in its place: a file that is read meanwhile is another's care.
+
+    Raises OSError.
+    """
     import pyarrow as pa
 
     state = document.state
@@ -65,12 +67,8 @@ def write(document: ClusterDocument, path: Path) -> None:
     for name in _LISTS:
         columns[name] = pa.ListArray.from_arrays(starts, pa.array(getattr(state, name)))
     table = pa.table(columns).replace_schema_metadata({_HEADER: json.dumps(header)})
-
-    def fill(to: Path) -> None:
-        with pa.OSFile(str(to), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
-
-    files.write_whole(path, fill)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
 
 
 def read(content: bytes | Path) -> Columns:

@@ -9,11 +9,15 @@ import sys
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 from cli_help import with_option
+from clusters import cluster
 
 from core.cli.context import write_data
 from core.cli.main import root, run
+from core.cluster.document import ClusterDocument, to_json
+from core.cluster.document_reader import read_document
 
 ANSWERS = {
     *("show", "doctor", "estimate", "verify", "plan check", "plan diff", "plan inverse"),
@@ -63,6 +67,21 @@ def test_a_link_stays_one_and_what_it_leads_to_is_written(tmp_path: Path) -> Non
     write_data("new too", dangling)
     assert (link.is_symlink(), place.read_text()) == (True, "new")
     assert (dangling.is_symlink(), (place.parent / "b.json").read_text()) == (True, "new too")
+
+
+def test_a_cluster_document_as_arrow_is_written_as_any_file_is(tmp_path: Path) -> None:
+    place, link = tmp_path / "there" / "a.arrow", tmp_path / "b.arrow"
+    place.parent.mkdir()
+    place.touch(0o640)
+    link.symlink_to(place)
+    document = tmp_path / "a.json"
+    held = ClusterDocument(cluster({"t-0": (1, 2)}), np.zeros(1), np.zeros(1))
+    document.write_text(json.dumps(to_json(held)))
+    words = ["--from", str(document), "show", "--json", "-o"]
+    assert run(lambda context: None, [*words, str(link)]) == 0
+    assert (link.is_symlink(), place.stat().st_mode & 0o777) == (True, 0o640)
+    assert read_document(place).state.replicas(0) == (1, 2)
+    assert run(lambda context: None, [*words, str(tmp_path / "nowhere" / "c.arrow")]) == 2
 
 
 def test_who_may_read_a_file_stays_as_it_was(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import click
 
 from core.cli.context import Context, emit, json_option, output_option, write_text
 from core.cli.lanes import lanes_text
-from core.cli.plan_file import document_of, plan_argument
+from core.cli.plan_file import bound, document_of, plan_argument
 from core.cli.table import table
 from core.errors import ExitCode, UsageError
 from core.plan.burden import Burden, burden
@@ -25,7 +25,6 @@ from core.plan.estimate import (
     rate_table,
 )
 from core.plan.estimate_document import burden_document, time_line_document, to_json
-from core.plan.reassignment import bind
 from core.plan.time_line import TimeLine, time_line
 from core.run.tell.runs import calibration
 from core.units import (
@@ -82,7 +81,7 @@ def estimate(
     most_extra_bytes = None if max_extra is None else parse_size(max_extra)
     document = document_of(context, plan_file)
     state, load = context.picture()
-    wanted = bind(document, state)
+    wanted = bound(document, state)
     most: _Reckoned = {
         "most_extra_bytes": most_extra_bytes,
         "calibration": NOTHING_LEARNED if no_calibration else calibration(state.cluster_id),

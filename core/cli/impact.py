@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
-from core.cli.plan_file import document_of, plan_argument
+from core.cli.plan_file import bound, document_of, plan_argument
 from core.cli.table import table
 from core.errors import AccessDeniedError, UsageError
 from core.plan.impact import GroupTouched, Impact, impact_of
@@ -21,7 +21,6 @@ from core.plan.impact_words import (
     shrinking_sentences,
     to_read_words,
 )
-from core.plan.reassignment import bind
 from core.units import format_duration, format_rate, parse_duration
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def impact(
         raise UsageError(f"A retention of {retention} keeps nothing.", next="Give one like 6h.")
     document = document_of(context, plan_file)
     state, load, groups = _picture(context)
-    wanted = bind(document, state)
+    wanted = bound(document, state)
     found = impact_of(state, load, wanted, groups, seconds)
     if as_json:
         emit(_document(found), output)

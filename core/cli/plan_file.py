@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from core import files
-from core.cli.context import Context
+from core.cli.context import Context, say
 from core.errors import UsageError
 from core.plan.plan_document import PlanDocument, read_document
+from core.plan.reassignment import bind
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
     from core.load.snapshot import Load
+    from core.plan.plan import Plan
 
 plan_argument = click.argument(
     "plan_file",
@@ -28,6 +30,22 @@ def picture_if_named(context: Context) -> tuple[ClusterState, Load] | None:
     if context.target.address is None and context.target.from_file is None:
         return None
     return context.picture()
+
+
+def bound(document: PlanDocument, state: ClusterState) -> Plan:
+    """Return the plan for this cluster; says which of it no longer holds there.
+
+    Raises DocumentError for one that is not for it.
+    """
+    from core.plan.check import REBASE, stale
+
+    wanted = bind(document, state)
+    found = stale(state, wanted)
+    for finding in found:
+        say(f"{finding.id}: {finding.sentence}")
+    if found:
+        say(REBASE)
+    return wanted
 
 
 def document_of(context: Context, path: Path, other: Path | None = None) -> PlanDocument:

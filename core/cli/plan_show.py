@@ -10,7 +10,7 @@ import click
 
 from core import markdown
 from core.cli.context import Context, emit, json_option, output_option, write_data, write_text
-from core.cli.plan_file import document_of, picture_if_named, plan_argument
+from core.cli.plan_file import bound, document_of, picture_if_named, plan_argument
 from core.cli.plan_forms import csv_text
 from core.cli.suggest_told import dropped_words
 from core.cli.table import brokers, table, with_dirs
@@ -62,7 +62,7 @@ def show(
         raise UsageError("--format and --json exclude each other.", next="Give one of the two.")
     document = document_of(context, plan_file)
     there = picture_if_named(context)
-    wanted = bind(document, there[0] if there else None)
+    wanted = bound(document, there[0]) if there else bind(document, None)
     shown = _looked_at(wanted, *there) if there else [Shown(m, _nothing(m), None) for m in wanted]
     sizes = [one.size_bytes for one in shown]
     known = [size for size in sizes if size is not None]

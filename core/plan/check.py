@@ -19,6 +19,7 @@ from core.plan.check_brokers import disks, hotter, leader_skew
 from core.plan.check_capacity import over_capacity
 from core.plan.check_plain import plain
 from core.plan.findings import (
+    REBASE,
     Finding,
     Severity,
     finding,
@@ -31,6 +32,7 @@ from core.plan.findings import (
 from core.plan.plan import Move, Plan, current_target
 
 __all__ = [
+    "REBASE",
     "Finding",
     "Severity",
     "check_plan",
@@ -38,6 +40,7 @@ __all__ = [
     "never_finding",
     "parse_allow",
     "refuse",
+    "stale",
     "worst_first",
 ]
 
@@ -78,6 +81,11 @@ def check_plan(
         *leader_skew(state, possible),
     ]
     return worst_first(found)
+
+
+def stale(state: ClusterState, plan: Plan) -> tuple[Finding, ...]:
+    """Return which moves are from something else than what is there; their partitions must be."""
+    return tuple(_grouped((move.tp, fact) for move in plan for fact in _stale(state, move)))
 
 
 def drop_finding(
@@ -141,11 +149,17 @@ def _per_move(
     moves: Iterable[Move],
     reassignments: Mapping[TopicPartition, Reassignment],
 ) -> Iterator[Finding]:
+    yield from _grouped(
+        (move.tp, fact)
+        for move in moves
+        for fact in _illegal(state, move) or _doubts(state, load, move, reassignments)
+    )
+
+
+def _grouped(facts: Iterable[tuple[TopicPartition, _Fact]]) -> Iterator[Finding]:
     groups: defaultdict[_Fact, list[TopicPartition]] = defaultdict(list)
-    for move in moves:
-        illegal = _illegal(state, move)
-        for fact in illegal or _doubts(state, load, move, reassignments):
-            groups[fact].append(move.tp)
+    for tp, fact in facts:
+        groups[fact].append(tp)
     for (id, about), tps in groups.items():
         yield finding(id, _SENTENCES[id](about, tps), tps)
 
@@ -173,12 +187,7 @@ def _doubts(
     index = state.find(move.tp)
     assert index is not None, "illegal moves do not come here"
     row, topic = state.row(index), state.topics[int(state.topic_of[index])]
-    current = current_target(state, move.tp)
-    replaced = bool(move.topic_id and topic.id and move.topic_id != topic.id)
-    if replaced or current not in (move.before, move.after):
-        yield "stale", "replaced" if replaced else "moved"
-    elif check_dirs.lies_elsewhere(state, move):
-        yield "stale", "log dir"
+    yield from _stale(state, move)
     if move.tp in reassignments or row.adding or row.removing:
         yield "foreign-move", None
     elif check_dirs.copied_within(state, move):
@@ -202,6 +211,15 @@ def _doubts(
         yield "size-unknown", None
     if move.receiving and np.isnan(load.in_bytes_per_s[index]):
         yield "load-unknown", None
+
+
+def _stale(state: ClusterState, move: Move) -> Iterator[_Fact]:
+    topic = state.topic(move.tp.topic)
+    replaced = bool(topic and move.topic_id and topic.id and move.topic_id != topic.id)
+    if replaced or current_target(state, move.tp) not in (move.before, move.after):
+        yield "stale", "replaced" if replaced else "moved"
+    elif check_dirs.lies_elsewhere(state, move):
+        yield "stale", "log dir"
 
 
 def _racks(state: ClusterState, move: Move) -> Iterator[_Fact]:

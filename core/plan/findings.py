@@ -15,7 +15,7 @@ from core.errors import RefusedError, UsageError
 
 
 class Severity(IntEnum):
-    """ILLEGAL cannot be done, UNSAFE only when allowed by its id, UNWISE is only said."""
+    """ILLEGAL cannot be carried out, UNSAFE only when allowed by its id, UNWISE is only said."""
 
     UNWISE = 1
     UNSAFE = 2
@@ -31,10 +31,10 @@ CATALOGUE: Mapping[str, tuple[Severity, str]] = MappingProxyType(
         "unknown-broker": (Severity.ILLEGAL, "the broker does not exist"),
         "too-many-replicas": (Severity.ILLEGAL, "more replicas than brokers"),
         "no-log-dir": (Severity.ILLEGAL, "the broker has no such log dir, or it is offline"),
+        "stale": (Severity.ILLEGAL, "the cluster has changed since the plan was made"),
         "dead-broker": (Severity.UNSAFE, "a new replica on a broker that is down"),
         "no-leader": (Severity.UNSAFE, "nobody leads the partition, so nothing can be copied"),
         "foreign-move": (Severity.UNSAFE, "the partition is moving already"),
-        "stale": (Severity.UNSAFE, "the cluster has changed since the plan was made"),
         "out-of-sync": (Severity.UNSAFE, "a replica of the partition is out of the ISR"),
         "min-isr": (Severity.UNSAFE, "fewer replicas than min.insync.replicas"),
         "rf-change": (Severity.UNSAFE, "the number of replicas changes"),
@@ -58,6 +58,10 @@ _ORDER = {id: i for i, id in enumerate(CATALOGUE)}
 OF_ITS_OWN = frozenset(("stale", "foreign-move"))
 """What is found of a partition that a run is moving when the run itself looks at it."""
 ALLOWABLE = frozenset(id for id, (severity, _) in CATALOGUE.items() if severity is Severity.UNSAFE)
+
+
+REBASE = "Put it on the cluster as it is: trimtab plan rebase PLAN -o NEW."
+"""What helps a plan that is stale: each of its partitions would be left as the run comes to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def parse_allow(text: str | None) -> frozenset[str]:
     """Return the ids of `--allow id,id`; raises UsageError for ids that allow nothing."""
     ids = frozenset(part.strip() for part in (text or "").split(",") if part.strip())
     for id in sorted(ids - ALLOWABLE):
-        reason = "cannot be allowed: Kafka refuses it" if id in CATALOGUE else "is no check"
+        reason = "cannot be allowed" if id in CATALOGUE else "is no check"
         raise UsageError(
             f"--allow {id}: it {reason}.",
             next=f"These can be allowed: {', '.join(i for i in CATALOGUE if i in ALLOWABLE)}.",
@@ -106,11 +110,13 @@ def refuse(findings: Iterable[Finding], allowed: Collection[str] = ()) -> None:
     if not against:
         return
     ids = tuple(dict.fromkeys(f.id for f in against))
-    illegal = any(f.severity is Severity.ILLEGAL for f in against)
+    illegal = {f.id for f in against if f.severity is Severity.ILLEGAL}
     raise RefusedError(
         f"Refused by {'a check' if len(ids) == 1 else f'{len(ids)} checks'}: {', '.join(ids)}.",
         detail="\n".join(f"  {f.id}: {f.sentence}" for f in against),
-        next="Change the plan: Kafka would refuse it."
+        next=REBASE
+        if illegal == {"stale"}
+        else "Change the plan: Kafka would refuse it."
         if illegal
         else f"Change the plan, or say --allow {','.join(ids)} if you know better.",
         checks=ids,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from core.cluster.state import ClusterState, TopicPartition
-from core.plan.check_dirs import missing
+from core.plan.check_dirs import lies_elsewhere, missing
 from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
 from core.units import id_list
 
@@ -54,8 +54,9 @@ class Rebased:
 def rebase(state: ClusterState, plan: Plan) -> Rebased:
     """Return `plan` on the base that `state` is; onto what it was made from, it is the same.
 
-    Kept is a move whose partition is as it was; one of which somebody has done a part; and one
-    that only puts new brokers in the places of old ones, where replicas were re-ordered.
+    Kept is a move whose partition is as it was, in whichever log dirs; one of which somebody has
+    done a part; and one that only puts new brokers in the places of old ones, where replicas were
+    re-ordered.
     """
     kept: list[Move] = []
     moved: list[TopicPartition] = []
@@ -70,6 +71,8 @@ def rebase(state: ClusterState, plan: Plan) -> Rebased:
             done.append(move.tp)
             continue
         merged = move if now == move.before else _merged(move, now)
+        if merged is not None and lies_elsewhere(state, merged):
+            merged = _found_anew(state, merged)
         why = _changed(state, move, now) if merged is None else no_place(state, merged)
         if merged is None or why:
             lost.append(Lost(move.tp, why))
@@ -123,6 +126,15 @@ def _from(move: Move, before: tuple[int, ...], after: tuple[int, ...]) -> Move:
         return replace(move, before=before, after=after, log_dirs=None, log_dirs_before=None)
     found = tuple(held.get(broker, ANY) for broker in before)
     return replace(move, before=before, after=after, log_dirs=log_dirs, log_dirs_before=found)
+
+
+def _found_anew(state: ClusterState, move: Move) -> Move:
+    """Return the move of replicas that lie in other log dirs by now than the plan found them in."""
+    held = zip(move.before, move.log_dirs_before or (), strict=False)
+    found = (
+        path if path == ANY else log_dir_of(state, move.tp, broker) or path for broker, path in held
+    )
+    return replace(move, log_dirs_before=tuple(found))
 
 
 def _dirs_due(state: ClusterState, move: Move) -> bool:

@@ -256,7 +256,7 @@ async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight
     studied = apply_module.study
     said = "b4 comes to 1.6 times its fair share, which is more than any other broker, " * 3
     told = [finding("hotter-broker", f"{n}: {said}") for n in range(5)]
-    unsafe = [finding(id, f"{id}: {said}") for id in ("stale", "out-of-sync", "disk")]
+    unsafe = [finding(id, f"{id}: {said}") for id in ("no-leader", "out-of-sync", "disk")]
 
     def much(*arguments: Any) -> Study:
         return replace(studied(*arguments), findings=(*unsafe, *told))

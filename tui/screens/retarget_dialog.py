@@ -74,10 +74,11 @@ def choices_of(
             refused = "is down"
         else:
             plan = Plan(state.cluster_id, (Move(move.tp, move.before, after),))
-            for finding in check_plan(state, load, plan):
+            found_of = (f for f in check_plan(state, load, plan) if f.id not in OF_ITS_OWN)
+            for finding in found_of:
                 if finding.severity is Severity.ILLEGAL:
                     refused = finding.sentence
-                elif finding.severity is Severity.UNSAFE and finding.id not in OF_ITS_OWN:
+                elif finding.severity is Severity.UNSAFE:
                     doubt = doubt or finding.sentence
                     allow.add(finding.id)
         found.append(Choice(broker.id, broker.rack, after, refused, doubt, frozenset(allow)))

@@ -69,12 +69,17 @@ def one_look(client: ClusterClient) -> Look:
     return look
 
 
-def speaks_against(look: Look, move: Move, allowed: Collection[str]) -> str:
-    """Return why a move that is added to a run must not be made, "" when it may."""
+def speaks_against(
+    look: Look, move: Move, allowed: Collection[str], known: Collection[str] = ()
+) -> str:
+    """Return why a move that is added to a run must not be made, "" when it may.
+
+    What is `known` of it by the ids of checks is left out.
+    """
     state = look()
     findings = check_plan(state, Load.unknown(state), Plan(state.cluster_id, (move,)))
     try:
-        refuse(findings, allowed)
+        refuse([f for f in findings if f.id not in known], allowed)
     except RefusedError as error:
         return f"{error.title} {error.detail.strip()}".strip()
     return ""
@@ -88,9 +93,9 @@ def no_retarget(look: Look, history: History, kind: str, p: Mapping[str, Any]) -
     m = history.moves[p["move"]] if kind == "retarget" else None
     if m is None or not m.phase.in_flight:
         return ""
-    move, allowed = m.move.ending_as(tuple(p["after"])), (*p.get("allow", ()), *OF_ITS_OWN)
+    move, allowed = m.move.ending_as(tuple(p["after"])), history.allowed.union(p.get("allow", ()))
     try:
-        return speaks_against(look, move, history.allowed.union(allowed))
+        return speaks_against(look, move, allowed, OF_ITS_OWN)
     except (AccessDeniedError, UnreachableError) as error:
         return f"whether {m.move.tp} may go there cannot be asked: {error.title}"
 

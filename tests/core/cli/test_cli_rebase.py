@@ -76,6 +76,25 @@ def test_a_plan_for_another_cluster_is_refused(saved: Here, words: tuple[str, ..
 
 def test_a_stale_plan_is_told_to_be_rebased(saved: Here) -> None:
     saved.save_cluster({"t-0": ([0, 1], [0, 1], MB, 0.0)})
-    code, out, _ = saved.run("plan", "check", planned(saved, t0=((0, 2), (0, 3))))
+    plan = planned(saved, t0=((0, 2), (0, 3)))
+    code, out, _ = saved.run("plan", "check", plan)
     assert code == ExitCode.NO
     assert "rebase it" in " ".join(out.split())
+    assert "--allow" not in out
+    code, _, err = saved.run("plan", "check", plan, "--allow", "stale")
+    assert (code, "cannot be allowed" in err) == (ExitCode.USAGE, True)
+
+
+@pytest.mark.parametrize("words", ["plan show", "estimate", "plan impact"])
+def test_whoever_looks_at_a_stale_plan_is_told_so(saved: Here, words: str) -> None:
+    saved.save_cluster({"t-0": ([0, 1], [0, 1], MB, 0.0)})
+    code, _, err = saved.run(*words.split(), planned(saved, t0=((0, 2), (0, 3))), "--json")
+    assert (code, err.splitlines()) == (
+        ExitCode.DONE,
+        [
+            "stale: t-0 has other replicas than when the plan was made; rebase it.",
+            "Put it on the cluster as it is: trimtab plan rebase PLAN -o NEW.",
+        ],
+    )
+    _, _, err = saved.run(*words.split(), planned(saved, t0=((0, 1), (0, 3))), "--json")
+    assert "stale" not in err

@@ -271,8 +271,10 @@ def test_allow_takes_ids_of_unsafe_checks_only():
     assert parse_allow(" rack-spread, rf-change ") == {"rack-spread", "rf-change"}
     with pytest.raises(UsageError, match="no check"):
         parse_allow("rack-spred")
-    with pytest.raises(UsageError, match="Kafka refuses it"):
+    with pytest.raises(UsageError, match="cannot be allowed"):
         parse_allow("same-broker-twice")
+    with pytest.raises(UsageError, match="cannot be allowed"):
+        parse_allow("stale")
 
 
 def test_leaders_that_are_there_already_are_not_counted_once_more():

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from clusters import cluster, tp
+from clusters import MB, cluster, tp
 from hypothesis import given
 from hypothesis import strategies as st
 from test_plan import assignments, states
 
 from core.cluster.state import ClusterState, LogDir, Topic
+from core.plan.check import stale
 from core.plan.plan import ANY, Move, Plan, current_target
 from core.plan.rebase import Rebased, rebase
 
@@ -138,6 +139,19 @@ def test_a_move_into_a_log_dir_that_is_gone_by_now_is_lost(path: str, why: str |
     found = rebase(state, Plan.of([move]))
     assert [lost.why for lost in found.lost] == ([why] if why else [])
     assert len(found.plan) == (0 if why else 1)
+
+
+def test_a_replica_that_lies_elsewhere_by_now_goes_on_from_there() -> None:
+    state = cluster({"t-0": BASE}, size_bytes=MB)  # in /data on each
+    dirs = tuple(LogDir(path, 10**12, 10**12) for path in ("/data", "/b"))
+    state = state.with_brokers([replace(broker, log_dirs=dirs) for broker in state.brokers])
+    to, since = ("/b", ANY, ANY), ("/a", ANY, ANY)
+    plan = Plan.of([Move(tp("t-0"), BASE, BASE, log_dirs=to, log_dirs_before=since)])
+    assert [found.id for found in stale(state, plan)] == ["stale"]
+    found = rebase(state, plan)
+    assert [move.log_dirs_before for move in found.plan] == [("/data", ANY, ANY)]
+    assert found.moved == (tp("t-0"),)
+    assert not stale(state, found.plan)
 
 
 # -- laws ------------------------------------------------------------------------------------------

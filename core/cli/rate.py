@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from core.errors import UsageError
-from core.units import UNLIMITED, parse_rate
+from core.units import parse_rate
 
 if TYPE_CHECKING:
     from core.run.limits.pace import Bounds
@@ -28,12 +28,4 @@ def parse_throttle(text: str) -> int | Bounds | Literal["auto"]:
     least, dash, most = rest.partition("-")
     if not dash:
         raise UsageError(f"Not bounds: {rest!r}.", next="Write them like auto:5MB/s-50MB/s.")
-    bounds = Bounds(parse_rate(least), parse_rate(most))
-    if UNLIMITED in (bounds.least_bytes_per_s, bounds.most_bytes_per_s) or (
-        bounds.least_bytes_per_s > bounds.most_bytes_per_s
-    ):
-        raise UsageError(
-            f"{least.strip()} to {most.strip()} are no bounds.",
-            next="Say the lower one first, like auto:5MB/s-50MB/s.",
-        )
-    return bounds
+    return Bounds.of(parse_rate(least), parse_rate(most))

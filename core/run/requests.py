@@ -14,6 +14,7 @@ from typing import Any
 from core.cluster.state import TopicPartition
 from core.errors import RefusedError, UsageError
 from core.run import audit
+from core.run.limits.pace import Bounds
 from core.run.record.history import History, MoveHistory, Phase, Role
 from core.run.record.journal import Journal, journal_path
 from core.run.record.records import Kind
@@ -167,12 +168,7 @@ def _throttle(history: History, standing: _Standing, p: Payload, allow: Collecti
     _is_not_cancelled(history, standing)
     bounds = p.get("auto")
     if bounds is not None:
-        least, most = bounds["least_bytes_per_s"], bounds["most_bytes_per_s"]
-        if not 1 <= least <= most:
-            raise UsageError(
-                f"An adaptive rate needs bounds: {least} to {most} bytes a second are none.",
-                next="Say the lower one first, like auto:5MB/s-50MB/s.",
-            )
+        Bounds.of(bounds["least_bytes_per_s"], bounds["most_bytes_per_s"])
         return
     rate = p["rate_bytes_per_s"]
     if rate == UNLIMITED:

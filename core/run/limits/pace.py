@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from core.errors import UsageError
 from core.run.limits.inflow import CREDIT_SECONDS, FLOOR_BYTES_PER_S
 from core.run.limits.strain import SideSeen, Strain, strain
 from core.run.limits.throttle import Side
@@ -50,6 +51,17 @@ class Bounds:
     least_bytes_per_s: int
     most_bytes_per_s: int
     spare_bytes_per_s: Mapping[Key, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, least_bytes_per_s: int, most_bytes_per_s: int) -> Bounds:
+        """Return the bounds that somebody asks for; raises UsageError where they are none."""
+        if not 1 <= least_bytes_per_s <= most_bytes_per_s:
+            least, most = format_rate(least_bytes_per_s), format_rate(most_bytes_per_s)
+            raise UsageError(
+                f"{least} to {most} are no bounds of a rate.",
+                next="Say the lower one first, like auto:5MB/s-50MB/s.",
+            )
+        return cls(least_bytes_per_s, most_bytes_per_s)
 
     @classmethod
     def from_json(cls, p: Mapping[str, Any]) -> Bounds:

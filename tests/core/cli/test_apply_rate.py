@@ -104,7 +104,8 @@ def test_the_words_of_a_throttle(text: str, expected: object) -> None:
         ("10", "10 what"),
         ("auto:5MB/s", "Not bounds"),
         ("auto:5-10", "5 what"),
-        ("auto:50MB/s-5MB/s", "are no bounds"),
+        ("auto:50MB/s-5MB/s", "50 MB/s to 5.0 MB/s are no bounds"),
+        ("auto:5MB/s--1", "are no bounds"),
         ("auto:", "Not bounds"),
     ],
 )

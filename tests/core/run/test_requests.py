@@ -108,7 +108,7 @@ def test_what_makes_sense_is_in_the_journal_with_who_asked(
             "throttle",
             {"auto": {"least_bytes_per_s": 2, "most_bytes_per_s": 1}},
             UsageError,
-            "needs bounds",
+            "are no bounds",
         ),
         ("cancel", {"moves": []}, UsageError, "Which partitions"),
         ("cancel", {"moves": [0]}, UsageError, "t-0 cannot be cancelled: it is done"),

@@ -1,0 +1,120 @@
+"""What a run knows about itself: what was asked of it, its moves, and how far it has come.
+
+Only `core.run.record.history` changes it, record by record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from core.cluster.state import TopicPartition
+from core.plan.plan import Plan
+from core.process import Process
+from core.run.limits.pace import Pace
+from core.run.limits.strain import Measured
+from core.run.record.holdings import Holdings, Key
+from core.run.record.moves import MoveHistory, Outcome, Phase
+from core.run.record.retention import Retention
+
+
+@dataclass(slots=True, kw_only=True)
+class Known(Holdings):
+    """Everything the records say, in the shape that decisions and screens need."""
+
+    run: str
+    cluster_id: str
+    cluster_name: str
+    bootstrap: str
+    command_config: str | None
+    rate_bytes_per_s: int
+    override_rates: bool
+    allowed: frozenset[str]
+    estimate: Mapping[str, Any] | None
+    who: str
+    host: str
+    created_at: datetime
+    moves: list[MoveHistory]
+    batch_size: int
+    explicit: bool = False
+    """Its batches were asked for, one by one: the next may begin before the last has ended."""
+    most_extra_bytes: int | None = None
+    """What a destination holds at most of moves in flight, several batches' together."""
+    late: dict[int, int] = field(default_factory=dict)
+    """Batches after all others, of moves that were put off or are tried again, and of which."""
+    postponed: set[int] = field(default_factory=set)
+    """Moves that have been put off."""
+    start_at: datetime | None = None
+    elect: bool = False
+    pace: Pace
+    retention: Retention | None = None
+    measured: Measured | None = None
+    """What producers waited before an adaptive run; None until that has been measured."""
+    limit_late: bool = False
+    """It began without a limit and was given one: moves in flight get it too."""
+    min_insync: dict[str, int] = field(default_factory=dict)
+    process: Process | None = None
+    preflight: bool = False
+    foreign_before: frozenset[TopicPartition] = frozenset()
+    """Moves of others that were in flight before we set the first rate."""
+    paused: bool = False
+    cancel_requested: bool = False
+    """All of it is to be taken back; what is asked of single moves is their `wish`."""
+    leave_requested: bool = False
+    """Cancelled when no move was left: what cannot be given back now is to be left."""
+    rollback_requested: bool = False
+    rolling_back: bool = False
+    """The moves back have been added."""
+    requests_seen: int = 0
+    stopped: str = ""
+    """Why no further batch is to start; "" while all is well."""
+    waiting: str = ""
+    crashed: str = ""
+    """On which error of its own the process ended, in one sentence."""
+    ended: Outcome | None = None
+    ended_why: str = ""
+    ended_at: datetime | None = None
+    last_at: datetime | None = None
+    last_seq: int = 0
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(self.cluster_id, tuple(m.move for m in self.moves))
+
+    @property
+    def newest(self) -> dict[TopicPartition, MoveHistory]:
+        """Return each partition's newest move: one that went elsewhere, or back, has several."""
+        return {m.move.tp: m for m in self.moves}
+
+    @property
+    def batches(self) -> int:
+        return max((m.batch for m in self.moves), default=-1) + 1
+
+    def batch(self, number: int) -> list[int]:
+        """Return the indices of batch `number`'s moves, counted from 0."""
+        return [index for index, m in enumerate(self.moves) if m.batch == number]
+
+    @property
+    def in_flight(self) -> list[int]:
+        return [i for i, m in enumerate(self.moves) if m.phase.in_flight]
+
+    @property
+    def queued(self) -> list[int]:
+        return [i for i, m in enumerate(self.moves) if m.phase is Phase.QUEUED]
+
+    @property
+    def next_batch(self) -> list[int]:
+        """Return the queued moves of the first batch that has any."""
+        queued = self.queued
+        first = min((self.moves[i].batch for i in queued), default=0)
+        return [i for i in queued if self.moves[i].batch == first]
+
+    def is_scheduled(self, at: datetime) -> bool:
+        """Return whether it waits, at that time, for the one that it is to begin at."""
+        return self.start_at is not None and not self.preflight and at < self.start_at
+
+    def most_of(self, key: Key) -> int | None:
+        """Return somebody else's rate, which ours never exceeds; None for none, or overridden."""
+        return None if self.override_rates else self.rates[key].found_bytes_per_s

@@ -26,6 +26,8 @@ from core.cluster.connect import Address
 from core.plan.plan import Move, Plan
 from core.run.creation import RunOptions, create_journal
 from core.run.limits.pace import Bounds
+from core.run.record.journal import Journal, journal_path
+from core.run.record.moves import move_to_json
 from core.run.record.records import Kind
 from core.run.tell.runs import read_journal
 from core.run.tell.view import MoveState, RunState
@@ -147,6 +149,28 @@ async def test_from_the_history_too(ended: Session, started: list[tuple[Any, ...
         assert isinstance(pilot.app.screen, ApplyDialog)
         await pressed(pilot, "escape")
         assert started == []
+
+
+async def test_the_history_offers_no_way_back_from_what_was_rolled_back(ended: Session) -> None:
+    cluster_id, run = STATE.cluster_id, ended.run.run if ended.run else ""
+    with Journal.open(journal_path(cluster_id, run)) as journal:
+        back = {
+            "batch": 1,
+            "role": "rollback",
+            "instead_of": 0,
+            **move_to_json(Move(tp("orders-0"), (1, 2, 3), (4, 2, 3))),
+        }
+        added = {"moves": [back], "refused": [], "rollback": True}
+        journal.write(NOON, Kind.MOVES_ADDED, added)
+        done = {"index": 3, "phase": "done", "why": "", "leader": None}
+        journal.write(NOON, Kind.MOVED, {"moves": [done], "stop": ""})
+        journal.write(NOON, Kind.ENDED, {"outcome": "cancelled", "why": ""})
+    ended.run = read_journal(cluster_id, run).view
+    async with dashboard(ended, "moves") as pilot:
+        assert "roll back" not in footer(pilot)
+        await pressed(pilot, "o")
+        assert "a try again…" in footer(pilot)
+        assert "roll back" not in footer(pilot)
 
 
 async def test_read_only_does_not_even_ask(ended: Session) -> None:

@@ -83,7 +83,7 @@ class RunAgain(RunRequests):
         if run is not None:
             undone, away = run.undone, run.moved_away
         elif listed is not None and self._ended is not None:
-            undone, away = listed.moves - listed.done, listed.done
+            undone, away = listed.moves - listed.done, listed.moved_away
         return {
             "retry_move": "try again…" if undone else "",
             "roll_back": "roll back…" if away else "",

@@ -54,7 +54,7 @@ def run_view(
     """
     history = history or History.fold(records)
     tracked = tracks(samples)
-    pace = recent(records, samples, tracked)
+    pace = recent(records, samples, _counted(history, tracked))
     never = never_sides(history, tracked)
     down = frozenset(samples[-1].payload["down"] if samples else ())
     failing = samples[-1].payload.get("disks", {}) if samples else {}
@@ -125,6 +125,13 @@ def _counts(history: History, m: MoveHistory) -> bool:
     return not m.replaced and (history.cancel_requested or m.phase not in _TAKEN_OUT)
 
 
+def _counted(
+    history: History, tracked: Mapping[int, Sequence[Point]]
+) -> dict[int, Sequence[Point]]:
+    """Return the samples of those moves whose bytes count."""
+    return {i: track for i, track in tracked.items() if _counts(history, history.moves[i])}
+
+
 def _left(
     pace: Recent, elapsed: float, due: int, moved: int, estimated: float | None, least: float
 ) -> tuple[float | None, tuple[float, float] | None]:
@@ -151,6 +158,7 @@ def summary(view: RunView) -> RunSummary:
         ended_at=view.ended_at,
         moves=view.partitions,
         done=view.done,
+        moved_away=view.moved_away,
         total_bytes=view.total_bytes,
         moved_bytes=view.moved_bytes,
         rate_bytes_per_s=view.rate_bytes_per_s,

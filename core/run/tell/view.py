@@ -282,5 +282,7 @@ class RunSummary:
     moved_bytes: int
     rate_bytes_per_s: int
     who: str
+    moved_away: int = 0
+    """How many partitions it has moved and not moved back."""
     seconds: float = 0.0
     estimated_seconds: float | None = None

@@ -216,6 +216,7 @@ def test_what_was_taken_out_is_no_part_of_the_whole(phase: str) -> None:
     out = {"moves": [{"index": 1, "phase": phase, "why": "as asked", "leader": None}], "stop": ""}
     seen = view(*begun, later=((Kind.MOVED, out),))
     assert (seen.moved_bytes, seen.total_bytes) == (100 * MB, 1000 * MB)
+    assert seen.left_seconds == pytest.approx((1000 - 100) / 10)
 
 
 def test_a_run_that_is_cancelled_is_told_of_the_whole_that_it_was_to_copy() -> None:

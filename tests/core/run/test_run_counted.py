@@ -62,6 +62,7 @@ def test_a_run_that_is_rolled_back_says_so_to_its_end_and_leaves_nothing_to_roll
         run.runner.advance()
         states.add(run.view().state)
         away.append(run.view().moved_away)
+        assert summary(run.view()).moved_away == away[-1]
     assert states == {RunState.ROLLING_BACK, RunState.CANCELLED}
     assert len(run.runner.history.moves) == 6
     assert all("2 of 4" in words for words in told(run)), told(run)

@@ -160,9 +160,9 @@ class Holdings:
             self.lists_left.pop((topic, side), None)
             if entry["mend"]:
                 self.mended.add((topic, side))
-                found = ListIntent(topic, side, entry["prior"], tuple(pairs))
-                ours = self.lists.get((topic, side), found).joined(found)
-                self.lists[topic, side] = replace(ours, prior=found.prior)
+                gone = ListIntent(topic, side, entry["prior"], tuple(pairs))
+                ours = self.lists.get((topic, side), gone).joined(gone)
+                self.lists[topic, side] = replace(ours, prior=gone.prior)
                 self.away |= {(topic, side, pair): Away.LOST for pair in pairs}
             else:
                 self._let_go(topic, side, pairs)

@@ -22,7 +22,15 @@ from core.cli.topic_layout import (
     size_option,
     typed_layout,
 )
-from core.cli.topic_steps import configs_of, held, settled, there, yes_option
+from core.cli.topic_steps import (
+    MIN_INSYNC,
+    configs_of,
+    held,
+    insync_by_default,
+    settled,
+    there,
+    yes_option,
+)
 from core.errors import ExitCode, IncompleteError, TrimtabError, UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +39,9 @@ if TYPE_CHECKING:
     from core.cluster.state import ClusterState
     from core.plan.placing import Replicas
 
+allow_option = click.option(
+    "--allow", type=click.Choice(["min-isr"]), help="Though producers fail."
+)
 dry_option = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 
 
@@ -43,6 +54,7 @@ dry_option = click.option("--dry-run", is_flag=True, help="Only show what would 
 @rate_option
 @size_option
 @click.option("--config", "configs", metavar="NAME=VALUE", multiple=True, help="Set for it.")
+@allow_option
 @dry_option
 @yes_option
 @json_option
@@ -57,6 +69,7 @@ def create(
     rate: str | None,
     size: str | None,
     configs: tuple[str, ...],
+    allow: str | None,
     dry_run: bool,
     yes: bool,
     as_json: bool,
@@ -65,6 +78,7 @@ def create(
 
     --dry-run shows where they would go; so does `plan place`.
     """
+    from core.cli.topic_shrinking import Changed, refuse_min_isr
     from core.cluster.client import NewTopic
     from core.plan.placing import refuse
     from core.run.audited import audited
@@ -87,6 +101,9 @@ def create(
             refuse(state, topic, rf)
             start = crc32(topic.encode())
             layout = placed(context, client, state, partitions, rf, rule, expected, start)
+        if allow is None:
+            least = values.get(MIN_INSYNC) or insync_by_default(client, set().union(*layout))
+            refuse_min_isr(topic, [Changed(MIN_INSYNC, None, least)], min(map(len, layout)))
         if not as_json:
             show_layout(topic, 0, layout)
         if not dry_run:
@@ -118,7 +135,7 @@ def create(
 @size_option
 @click.option("--set", "sets", metavar="NAME=VALUE", multiple=True, help="Set a config.")
 @click.option("--unset", "unsets", metavar="NAME", multiple=True, help="Unset a config.")
-@click.option("--allow", type=click.Choice(["min-isr"]), help="Though producers fail.")
+@allow_option
 @dry_option
 @yes_option
 @json_option

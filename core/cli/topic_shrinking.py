@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from core.cli.topic_steps import MIN_INSYNC
 from core.cluster.client import Beneath, ConfigChange, ConfigOp, ConfigSource, ConfigValue
 from core.errors import RefusedError
 from core.units import format_bytes, format_duration
 
-POLICY, MIN_INSYNC = "cleanup.policy", "min.insync.replicas"
+POLICY = "cleanup.policy"
 RETENTION = ("retention.ms", "retention.bytes")
 MIN_ISR = "min-isr"
 """The id under which plans are refused for it, too."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SETTLE_SECONDS = 10.0
 """How long brokers are given to hear of a change; librdkafka and they refresh much sooner."""
+
+MIN_INSYNC = "min.insync.replicas"
 
 Configs = Mapping[str, "ConfigValue"]
 
@@ -57,6 +59,21 @@ def configs_of(client: ClusterClient, names: Sequence[str]) -> dict[str, Configs
         return dict.fromkeys(names, Fault("NOT_KNOWN", error.title))
     missing = Fault("UNKNOWN_TOPIC_OR_PARTITION", "the topic is gone meanwhile")
     return {name: answers.get(Resource.topic(name), missing) for name in names}
+
+
+def insync_by_default(client: ClusterClient, brokers: Collection[int]) -> str | None:
+    """Return the most of min.insync.replicas that these brokers give a topic which sets none.
+
+    None where none of them tells.
+    """
+    from core.cluster.client import Fault, Resource
+
+    try:
+        answers = client.configs([Resource.broker(b) for b in sorted(brokers)], [MIN_INSYNC])
+    except (AccessDeniedError, UnreachableError):
+        return None
+    told = (a.get(MIN_INSYNC) for a in answers.values() if not isinstance(a, Fault))
+    return max((one.value for one in told if one and one.value), key=int, default=None)
 
 
 def held(client: ClusterClient, state: ClusterState, topic: str) -> str:

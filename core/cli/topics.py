@@ -10,14 +10,12 @@ import click
 
 from core.cli import topic_changes, topic_delete
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
-from core.cli.topic_steps import Configs, configs_of
+from core.cli.topic_steps import MIN_INSYNC, Configs, configs_of
 
 if TYPE_CHECKING:
     from core.cluster.client import Fault
     from core.cluster.state import ClusterState
     from core.cluster.topics import TopicHealth
-
-MIN_INSYNC = "min.insync.replicas"
 
 
 @click.group()

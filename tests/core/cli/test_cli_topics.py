@@ -24,6 +24,7 @@ from core.cluster.client import (
     Fault,
     Group,
     Resource,
+    ResourceKind,
 )
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
@@ -255,6 +256,35 @@ def test_more_in_sync_than_there_are_replicas_is_refused(
     assert "orders has 2 replicas, and min.insync.replicas would be 9" in err
     assert "--allow min-isr" in err
     assert hand(*words, "--allow", "min-isr")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("brokers", "said"), [("1", ("--config", "min.insync.replicas=2")), ("2", ())]
+)
+def test_a_new_topic_that_nobody_could_write_to_is_refused(
+    hand: Hand, living: SimulatedCluster, brokers: str, said: tuple[str, ...]
+) -> None:
+    every = Resource(ResourceKind.BROKER, "")
+    living.alter_configs([ConfigChange(every, "min.insync.replicas", ConfigOp.SET, brokers)])
+    words = ("topics", "create", "new", "--partitions", "1", "--rf", "1", *said, "--yes")
+    for more in ((), ("--dry-run",)):
+        code, out, err = hand.on(living)(*words, *more)
+        assert (code, out, audited()) == (3, "", [])
+        assert "new has 1 replica, and min.insync.replicas would be 2" in err
+        assert "--allow min-isr" in err
+    assert hand(*words, "--allow", "min-isr")[0] == 0
+
+
+def test_what_brokers_do_not_tell_keeps_no_topic_from_being_made(
+    hand: Hand, living: SimulatedCluster
+) -> None:
+    def denied(*_: Any) -> Any:
+        raise AccessDeniedError("The cluster says no.")
+
+    words = ("topics", "create", "new", "--partitions", "1", "--rf", "1", "--yes")
+    through = Faulty(living)
+    through.replaced["configs"] = denied
+    assert hand.on(living, through)(*words)[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_no_dialog_is_left_out() -> None:
 
     opened = {type(make(a_named_session())) for make in DIALOGS.values()}
     ours = {kind for kind in kinds(ModalScreen) if kind.__module__.startswith("tui.")}
-    assert ours == opened | {HelpScreen, CommandScreen}
+    assert ours <= opened | {HelpScreen, CommandScreen}
 
 
 async def test_what_is_too_small_for_a_map_says_so_with_x() -> None:

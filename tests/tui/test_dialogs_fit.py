@@ -18,8 +18,8 @@ from core.auto.settings import Settings
 from core.auto.switch import Switch
 from core.cluster.connect import Address
 from tui.screens.autopilot_dialog import AutopilotDialog
-from tui.screens.dialog import ConfirmDialog, Words
-from tui.screens.run_questions import PauseDialog, TypedDialog
+from tui.screens.dialog import ChoiceDialog, ConfirmDialog, Words
+from tui.screens.run_questions import TypedDialog
 
 MUCH = tuple(
     f"{n}: of what is said before a yes, this is one sentence among many." for n in range(60)
@@ -37,10 +37,10 @@ STANDING = Standing(
     [
         lambda: ConfirmDialog("Sure?", MUCH, no="No", yes="Yes"),
         lambda: TypedDialog("Sure?", MUCH, name="prod-eu", no="No", yes="Yes"),
-        lambda: PauseDialog("Sure?", MUCH, holds=True),
+        lambda: ChoiceDialog("Sure?", MUCH, ("no", "No", 0), ("yes", "Yes", 1), ("all", "All", 2)),
         lambda: AutopilotDialog("prod-eu", STANDING, writable=True, because=""),
     ],
-    ids=["confirm", "typed", "pause", "autopilot"],
+    ids=["confirm", "typed", "choice", "autopilot"],
 )
 async def test_buttons_stay_in_sight_and_what_is_said_is_paged_to(
     dialog: Callable[[], ModalScreen[object]], size: tuple[int, int]

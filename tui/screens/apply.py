@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Button, Input, Label, Static
 
@@ -21,17 +20,15 @@ from core.run.limits.pace import Bounds
 from core.run.prepare import prepared
 from core.run.service import RunOptions, start_run
 from core.units import UNLIMITED
-from tui.screens.dialog import Words
+from tui.screens.dialog import Words, body, button
 from tui.screens.naming import NamingDialog
 from tui.screens.ticks import Adapt, Allow, Tick
 from tui.study import Study, is_refused, study
 from tui.widgets.apply_summary import summary_lines
-from tui.widgets.page import text_of_lines
 
 if TYPE_CHECKING:
     from tui.screens.base import DashboardScreen
     from tui.session import Session
-    from tui.shown_on import Dashboard
 
 
 SCROLLBAR = 1
@@ -117,17 +114,18 @@ class ApplyDialog(NamingDialog[str | None]):
 
     def compose(self) -> ComposeResult:
         name = self._session.cluster_name
-        with Vertical(classes="dialog"):
-            yield Label(self._order.title, classes="title", markup=False)
-            with Words(id="about"):
-                yield Static(id="summary")
-            yield Words(id="ticks")
-            yield Label("", id="problem", markup=False)
-            yield Label(f"Type {name} to apply:", classes="dim", markup=False, id="how")
-            yield Input(compact=True, select_on_focus=False, id="name")
-            with Horizontal(classes="buttons"):
-                yield Button("Cancel", id="cancel", compact=True)
-                yield Button("Apply", id="apply", compact=True, disabled=True)
+        return body(
+            self._order.title,
+            (
+                Words(Static(id="summary"), id="about"),
+                Words(id="ticks"),
+                Label("", id="problem", markup=False),
+                Label(f"Type {name} to apply:", classes="dim", markup=False, id="how"),
+                Input(compact=True, select_on_focus=False, id="name"),
+            ),
+            button("cancel", "Cancel"),
+            button("apply", "Apply", disabled=True),
+        )
 
     def on_mount(self) -> None:
         self.query_one("#cancel").focus()
@@ -176,9 +174,7 @@ class ApplyDialog(NamingDialog[str | None]):
             bounds=self._bounds,
             left=self._order.left,
         )
-        app = cast("Dashboard", self.app)
-        text = text_of_lines(lines, app.palette, app.glyphs, ground="panel")
-        self.query_one("#summary", Static).update(text)
+        self.put("#summary", lines)
         self.query_one("#ticks").display = bool(self.query(Tick))
         self.share_height()
         self._enable()

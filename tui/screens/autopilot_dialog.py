@@ -5,70 +5,52 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Input, Label
 
 from core.auto.settings import Mode, Settings
 from core.auto.words import in_one_line
-from tui.screens.dialog import Words
-from tui.screens.naming import NamingDialog
+from tui.screens.dialog import Words, body, button
+from tui.screens.naming import NamedDialog
 
 if TYPE_CHECKING:
     from core.auto.background import Standing
 
 
-class AutopilotDialog(NamingDialog[Mode | None]):
+class AutopilotDialog(NamedDialog[Mode | None]):
     """Asks for a mode; `act` takes the cluster's name, the way back is focused, escape takes it."""
-
-    BINDINGS = [
-        ("escape", "leave", "Back"),
-        ("down", "app.focus_next"),
-        ("up", "app.focus_previous"),
-    ]
 
     def __init__(
         self, name: str, standing: Standing | None, *, writable: bool, because: str
     ) -> None:
-        super().__init__()
-        self._name_wanted, self._standing = name, standing
+        super().__init__(name, "act")
+        self._standing = standing
         self._writable, self._because = writable, because
 
     def compose(self) -> ComposeResult:
-        standing = self._standing
+        standing, writable = self._standing, self._writable
         settings = standing.switch.settings if standing is not None else Settings()
-        off = settings.mode is Mode.OFF
-        with Vertical(classes="dialog"):
-            yield Label(f"Autopilot of {self._name_wanted}", classes="title", markup=False)
-            with Words():
-                for text in _how(standing):
-                    yield Label(text, markup=False)
-                yield Label(f"Its limits: {in_one_line(settings)}.", markup=False)
-                yield Label(
-                    "Suggest writes down what act would do; neither needs the dashboard.",
-                    markup=False,
-                )
-            why = "" if self._writable else f" Read-only: {self._because}."
-            yield Label(
-                f"To let it act, type {self._name_wanted}:{why}", classes="dim", markup=False
-            )
-            yield Input(compact=True, select_on_focus=False, id="name", disabled=not self._writable)
-            with Horizontal(classes="buttons"):
-                yield Button("Back", id="back", compact=True)
-                yield Button("Off", id="off", compact=True, disabled=off)
-                yield Button("Suggest", id="suggest", compact=True, disabled=not self._writable)
-                yield Button("Act", id="act", compact=True, disabled=True)
+        why = "" if writable else f" Read-only: {self._because}."
+        how = f"To let it act, type {self.name_wanted}:{why}"
+        said = (
+            *_how(standing),
+            f"Its limits: {in_one_line(settings)}.",
+            "Suggest writes down what act would do; neither needs the dashboard.",
+        )
+        return body(
+            f"Autopilot of {self.name_wanted}",
+            (
+                Words.of(said),
+                Label(how, classes="dim", markup=False),
+                Input(compact=True, select_on_focus=False, id="name", disabled=not writable),
+            ),
+            button("back", "Back"),
+            button("off", "Off", disabled=settings.mode is Mode.OFF),
+            button("suggest", "Suggest", disabled=not writable),
+            button("act", "Act", disabled=True),
+        )
 
     def on_mount(self) -> None:
         self.query_one("#back").focus()
-
-    def on_input_changed(self) -> None:
-        self.query_one("#act", Button).disabled = self.typed != self._name_wanted
-
-    def on_input_submitted(self) -> None:
-        """Enter after the name goes to the button; it takes one more key."""
-        button = self.query_one("#act", Button)
-        if not button.disabled:
-            button.focus()
 
     def action_leave(self) -> None:
         self.dismiss(None)

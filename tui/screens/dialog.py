@@ -5,6 +5,7 @@ Cancel is always there.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, cast
 
@@ -13,9 +14,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Button, Input, Label
+from textual.widgets import Button, Input, Label, Static
 
 from tui.painting import PreciseCompositor
+from tui.widgets.lines import Lines
+from tui.widgets.page import text_of_lines
 
 if TYPE_CHECKING:
     from tui.shown_on import Dashboard
@@ -32,6 +35,23 @@ class Words(VerticalScroll, can_focus=False):
     """What a dialog says: it scrolls rather than push the buttons out of sight."""
 
     DEFAULT_CSS = "Words { height: auto; scrollbar-size: 1 1; }"
+
+    @classmethod
+    def of(cls, said: Iterable[str]) -> Words:
+        return cls(*(Label(text, markup=False) for text in said))
+
+
+def body(title: str, said: Iterable[Widget], *buttons: Button) -> ComposeResult:
+    """Compose a dialog: its title, what it says or asks beneath each other, its buttons."""
+    with Vertical(classes="dialog"):
+        yield Label(title, classes="title", markup=False)
+        yield from said
+        with Horizontal(classes="buttons"):
+            yield from buttons
+
+
+def button(id: str, words: str, *, disabled: bool = False) -> Button:
+    return Button(words, id=id, compact=True, disabled=disabled)
 
 
 class Dialog(ModalScreen[Answer], Generic[Answer]):
@@ -100,6 +120,12 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
         """Return how many lines these take beneath each other."""
         return sum(one.get_content_height(self.size, self.size, width) for one in widgets)
 
+    def put(self, id: str, lines: Lines) -> None:
+        """Show lines in a Static of this dialog."""
+        app = cast("Dashboard", self.app)
+        text = text_of_lines(lines, app.palette, app.glyphs, ground="panel")
+        self.query_one(id, Static).update(text)
+
     def action_page(self, pages: int) -> None:
         for words in list(self.query(Words))[:1]:
             words.scroll_relative(y=pages * words.size.height, animate=False)
@@ -115,12 +141,8 @@ class AskDialog(Dialog[str | None]):
         self._question, self._proposal, self._yes = question, proposal, yes
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Label(self._question, classes="title", markup=False)
-            yield Input(self._proposal, compact=True, id="answer")
-            with Horizontal(classes="buttons"):
-                yield Button("Cancel", id="cancel", compact=True)
-                yield Button(self._yes, id="yes", compact=True)
+        field = Input(self._proposal, compact=True, id="answer")
+        return body(self._question, (field,), button("cancel", "Cancel"), button("yes", self._yes))
 
     def on_mount(self) -> None:
         self.query_one("#answer").focus()
@@ -141,8 +163,8 @@ class AskDialog(Dialog[str | None]):
         self.dismiss(self.query_one("#answer", Input).value.strip() or None)
 
 
-class ConfirmDialog(Dialog[bool]):
-    """Asks for a yes; the way back is focused, escape takes it."""
+class ChoiceDialog(Dialog[Answer]):
+    """Asks which; the first button is the way back: it is focused, and escape takes it."""
 
     BINDINGS = [
         ("escape", "leave", "Back"),
@@ -150,25 +172,42 @@ class ConfirmDialog(Dialog[bool]):
         ("right", "app.focus_next"),
     ]
 
-    def __init__(self, title: str, words: Sequence[str], *, no: str, yes: str) -> None:
+    def __init__(self, title: str, words: Sequence[str], *answers: tuple[str, str, Answer]) -> None:
+        """Ask with these words; `answers` are a button's id and words, and what it returns."""
         super().__init__()
-        self._title_text, self._words, self._no, self._yes = title, words, no, yes
+        self._title_text, self._words, self._answers = title, words, answers
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Label(self._title_text, classes="title", markup=False)
-            with Words():
-                for text in self._words:
-                    yield Label(text, markup=False)
-            with Horizontal(classes="buttons"):
-                yield Button(self._no, id="no", compact=True)
-                yield Button(self._yes, id="yes", compact=True)
+        buttons = [button(id, words) for id, words, _ in self._answers]
+        return body(self._title_text, (Words.of(self._words),), *buttons)
 
     def on_mount(self) -> None:
-        self.query_one("#no").focus()
+        self.query_one(f"#{self._answers[0][0]}").focus()
 
     def action_leave(self) -> None:
-        self.dismiss(False)
+        self.dismiss(self._answers[0][2])
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        self.dismiss(event.button.id == "yes")
+        answers = {id: answer for id, _, answer in self._answers}
+        self.dismiss(answers[event.button.id or ""])
+
+
+class ConfirmDialog(ChoiceDialog[bool]):
+    """Asks for a yes."""
+
+    def __init__(self, title: str, words: Sequence[str], *, no: str, yes: str) -> None:
+        super().__init__(title, words, ("no", no, False), ("yes", yes, True))
+
+
+class TableDialog(Dialog[Answer]):
+    """A dialog about lines in `#table`, which are drawn for the columns that there are."""
+
+    def on_resize(self) -> None:
+        self.draw()
+
+    def draw(self) -> None:
+        self.put("#table", self.table(self.width))
+
+    @abstractmethod
+    def table(self, width: int) -> Lines:
+        """Return the lines as they are now."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
 from textual.message import Message
-from textual.widgets import Button, Label, Static
+from textual.widgets import Button, Static
 
 from core.cluster.drills.drill import Drill, DrillKind, Offer
-from tui.screens.dialog import Dialog
+from tui.screens.dialog import TableDialog, body, button
 from tui.widgets.lines import (
     Line,
     Lines,
@@ -25,10 +24,6 @@ from tui.widgets.lines import (
     left,
     wrapped,
 )
-from tui.widgets.page import text_of_lines
-
-if TYPE_CHECKING:
-    from tui.shown_on import Dashboard
 
 WORDS: dict[DrillKind, tuple[str, str]] = {
     DrillKind.KILL: (
@@ -70,7 +65,7 @@ class Choices(Static):
         self.post_message(self.Clicked(event.x, event.y))
 
 
-class DrillDialog(Dialog[Drill | None]):
+class DrillDialog(TableDialog[Drill | None]):
     """Returns what is to be done, None when it was left."""
 
     BINDINGS: ClassVar = [("escape", "leave", "Back")]
@@ -93,20 +88,16 @@ class DrillDialog(Dialog[Drill | None]):
         self._at = 0
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Label(f"Break something on {self._name}", classes="title", markup=False)
-            yield Choices(id="table")
-            with Horizontal(classes="buttons"):
-                yield Button("Leave it", id="no", compact=True)
-                yield Button("Do it", id="yes", compact=True, disabled=not self._possible)
+        return body(
+            f"Break something on {self._name}",
+            (Choices(id="table"),),
+            button("no", "Leave it"),
+            button("yes", "Do it", disabled=not self._possible),
+        )
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one("#yes" if self._possible else "#no").focus()
-        self._draw()
-
-    def on_resize(self) -> None:
-        self._draw()
+        self.draw()
 
     @property
     def chosen(self) -> Drill | None:
@@ -116,13 +107,7 @@ class DrillDialog(Dialog[Drill | None]):
 
     # -- drawing ---------------------------------------------------------------------------------
 
-    def _draw(self) -> None:
-        app = cast("Dashboard", self.app)
-        width = min(78, int(self.size.width * 0.96)) - 6
-        text = text_of_lines(self._lines(width), app.palette, app.glyphs, ground="panel")
-        self.query_one("#table", Choices).update(text)
-
-    def _lines(self, width: int) -> Lines:
+    def table(self, width: int) -> Lines:
         lines = [self._line(i, width) for i in range(len(self._offers))]
         drill = self.chosen
         said = WORDS[drill.kind][1].format(times=drill.times) if drill is not None else ""
@@ -158,7 +143,7 @@ class DrillDialog(Dialog[Drill | None]):
             return
         event.stop()
         event.prevent_default()
-        self._draw()
+        self.draw()
 
     def _turn(self, step: int) -> None:
         """Turn to the next thing that the drill may be done to, round and round."""
@@ -176,7 +161,7 @@ class DrillDialog(Dialog[Drill | None]):
             if message.x >= start:
                 self._turn(-1 if message.x < start + 2 + len(on) / 2 else 1)
         self._at = message.y
-        self._draw()
+        self.draw()
 
     def action_leave(self) -> None:
         self.dismiss(None)

@@ -7,7 +7,7 @@ with space, too.
 from __future__ import annotations
 
 from textual import events
-from textual.widgets import Input
+from textual.widgets import Button, Input
 
 from tui.screens.dialog import Answer, Dialog
 from tui.screens.ticks import Tick
@@ -39,3 +39,27 @@ class NamingDialog(Dialog[Answer]):
         self.set_focus(field)
         field.value += text
         field.cursor_position = len(field.value)
+
+
+class NamedDialog(NamingDialog[Answer]):
+    """A dialog with one button that waits for the name to be typed."""
+
+    BINDINGS = [
+        ("escape", "leave", "Back"),
+        ("down", "app.focus_next"),
+        ("up", "app.focus_previous"),
+    ]
+
+    def __init__(self, name: str, button: str) -> None:
+        """Have the button of this id wait for `name`."""
+        super().__init__()
+        self.name_wanted, self._waiting = name, f"#{button}"
+
+    def on_input_changed(self) -> None:
+        self.query_one(self._waiting, Button).disabled = self.typed != self.name_wanted
+
+    def on_input_submitted(self) -> None:
+        """Enter after the name goes to the button; it takes one more key."""
+        button = self.query_one(self._waiting, Button)
+        if not button.disabled:
+            button.focus()

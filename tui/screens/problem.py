@@ -37,7 +37,6 @@ class ProblemDialog(Dialog[None]):
                 yield Button("Close", id="close", compact=True)
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one("#close", Button).focus()
 
     def on_button_pressed(self) -> None:

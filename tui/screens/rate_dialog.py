@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
 from textual.message import Message
-from textual.widgets import Button, Label, Static
+from textual.widgets import Button, Static
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
@@ -17,7 +14,7 @@ from core.run.limits.bounds import usual_bounds
 from core.run.limits.pace import Bounds
 from core.run.tell.view import MoveState, RunView
 from core.units import UNLIMITED, format_duration, format_rate
-from tui.screens.dialog import Dialog
+from tui.screens.dialog import TableDialog, body, button
 from tui.study import Study, study
 from tui.widgets.lines import (
     Line,
@@ -32,12 +29,8 @@ from tui.widgets.lines import (
     right,
     wrapped,
 )
-from tui.widgets.page import text_of_lines
 from tui.widgets.run_state import bounds_words
 from tui.widgets.throttle_table import throttle_lines
-
-if TYPE_CHECKING:
-    from tui.shown_on import Dashboard
 
 DUE = (MoveState.QUEUED, MoveState.MOVING, MoveState.STUCK)
 ROWS = 9
@@ -52,7 +45,7 @@ def rest_of(run: RunView) -> Plan:
     )
 
 
-class RateDialog(Dialog[int | Bounds | None]):
+class RateDialog(TableDialog[int | Bounds | None]):
     """Returns the rate chosen in bytes/s, or bounds to adapt it in; None when it was left.
 
     `step` is -1 slower, 1 faster.
@@ -82,12 +75,12 @@ class RateDialog(Dialog[int | Bounds | None]):
         self._at = 0
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Label(f"Throttle of run {self._run.run}", classes="title", markup=False)
-            yield Static(id="table")
-            with Horizontal(classes="buttons"):
-                yield Button("Keep it", id="no", compact=True)
-                yield Button("Change", id="yes", compact=True, disabled=True)
+        return body(
+            f"Throttle of run {self._run.run}",
+            (Static(id="table"),),
+            button("no", "Keep it"),
+            button("yes", "Change", disabled=True),
+        )
 
     def on_mount(self) -> None:
         self.query_one("#no").focus()
@@ -98,14 +91,14 @@ class RateDialog(Dialog[int | Bounds | None]):
             self.post_message(self.Studied(study(self._state, self._load, plan, rate), bounds))
 
         self.run_worker(work, thread=True, group="study")
-        self._draw()
+        self.draw()
 
     def on_rate_dialog_studied(self, message: Studied) -> None:
         self._study, self._bounds = message.study, message.bounds
         self._at = message.study.row_of(self._run.rate_bytes_per_s)
         for step in self._steps:
             self._move(step)
-        self._draw()
+        self.draw()
 
     @property
     def chosen(self) -> int | Bounds | None:
@@ -122,20 +115,14 @@ class RateDialog(Dialog[int | Bounds | None]):
 
     # -- drawing ---------------------------------------------------------------------------------
 
-    def on_resize(self) -> None:
-        self._draw()
-
-    def _draw(self) -> None:
-        app = cast("Dashboard", self.app)
-        width = min(78, int(self.size.width * 0.96)) - 6
-        text = text_of_lines(self._lines(width), app.palette, app.glyphs, ground="panel")
-        self.query_one("#table", Static).update(text)
+    def draw(self) -> None:
+        super().draw()
         button = self.query_one("#yes", Button)
         button.disabled = self.chosen is None
         if not button.disabled:
             button.focus()
 
-    def _lines(self, width: int) -> Lines:
+    def table(self, width: int) -> Lines:
         run = self._run
         limit = f"{format_rate(run.rate_bytes_per_s)} a side"
         if run.bounds is not None:
@@ -201,7 +188,7 @@ class RateDialog(Dialog[int | Bounds | None]):
         if event.key == "a" and self._bounds is not None:
             event.stop()
             self._adapt = not self._adapt
-            self._draw()
+            self.draw()
         if step is None:
             return
         event.stop()
@@ -210,7 +197,7 @@ class RateDialog(Dialog[int | Bounds | None]):
             self._steps.append(step)
         else:
             self._move(step)
-            self._draw()
+            self.draw()
 
     def _move(self, step: int) -> None:
         assert self._study is not None

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
-from textual.widgets import Button, Label, Static
+from textual.widgets import Button, Static
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
@@ -18,7 +17,7 @@ from core.plan.findings import OF_ITS_OWN, Severity
 from core.plan.plan import Move, Plan
 from core.run.tell.view import MoveProgress
 from core.units import format_bytes
-from tui.screens.dialog import Dialog
+from tui.screens.dialog import TableDialog, body, button
 from tui.screens.run_questions import named
 from tui.widgets.lines import (
     Line,
@@ -33,10 +32,6 @@ from tui.widgets.lines import (
     window,
     wrapped,
 )
-from tui.widgets.page import text_of_lines
-
-if TYPE_CHECKING:
-    from tui.shown_on import Dashboard
 
 ROWS = 10
 
@@ -145,7 +140,7 @@ def _legal_first(choices: Iterable[Choice]) -> tuple[Choice, ...]:
     return tuple(sorted(choices, key=lambda c: (bool(c.refused), bool(c.doubt), c.broker)))
 
 
-class RetargetDialog(Dialog[int | None]):
+class RetargetDialog(TableDialog[int | None]):
     """Returns the broker that the moves are to go to instead, None when it was left."""
 
     BINDINGS = [
@@ -164,28 +159,19 @@ class RetargetDialog(Dialog[int | None]):
     def compose(self) -> ComposeResult:
         old = ", ".join(f"b{b}" for b in sorted(set(self._targets.instead_of.values())))
         what = named(list(self._targets.moves.values()))
-        with Vertical(classes="dialog"):
-            title = f"Another destination for {what}, instead of {old}"
-            yield Label(title, classes="title", markup=False)
-            yield Static(id="table")
-            with Horizontal(classes="buttons"):
-                yield Button("Keep it", id="no", compact=True)
-                yield Button("Retarget", id="yes", compact=True, disabled=not self._legal)
+        title = f"Another destination for {what}, instead of {old}"
+        return body(
+            title,
+            (Static(id="table"),),
+            button("no", "Keep it"),
+            button("yes", "Retarget", disabled=not self._legal),
+        )
 
     def on_mount(self) -> None:
         self.query_one("#no").focus()
-        self._draw()
+        self.draw()
 
-    def on_resize(self) -> None:
-        self._draw()
-
-    def _draw(self) -> None:
-        app = cast("Dashboard", self.app)
-        width = min(78, int(self.size.width * 0.96)) - 6
-        text = text_of_lines(self._lines(width), app.palette, app.glyphs, ground="panel")
-        self.query_one("#table", Static).update(text)
-
-    def _lines(self, width: int) -> Lines:
+    def table(self, width: int) -> Lines:
         moves = self._targets.moves.values()
         lost = format_bytes(sum(move.moved_bytes for move in moves))
         lines: list[Line] = []
@@ -217,7 +203,7 @@ class RetargetDialog(Dialog[int | None]):
             event.stop()
             event.prevent_default()
             self._at = min(max(self._at + step, 0), max(self._legal - 1, 0))
-            self._draw()
+            self.draw()
 
     def action_leave(self) -> None:
         self.dismiss(None)

@@ -5,54 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Input, Label
 
 from core.run.tell.view import MoveProgress, MoveState, RunView
 from core.units import UNLIMITED, format_bytes
-from tui.screens.dialog import ConfirmDialog, Dialog, Words
-from tui.screens.naming import NamingDialog
+from tui.screens.dialog import ChoiceDialog, ConfirmDialog, Words, body, button
+from tui.screens.naming import NamedDialog
 
 FLYING = (MoveState.MOVING, MoveState.STUCK)
 
 
-class TypedDialog(NamingDialog[bool]):
+class TypedDialog(NamedDialog[bool]):
     """Asks for a yes that takes the cluster's name; the way back is focused, escape takes it."""
 
-    BINDINGS = [
-        ("escape", "leave", "Back"),
-        ("down", "app.focus_next"),
-        ("up", "app.focus_previous"),
-    ]
-
     def __init__(self, title: str, words: Sequence[str], *, name: str, no: str, yes: str) -> None:
-        super().__init__()
+        super().__init__(name, "yes")
         self._title_text, self._words, self._no, self._yes = title, words, no, yes
-        self._name_wanted = name
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Label(self._title_text, classes="title", markup=False)
-            with Words():
-                for text in self._words:
-                    yield Label(text, markup=False)
-            yield Label(f"Type {self._name_wanted} to go on:", classes="dim", markup=False)
-            yield Input(compact=True, select_on_focus=False, id="name")
-            with Horizontal(classes="buttons"):
-                yield Button(self._no, id="no", compact=True)
-                yield Button(self._yes, id="yes", compact=True, disabled=True)
+        return body(
+            self._title_text,
+            (
+                Words.of(self._words),
+                Label(f"Type {self.name_wanted} to go on:", classes="dim", markup=False),
+                Input(compact=True, select_on_focus=False, id="name"),
+            ),
+            button("no", self._no),
+            button("yes", self._yes, disabled=True),
+        )
 
     def on_mount(self) -> None:
         self.query_one("#no").focus()
-
-    def on_input_changed(self) -> None:
-        self.query_one("#yes", Button).disabled = self.typed != self._name_wanted
-
-    def on_input_submitted(self) -> None:
-        """Enter after the name goes to the button; it takes one more key."""
-        button = self.query_one("#yes", Button)
-        if not button.disabled:
-            button.focus()
 
     def action_leave(self) -> None:
         self.dismiss(False)
@@ -61,59 +44,25 @@ class TypedDialog(NamingDialog[bool]):
         self.dismiss(event.button.id == "yes")
 
 
-class PauseDialog(Dialog[bool | None]):
-    """Asks how far a pause goes: True to hold what is in flight too, None to go on."""
-
-    BINDINGS = [
-        ("escape", "leave", "Back"),
-        ("left", "app.focus_previous"),
-        ("right", "app.focus_next"),
-    ]
-
-    def __init__(self, title: str, words: Sequence[str], *, holds: bool) -> None:
-        """Ask with these words; `holds` says whether what is in flight can be held."""
-        super().__init__()
-        self._title_text, self._words, self._holds = title, words, holds
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Label(self._title_text, classes="title", markup=False)
-            with Words():
-                for text in self._words:
-                    yield Label(text, markup=False)
-            with Horizontal(classes="buttons"):
-                yield Button("Keep going", id="no", compact=True)
-                yield Button("No further batch", id="yes", compact=True)
-                if self._holds:
-                    yield Button("Hold all", id="floor", compact=True)
-
-    def on_mount(self) -> None:
-        self.query_one("#no").focus()
-
-    def on_button_pressed(self, event: Button.Pressed) -> None:
-        answers = {"yes": False, "floor": True}
-        self.dismiss(answers.get(event.button.id or ""))
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
-
-def pause_dialog(run: RunView) -> PauseDialog:
+def pause_dialog(run: RunView) -> ChoiceDialog[bool | None]:
+    """Return the question how far a pause goes: True to hold what is in flight too, None not."""
     flying = sum(move.state in FLYING for move in run.moves)
-    holds = run.rate_bytes_per_s != UNLIMITED
-    how = (
-        "Hold all: these are held at 1 byte a second too. What was copied stays."
-        if holds
-        else "They cannot be held: the run has no throttle. T gives it one."
-    )
-    return PauseDialog(
+    answers: list[tuple[str, str, bool | None]] = [
+        ("no", "Keep going", None),
+        ("yes", "No further batch", False),
+    ]
+    how = "They cannot be held: the run has no throttle. T gives it one."
+    if run.rate_bytes_per_s != UNLIMITED:
+        answers.append(("floor", "Hold all", True))
+        how = "Hold all: these are held at 1 byte a second too. What was copied stays."
+    return ChoiceDialog(
         f"Pause run {run.run}?",
         (
             f"No further batch: the {flying} in flight go on to their end.",
             how,
             "P lets it go on; throttles stay set until the run has ended.",
         ),
-        holds=holds,
+        *answers,
     )
 
 

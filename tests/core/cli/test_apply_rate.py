@@ -82,7 +82,8 @@ def test_what_brokers_bear_is_said_before_it_is_asked(
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     with pytest.raises(UsageError):  # nobody is there to be asked
         carried_out(cluster({"t": [(1, 2)]}, size_bytes=50 * MB), throttle=5 * MB)
-    assert "Meanwhile disks hold more, at most 50 MB on broker 3.\n" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "Meanwhile disks hold more, at most 50 MB on broker 3 after 12 s.\n" in said
 
 
 @pytest.mark.parametrize(

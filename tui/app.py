@@ -12,6 +12,7 @@ from textual.app import App
 from textual.filter import LineFilter
 from textual.screen import Screen
 
+from core.cluster.connect import short_name
 from core.errors import TrimtabError
 from core.run.others.foreign import ForeignWatch
 from core.run.tell.notices import Notice, Notices
@@ -180,7 +181,7 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
         self._foreign.take(picture.state, session.moves_of_ours)
         self._tell_others()
         if session.address is not None and session.cluster_name == session.address.bootstrap:
-            session.cluster_name = picture.state.cluster_id[:8]
+            session.cluster_name = short_name(picture.state.cluster_id)
         if session.plan.cluster_id is None:
             plan = replace(session.plan, cluster_id=picture.state.cluster_id)
             session.history = replace(session.history, plan=plan)

@@ -99,7 +99,7 @@ def apply(
         most_extra_bytes=most_extra_bytes,
         as_json=as_json,
     )
-    name = context.target.name or picture.state.cluster_id[:8]
+    name = context.target.called(picture.state.cluster_id)
     return carry_out(context, picture, wanted, wishes, name=name)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from core.cli.context import Context, emit, json_option, say
+from core.cluster.connect import short_name
 from core.errors import ExitCode
 
 SHOWN = 40
@@ -50,7 +51,7 @@ def ls(context: Context, run: str | None, everything: bool, as_json: bool) -> No
             str(entry["at"]),
             f"{entry.get('who', '?')} on {entry.get('host', '?')}",
             str(entry.get("from") or "-"),
-            str(entry.get("cluster_id") or "-")[:8],
+            short_name(str(entry.get("cluster_id") or "-")),
             str(entry.get("run") or "-"),
             str(entry["what"]),
             _words(entry),

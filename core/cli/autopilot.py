@@ -209,7 +209,7 @@ def _on(
         say(str(error.title))
         before = None
     settings = changed(before.settings if before else Settings(), wanted)
-    name = context.target.name or cluster_id[:8]
+    name = context.target.called(cluster_id)
     for sentence in unmatched(settings, (topic.name for topic in state.topics)):
         say(sentence)
     if detach and (warning := look().warning("this autopilot")):

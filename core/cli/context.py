@@ -17,7 +17,7 @@ import click
 
 from core.cli.json_text import json_text
 from core.cluster.capacity import Capacity
-from core.cluster.connect import Address, Connection, connect
+from core.cluster.connect import Address, Connection, connect, short_name
 from core.errors import RefusedError, UsageError
 from core.terminal import printable
 
@@ -86,6 +86,10 @@ class Target:
             flagged,
             settings.read_only_servers,
         )
+
+    def called(self, cluster_id: str) -> str:
+        """Return the name of this cluster, which is what one types to confirm."""
+        return self.name or short_name(cluster_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,7 +192,7 @@ def _partition(word: str) -> TopicPartition:
 
 
 def _ask(context: Context, state: ClusterState, unclean: bool) -> None:
-    name = context.target.name or state.cluster_id[:8]
+    name = context.target.called(state.cluster_id)
     if unclean:
         confirm(name, "lose that and elect", "An unclean election", "nothing was elected")
     else:

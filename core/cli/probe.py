@@ -71,7 +71,7 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
                 )
             say(explained(state))
             if state.topic(TOPIC) is None and not yes:
-                name = context.target.name or state.cluster_id[:8]
+                name = context.target.called(state.cluster_id)
                 confirm(name, "make it and begin", "Probing", "nothing was made")
             told = stop_signals()
             recording = None
@@ -181,7 +181,7 @@ def _remove(context: Context, yes: bool, as_json: bool) -> None:
                 next="End it first: Ctrl-C there, or W in the dashboard.",
             )
         if state.topic(TOPIC) is not None and not yes:
-            name = context.target.name or state.cluster_id[:8]
+            name = context.target.called(state.cluster_id)
             confirm(name, f"delete {TOPIC}", "Deleting the probe's topic", "nothing was deleted")
         deleted = remove(connection.client, state)
         if deleted:

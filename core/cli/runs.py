@@ -14,6 +14,7 @@ from core.cli.confirm import confirm
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
 from core.cli.foreign import FOREIGN, attach_foreign, say_foreign, show_foreign
 from core.cli.which import clusters, require_writable, which_run
+from core.cluster.connect import short_name
 from core.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def ls(context: Context, as_json: bool, output: Path | None) -> None:
     rows = [
         [
             run.run,
-            run.cluster_id[:8],
+            short_name(run.cluster_id),
             run.state.value,
             f"{run.done}/{run.moves}",
             f"{format_bytes(run.moved_bytes)} / {format_bytes(run.total_bytes)}",

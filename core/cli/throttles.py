@@ -84,7 +84,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
         if found.changes and not yes:
             say("These would be cleared:")
             say(_table(found.cleared).removesuffix("\n"))
-            name = context.target.name or state.cluster_id[:8]
+            name = context.target.called(state.cluster_id)
             confirm(name, "clear them", "Clearing", "nothing was changed")
         now = connection.client.describe(), with_throttles(state.cluster_id)
         if act.plan_clearing(connection.client, *now, named).changes != found.changes:

@@ -274,7 +274,7 @@ def _sure(
 ) -> None:
     context.require_writable(state)
     if not yes:
-        confirm(context.target.name or state.cluster_id[:8], verb, doing, otherwise)
+        confirm(context.target.called(state.cluster_id), verb, doing, otherwise)
 
 
 def _raise_for(fault: Fault | None, what: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core.cli.context import Context
+from core.cluster.connect import short_name
 from core.errors import RefusedError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def which_run(context: Context, run: str) -> tuple[str, str]:
     if len(everywhere) == 1:
         return everywhere[0]
     if len(everywhere) > 1 and context.target.address is None:
-        names = ", ".join(f"{r} on {c[:8]}" for c, r in everywhere[:5])
+        names = ", ".join(f"{r} on {short_name(c)}" for c, r in everywhere[:5])
         raise UsageError(f"Several runs match {run!r}: {names}.", next="Say more of its name.")
     try:
         cluster_id = clusters(context)[0] if everywhere else ""

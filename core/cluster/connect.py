@@ -28,6 +28,11 @@ class Address:
         return self.bootstrap.startswith(SIMULATOR_PREFIX)
 
 
+def short_name(cluster_id: str) -> str:
+    """Return what a cluster without a name of its own is called, and confirmed by."""
+    return cluster_id[:8]
+
+
 @dataclass(frozen=True, slots=True)
 class Connection:
     """An open client with the clock that its cluster lives by."""

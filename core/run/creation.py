@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from core.cluster.connect import Address
+from core.cluster.connect import Address, short_name
 from core.plan.plan import Plan
 from core.run.limits.pace import Bounds
 from core.run.record.journal import Journal, JournalError, journal_path, remove_journal
@@ -89,7 +89,7 @@ def create_journal(
         created = {
             "run": run,
             "cluster_id": cluster_id,
-            "cluster_name": options.cluster_name or cluster_id[:8],
+            "cluster_name": options.cluster_name or short_name(cluster_id),
             "address": address_to_json(address),
             "moves": _moves(plan, options),
             "notes": list(plan.notes),

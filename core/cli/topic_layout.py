@@ -98,6 +98,8 @@ def added_replicas(
     expected: Expected,
 ) -> list[Replicas]:
     """Return the replicas of the partitions that are to be added."""
+    from core.plan.placing import refuse_replicas
+
     rows = state.partitions_of(topic)
     if partitions < len(rows):
         raise UsageError(
@@ -110,6 +112,7 @@ def added_replicas(
         )
     first = state.row(rows.start)
     rf = len(first.replicas) - len(first.adding)
+    refuse_replicas(state, rf, next="Start broker {down} first.")
     added = partitions - len(rows)
     # In turn from where the topic has come to, so that its leaders stay in turn.
     alive = sorted(broker.id for broker in state.brokers if broker.alive)

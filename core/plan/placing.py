@@ -46,11 +46,20 @@ def refuse(state: ClusterState, topic: str, replicas: int) -> None:
         raise UsageError(
             f"Topic {topic} is there already.", next="Move its partitions: trimtab plan suggest."
         )
+    refuse_replicas(state, replicas, next="Ask for 1 to {alive}.")
+
+
+def refuse_replicas(state: ClusterState, replicas: int, *, next: str) -> None:
+    """Raise UsageError where fewer brokers are up than a partition is to have replicas.
+
+    `next` says what helps; {alive} and {down} in it are how many are up, and who is not.
+    """
     alive = sum(broker.alive for broker in state.brokers)
+    down = ", ".join(str(broker.id) for broker in state.brokers if not broker.alive)
     if replicas > alive:
         raise UsageError(
             f"{replicas} replicas on {alive} brokers that are up: one each at most.",
-            next=f"Ask for 1 to {alive}.",
+            next=next.format(alive=alive, down=down),
         )
 
 

@@ -160,6 +160,21 @@ def test_what_the_cluster_refuses_is_told(hand: Hand, living: SimulatedCluster) 
 # -- altered ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("rule", ["load", "kafka"])
+def test_no_partitions_are_added_while_too_few_brokers_are_up(
+    hand: Hand, living: SimulatedCluster, rule: str
+) -> None:
+    for broker in (2, 3, 4, 5, 6):
+        living.stop_broker(broker)
+    code, _, err = hand.on(living)(
+        "topics", "alter", "orders", "--partitions", "6", "--rule", rule, "--yes"
+    )
+    assert code == 2
+    assert "2 replicas on 1 brokers that are up" in err
+    assert "Start broker 2, 3, 4, 5, 6 first." in err
+    assert audited() == []
+
+
 def test_partitions_are_added_and_configs_set(hand: Hand, living: SimulatedCluster) -> None:
     before = replicas(living, "orders")
     words = ("topics", "alter", "orders", "--partitions", "5", "--set", "retention.ms=60000")

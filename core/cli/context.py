@@ -287,6 +287,14 @@ def say(message: str) -> None:
         let_reader_go(2)
 
 
+def say_none(message: str, output: Path | None) -> None:
+    """Say that there is nothing to list; a file gets it instead, so that no older answer stays."""
+    if output is None:
+        say(message)
+    else:
+        write_text(f"{message}\n", output)
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 output_option = click.option(
     "-o",

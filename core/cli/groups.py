@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.context import Context, emit, json_option, output_option, say, say_none, write_text
 
 if TYPE_CHECKING:
     from core.cluster.client import ClusterClient, Member
@@ -54,7 +54,7 @@ def groups(
     if as_json:
         emit([_json(view) for view in found], output)
     elif not found:
-        say(f"There is no consumer group{' that others list' if now.lost else ''}.")
+        say_none(f"There is no consumer group{' that others list' if now.lost else ''}.", output)
     elif regex is None:
         write_text(_lines(found), output)
     else:

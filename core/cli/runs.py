@@ -11,7 +11,15 @@ import click
 
 from core.cli import again, run_requests
 from core.cli.confirm import confirm
-from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.context import (
+    Context,
+    emit,
+    json_option,
+    output_option,
+    say,
+    say_none,
+    write_text,
+)
 from core.cli.foreign import FOREIGN, attach_foreign, say_foreign, show_foreign
 from core.cli.which import clusters, require_writable, which_run
 from core.cluster.connect import short_name
@@ -49,7 +57,7 @@ def ls(context: Context, as_json: bool, output: Path | None) -> None:
         emit([summary_document(run) for run in found], output)
         return
     if not found:
-        say("No runs yet.")
+        say_none("No runs yet.", output)
         return
     rows = [
         [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.context import Context, emit, json_option, output_option, say, say_none, write_text
 from core.cli.pipeline import cluster_id_option, cluster_of, describe_counts
 from core.cli.table import table
 from core.errors import DocumentError, UsageError
@@ -60,7 +60,7 @@ def ls(context: Context, cluster_id: str | None, as_json: bool, output: Path | N
         )
         return
     if not kept:
-        say("Nothing has been published yet.")
+        say_none("Nothing has been published yet.", output)
         return
     rows = [
         [

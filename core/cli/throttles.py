@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.confirm import confirm
-from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.context import Context, emit, json_option, output_option, say, say_none, write_text
 from core.errors import ExitCode, IncompleteError, UsageError
 
 if TYPE_CHECKING:
     from core.cluster.client import Fault, Resource
+    from core.cluster.state import ClusterState
     from core.run.others.throttles import Throttle
 
 SAID = 5
@@ -46,7 +47,7 @@ def ls(context: Context, as_json: bool, output: Path | None) -> None:
         emit([throttle.to_json() for throttle in found], output)
         return
     if not found:
-        say("No throttle is set." if not unread else "No other throttle is set.")
+        say_none("No throttle is set." if not unread else "No other throttle is set.", output)
         return
     write_text(_table(found), output)
 
@@ -73,6 +74,8 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
     with context.connected() as connection:
         state = connection.client.describe()
         context.require_writable(state)
+        for one in named:
+            _there(state, one)
         runs = with_throttles(state.cluster_id)
         refuse_unreadable(state.cluster_id, "holds throttles")
         found = act.plan_clearing(connection.client, state, runs, named)
@@ -125,6 +128,18 @@ def _resource(name: str) -> Resource:
     if kind == "broker" and rest.isdigit():
         return Resource.broker(int(rest))
     raise UsageError(f"Clear what? {name!r}", next="Name it like topic:orders or broker:7.")
+
+
+def _there(state: ClusterState, resource: Resource) -> None:
+    """Raise UsageError for a topic or a broker that the cluster does not have."""
+    from core.cli.topic_steps import there
+    from core.cluster.client import ResourceKind
+
+    if resource.kind is ResourceKind.TOPIC:
+        there(state, resource.name)
+    elif int(resource.name) not in state.broker_by_id:
+        known = ", ".join(map(str, state.broker_ids.tolist()))
+        raise UsageError(f"There is no broker {resource.name}.", next=f"The brokers are {known}.")
 
 
 def _where(throttle: Throttle) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli import topic_changes, topic_delete
-from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.context import Context, emit, json_option, output_option, say_none, write_text
 from core.cli.topic_steps import MIN_INSYNC, Configs, configs_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def ls(context: Context, regex: str | None, as_json: bool, output: Path | None) 
         emit([_health_json(health) for health in found], output)
         return
     if not found:
-        say("There is no topic.")
+        say_none("There is no topic.", output)
         return
     rows = [(h.name, str(h.partitions), "/".join(map(str, h.replicas)), _marks(h)) for h in found]
     write_text(table(("TOPIC", "PARTITIONS", "REPLICAS", ""), rows, right=" >>"), output)
@@ -71,7 +71,7 @@ def describe(
         emit([_described(state, name, configs[name]) for name in names], output)
         return
     if not names:
-        say("There is no topic.")
+        say_none("There is no topic.", output)
         return
     texts = [_text(_described(state, name, configs[name]), all_configs) for name in names]
     write_text("\n".join(texts), output)

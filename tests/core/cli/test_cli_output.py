@@ -74,3 +74,22 @@ def test_a_reader_that_has_gone_stops_no_change(
     monkeypatch.setattr(f"sys.{stream}", _Gone())
     code, _, _ = hand.on(living)(*words.split(), "--yes")
     assert (code, audited()[:1]) == (0, [what])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("topics ls", "topics describe", "groups", "throttles ls", "runs ls"),
+        "snapshot ls --cluster-id c-1",
+    ],
+)
+def test_where_there_is_nothing_no_older_answer_stays(
+    hand: Hand, tmp_path: Path, words: str
+) -> None:
+    answer = tmp_path / "answer.txt"
+    answer.write_text("an older answer")
+    hand.on(cluster({}))
+    _, _, said = hand(*words.split())
+    assert hand(*words.split(), "-o", str(answer)) == (0, "", "")
+    assert answer.read_text() == said
+    assert said.startswith(("No", "There is no"))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from cli_help import SLOW, Here, validate
+from in_process import Hand
 from run_help import (
     MB,
     Faulty,
@@ -240,6 +241,21 @@ def test_clear_lists_asks_and_says_what_was_done(here: Here) -> None:
     assert "topic:orders" in err
     noted = [line.entry["what"] for line in audit.read() if line.entry is not None]
     assert noted == ["clear", "configs", "answer"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("topic:tt", "There is no topic tt."),
+        ("broker:99", "There is no broker 99.\nThe brokers are 1, 2, 3, 4, 5, 6."),
+    ],
+)
+def test_a_name_that_there_is_none_of_is_refused(
+    hand: Hand, client: SimulatedCluster, name: str, said: str
+) -> None:
+    code, _, err = hand.on(client)("throttles", "clear", name, "--yes")
+    assert code == ExitCode.USAGE
+    assert said in err
 
 
 def test_what_a_killed_run_left_is_kept_while_its_moves_are_in_flight(here: Here) -> None:

@@ -67,7 +67,8 @@ def _spread(placement: Placement, row: int, limits: Limits) -> Obstacle | Field 
         only = np.isin(problem.racks, list(free))
         # What leaves anyway first, then followers: a leader that stays put disturbs nobody.
         able = [b for b in reversed(doubled) if problem.gives[b]]
-        able.sort(key=lambda b: bool(problem.counts[b]))
+        leads = {held[0], int(problem.led_by[row])}
+        able.sort(key=lambda b: (bool(problem.counts[b]), b in leads))
         why: Obstacle | Field | None = Obstacle.LEFT_ALONE
         for broker in able:
             why = _put(placement, row, broker, limits, only=only)
@@ -168,7 +169,8 @@ def resize(placement: Placement, replicas: int, limits: Limits) -> list[Stuck]:
 
     New ones go to racks that hold fewest of the partition, then where brokers stay evenest. What
     goes is of a rack that holds two, if any does, else on a broker without a rack: first what is
-    on a broker that leaves, then a follower: one that cannot lead, then of the fullest broker.
+    on a broker that leaves, then a follower: one that cannot lead, then one that does not, then
+    of the fullest broker.
     """
     stay, problem = [], placement.problem
     for row in np.flatnonzero(problem.asked).tolist():
@@ -205,10 +207,11 @@ def _dropped(placement: Placement, row: int) -> Obstacle | None:
     if not places:
         return Obstacle.LEFT_ALONE
 
-    def spared(place: int) -> tuple[bool, bool, int, float]:
-        broker = held[place]
+    def spared(place: int) -> tuple[bool, bool, bool, int, float]:
+        broker, leads = held[place], int(problem.led_by[row])
         load = float(placement.loads[broker].max())
-        return not problem.counts[broker], not may[place], shared[place], load
+        idle = not may[place]
+        return not problem.counts[broker], idle, broker != leads, shared[place], load
 
     place = max(places, key=spared)
     if place == 0 and heir is not None:

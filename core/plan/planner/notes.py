@@ -10,6 +10,7 @@ from core.load.snapshot import Load
 from core.plan.disk_room import disks_of, whole_bytes
 from core.plan.plan import Plan
 from core.plan.planner.fields import Field, Names
+from core.plan.planner.led import carried, leaders
 from core.plan.planner.limits import INF
 from core.plan.planner.measures import LED, Measure
 from core.plan.planner.placement import TINY, Placement
@@ -166,31 +167,38 @@ def limited(on: Placement, wanted: Wanted, names: Names) -> list[str]:
 def over_capacity(start: Placement, found: Placement, wanted: Wanted, names: Names) -> list[str]:
     """Say which brokers end above what they can carry, one sentence for each measure.
 
-    Where only what has to move does, not those that were so before and get no more.
+    Where only what has to move does, not those that were so before and get no more. Where others
+    lead than the preferred replicas, both count: what brokers carry at first, and once leaders have
+    been elected.
     """
     given, notes = found.problem, []
-    before, after = start.carried, found.carried
+    ways = [
+        (start.carried, found.carried),
+        (carried(start, leaders(start)), carried(found, leaders(found))),
+    ]
     for measure in found.bound:
         if wanted.leaders_only and measure not in LED:
             continue
-        most = given.capacity[:, measure]
-        over = given.counts & (after[:, measure] > most * (1 + TINY))
-        if wanted.forces:
-            over &= after[:, measure] > before[:, measure] * (1 + TINY)
-        rows = sorted(
-            np.flatnonzero(over).tolist(), key=lambda row: most[row] - after[row, measure]
-        )
+        most, ends = given.capacity[:, measure], np.zeros(given.brokers)
+        for before, after in ways:
+            over = given.counts & (after[:, measure] > most * (1 + TINY))
+            if wanted.forces:
+                over &= after[:, measure] > before[:, measure] * (1 + TINY)
+            ends = np.where(over, np.maximum(ends, after[:, measure]), ends)
+        rows = sorted(np.flatnonzero(ends).tolist(), key=lambda row: most[row] - ends[row])
         if not rows:
             continue
-        ends, can = after[rows[0], measure], most[rows[0]]
+        end, can = ends[rows[0]], most[rows[0]]
         if measure is Measure.REPLICAS:
-            words = f"with {ends:.0f} replicas; {names[Field.MAX_REPLICAS]} allows {can:.0f}"
+            words = f"with {end:.0f} replicas; {names[Field.MAX_REPLICAS]} allows {can:.0f}"
         else:
             does = "take in" if measure is Measure.IN else "send"
-            words = f"at {format_rate(ends)} {measure.words}; it can {does} {format_rate(can)}"
+            words = f"at {format_rate(end)} {measure.words}; it can {does} {format_rate(can)}"
         others = given.ids[rows[1:]].tolist()
         more = f" (above theirs, too: {_brokers(others)})" if others else ""
-        notes.append(f"Broker {given.ids[rows[0]]} ends {words}{more}: add brokers, or carry less.")
+        lasts = found.carried[rows[0], measure] > can * (1 + TINY)
+        help = "add brokers, or carry less" if lasts else "trimtab elect gives leaders back first"
+        notes.append(f"Broker {given.ids[rows[0]]} ends {words}{more}: {help}.")
     return notes
 
 

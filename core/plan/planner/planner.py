@@ -19,6 +19,7 @@ from core.plan.planner import forced, notes
 from core.plan.planner.disks import even_dirs
 from core.plan.planner.fields import FLAGS, Names
 from core.plan.planner.leading import even_leaders
+from core.plan.planner.led import led_elsewhere
 from core.plan.planner.limits import Limits
 from core.plan.planner.measures import HOSTED, LED, Measure
 from core.plan.planner.moving import Moving
@@ -62,6 +63,8 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
     is_off = not wanted.forces or wanted.fill or wanted.brokers
     off = _off_notes(found, wanted, names, bool(undone)) if is_off else []
     undone += notes.over_capacity(start, found, wanted, names)
+    if is_off and not wanted.fill:
+        undone += led_elsewhere(found)
     known = [
         *notes.unknown(given, load, wanted, names),
         *notes.left_alone(given),

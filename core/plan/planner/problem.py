@@ -51,6 +51,8 @@ class Problem:
     """Which partitions the operator lets be touched, shape [P]."""
     may_lead: Bool
     """Which replicas can become leader at once, shape [P, W]."""
+    led_by: Int32
+    """The broker row that leads each partition now, shape [P]; NOBODY without a leader."""
     counts: Bool
     """Which brokers should carry their fair share, shape [B]."""
     takes: Bool
@@ -131,6 +133,7 @@ def problem(
         movable=movable,
         asked=np.ones(state.partition_count, np.bool_) if frozen is None else ~frozen,
         may_lead=_may_lead(state, replicas, alive),
+        led_by=_led_by(state, ids),
         counts=able,
         takes=able if filling is None else able & _among(ids, filling),
         gives=able | left,
@@ -194,6 +197,11 @@ def _movable(state: ClusterState, replicas: Int32, alive: Bool, left: Bool) -> B
 def _may_lead(state: ClusterState, replicas: Int32, alive: Bool) -> Bool:
     in_sync = _matrix(state, state.in_sync.astype(np.int32), replicas.shape[1]) == 1
     return np.asarray(in_sync & (replicas >= 0) & alive[replicas], np.bool_)
+
+
+def _led_by(state: ClusterState, ids: Int32) -> Int32:
+    found = np.minimum(np.searchsorted(ids, state.leader), len(ids) - 1).astype(np.int32)
+    return np.where(ids[found] == state.leader, found, np.int32(NOBODY))
 
 
 def _parts(state: ClusterState, ids: Int32, able: Bool) -> Float64:

@@ -1,0 +1,63 @@
+"""Who leads once replicas are where a placement has them: not the preferred one everywhere. Pure.
+
+Leaders do not return by themselves after a restart unless brokers are told to; an election does it,
+and no plan. The planner evens out preferred leaders; what others lead instead is told beside it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.cluster.state import Int32
+from core.load.snapshot import Float64
+from core.plan.planner.measures import LED, Measure
+from core.plan.planner.placement import Placement
+from core.plan.planner.problem import NOBODY
+
+
+def leaders(on: Placement) -> Int32:
+    """Return the broker row that leads each partition, shape [P]; NOBODY where none holds it.
+
+    Who leads now goes on as long as it holds a replica and the plan prefers nobody else than
+    before; a partition without a leader is counted with its preferred one.
+    """
+    given, first = on.problem, on.at[:, 0]
+    now = given.led_by
+    kept = (first == given.replicas[:, 0]) & (on.at == now[:, None]).any(axis=1)
+    return np.where(kept & (now != NOBODY), now, first)
+
+
+def carried(on: Placement, led_by: Int32) -> Float64:
+    """Return what brokers carry in the items' units where these lead, shape [B, MEASURES]."""
+    found, held = on.carried.copy(), led_by != NOBODY
+    for measure in LED:
+        items = on.problem.items[held, measure]
+        found[:, measure] = np.bincount(led_by[held], items, on.problem.brokers)
+    return found
+
+
+def led_elsewhere(on: Placement) -> list[str]:
+    """Say how many partitions others lead than their preferred replicas, and whom that puts off.
+
+    Nothing where no broker is further outside the band for it.
+    """
+    given, by = on.problem, leaders(on)
+    away = int((by != on.at[:, 0]).sum())
+    known = np.array([m for m in LED if given.active[m]], np.int64)
+    if not away or not len(known):
+        return []
+    preferred = on.loads[:, known]
+    really = carried(on, by)[:, known] * on.per_share[:, known]
+    off, worse = (np.abs(shares - 1) for shares in (preferred, really))
+    worse[~given.counts[:, None] | (worse <= off) | (worse <= given.band + 1e-9)] = 0.0
+    if not worse.any():
+        return []
+    row, column = np.unravel_index(int(worse.argmax()), worse.shape)
+    are = "partition is" if away == 1 else "partitions are"
+    their = "its preferred replica" if away == 1 else "their preferred replicas"
+    back = "it" if away == 1 else "them"
+    return [
+        f"{away} {are} led by others than {their}, so that broker {given.ids[row]} has "
+        f"{really[row, column]:.0%} of its share of {Measure(int(known[column])).words}: "
+        f"trimtab elect gives {back} back."
+    ]

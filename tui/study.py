@@ -14,7 +14,6 @@ from core.cluster.document import DocumentGroup
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.load.heat import Metric, weights
 from core.load.snapshot import Float64, Load
-from core.plan.burden import Crowded, carried, crowded
 from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.check import check_plan, never_finding
 from core.plan.effect import Effect, effect_of
@@ -33,8 +32,6 @@ class Study:
     plan: Plan
     findings: tuple[Finding, ...]
     table: tuple[Estimate, ...]
-    crowds: tuple[Crowded | None, ...]
-    """For each row of the table, who comes nearest to its capacity; None when nobody does."""
     default_rate_bytes_per_s: int | None
     effect: Effect
     parts: Mapping[Metric, Float64]
@@ -81,7 +78,6 @@ def study(
         table.append(estimate_at(state, load, plan, rate_bytes_per_s, calibration=known))
         table.sort(key=lambda row: (row.rate_bytes_per_s == UNLIMITED, row.rate_bytes_per_s))
     effect = effect_of(state, load, plan)
-    now = carried(state, load)
     chosen = next(row for row in table if row.rate_bytes_per_s == rate_bytes_per_s)
     return Study(
         plan=plan,
@@ -89,7 +85,6 @@ def study(
             state, load, plan, reassignments=in_flight(state), seconds=chosen.seconds
         ),
         table=tuple(table),
-        crowds=tuple(crowded(state, now, estimate) for estimate in table),
         default_rate_bytes_per_s=usual,
         effect=effect,
         parts={metric: weights(state, metric) for metric in Metric},

@@ -116,7 +116,7 @@ def carry_out(
         if finding.severity is not Severity.ILLEGAL:
             say(f"{finding.id}: {finding.sentence}")
     say(_intent(plan, estimate, name, bounds))
-    bears = burden(state, load, plan, estimate)
+    bears = burden(state, plan, estimate)
     for sentence in (*bears.sentences, *meanwhile(state, plan, elects=wishes.elect)):
         say(sentence)
     if wishes.retention_ms is not None:
@@ -193,7 +193,7 @@ def _recommended(
 
     None when none can be recommended.
     """
-    from core.plan.estimate import default_rate, rate_table
+    from core.plan.estimate import default_rate, rate_table, slower_because
     from core.units import format_rate
 
     if not any(move.receiving for move in plan):
@@ -204,7 +204,9 @@ def _recommended(
         return None
     if not table[0].total_bytes:
         return UNLIMITED
-    say(f"No --throttle was given; the recommended one is {format_rate(rate)}.")
+    why = slower_because(table)
+    slower = f", as {why}" if why else ""
+    say(f"No --throttle was given; the recommended one is {format_rate(rate)}{slower}.")
     return rate
 
 

@@ -23,6 +23,7 @@ from core.plan.estimate import (
     estimate_at,
     estimate_within,
     rate_table,
+    slower_because,
 )
 from core.plan.estimate_document import burden_document, time_line_document, to_json
 from core.plan.time_line import TimeLine, time_line
@@ -90,7 +91,7 @@ def estimate(
         rates = rate_table(state, load, wanted, **most)
         rates = rates or (estimate_at(state, load, wanted, -1, **most),)
         chosen = default_rate(rates)
-        burdens = [burden(state, load, wanted, row) for row in rates]
+        burdens = [burden(state, wanted, row) for row in rates]
         begun = next((row for row in rates if row.rate_bytes_per_s == chosen), rates[0])
         goes = time_line(state, load, begun)
         if as_json:
@@ -105,7 +106,7 @@ def estimate(
     else:
         assert seconds is not None, "one of the two was given"
         answer = estimate_within(state, load, wanted, seconds, **most)
-    bears = burden(state, load, wanted, answer)
+    bears = burden(state, wanted, answer)
     goes = time_line(state, load, answer)
     if as_json:
         emit(_document(answer, bears) | {"timeline": time_line_document(goes)}, output)
@@ -188,7 +189,9 @@ def _rates_text(
     bears = "".join(wrapped(sentence) for sentence in _table_burden(rates, burdens, chosen))
     note = wrapped(rates[0].note) if rates[0].note else ""
     learned = learned_words(rates)
-    size = f"{format_bytes(rates[0].total_bytes)} to copy; * is where to begin.\n\n"
+    why = slower_because(rates)
+    begin = f"* is where to begin{f', as {why}' if why else ''}"
+    size = wrapped(f"{format_bytes(rates[0].total_bytes)} to copy; {begin}.") + "\n"
     times = table(("", "throttle", "takes", "limit"), rows, right=" >")
     over_time = lanes_text(goes)
     return size + times + learned + never + bears + note + (over_time and f"\n{over_time}")

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator
 
 from core.cli.table import table
-from core.plan.burden import NEAR_CAPACITY
 from core.plan.copying import Side
+from core.plan.crowding import NEAR_CAPACITY
 from core.plan.time_line import Lane, TimeLine
 from core.units import format_duration, format_rate
 

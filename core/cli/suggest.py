@@ -159,7 +159,7 @@ def suggest(
     found = find_plan(state, load, wanted)
     left = wanted.limits.seconds_left
     estimate = time_of(state, load, found.plan, seconds, known, left)
-    bears = Burden() if estimate is None else burden(state, load, found.plan, estimate)
+    bears = Burden() if estimate is None else burden(state, found.plan, estimate)
     reached = is_reached(found, wanted)
     allow = _allowed(state, load, found.plan, estimate)
     if as_json:
@@ -191,7 +191,7 @@ def _even_dirs(
     found = even_dirs(state, wanted)
     known, left = calibration(state.cluster_id), wanted.limits.seconds_left
     estimate = time_of(state, load, found.plan, seconds, known, left)
-    bears = Burden() if estimate is None else burden(state, load, found.plan, estimate)
+    bears = Burden() if estimate is None else burden(state, found.plan, estimate)
     allow = _allowed(state, load, found.plan, estimate)
     if as_json:
         emit(suggest_disks.document(found, estimate, bears) | {"allow": allow}, output)

@@ -16,6 +16,7 @@ from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.calibration import NOTHING_LEARNED, Calibrated, Calibration
 from core.plan.copying import BrokerSide, Side, SideLoad
+from core.plan.crowding import Crowded, crowded
 from core.plan.dir_copies import SWAP_SECONDS, slow
 from core.plan.estimate_words import never_ends, no_rate_fits, notes_of, risk_of
 from core.plan.findings import named
@@ -74,6 +75,8 @@ class Estimate:
     note: str = ""
     calibration: Calibrated | None = None
     """How times were put right by earlier runs; None when they are the model's own."""
+    crowded: Crowded | None = None
+    """Who comes nearest to its capacity at that rate, None when nobody does or it is not known."""
     played: Played | None = field(default=None, repr=False, compare=False)
     """How copying went in the usual case; None where it was not played out, or never ends."""
 
@@ -171,16 +174,29 @@ def default_rate(table: Sequence[Estimate]) -> int | None:
     """Return the rate to begin with, None when none ends.
 
     The slowest that is done in a minute if it is gentle enough for any broker, else the slowest
-    that is done in ten minutes, else the fastest.
+    that is done in ten minutes, else the fastest: of those at which no broker comes near its
+    capacity, as far as that is known. Where one does at all of them it is the slowest.
     """
-    ending = [(row.rate_bytes_per_s, row.seconds) for row in table if row.seconds is not None]
-    at_once = [rate for rate, seconds in ending if seconds <= AT_ONCE_SECONDS]
-    if at_once and at_once[0] <= GENTLE_BYTES_PER_S:
+    rows = [row for row in table if row.seconds is not None]
+    chosen = _soon([row for row in rows if row.crowded is None] or rows[:1])
+    return chosen.rate_bytes_per_s if chosen is not None else None
+
+
+def slower_because(table: Sequence[Estimate]) -> str:
+    """Return why the rate to begin with is slower than it would be; "" where it is not."""
+    usual = _soon([row for row in table if row.seconds is not None])
+    if usual is None or usual.crowded is None or usual.rate_bytes_per_s == default_rate(table):
+        return ""
+    return f"at {format_rate(usual.rate_bytes_per_s)} {usual.crowded.words}"
+
+
+def _soon(ending: Sequence[Estimate]) -> Estimate | None:
+    done = [(row, row.seconds) for row in ending if row.seconds is not None]
+    at_once = [row for row, seconds in done if seconds <= AT_ONCE_SECONDS]
+    if at_once and at_once[0].rate_bytes_per_s <= GENTLE_BYTES_PER_S:
         return at_once[0]
-    soon = [rate for rate, seconds in ending if seconds <= SOON_SECONDS]
-    if soon:
-        return soon[0]
-    return ending[-1][0] if ending else None
+    soon = [row for row, seconds in done if seconds <= SOON_SECONDS]
+    return soon[0] if soon else (ending[-1] if ending else None)
 
 
 # -- from the simulation's answer ----------------------------------------------------------------
@@ -190,7 +206,9 @@ def _at(
     task: Task, rate: int, calibration: Calibration, *, deadline_seconds: float | None = None
 ) -> Estimate:
     estimate = _copied(task, rate, calibration, deadline_seconds)
-    return _with_dirs(estimate, task, rate, deadline_seconds) if task.dirs else estimate
+    if task.dirs:
+        estimate = _with_dirs(estimate, task, rate, deadline_seconds)
+    return replace(estimate, crowded=crowded(task.bearings, rate))
 
 
 def _with_dirs(

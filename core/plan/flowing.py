@@ -72,10 +72,10 @@ class Flowed:
     def keep(self, now: float, at: Ints, moved_bytes: Floats) -> None:
         """Take in what the units `at` have moved in the step that ends `now`."""
         self.times.append(now)
-        self.sent.append(np.bincount(self.leader_of[at], moved_bytes, len(self.leaders)))
-        self.received.append(
-            np.bincount(self.destination_of[at], moved_bytes, len(self.destinations))
-        )
+        sent = np.bincount(self.leader_of[at], moved_bytes, len(self.leaders))
+        received = np.bincount(self.destination_of[at], moved_bytes, len(self.destinations))
+        self.sent.append(sent.astype(np.float64))
+        self.received.append(received.astype(np.float64))
 
 
 def ends(

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.copying import BrokerSide, Copying, SideLoad, copying
+from core.plan.crowding import Bearing, bearings
 from core.plan.dir_copies import DirCopies, dir_copies
 from core.plan.in_batches import InBatches
 from core.plan.plan import Plan
@@ -72,6 +73,7 @@ class Task:
     """What brokers copy between their own log dirs, side by side with that."""
     most_extra_bytes: int | None = None
     """What a destination may receive at a time; None is no limit."""
+    bearings: tuple[Bearing, ...] = ()
 
     @classmethod
     def of(
@@ -88,6 +90,7 @@ class Task:
             link is not None,
             dir_copies(state, load, plan),
             most_extra_bytes,
+            bearings(state, load, what.side_loads),
         )
 
     @property

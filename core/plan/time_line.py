@@ -9,10 +9,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from core.cluster.state import Broker, ClusterState
+from core.cluster.state import ClusterState
 from core.load.snapshot import Load
-from core.plan.burden import NEAR_CAPACITY, carried
 from core.plan.copying import Side
+from core.plan.crowding import NEAR_CAPACITY, capacity_of, carried
 from core.plan.dir_copies import SWAP_SECONDS
 from core.plan.estimate import Estimate
 from core.plan.played import Step
@@ -88,7 +88,7 @@ def time_line(state: ClusterState, load: Load, estimate: Estimate) -> TimeLine |
             return Lane(broker, side, steps)
         besides = float(now[side][at[broker]])
         return Lane(
-            broker, side, steps, None if math.isnan(besides) else besides, _capacity(known, side)
+            broker, side, steps, None if math.isnan(besides) else besides, capacity_of(known, side)
         )
 
     def lanes() -> Iterator[Lane]:
@@ -114,9 +114,3 @@ def time_line(state: ClusterState, load: Load, estimate: Estimate) -> TimeLine |
 
 def _worst_first(lane: Lane) -> tuple[float, float, int, str]:
     return -(lane.most_fraction or 0.0), -lane.ends, lane.broker, lane.side.value
-
-
-def _capacity(broker: Broker, side: Side) -> float | None:
-    if side is Side.LEADER:
-        return broker.out_capacity_bytes_per_s
-    return broker.in_capacity_bytes_per_s

@@ -29,9 +29,9 @@ from pictures import (
 from textual.widgets import Button, Static
 
 from core.load.heat import Metric
-from core.plan.burden import Crowded, crowded
 from core.plan.calibration import Calibration, Learned
 from core.plan.copying import Side
+from core.plan.crowding import Crowded
 from core.plan.effect import effect_of
 from core.plan.estimate import Estimate
 from core.plan.findings import Finding, Severity, finding
@@ -142,7 +142,7 @@ def test_findings_come_worst_first_and_the_rest_is_counted() -> None:
 def test_never_is_red_and_says_why() -> None:
     rows = study(STATE, load_of(STATE, 40e6), a_plan(), 1_000_000)
     chosen = rows.row_of(1_000_000)
-    line = throttle_lines(rows.table, rows.crowds, chosen, 60, 12, focused=True)[1 + chosen]
+    line = throttle_lines(rows.table, chosen, 60, 12, focused=True)[1 + chosen]
     assert "never" in text_of(line)
     assert {span.tone for span in line if "never" in span.text} == {Tone.ACT}
     assert rows.findings_at(1_000_000)[0].id == "never"
@@ -155,14 +155,13 @@ def test_a_rate_that_comes_near_a_brokers_capacity_is_marked() -> None:
     state = STATE.with_brokers(brokers)
     found = study(state, LOAD, a_plan(), RATE)
     row = found.row_of(RATE)
-    crowd = found.crowds[row]
+    crowd = found.table[row].crowded
     assert crowd is not None
     assert crowd.broker == 1
     assert crowd.fraction > 0.8
-    table = drawn(throttle_lines(found.table, found.crowds, row, 60, 12, focused=True))
+    table = drawn(throttle_lines(found.table, row, 60, 12, focused=True))
     assert f"▲ b1 {crowd.fraction:.0%}" in table
-    carried = dict.fromkeys(Side, found.effect.before.out_bytes_per_s)
-    assert crowded(STATE, carried, found.table[row]) is None
+    assert all(one.crowded is None for one in study(STATE, LOAD, a_plan(), RATE).table)
 
 
 def test_what_a_broker_follows_counts_in_what_it_takes_in() -> None:
@@ -170,7 +169,7 @@ def test_what_a_broker_follows_counts_in_what_it_takes_in() -> None:
     brokers = [replace(broker, in_capacity_bytes_per_s=100e6) for broker in state.brokers]
     state, plan = state.with_brokers(brokers), Plan.of([Move(tp("t-0"), (0, 1), (0, 2))])
     found = study(state, load_of(state, {"t-0": 1e6, "t-1": 40e6}), plan, 50_000_000)
-    assert found.crowds[found.row_of(50_000_000)] == Crowded(2, Side.FOLLOWER, 0.9)
+    assert found.table[found.row_of(50_000_000)].crowded == Crowded(2, Side.FOLLOWER, 0.9)
 
 
 def test_the_table_holds_the_chosen_rate_among_round_ones() -> None:
@@ -418,7 +417,7 @@ async def test_ascii_draws_with_ascii_only() -> None:
 
 def test_an_estimate_that_is_unknown_shows_a_question_mark() -> None:
     unknown = Estimate(RATE, None, None, None, None, (), 0, note="The size of t-0 is not known.")
-    text = drawn(throttle_lines([unknown], [None], 0, 60, 3, focused=False))
+    text = drawn(throttle_lines([unknown], 0, 60, 3, focused=False))
     assert "?" in text
 
 

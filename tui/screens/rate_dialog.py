@@ -139,7 +139,7 @@ class RateDialog(TableDialog[int | Bounds | None]):
             return (fit(now, width), (), fit((dim("what is left is not known"),), width))
         at = -1 if self._adapt else self._at
         rows = min(ROWS, max(self.size.height - 12, 3))
-        table = throttle_lines(found.table, found.crowds, at, width, rows, focused=True)
+        table = throttle_lines(found.table, at, width, rows, focused=True)
         return (fit(now, width), (), *table, self._adaptive(width), (), *self._meaning(width))
 
     def _adaptive(self, width: int) -> Line:
@@ -162,7 +162,7 @@ class RateDialog(TableDialog[int | Bounds | None]):
         if self._adapt:
             words = "as it is" if self._run.bounds else "each broker by how long its producers wait"
             return ((dim(words),),)
-        estimate, crowd = self._study.table[self._at], self._study.crowds[self._at]
+        estimate = self._study.table[self._at]
         rate = estimate.rate_bytes_per_s
         if estimate.never is not None:
             words = f"never: {estimate.never}"
@@ -176,7 +176,7 @@ class RateDialog(TableDialog[int | Bounds | None]):
             how = "adaptive no longer"
         left = format_duration(estimate.seconds)
         said: list[Line] = [(bright(f"about {left} left"), dim(f" at {format_rate(rate)}, {how}"))]
-        if crowd is not None:
+        if (crowd := estimate.crowded) is not None:
             words = f"▲ b{crowd.broker} comes to {crowd.fraction:.0%} of its capacity"
             said.append((Span(words, Tone.LOOK),))
         return tuple(fit(line, width) for line in said)

@@ -285,14 +285,10 @@ def _checks(view: PlanView, width: int, height: int) -> Lines:
 
 def _throttle(view: PlanView, study: Study, width: int, height: int) -> Lines:
     chosen = study.row_of(view.rate_bytes_per_s)
-    return throttle_lines(
-        study.table, study.crowds, chosen, width, height, focused=view.on_throttle
-    )
+    return throttle_lines(study.table, chosen, width, height, focused=view.on_throttle)
 
 
 def _reasons(view: PlanView, study: Study, width: int, height: int) -> Lines:
     chosen = study.row_of(view.rate_bytes_per_s)
-    lines = reason_lines(
-        study.table[chosen], study.crowds[chosen], width - 4, height, table_width=width
-    )
+    lines = reason_lines(study.table[chosen], width - 4, height, table_width=width)
     return tuple((plain("  "), *line) for line in lines)

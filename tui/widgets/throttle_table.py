@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.plan.burden import Crowded
 from core.plan.copying import Side
 from core.plan.estimate import Estimate
 from core.units import format_duration, format_rate
@@ -39,7 +38,6 @@ class RateHit:
 
 def throttle_lines(
     table: Sequence[Estimate],
-    crowds: Sequence[Crowded | None],
     chosen: int,
     width: int,
     height: int,
@@ -59,7 +57,7 @@ def throttle_lines(
     )
     rows = []
     for i in window(len(table), height - 1, chosen):
-        line = _rate_line(table[i], crowds[i], i == chosen, focused, wide)
+        line = _rate_line(table[i], i == chosen, focused, wide)
         rows.append(
             highlighted(line, width, RateHit(i))
             if i == chosen and focused
@@ -68,9 +66,7 @@ def throttle_lines(
     return (header, *rows)
 
 
-def reason_lines(
-    estimate: Estimate, crowd: Crowded | None, width: int, height: int, *, table_width: int
-) -> Lines:
+def reason_lines(estimate: Estimate, width: int, height: int, *, table_width: int) -> Lines:
     """Return in words what the chosen rate means: why never, who gets near its limit, doubts.
 
     The range is said here when the table has no room for it.
@@ -80,7 +76,7 @@ def reason_lines(
         said.append((f"between {between.replace('–', 'and')}", Tone.DIM))
     if estimate.never is not None:
         said.append((f"never: {estimate.never}", Tone.ACT))
-    elif crowd is not None:
+    elif (crowd := estimate.crowded) is not None:
         side = f"b{crowd.broker} {SIDES[crowd.side]}"
         said.append((f"▲ {side} comes to {crowd.fraction:.0%} of its capacity", Tone.LOOK))
     if estimate.calibration is not None:
@@ -91,9 +87,7 @@ def reason_lines(
     return tuple(lines[:height])
 
 
-def _rate_line(
-    estimate: Estimate, crowd: Crowded | None, chosen: bool, focused: bool, wide: bool
-) -> Line:
+def _rate_line(estimate: Estimate, chosen: bool, focused: bool, wide: bool) -> Line:
     mark = Span("▸ " if chosen else "  ", Tone.YOURS if focused else Tone.DIM, bold=True)
     rate = right(format_rate(estimate.rate_bytes_per_s), 10)
     if estimate.never is not None:
@@ -104,6 +98,7 @@ def _rate_line(
             plain(" " * 22 if wide else ""),
             Span(f"  {_slowest(estimate)} ✗ {_cause(estimate.never)}", Tone.ACT),
         )
+    crowd = estimate.crowded
     tone = Tone.LOOK if crowd else Tone.PLAIN
     return (
         mark,

@@ -10,6 +10,7 @@ from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.copying import least_seconds
+from core.plan.crowding import crowded
 from core.plan.estimate import (
     ROUND_RATES,
     Estimate,
@@ -124,7 +125,8 @@ def _at_least(task: Task, until_seconds: float) -> Estimate:
         least = _least_seconds(task, rate)
         if least is not None and (least <= until_seconds or rate == ROUND_RATES[-1]):
             rows = side_rows(loads, least, {})
-            return Estimate(rate, least, None, None, None, rows, total_bytes)
+            near = crowded(task.bearings, rate)
+            return Estimate(rate, least, None, None, None, rows, total_bytes, crowded=near)
     limit, never = never_ends(loads, rate)
     return Estimate(rate, None, None, never, limit, (), total_bytes)
 

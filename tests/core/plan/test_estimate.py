@@ -12,6 +12,7 @@ from effort import effort
 
 from core.cluster.state import TopicPartition
 from core.plan.copying import Copy, Flow, Side, copying
+from core.plan.crowding import Crowded
 from core.plan.estimate import (
     ROUND_RATES,
     Estimate,
@@ -19,6 +20,7 @@ from core.plan.estimate import (
     estimate_at,
     estimate_within,
     rate_table,
+    slower_because,
 )
 from core.plan.estimate_document import to_json
 from core.plan.plan import Move, Plan
@@ -408,6 +410,53 @@ def test_the_rate_to_begin_with_hurts_nobody_and_ends_soon(seconds_at, chosen):
         for rate, seconds in seconds_at.items()
     ]
     assert default_rate(table) == chosen
+
+
+@pytest.mark.parametrize(
+    ("near", "chosen", "because"),
+    [
+        ({}, 20 * MB, ""),
+        ({100 * MB: 0.95}, 20 * MB, ""),
+        (
+            {20 * MB: 0.85, 100 * MB: 1.2},
+            10 * MB,
+            "at 20 MB/s broker 3 comes to 85% of what it can send",
+        ),
+        (
+            {5 * MB: 0.8, 10 * MB: 0.82, 20 * MB: 0.85, 100 * MB: 1.2},
+            5 * MB,
+            "at 20 MB/s broker 3 comes to 85% of what it can send",
+        ),
+    ],
+)
+def test_the_rate_to_begin_with_leaves_brokers_room(near, chosen, because):
+    nothing = Estimate(0, None, None, None, None, (), 0)
+    seconds_at = {5 * MB: 9000.0, 10 * MB: 3000.0, 20 * MB: 590.0, 100 * MB: 50.0}
+    table = [
+        replace(
+            nothing,
+            rate_bytes_per_s=rate,
+            seconds=seconds,
+            crowded=Crowded(3, Side.LEADER, near[rate]) if rate in near else None,
+        )
+        for rate, seconds in seconds_at.items()
+    ]
+    assert default_rate(table) == chosen
+    assert slower_because(table) == because
+
+
+def test_where_capacities_are_known_the_rate_to_begin_with_leaves_room():
+    """Broker 0 sends 40 of 100 MB/s: 50 MB/s on top would be more than 80 %."""
+    state = cluster({"t-0": [0], "u-0": [0]}, brokers=[0, 1], size_bytes=20_000 * MB)
+    plan = plan_of(state, {"t-0": [1]})
+    load = load_of(state, {"t-0": 0.0, "u-0": 40 * MB})
+    roomy = state.with_brokers([replace(b, out_capacity_bytes_per_s=1e9) for b in state.brokers])
+    tight = state.with_brokers([replace(b, out_capacity_bytes_per_s=1e8) for b in state.brokers])
+    assert default_rate(rate_table(state, load, plan)) == 50 * MB
+    assert default_rate(rate_table(roomy, load, plan)) == 50 * MB
+    table = rate_table(tight, load, plan)
+    assert default_rate(table) == 20 * MB
+    assert slower_because(table) == "at 50 MB/s broker 0 comes to 90% of what it can send"
 
 
 def busy_plan():

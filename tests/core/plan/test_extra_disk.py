@@ -91,6 +91,6 @@ def test_an_unknown_size_is_not_nothing() -> None:
     plan = Plan.of([SWAPS[0], BACK[0]])
     estimate = at(state, plan, 10 * MB)
     assert peak_extra(state, plan, estimate) == (Extra(2, None), Extra(0, MB))
-    assert burden(state, load_of(state), plan, estimate).sentences == [
+    assert burden(state, plan, estimate).sentences == [
         "Meanwhile disks hold more, at most an unknown size on broker 2, 1.0 MB on broker 0."
     ]

@@ -32,7 +32,10 @@ class Kind(IntFlag):
     CONFIG = 4096
     """min.insync.replicas, retention or cleanup policy of a topic; a throttle, which is told of."""
     UNSEEN = 8192
-    """So many seconds nobody looked; what changed in them is seen as one change, at their end."""
+    """So many seconds nobody looked; what changed in them is seen as one change, at their end.
+
+    Less than none: the clock was set back by so many.
+    """
     # From here on what is told, not seen: `Told` says by whom.
     RUN = 16384
     """A run began, ended, or did something that an operator wants to know of."""

@@ -17,6 +17,8 @@ from core.watch.timeline.store import KEPT, KEPT_BYTES, Timeline
 
 GAP_SECONDS = 15.0
 """So much longer than looks are apart is a gap that is told: order and causes are lost in it."""
+SET_BACK_SECONDS = 1.0
+"""A clock that is set back by more is told: what follows has the times of the last look."""
 SEEN_SECONDS = 5.0
 FORGET_SECONDS = 3600.0
 AGAIN_SECONDS = 2.0
@@ -65,7 +67,7 @@ class Recorder:
         if last is not None and last.cluster_id == state.cluster_id:
             found = changes(last, state)
             away = (state.fetched_at - last.fetched_at).total_seconds()
-            if away > GAP_SECONDS + self._apart_seconds:
+            if away > GAP_SECONDS + self._apart_seconds or away < -SET_BACK_SECONDS:
                 found.insert(0, Event(state.fetched_at, Kind.UNSEEN, None, round(away)))
             self._timeline.append(found, state)
         else:

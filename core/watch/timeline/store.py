@@ -30,7 +30,10 @@ KEPT_BYTES: Final = 200_000_000
 
 
 class Timeline:
-    """An open timeline; times are aware and in UTC, kept to the millisecond."""
+    """An open timeline; times are aware and in UTC, kept to the millisecond.
+
+    Times of looks only rise, also where the clock was set back: order is what is relied on.
+    """
 
     def __init__(self, path: Path, database: sqlite3.Connection) -> None:
         self.path = path
@@ -70,7 +73,8 @@ class Timeline:
     def begin(self, state: ClusterState) -> None:
         """Keep a whole picture; what is written next came after it. Raises TimelineError."""
         with whole(self.path, self._database):
-            self._keep(state, self._next_seq())
+            at = max(milliseconds(state.fetched_at), self._last_ms())
+            self._keep(state, self._next_seq(), at)
         self._since_picture = 0
 
     def append(self, events: Sequence[Event], after: ClusterState) -> None:
@@ -81,9 +85,8 @@ class Timeline:
             seq = self._next_seq()
             added = self._add_topics(events)
             topics = self._topics | added if added else self._topics
-            self._database.execute(
-                "INSERT INTO looks VALUES (?, ?)", (seq, milliseconds(events[0].at))
-            )
+            at = max(milliseconds(events[0].at), self._last_ms() + 1)
+            self._database.execute("INSERT INTO looks VALUES (?, ?)", (seq, at))
             self._database.executemany(
                 "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)",
                 (
@@ -97,7 +100,7 @@ class Timeline:
             )
             since_picture = self._since_picture + len(events)
             if since_picture >= PICTURE_CHANGES:
-                self._keep(after, seq + len(events))
+                self._keep(after, seq + len(events), at)
                 since_picture = 0
         # Only now: what was not kept must not be counted on.
         self._topics, self._since_picture = topics, since_picture
@@ -127,11 +130,19 @@ class Timeline:
         with guarded(self.path):
             return forgetting.used_bytes(self._database)
 
-    def _keep(self, state: ClusterState, seq: int) -> None:
+    def _keep(self, state: ClusterState, seq: int, at: int) -> None:
         self._database.execute(
             "INSERT OR REPLACE INTO pictures VALUES (?, ?, ?)",
-            (seq, milliseconds(state.fetched_at), packing.packed_state(state)),
+            (seq, at, packing.packed_state(state)),
         )
+
+    def _last_ms(self) -> int:
+        """Return when the newest look or picture is of."""
+        found = self._database.execute(
+            "SELECT max(coalesce((SELECT at FROM looks ORDER BY seq DESC LIMIT 1), 0),"
+            " coalesce((SELECT at FROM pictures ORDER BY seq DESC LIMIT 1), 0))"
+        ).fetchone()
+        return int(found[0])
 
     def _next_seq(self) -> int:
         found = self._database.execute(

@@ -41,6 +41,8 @@ def unseen(
     found = [Unseen(never, first, f"Nothing was recorded before {format_time(first)}.")]
     for event in timeline.events(since, None, Kind.UNSEEN):
         seconds = event.after if isinstance(event.after, int) else 0
+        if seconds < 0:  # the clock was set back
+            continue
         began = event.at - timedelta(seconds=seconds)
         text = f"Nobody looked from {format_time(began)} to {format_time(event.at)}."
         found.append(Unseen(began, event.at, text, kept=True))

@@ -40,6 +40,9 @@ def told(event: Event) -> str:
             return f"{by}: {text}"
     if event.kind & Kind.UNSEEN:
         seconds = event.after if isinstance(event.after, int) else 0
+        if seconds < 0:
+            back = format_duration(-seconds)
+            return f"this machine's clock was set back by {back}: until then times stand still"
         return f"nobody looked for {format_duration(seconds)}: only what lasted is known"
     last = "" if event.before is None else f", before it {event.before}"
     return f"broker {event.after} is the controller{last}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -19,6 +21,7 @@ from core.watch.timeline.events import Event, Kind
 from core.watch.timeline.onlooker import Onlooker
 from core.watch.timeline.recorder import Recorder, record
 from core.watch.timeline.store import Timeline
+from core.watch.timeline.unseen import unseen
 from core.watch.timeline.words import told
 
 
@@ -130,6 +133,23 @@ def test_a_time_unseen_is_kept_also_where_all_is_as_it_was(recorded: Recorded) -
     assert gap.kind is Kind.UNSEEN
     assert told(gap) == "nobody looked for 1 h 00 m: only what lasted is known"
     assert second.spend(30) == []
+
+
+def test_a_clock_that_is_set_back_is_told(recorded: Recorded) -> None:
+    recorded.faulty.replaced["describe"] = lambda real: dataclasses.replace(
+        state := real(), fetched_at=state.fetched_at - timedelta(hours=1)
+    )
+    (back,) = recorded.spend(30)
+    assert back.kind is Kind.UNSEEN
+    assert told(back).startswith("this machine's clock was set back by 1 h 00 m")
+    recorded.client.stop_broker(1)
+    recorded.spend(30)
+    span = recorded.timeline.span
+    assert span is not None
+    assert unseen(recorded.timeline, None, span[1], span[1])[1:] == []
+    newest = recorded.timeline.state_at(span[1])
+    assert newest is not None
+    assert [broker.id for broker in newest.brokers if not broker.alive] == [1]
 
 
 def test_a_cluster_that_answers_slowly_is_asked_seldom_and_that_is_no_time_unseen(

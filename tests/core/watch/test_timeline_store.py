@@ -244,3 +244,27 @@ def test_another_file_is_refused_in_a_sentence(
 def test_a_cluster_that_was_never_recorded_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Nothing has been recorded"):
         Timeline.read(tmp_path / "none.timeline")
+
+
+def test_what_is_seen_after_a_clock_was_set_back_is_known(timeline: Timeline) -> None:
+    """Later in the file is later: at the newest moment the cluster is as it was seen last."""
+    pictures = [
+        cluster([row("t", 0, (1, 2), leader=leader)], seconds=seconds)
+        for seconds, leader in ((0, 1), (3000, 2), (300, 1), (301, 2), (302, 1))
+    ]
+    seen = recorded(timeline, pictures)
+    events = list(timeline.events())
+    assert [event.after for event in events] == [event.after for event in seen]
+    assert events == sorted(events, key=lambda event: event.at)
+    assert [event.after for event in timeline.seen(events[0].at + timedelta(milliseconds=1))] == [
+        event.after for event in seen[1:]
+    ]
+    span = timeline.span
+    assert span is not None
+    newest = timeline.state_at(span[1])
+    assert newest is not None
+    assert newest.row(0).leader == 1
+    timeline.begin(pictures[-2])
+    newest = timeline.state_at(span[1])
+    assert newest is not None
+    assert newest.row(0).leader == 2

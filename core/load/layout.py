@@ -83,12 +83,6 @@ def window_start(path: Path) -> datetime:
     return datetime.strptime(f"{date} {path.stem[-4:]}", "%Y-%m-%d %H%M").replace(tzinfo=UTC)
 
 
-def hour_start(path: Path) -> datetime:
-    """Return the start of the hour that an hour file holds."""
-    date = path.parent.name.removeprefix("date=")
-    return datetime.strptime(f"{date} {path.stem[-2:]}", "%Y-%m-%d %H").replace(tzinfo=UTC)
-
-
 def snapshots(root: Path, cluster_id: str) -> Path:
     return root / "snapshots" / cluster_folder(cluster_id)
 

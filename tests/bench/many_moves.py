@@ -29,7 +29,7 @@ def simulate(path: Path) -> None:
     """Serve a cluster of ten thousand small partitions until it is told to end."""
     from core.cluster.simulation.cluster import SimulatedCluster
     from core.cluster.simulation.server import SimulatorServer
-    from core.cluster.simulation.spec import small_spec
+    from tests.simulated import small_spec
 
     def replicas(n: int) -> tuple[int, ...]:
         return tuple(1 + (n + step) % BROKERS for step in (0, 1, 7))

@@ -13,10 +13,10 @@ from random import Random
 from chaos.dying import Ask, Doom, Lives, Stuck, Where, begin
 from chaos.others import EVERY_BROKER, RATES, Others, random_edit
 from chaos.weather import Unsteady, Weather
+from simulated import small_spec
 
 from core.cluster.client import FOLLOWER_LIST, LEADER_LIST, LEADER_RATE
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.simulation.spec import small_spec
 from core.cluster.state import TopicPartition
 from core.plan.plan import Plan
 from core.run.decide.endings import GONE

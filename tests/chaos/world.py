@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from simulated import small_spec
+
 from core.cluster.client import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
@@ -23,7 +25,6 @@ from core.cluster.client import (
     ResourceKind,
 )
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.simulation.spec import small_spec
 from core.cluster.state import TopicPartition
 from core.plan.plan import Plan
 from core.run.record.history import History, Phase

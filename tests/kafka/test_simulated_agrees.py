@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pytest
+from simulated import small_spec
 
 from core.clock import Clock, SystemClock
 from core.cluster.client import (
@@ -32,7 +33,6 @@ from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.topics import create_topics, delete_topics
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.simulation.spec import small_spec
 from core.cluster.state import PartitionRow, TopicPartition
 from core.cluster.workload import fill
 from core.errors import UnreachableError

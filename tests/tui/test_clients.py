@@ -10,12 +10,12 @@ from threading import Event as Flag
 
 import pytest
 from maps import demo_picture, lines, map_of, press, tell, text
+from simulated import small_spec
 from textual.pilot import Pilot
 
 from core import paths
 from core.cluster.connect import Address
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.simulation.spec import small_spec
 from core.errors import TrimtabError
 from core.load import layout
 from core.watch.clients import background

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from flags import Script
+from simulated import small_spec
 
 from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.simulation.spec import small_spec
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from core.plan.calibration import Calibration, Speed
 from core.plan.plan import Plan

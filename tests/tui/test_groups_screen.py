@@ -12,6 +12,7 @@ import pytest
 from clusters import tp
 from maps import lines, text
 from pictures import MB, SIZES, STATE, a_session, body, dashboard, footer, pressed, spot
+from simulated import small_spec
 from textual.pilot import Pilot
 from watch_help import at, damage
 
@@ -20,7 +21,7 @@ from core.cluster.client import ClusterClient, Fault, Group, Member
 from core.cluster.connect import Address, Connection
 from core.cluster.document import DocumentGroup
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.simulation.spec import GroupSpec, small_spec
+from core.cluster.simulation.spec import GroupSpec
 from core.errors import AccessDeniedError, UnreachableError
 from core.load.snapshot import Load
 from core.watch.groups import GroupView, Pace, PartitionView, Rates

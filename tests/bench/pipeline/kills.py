@@ -12,7 +12,7 @@ import random
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -155,4 +155,9 @@ def wrong(root: Path, rows: list[Row]) -> list[str]:
 def _hour_rows(root: Path) -> Iterator[Row]:
     for path in sorted(layout.hours(root, CLUSTER).glob("date=*/h1-*.parquet")):
         for row in pq.ParquetFile(path).read().to_pylist():
-            yield {**row, "hour": layout.hour_start(path)}
+            yield {**row, "hour": _hour_start(path)}
+
+
+def _hour_start(path: Path) -> datetime:
+    hour = f"{path.parent.name} {path.stem}"
+    return datetime.strptime(hour, "date=%Y-%m-%d h1-%H").replace(tzinfo=UTC)

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from simulated import small_spec
 
 from core.cli.doctor import cluster, rights
 from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import ConfigValue, Fault, Resource
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.simulation.spec import small_spec
 from core.errors import AccessDeniedError
 from core.run.others.probes import left_probes
 from core.run.others.throttles import Known

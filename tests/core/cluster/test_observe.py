@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from simulated import small_spec
 
 from core.cluster.broker_logs import BrokerLogs
 from core.cluster.observe import Observer, observe
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.simulation.spec import small_spec
 from core.cluster.state import UNKNOWN, ClusterState, TopicPartition
 from core.errors import AccessDeniedError, UnreachableError
 

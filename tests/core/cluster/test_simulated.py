@@ -7,6 +7,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from effort import effort
+from simulated import small_spec
 
 from core.cluster.broker_logs import with_logs
 from core.cluster.client import (
@@ -25,7 +26,7 @@ from core.cluster.client import (
 )
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
-from core.cluster.simulation.spec import GroupSpec, small_spec
+from core.cluster.simulation.spec import GroupSpec
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 
 MB = 1_000_000

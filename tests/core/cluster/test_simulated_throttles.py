@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 
 import pytest
+from simulated import small_spec
 
 from core.cluster.client import (
     FOLLOWER_LIST,
@@ -22,7 +23,6 @@ from core.cluster.client import (
     Resource,
 )
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.simulation.spec import small_spec
 from core.cluster.state import TopicPartition
 
 MB = 1e6

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from simulated import small_spec
 
 from core import files
 from core.cluster.client import Fault, Group, OffsetAt
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.simulation.spec import GroupSpec, small_spec
+from core.cluster.simulation.spec import GroupSpec
 from core.cluster.state import TopicPartition
 from core.errors import TrimtabError, UnreachableError
 from core.load import layout, locate, spool

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from simulated import small_spec
 from waiting import eventually
 
 from core import paths
 from core.cluster.connect import connect
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
-from core.cluster.simulation.spec import small_spec
 from core.cluster.state import TopicPartition
 from core.errors import UnreachableError, UsageError
 from core.load.locate import history, newest_load, newest_snapshot

@@ -8,7 +8,7 @@ import numpy as np
 
 from core.plan.plan import Plan
 from core.plan.planner.measures import Measure
-from core.plan.planner.problem import NOBODY, Problem
+from core.plan.planner.problem import NOBODY, Problem, resized
 
 
 def with_moves(given: Problem, plan: Plan) -> Problem:
@@ -32,15 +32,10 @@ def with_moves(given: Problem, plan: Plan) -> Problem:
         come = [row_of[broker] for broker in move.adding if broker in row_of]
         room[come] -= given.items[row, Measure.DISK]
     may_lead[touched] = False
-    added = (replicas >= 0).sum(axis=1) - (given.replicas >= 0).sum(axis=1)
-    items = given.items.copy()
-    for measure in (Measure.OUT, Measure.MAY_SEND):
-        items[:, measure] += items[:, Measure.IN] * np.where(touched, added, 0)
+    held = np.where(touched, (replicas >= 0).sum(axis=1), given.held)
     return replace(
-        given,
+        resized(given, held),
         replicas=replicas,
-        held=np.where(touched, (replicas >= 0).sum(axis=1), given.held),
-        items=items,
         may_lead=may_lead,
         movable=given.movable & ~touched,
         asked=given.asked & ~touched,

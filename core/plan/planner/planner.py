@@ -25,7 +25,7 @@ from core.plan.planner.measures import HOSTED, LED, Measure
 from core.plan.planner.moving import Moving
 from core.plan.planner.placement import Placement
 from core.plan.planner.planned import with_moves
-from core.plan.planner.problem import Problem, problem
+from core.plan.planner.problem import NOBODY, Problem, problem, resized
 from core.plan.planner.refusals import refuse
 from core.plan.planner.scope import outside, scoped, without_racks
 from core.plan.planner.stuck import keep_number, stay, stay_doubled
@@ -71,7 +71,7 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
         *notes.capacities(given),
     ]
     # What stands in the way comes first, then what is not known.
-    said = [*undone, *notes.small_racks(given), *off, *known]
+    said = [*undone, *notes.small_racks(found.problem), *off, *known]
     plan = told(start, found, said, bool(undone))
     return replace(plan, notes=(*plan.notes, *notes.no_disk_sizes(given, plan.moves)))
 
@@ -142,6 +142,10 @@ def _forced(given: Problem, wanted: Wanted, names: Names) -> tuple[Placement, li
         stuck = forced.resize(on, wanted.replicas, limits)
         found += keep_number(on, stuck, wanted.replicas, names)
         on.recount()
+        # Of what had to stay as it was, leaders send to as many followers as they have.
+        numbers = (on.at != NOBODY).sum(axis=1)
+        given = resized(given, np.where(given.movable, numbers, given.held))
+        on.problem = scoped(given, wanted.brokers) if wanted.brokers else given
         on.share_out()
     if wanted.racks_only:
         found += stay_doubled(on, forced.repair_racks(on, limits), names)

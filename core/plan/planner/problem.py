@@ -7,7 +7,7 @@ name; partitions are rows of the state. Values are of the state's own units.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -117,10 +117,7 @@ def problem(
         held = np.where(movable, replicas_wanted, held)
     items, active = _items(state, load, held)
     room_bytes, largest_bytes = _room(state, ids, full)
-    racks, parts = _racks(state, ids), _parts(state, ids, able)
-    even = parts.copy()
-    for measure in HOSTED:
-        parts[:, measure] = rack_shares(parts[:, measure], items[:, measure], held, racks, able)
+    racks, even = _racks(state, ids), _parts(state, ids, able)
     return Problem(
         state=state,
         ids=ids,
@@ -137,13 +134,23 @@ def problem(
         counts=able,
         takes=able if filling is None else able & _among(ids, filling),
         gives=able | left,
-        parts=parts,
+        parts=_parts_by_rack(even, items, held, racks, able),
         even_parts=even,
         room_bytes=room_bytes,
         largest_bytes=largest_bytes,
         needs_bytes=np.where(state.partition_size_bytes < 0, np.inf, items[:, Measure.DISK]),
         capacity=capacities(state, ids, most_replicas),
     )
+
+
+def resized(given: Problem, held: Int64) -> Problem:
+    """Return the problem of partitions with so many replicas: what leaders send, racks' shares."""
+    items = given.items.copy()
+    followers = np.maximum(held - 1, 0) - np.maximum(given.held - 1, 0)
+    for measure in (Measure.OUT, Measure.MAY_SEND):
+        items[:, measure] += items[:, Measure.IN] * followers
+    parts = _parts_by_rack(given.even_parts, items, held, given.racks, given.counts)
+    return replace(given, held=held, items=items, parts=parts)
 
 
 def _among(ids: Int32, chosen: Collection[int]) -> Bool:
@@ -221,6 +228,16 @@ def _parts(state: ClusterState, ids: Int32, able: Bool) -> Float64:
         if len(weights) < len(known):
             weights = np.ones(len(known))
         parts[able, measure] = weights / weights.sum()
+    return parts
+
+
+def _parts_by_rack(
+    even: Float64, items: Float64, held: Int64, racks: Int32, counts: Bool
+) -> Float64:
+    """Return the fair parts as racks allow them for so many replicas of each partition."""
+    parts = even.copy()
+    for measure in HOSTED:
+        parts[:, measure] = rack_shares(even[:, measure], items[:, measure], held, racks, counts)
     return parts
 
 

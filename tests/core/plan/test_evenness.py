@@ -10,6 +10,7 @@ from clusters import MB, cluster, load_of, tp
 from core.errors import UsageError
 from core.plan.plan import Plan
 from core.plan.planner.evenness import evenness
+from core.plan.planner.limits import Limits
 from core.plan.planner.measures import SHOWN, Measure
 from core.plan.planner.planner import suggest
 from core.plan.planner.wanted import Wanted
@@ -67,3 +68,14 @@ def test_where_no_broker_counts_none_is_furthest_off() -> None:
 def test_wishes_that_cannot_be_read_are_one_sentence(read: object, text: str) -> None:
     with pytest.raises(UsageError, match="not"):
         read(text, "--x")  # type: ignore[operator]
+
+
+def test_shares_of_racks_are_those_of_the_replicas_that_there_are_in_the_end() -> None:
+    racks = {1: "a", 2: "b", 3: "b", 4: "c", 5: "c"}
+    state = cluster({f"t-{n}": [1 + n % 5] for n in range(20)}, racks=racks, size_bytes=100 * MB)
+    load = load_of(state, MB)
+    for wanted in (Wanted(replicas=3), Wanted(replicas=3, limits=Limits(most_moves=9))):
+        found = suggest(state, load, wanted)
+        even = evenness(state, load, found.plan)
+        assert np.allclose(even.before, found.before)
+        assert np.allclose(even.after, found.after)

@@ -13,6 +13,7 @@ from clusters import MB, cluster, load_of
 from core.cluster.state import ClusterState
 from core.plan.check import check_plan
 from core.plan.planner.ceilings import ceilings
+from core.plan.planner.limits import Limits
 from core.plan.planner.measures import Measure
 from core.plan.planner.outcome import is_reached
 from core.plan.planner.planner import suggest
@@ -111,6 +112,18 @@ def test_a_broker_above_its_capacity_that_has_nothing_to_do_with_a_drain_does_no
     state = with_capacities(state, into=20 * MB)
     wanted = Wanted(drain=(1,))
     assert is_reached(suggest(state, load_of(state, {"t-0": MB, "u-0": 30.0 * MB}), wanted), wanted)
+
+
+def test_leaders_send_to_no_followers_that_a_limit_keeps_from_being_made() -> None:
+    state = cluster({f"t-{n}": [1, 2] for n in range(10)}, brokers=[1, 2, 3], size_bytes=GB)
+    wanted = Wanted(replicas=3, limits=Limits(most_moves=2))
+    found = suggest(with_capacities(state, out=21 * MB), load_of(state, MB), wanted)
+    assert found.moves == 2
+    assert "Broker 1 ends at 22 MB/s out; it can send 21 MB/s: add brokers, or carry less." in (
+        found.notes
+    )
+    fine = suggest(with_capacities(state, out=22 * MB), load_of(state, MB), wanted)
+    assert not any(" ends at " in note for note in fine.notes)
 
 
 def test_leaders_are_given_to_none_that_cannot_send_what_they_do() -> None:

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
+from core.plan.estimate import rate_table
 from core.plan.plan import Plan
 from tui.map_view import Lit
 
@@ -92,6 +93,33 @@ async def test_a_newer_picture_of_the_same_changes_nothing_of_what_is_carried() 
         carried = the_map(pilot).carry
         await tell(pilot, seen(*picture()))
         assert the_map(pilot).carry is carried
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"size_bytes": 10**9, "dead": [4]},
+        {"size_bytes": 10**9, "leaders": {"t-0": 2}},
+        {"size_bytes": 10**9, "isr": {"t-0": [1, 2]}},
+        {},
+    ],
+    ids=["target down", "other leader", "out of sync", "size unknown"],
+)
+async def test_times_are_worked_out_anew_for_a_cluster_that_has_changed(
+    changed: dict[str, Any],
+) -> None:
+    """The plan and the load are the same as before."""
+    async with map_of(picture=picture(size_bytes=10**9)) as pilot:
+        await carry(pilot, "4")
+        ahead = the_map(pilot).ahead
+        before = ahead.preview.rates
+        assert before
+        await tell(pilot, seen(*picture(size_bytes=10**9)))
+        assert ahead.preview.rates is before
+        state, load = picture(**changed)
+        await tell(pilot, seen(state, load))
+        assert ahead.preview.rates is not before
+        assert ahead.preview.rates == rate_table(state, load, ahead.plan)
 
 
 # -- marks -----------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ from tui.widgets.preview import Preview
 if TYPE_CHECKING:
     from textual.timer import Timer
 
+    from core.cluster.state import ClusterState
+    from core.load.snapshot import Load
     from core.plan.estimate import Estimate
     from core.plan.suggest import Suggestion
     from tui.screens.map_shown import ShownMap
@@ -98,19 +100,17 @@ class Ahead:
         return known if known is not None and known.key == self._suggestion_key() else None
 
     def _rates_key(self, plan: Plan) -> object:
-        load = self._screen.session.load
-        return (plan.moves, load.as_of if load else None)
+        session = self._screen.session
+        if session.state is None or session.load is None:
+            return None
+        return (plan.moves, _facts(session.state, session.load), session.calibration)
 
     def _suggestion_key(self) -> object:
         model, session = self._screen.model, self._screen.session
         if model is None or self._screen.carry is not None:
             return None
-        state = model.state
         return (
-            state.metadata_hash,
-            tuple((broker.id, broker.alive) for broker in state.brokers),
-            state.leader.tobytes(),
-            model.load.as_of,
+            _facts(model.state, model.load),
             model.view.metric,
             model.topic if model.rows else None,
             model.broker,
@@ -210,3 +210,15 @@ class Ahead:
         else:
             return False
         return True
+
+
+def _facts(state: ClusterState, load: Load) -> object:
+    """Return what answers hang on; sizes grow with every look, and count as they get known only."""
+    return (
+        state.metadata_hash,
+        tuple((broker.id, broker.alive) for broker in state.brokers),
+        state.leader.tobytes(),
+        state.in_sync.tobytes(),
+        (state.partition_size_bytes < 0).tobytes(),
+        load.as_of,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,7 +28,7 @@ def observe(client: ClusterClient) -> ClusterState:
     Raises UnreachableError or AccessDeniedError.
     """
     state = client.describe()
-    state = state.with_topics(topic_configs(client, state))
+    state = state.with_topics(topic_configs(client, state.topics))
     return with_logs(state, client.log_dirs(alive_brokers(state)))
 
 
@@ -36,14 +36,14 @@ def alive_brokers(state: ClusterState) -> list[int]:
     return [broker.id for broker in state.brokers if broker.alive]
 
 
-def topic_configs(client: ClusterClient, state: ClusterState) -> dict[str, Topic]:
-    """Return the state's topics with their configs; those that may not be read stay unknown."""
+def topic_configs(client: ClusterClient, topics: Sequence[Topic]) -> dict[str, Topic]:
+    """Return those topics with their configs; those that may not be read stay unknown."""
     try:
-        answers = client.configs([Resource.topic(t.name) for t in state.topics], TOPIC_CONFIGS)
+        answers = client.configs([Resource.topic(t.name) for t in topics], TOPIC_CONFIGS)
     except AccessDeniedError:  # of every topic
         return {}
     found: dict[str, Topic] = {}
-    for topic in state.topics:
+    for topic in topics:
         answer = answers.get(Resource.topic(topic.name))
         if answer is not None and not isinstance(answer, Fault):
             found[topic.name] = _with_configs(topic, answer)
@@ -133,6 +133,8 @@ class Observer:
         self._state: ClusterState | None = None
         self._logs: dict[int, BrokerLogs] = {}
         self._topics: dict[str, Topic] = {}
+        self._asked: frozenset[tuple[str, str | None]] = frozenset()
+        """Topics, by name and id, whose configs were asked for, whatever came of it."""
         self._last: ClusterState | None = None
 
     @property
@@ -187,10 +189,23 @@ class Observer:
             self._log_dirs.end(begun, answered=bool(good))
             self._logs |= good
             self._last = None
+        there = frozenset((topic.name, topic.id) for topic in state.topics)
         if self._configs.wait_seconds == 0:
             begun = self._configs.begin()
-            self._topics = topic_configs(self._client, state)
-            self._configs.end(begun, answered=bool(self._topics))
+            found = topic_configs(self._client, state.topics)
+            self._configs.end(begun, answered=bool(found))
+        elif fresh := there - self._asked:
+            # At once: a topic is told as created with the configs that it was created with.
+            found = topic_configs(
+                self._client, [topic for topic in state.topics if (topic.name, topic.id) in fresh]
+            )
+        else:
+            return
+        self._asked = there
+        # What may not be read this time is as it was.
+        self._topics = {
+            name: topic for name, topic in self._topics.items() if (name, topic.id) in there
+        } | found
 
     def _joined(self, state: ClusterState) -> ClusterState:
         # A topic that was made again under its name has new configs, not yet read.

@@ -8,9 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from run_help import set_config
 from simulated import small_spec
 
 from core.cluster.broker_logs import BrokerLogs
+from core.cluster.client import Fault, Resource
 from core.cluster.observe import Observer, observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import UNKNOWN, ClusterState, TopicPartition
@@ -172,20 +174,39 @@ def test_a_new_layout_gets_the_sizes_known_so_far(
     assert size(state, "orders", 0, 1) == SIZE
 
 
-def test_a_topic_made_again_does_not_keep_the_old_ones_configs(
-    cluster: SimulatedCluster, observer: Observer, monkeypatch: pytest.MonkeyPatch
+def test_a_topic_made_again_is_asked_for_its_configs_at_once(
+    cluster: SimulatedCluster,
+    client: Counting,
+    observer: Observer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     observer.poll()
     described = cluster.describe()
     again = [replace(t, id="another") if t.name == "orders" else t for t in described.topics]
     monkeypatch.setattr(cluster, "describe", lambda: replace(described, topics=tuple(again)))
-    cluster.clock.sleep(1.0)
-    state = observer.poll()
+    set_config(cluster, Resource.topic("orders"), "min.insync.replicas", "3")
+    set_config(cluster, Resource.topic("audit"), "min.insync.replicas", "3")
+    for _ in range(3):
+        cluster.clock.sleep(1.0)
+        state = observer.poll()
     orders, audit = state.topic("orders"), state.topic("audit")
     assert orders is not None
     assert audit is not None
-    assert orders.min_insync is None
-    assert audit.min_insync == 1
+    assert (orders.min_insync, audit.min_insync) == (3, 1)  # audit: when all are due
+    assert client.calls["configs"] == 2
+
+
+def test_configs_that_are_refused_for_once_are_as_they_were(
+    cluster: SimulatedCluster, client: Counting, observer: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observer.poll()
+    answers = dict.fromkeys([Resource.topic("orders"), Resource.topic("audit")], Fault("TIMEOUT"))
+    monkeypatch.setattr(cluster, "configs", lambda *_: answers)
+    cluster.clock.sleep(61.0)
+    orders = observer.poll().topic("orders")
+    assert client.calls["configs"] == 2
+    assert orders is not None
+    assert orders.min_insync == 2
 
 
 def test_log_dirs_are_asked_of_brokers_that_are_alive(

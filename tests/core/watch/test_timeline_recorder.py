@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from run_help import Faulty, cluster, set_config, unreachable
 
-from core.cluster.client import ClusterClient, ConfigChange, ConfigOp, Resource
+from core.cluster.client import ClusterClient, ConfigChange, ConfigOp, NewTopic, Resource
 from core.cluster.observe import Observer
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
@@ -97,6 +97,18 @@ def test_a_config_that_matters(recorded: Recorded) -> None:
     assert recorded.client.alter_configs([gone]) == {Resource.topic("t"): None}
     (event,) = recorded.spend(130)
     assert event.kind is Kind.CONFIG
+
+
+def test_a_config_of_a_topic_that_was_just_made(recorded: Recorded) -> None:
+    """Also where nobody looked as it was changed."""
+    recorded.client.create_topics([NewTopic("new", ((1, 2),), {"min.insync.replicas": "2"})])
+    (made, *_) = recorded.spend(5)
+    assert made.kind is Kind.TOPIC_CREATED
+    recorded.timeline.close()
+    set_config(recorded.client, Resource.topic("new"), "min.insync.replicas", "1")
+    again = Recorded(recorded.timeline.path, recorded.client)
+    (event,) = again.spend(5)
+    assert told(event).endswith("2 → 1")
 
 
 def test_a_topic_that_is_deleted(recorded: Recorded) -> None:

@@ -59,7 +59,11 @@ def autopilot(
 
     context: Context = ctx.obj
     if ctx.invoked_subcommand is not None:
-        _refuse_beside(ctx, mode, wanted)
+        if any(ctx.params.values()):
+            raise UsageError(
+                f"`autopilot {ctx.invoked_subcommand}` sets nothing.",
+                next="Leave the options before it out; say --json behind it.",
+            )
         return ExitCode.DONE
     if mode is None:
         if any(value is not None for value in wanted.values()) or detach or cancel:
@@ -71,14 +75,6 @@ def autopilot(
     if cancel:
         raise UsageError("--cancel goes with --mode off.", next="Leave it out.")
     return _on(context, Mode(mode), wanted, detach=detach, yes=yes, as_json=as_json)
-
-
-def _refuse_beside(ctx: click.Context, mode: str | None, wanted: dict[str, str | None]) -> None:
-    if mode is not None or any(value is not None for value in wanted.values()):
-        raise UsageError(
-            f"`autopilot {ctx.invoked_subcommand}` sets nothing.",
-            next="Leave the options before it out.",
-        )
 
 
 @autopilot.command()

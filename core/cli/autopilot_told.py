@@ -85,12 +85,14 @@ def _standing_text(one: Standing) -> str:
         f"{format_bytes(spent)} of {format_bytes(settings.most_bytes_per_hour)} and "
         f"{moves} of {settings.most_moves_per_hour} partitions in the last hour"
     )
+    first, *more = entry_line(one.last).splitlines() if one.last else ["nothing yet"]
     within = limits(settings) | {"budget": budget}
     at = one.switch.changed_at.astimezone()
     rows = [
         ("mode", f"{settings.mode.value}, set by {one.switch.who} at {at:%Y-%m-%d %H:%M:%S}"),
         ("process", flies),
         *within.items(),
-        ("last", entry_line(one.last) if one.last else "nothing yet"),
+        ("last", first),
+        *(("", line) for line in more),
     ]
     return table((f"autopilot of {one.switch.name}", ""), rows)

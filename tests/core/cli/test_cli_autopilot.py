@@ -264,6 +264,25 @@ def test_how_it_stands_and_what_it_decided(here) -> None:  # type: ignore[no-unt
     assert (code, "Which cluster's?" in err) == (2, True)
 
 
+def test_each_reason_of_what_it_decided_last_has_a_line(here) -> None:  # type: ignore[no-untyped-def]
+    known("c-1")
+    reasons = (Reason("avoid", "These are busy hours."), Reason("amiss", "Broker 3 is down."))
+    DecisionLog("c-1").add(Entry(NOON, What.WAIT, reasons))
+    _, out, _ = here("autopilot", "status")
+    first, second = out.splitlines()[-2:]
+    assert first.startswith("last ")
+    assert first.endswith("These are busy hours.")
+    assert second.strip() == "Broker 3 is down."
+    assert "\N{REPLACEMENT CHARACTER}" not in out
+
+
+@pytest.mark.parametrize("flag", ["--json", "--detach", "--yes", "--cancel"])
+@pytest.mark.parametrize("words", [("status",), ("log",)])
+def test_what_is_said_before_status_or_log_is_not_ignored(here, words, flag) -> None:  # type: ignore[no-untyped-def]
+    code, _, err = here("autopilot", flag, *words)
+    assert (code, "sets nothing" in err, "--json behind it" in err) == (2, True, True)
+
+
 def test_to_act_is_asked_for_by_name(here, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr("core.cli.context.connect", answers)
     code, _, err = here("-b", NOWHERE, "autopilot", "--mode", "act")

@@ -124,6 +124,11 @@ def id_list(ids: Iterable[int]) -> str:
     return ",".join(map(str, ids))
 
 
+def counted(count: int, thing: str) -> str:
+    """Return `1 partition`, `2 partitions`, for things whose plural only takes an s."""
+    return f"{count} {thing}" + ("" if count == 1 else "s")
+
+
 def format_bytes(value: float | None, *, unit: str = "B") -> str:
     """Return three significant digits in decimal units (`212 GB`, `1.9 MB`); `?` for unknown."""
     if value is None or math.isnan(value):

@@ -18,7 +18,7 @@ from core.load.snapshot import Source
 from core.plan.check import CRUISE_CONTROL_TOPIC
 from core.plan.findings import named
 from core.run.others.foreign import foreign_moves
-from core.units import format_bytes, format_duration
+from core.units import counted, format_bytes, format_duration
 
 GOOD = 0.95
 """The part of partitions of which the load must be known well."""
@@ -75,7 +75,9 @@ def out_of_sync(_: Settings, __: History, observed: Observed) -> Reason | None:
     many = len(np.unique(late))
     if not many:
         return None
-    return Reason("out-of-sync", f"Not while replicas are out of sync: {_partitions(many)}.")
+    return Reason(
+        "out-of-sync", f"Not while replicas are out of sync: {counted(many, 'partition')}."
+    )
 
 
 def own_run(_: Settings, history: History, observed: Observed) -> Reason | None:
@@ -174,7 +176,7 @@ def lasts(settings: Settings, history: History, observed: Observed) -> Reason | 
     longest = max(known, key=lambda one: (one.seconds, one.looks), default=None)
     seen, looks = (longest.seconds, longest.looks) if longest else (0.0, 0)
     least = format_duration(settings.lasting_seconds)
-    snapshots = f"{looks} snapshot{'' if looks == 1 else 's'}"
+    snapshots = counted(looks, "snapshot")
     return Reason(
         "not-lasting",
         f"{_capital(observed.imbalance.words)}, but in {snapshots} over {format_duration(seen)} "
@@ -231,10 +233,6 @@ SAFETY: tuple[Guard, ...] = (
     load_good,
 )
 TIMELY: tuple[Guard, ...] = (lasts, busy_hours, maintenance, cool_down, budget)
-
-
-def _partitions(many: int) -> str:
-    return f"{many} partition{'' if many == 1 else 's'}"
 
 
 def _capital(text: str) -> str:

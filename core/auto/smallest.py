@@ -23,7 +23,7 @@ from core.plan.planner.limits import Limits
 from core.plan.planner.planner import suggest
 from core.plan.planner.told import Suggested
 from core.plan.planner.wanted import Wanted
-from core.units import format_bytes, format_duration
+from core.units import counted, format_bytes, format_duration
 
 LEAST_GAIN = 0.01
 """Shares that a plan must bring into the band to be any help."""
@@ -172,7 +172,7 @@ def _act(plan: Plan, copied: float, why: str) -> Act:
 
 
 def _why(off: str, after: Imbalance, plan: Plan, copied: float, sight: Sight) -> str:
-    many = f"{len(plan)} partition{'' if len(plan) == 1 else 's'}"
+    many = counted(len(plan), "partition")
     if any(move.moves_data for move in plan):
         does = f"{many} moved, {format_bytes(copied)} to copy"
     else:

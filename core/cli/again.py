@@ -16,6 +16,7 @@ from core.cli.context import Context, configured, json_option, say, write_text
 from core.cli.run_requests import ask, ask_and_follow, indices, partitions_argument
 from core.cli.which import require_writable, which_run
 from core.errors import ExitCode, RefusedError, UsageError
+from core.units import counted
 
 if TYPE_CHECKING:
     from core.cli.carrying import Picture, Wishes
@@ -156,7 +157,7 @@ def _again(
     if output is not None:
         write_text(dump(found.plan), output)
         count = len(found.plan)
-        say(f"{count} {'partition' if count == 1 else 'partitions'}: trimtab apply {output}")
+        say(f"{counted(count, 'partition')}: trimtab apply {output}")
         return ExitCode.DONE
     verb, doing = ("retry", "Trying again") if way is Way.RETRY else ("rollback", "Rolling back")
     return carry_out(

@@ -12,7 +12,7 @@ from core.cli.context import Context, emit_line, say
 from core.cli.start_time import said
 from core.cluster.connect import Address, connect
 from core.errors import UsageError
-from core.units import UNLIMITED, format_duration
+from core.units import UNLIMITED, counted, format_duration
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState, Reassignment, TopicPartition
@@ -213,7 +213,7 @@ def _recommended(
 def _intent(plan: Plan, estimate: Estimate, name: str, bounds: Bounds | None) -> str:
     from core.units import format_bytes, format_rate
 
-    moves = f"{len(plan)} partition{'' if len(plan) == 1 else 's'}"
+    moves = counted(len(plan), "partition")
     if not estimate.total_bytes:
         return f"{moves} on {name}; no data moves."
     rate = f"{format_rate(estimate.rate_bytes_per_s)} a broker and side"

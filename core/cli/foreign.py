@@ -11,6 +11,7 @@ import click
 
 from core.cli.context import Context, emit, emit_line, say, write_text
 from core.errors import ExitCode
+from core.units import counted
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState, TopicPartition
@@ -85,7 +86,7 @@ def say_foreign(cluster_id: str, state: ClusterState) -> None:
 
     count = len(foreign_moves(state, ours(cluster_id)))
     if count:
-        moves = f"{count} move{'' if count == 1 else 's'} in flight that no run here started"
+        moves = f"{counted(count, 'move')} in flight that no run here started"
         say(f"{moves}: trimtab -b … runs show {FOREIGN}")
 
 

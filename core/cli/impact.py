@@ -16,12 +16,11 @@ from core.errors import AccessDeniedError, UsageError
 from core.plan.impact import GroupTouched, Impact, impact_of
 from core.plan.impact_words import (
     headroom_sentences,
-    many,
     shrinking_command,
     shrinking_sentences,
     to_read_words,
 )
-from core.units import format_duration, format_rate, parse_duration
+from core.units import counted, format_duration, format_rate, parse_duration
 
 if TYPE_CHECKING:
     from core.cluster.document import DocumentGroup
@@ -89,13 +88,13 @@ def _picture(
 
 def _text(found: Impact, plan: str) -> str:
     parts = [
-        f"{many(found.moves, 'partition')}: {found.copied} copied, "
+        f"{counted(found.moves, 'partition')}: {found.copied} copied, "
         f"{found.leader_changes} with another leader.\n"
     ]
     said = headroom_sentences(found.headroom)
     if found.headroom_unknown:
         said.append(
-            f"min.insync.replicas of {many(found.headroom_unknown, 'partition')} is not known."
+            f"min.insync.replicas of {counted(found.headroom_unknown, 'partition')} is not known."
         )
     parts += [textwrap.fill(sentence, 79) + "\n" for sentence in said]
     if found.groups is None:

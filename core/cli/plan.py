@@ -34,7 +34,7 @@ from core.plan.plan_document import PlanDocument
 from core.plan.reassignment import bind, dump, refuse_other_cluster
 from core.plan.verify import Standing, verify
 from core.run.tell.runs import calibration
-from core.units import parse_rate
+from core.units import counted, parse_rate
 
 
 class Difference(NamedTuple):
@@ -133,7 +133,7 @@ def _forbids(found: Finding, allowed: frozenset[str]) -> bool:
 
 
 def _findings_text(plan: Plan, findings: tuple[Finding, ...], allowed: frozenset[str]) -> str:
-    moves = f"{len(plan)} {'move' if len(plan) == 1 else 'moves'}"
+    moves = counted(len(plan), "move")
     if not findings:
         return f"{moves}, nothing speaks against it.\n"
     lines = [
@@ -209,7 +209,7 @@ def inverse(context: Context, plan_file: Path, as_json: bool, output: Path | Non
     there = picture_if_named(context)
     wanted = bind(document_of(context, plan_file), there[0] if there else None)
     if not as_json:
-        say(f"{len(wanted)} {'partition' if len(wanted) == 1 else 'partitions'} back.")
+        say(f"{counted(len(wanted), 'partition')} back.")
     write_data(dump(wanted.inverse()), output)
 
 

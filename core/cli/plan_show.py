@@ -18,7 +18,7 @@ from core.errors import UsageError
 from core.plan.plan import Move, Plan
 from core.plan.reassignment import bind
 from core.plan.relief import Relief, order, reliefs
-from core.units import format_bytes
+from core.units import counted, format_bytes
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
@@ -89,7 +89,7 @@ def show(
     heads, rows = _table(shown)
     notes = "".join(f"{note}\n" for note in wanted.notes)
     sums = (
-        f"{len(wanted)} {'partition' if len(wanted) == 1 else 'partitions'}: {moving} to copy "
+        f"{counted(len(wanted), 'partition')}: {moving} to copy "
         f"({format_bytes(total)}), {leader_moves} with another preferred "
         f"leader{dropped_words(wanted)}.\n"
     )

@@ -16,6 +16,7 @@ from core.plan.plan import Plan
 from core.plan.reassignment import bind, dump, to_document
 from core.plan.rebase import Rebased
 from core.plan.rebase import rebase as onto
+from core.units import counted
 
 
 @click.command()
@@ -54,7 +55,7 @@ def _text(found: Rebased, wanted: Plan) -> str:
         ),
         *((str(tp), _was(wanted, tp), "", "done, or on its way") for tp in found.done),
     ]
-    moves = f"{len(wanted)} {'move' if len(wanted) == 1 else 'moves'}"
+    moves = counted(len(wanted), "move")
     if not rows:
         return f"{moves}: all of it holds as it is.\n"
     return table(("partition", "from", "to", ""), rows) + f"{moves}: {found.words}.\n"

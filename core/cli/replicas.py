@@ -13,7 +13,7 @@ import click
 
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
 from core.errors import ExitCode, UsageError
-from core.units import format_bytes, format_duration, parse_duration, parse_size
+from core.units import counted, format_bytes, format_duration, parse_duration, parse_size
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
@@ -267,7 +267,7 @@ def _end(found: Verification) -> str:
     said = [f"{different} of {count} different"] if different else []
     if open_ones:
         said.append(f"{open_ones} of {count} the same as far as they were compared")
-    whole = f"{count} {'partition' if count == 1 else 'partitions'} the same on all replicas"
+    whole = f"{counted(count, 'partition')} the same on all replicas"
     ended = f"; it ended early: {found.ended}" if found.ended else ""
     return (
         f"{', '.join(said) or whole}: {format_bytes(found.compared_bytes)} compared, "

@@ -18,7 +18,7 @@ from core.cli.context import emit, json_option, say, write_text
 from core.cli.leaving import ended_in_order
 from core.cli.table import table
 from core.errors import ExitCode, UsageError
-from core.units import format_duration
+from core.units import counted, format_duration
 
 if TYPE_CHECKING:
     from core.cli.scenarios.scenario import Scenario, Step
@@ -120,7 +120,7 @@ class _Progress:
             self._against += 1
 
     def tell(self, text: str) -> None:
-        so_far = f"{self._steps} {'step' if self._steps == 1 else 'steps'}"
+        so_far = counted(self._steps, "step")
         so_far += f", {self._against} NOT as expected" * bool(self._against)
         if self._on_terminal:
             line = f"{format_duration(self.seconds)}, {so_far}: {text}"

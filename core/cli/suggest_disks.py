@@ -9,7 +9,7 @@ from core.cli.table import table
 from core.plan.burden import Burden
 from core.plan.estimate_document import burden_document
 from core.plan.reassignment import to_document
-from core.units import format_bytes
+from core.units import counted, format_bytes
 
 if TYPE_CHECKING:
     from core.plan.estimate import Estimate
@@ -88,7 +88,7 @@ def _changes_text(found: EvenedDirs, band: float, estimate: Estimate | None, bea
     lines = [_dirs_text(found.dirs), "\n"]
     if found.because:
         lines.append(_moves_text(found))
-    count = f"{found.moves} {'replica' if found.moves == 1 else 'replicas'}"
+    count = counted(found.moves, "replica")
     took = time_text(estimate)
     lines.append(f"{count} to copy within their brokers ({format_bytes(found.bytes)}){took}.\n")
     lines += [f"{note}\n" for note in (*bears.sentences, *time_notes(estimate))]

@@ -11,7 +11,7 @@ from core.plan.estimate import Estimate
 from core.plan.estimate_document import burden_document, calibration
 from core.plan.plan import Move, Plan
 from core.plan.reassignment import to_document
-from core.units import format_bytes, format_duration, format_rate
+from core.units import counted, format_bytes, format_duration, format_rate
 
 if TYPE_CHECKING:
     from core.cluster.state import TopicPartition
@@ -110,7 +110,7 @@ def text(
     if found.counts.any():
         lines += [_measures_text(found), "\n"]
     lines.append(_moves_text(found))
-    copies = f"{found.moves} {'partition' if found.moves == 1 else 'partitions'} to copy"
+    copies = f"{counted(found.moves, 'partition')} to copy"
     lines.append(
         f"{copies} ({_bytes_text(found)}), {found.leader_moves} with another preferred "
         f"leader{dropped_words(found.plan)}{time_text(estimate)}.\n"
@@ -134,7 +134,7 @@ def text(
 def dropped_words(plan: Plan) -> str:
     """Return `, 30 replicas dropped`; "" where none is."""
     count = plan.dropped_replicas
-    return f", {count} {'replica' if count == 1 else 'replicas'} dropped" if count else ""
+    return f", {counted(count, 'replica')} dropped" if count else ""
 
 
 def _bytes_text(found: Suggested) -> str:

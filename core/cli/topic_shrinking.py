@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from core.cli.topic_steps import MIN_INSYNC
 from core.cluster.client import Beneath, ConfigChange, ConfigOp, ConfigSource, ConfigValue
 from core.errors import RefusedError
-from core.units import format_bytes, format_duration
+from core.units import counted, format_bytes, format_duration
 
 POLICY = "cleanup.policy"
 RETENTION = ("retention.ms", "retention.bytes")
@@ -96,7 +96,7 @@ def refuse_min_isr(topic: str, changes: Iterable[Changed], replicas: int) -> Non
     """Raise RefusedError for a min.insync.replicas that so many replicas can never reach."""
     least = next((change.after for change in changes if change.name == MIN_INSYNC), None)
     if _limit(least, 0.0) > replicas:
-        have = f"{replicas} replica{'' if replicas == 1 else 's'}"
+        have = counted(replicas, "replica")
         raise RefusedError(
             f"{topic} has {have}, and {MIN_INSYNC} would be {least}: every producer that waits for "
             "all of them (acks=all) would fail.",

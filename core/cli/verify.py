@@ -16,6 +16,7 @@ from core.plan.plan_document import PlanDocument
 from core.plan.reassignment import refuse_other_cluster
 from core.plan.verify import Standing, Verification
 from core.plan.verify import verify as verify_targets
+from core.units import counted
 
 
 @click.command()
@@ -59,7 +60,7 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
             output,
         )
     else:
-        count = f"{len(found)} {'partition' if len(found) == 1 else 'partitions'}"
+        count = counted(len(found), "partition")
         end = f"{len(open_ones)} of {count} not as planned.\n" if open_ones else (
             f"{count} as planned, all in sync.\n"
         )  # fmt: skip

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from core.plan.copying import Copying, Side, least_seconds
 from core.plan.spread import AROUND_RANGE, AROUND_SECONDS, Spread
+from core.units import counted
 
 NEWEST = 9
 """How many runs are learned from at most, the newest ones."""
@@ -113,7 +114,7 @@ class Calibrated:
     @property
     def words(self) -> str:
         """Return `learned from 4 runs here: 3 % longer`."""
-        learned = f"learned from {self.runs} {'run' if self.runs == 1 else 'runs'} here"
+        learned = f"learned from {counted(self.runs, 'run')} here"
         if self.factor is None:
             return learned
         percent = round(abs(self.factor - 1) * 100)

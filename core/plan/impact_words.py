@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from core.plan.findings import named
 from core.plan.impact import GroupTouched, Headroom, Impact
 from core.plan.shrinking import FOREVER_MS, HOUR, Reader, Shrinking
-from core.units import format_bytes, format_duration
+from core.units import counted, format_bytes, format_duration
 
 NAMED = 3
 WORTH = 0.1
@@ -18,12 +18,12 @@ def in_short(found: Impact) -> list[str]:
     """Return what somebody should know before anything else, the worst first, a few words each."""
     said = []
     if found.headroom:
-        said.append(f"{many(len(found.headroom), 'partition')} with no replica to spare")
+        said.append(f"{counted(len(found.headroom), 'partition')} with no replica to spare")
     if found.groups:
-        said.append(f"read by {many(len(found.groups), 'group')}")
+        said.append(f"read by {counted(len(found.groups), 'group')}")
     leading = sum(topic.leader_changes > 0 for topic in found.topics)
     if leading:
-        said.append(f"leaders change in {many(leading, 'topic')}")
+        said.append(f"leaders change in {counted(leading, 'topic')}")
     shrunk = found.shrinking
     if shrunk is not None and shrunk.is_advised:
         saves = format_bytes(shrunk.most_bytes)
@@ -125,7 +125,3 @@ def _readers(readers: Iterable[Reader]) -> str:
 def option(seconds: int) -> str:
     """Return seconds as `--retention` takes them: `6h`."""
     return f"{seconds // HOUR}h" if seconds % HOUR == 0 else f"{seconds}s"
-
-
-def many(count: int, thing: str) -> str:
-    return f"{count} {thing}" + ("" if count == 1 else "s")

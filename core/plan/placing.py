@@ -19,7 +19,7 @@ from core.load.snapshot import Float64, Load
 from core.plan.planner.measures import HOSTED, LED, MEASURES, Measure
 from core.plan.planner.placement import Placement
 from core.plan.planner.problem import problem
-from core.units import format_bytes
+from core.units import counted, format_bytes
 
 NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -155,7 +155,7 @@ def without_room(
     for row, broker in enumerate(given.ids.tolist()):
         room, count = float(given.room_bytes[row]), brings[broker]
         if count and (count * size > room or size > given.largest_bytes[row]):
-            replicas = "1 replica" if count == 1 else f"{count} replicas"
+            replicas = counted(count, "replica")
             said.append(
                 f"Broker {broker} has no room for what {replicas} of {format_bytes(size)} bring: "
                 f"{format_bytes(room)} may be filled; add disk, or expect less."

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from core.cluster.client import Group
+from core.units import counted
 
 STABLE = "stable"
 WITHOUT_MEMBERS = ("empty", "dead")
@@ -118,7 +119,7 @@ def shares(group: Group) -> str:
     """Return how partitions are shared, like `3 members, 2+1 partitions, 1 idle`."""
     counts = sorted((len(member.assignment) for member in group.members), reverse=True)
     reading = [count for count in counts if count]
-    members = f"{len(counts)} member{'' if len(counts) == 1 else 's'}"
+    members = counted(len(counts), "member")
     idle = f", {len(counts) - len(reading)} idle" if len(reading) < len(counts) else ""
     if not reading:
         return f"{members}, no partitions"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from core.errors import UsageError
 from core.units import (
     UNLIMITED,
+    counted,
     format_bytes,
     format_duration,
     format_rate,
@@ -174,3 +175,10 @@ def test_brokers_are_read_in_their_order(text: str, ids: tuple[int, ...]) -> Non
 def test_what_is_no_broker_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="Not broker ids"):
         parse_ids(text)
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(0, "0 replicas"), (1, "1 replica"), (2, "2 replicas")]
+)
+def test_things_are_counted(count: int, said: str) -> None:
+    assert counted(count, "replica") == said

@@ -10,10 +10,10 @@ from core.plan.findings import Severity
 from core.plan.meanwhile import meanwhile
 from core.plan.plan import Plan
 from core.run.limits.pace import Bounds
-from core.units import UNLIMITED, format_bytes, format_duration, format_rate
+from core.units import UNLIMITED, counted, format_bytes, format_duration, format_rate
 from tui.study import Study
 from tui.widgets.lines import Line, Lines, Span, Tone, bright, dim, fit, plain, wrapped
-from tui.widgets.plan_diff import many, total_to_copy
+from tui.widgets.plan_diff import total_to_copy
 from tui.widgets.throttle_table import SIDES
 
 LABEL = 9
@@ -38,7 +38,7 @@ def summary_lines(
         return ()
     total, unknown = total_to_copy(state, plan)
     data = sum(bool(move.receiving) for move in plan)
-    what: list[Span] = [bright(many(data, "move"))]
+    what: list[Span] = [bright(counted(data, "move"))]
     if data:
         what.append(bright(f", {format_bytes(total)} to copy"))
     if unknown:
@@ -103,7 +103,7 @@ def _touched(plan: Plan, study: Study, width: int) -> Iterable[Line]:
         yield _row("brokers", (plain(f"{senders} → {receivers}"),), width)
     leaders = sum(move.before[:1] != move.after[:1] for move in plan)
     if leaders:
-        yield _row("leaders", (plain(f"{many(leaders, 'preferred leader')} changed"),), width)
+        yield _row("leaders", (plain(f"{counted(leaders, 'preferred leader')} changed"),), width)
 
 
 def _ids(brokers: Iterable[int]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.units import format_duration
+from core.units import counted, format_duration
 from core.watch.groups import GroupView, Pace
 from tui.group_view import GroupsView
 from tui.widgets.group_detail import detail_lines
@@ -75,7 +75,7 @@ def _title(view: GroupsView, width: int) -> Line:
     unsettled = sum(g.group.state not in SETTLED for g in groups)
     behind = sum(g.pace is Pace.FALLS_BEHIND for g in groups)
     idle = sum(bool(g.idle) for g in groups)
-    words: list[Span] = [bright(f" {len(groups)} group{'' if len(groups) == 1 else 's'}")]
+    words: list[Span] = [bright(f" {counted(len(groups), 'group')}")]
     if behind:
         words.append(
             Span(f"   ▲ {behind} fall{'s' if behind == 1 else ''} behind", Tone.LOOK, True)

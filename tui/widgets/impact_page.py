@@ -8,12 +8,11 @@ from core.plan.impact import GroupTouched, Impact, TopicTouched
 from core.plan.impact_words import (
     headroom_sentences,
     in_short,
-    many,
     shrinking_command,
     shrinking_sentences,
     to_read_words,
 )
-from core.units import format_duration, format_rate
+from core.units import counted, format_duration, format_rate
 from tui.widgets.lines import (
     BLANK,
     Line,
@@ -56,7 +55,7 @@ def impact_lines(found: Impact, width: int) -> Lines:
         (
             plain(" "),
             dim("impact  "),
-            bright(many(found.moves, "partition")),
+            bright(counted(found.moves, "partition")),
             dim(f" · {found.copied} copied · {found.leader_changes} with another leader"),
         ),
         BLANK,
@@ -79,7 +78,7 @@ def impact_lines(found: Impact, width: int) -> Lines:
 def _headroom(found: Impact, width: int) -> Lines:
     said = headroom_sentences(found.headroom)
     if found.headroom_unknown:
-        said.append(f"It is not known of {many(found.headroom_unknown, 'partition')}.")
+        said.append(f"It is not known of {counted(found.headroom_unknown, 'partition')}.")
     if not said:
         return ()
     lines = [line for sentence in said for line in _said(sentence, width)]

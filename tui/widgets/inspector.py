@@ -10,7 +10,7 @@ import numpy as np
 
 from core.load.heat import Metric, partition_values
 from core.load.partition_map import Role, roles
-from core.units import format_bytes, format_duration, format_rate
+from core.units import counted, format_bytes, format_duration, format_rate
 from tui.map_view import Model
 from tui.theming import Glyphs
 
@@ -60,7 +60,7 @@ def cell_lines(model: Model, glyphs: Glyphs, *, short: bool) -> list[Sentence]:
     size = float(sizes[sizes >= 0].sum()) if (sizes >= 0).any() else math.nan
     dot = f" {glyphs.dot} "
     counts = [
-        Word(f"{_counted(leaders, 'leader')}{dot}{_counted(replicas, 'replica')}{dot}"),
+        Word(f"{counted(leaders, 'leader')}{dot}{counted(replicas, 'replica')}{dot}"),
         Word(f"{in_sync} in sync", "text" if in_sync == replicas else "act", in_sync != replicas),
     ]
     value, fair = float(heat.values[at_row, column]), float(heat.fair[at_row, column])
@@ -70,7 +70,7 @@ def cell_lines(model: Model, glyphs: Glyphs, *, short: bool) -> list[Sentence]:
         amount = f"{format_bytes(value, unit=metric.unit)} {word}"
         share = f" (fair share {format_bytes(fair, unit=metric.unit)})"
     else:
-        amount = _counted(round(value), metric.value.removesuffix("s"))
+        amount = counted(round(value), metric.value.removesuffix("s"))
         share = f" (fair share {fair:.1f})"
     gap = dot if short else "      "
     facts = [Word(gap), Word(amount, "bright" if heat.level[at_row, column] > 1 else "text")]
@@ -132,7 +132,7 @@ def partition_lines(model: Model, row: int, glyphs: Glyphs) -> list[Sentence]:
     rate = float(model.load.in_bytes_per_s[row])
     facts = [
         Word(f"leader {int(state.leader[row]) if state.leader[row] >= 0 else 'none'}", "bright"),
-        Word(f"{dot}{_counted(len(held), 'replica')}"),
+        Word(f"{dot}{counted(len(held), 'replica')}"),
         Word(f"{dot}{format_rate(None if math.isnan(rate) else rate)} in"),
         Word(f"{dot}{format_bytes(size if size >= 0 else None)}"),
     ]
@@ -243,7 +243,3 @@ def _lag(model: Model, row: int, broker: int) -> int:
     at = model.state.replica_slice(row)
     where = np.flatnonzero(model.state.replica_broker[at] == broker)
     return int(model.state.lag[at.start + int(where[0])]) if len(where) else -1
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from core.cluster.state import UNKNOWN, ClusterState
 from core.plan.findings import Finding, Severity
 from core.plan.plan import Move, Plan
-from core.units import format_bytes
+from core.units import counted, format_bytes
 from tui.widgets.lines import (
     Line,
     Lines,
@@ -171,7 +171,9 @@ def _topic_line(state: ClusterState, plan: Plan, topic: str, width: int) -> Line
     return (
         plain("  "),
         plain(topic),
-        dim(f"  {many(len(moves), 'move')}" + (f" · {amount}" if known or None in sizes else "")),
+        dim(
+            f"  {counted(len(moves), 'move')}" + (f" · {amount}" if known or None in sizes else "")
+        ),
     )
 
 
@@ -245,11 +247,7 @@ def finding_lines(findings: Sequence[Finding], width: int, height: int) -> Lines
         room = height - len(lines)
         if len(block) > room or (len(block) == room and left_out > 1):
             lines = lines[: height - 1]
-            lines.append((dim(f"  and {many(left_out, 'more finding')[0:]}"),))
+            lines.append((dim(f"  and {counted(left_out, 'more finding')}"),))
             break
         lines += block
     return tuple(fit(line, width) for line in lines[:height])
-
-
-def many(count: int, thing: str) -> str:
-    return f"{count} {thing}" + ("" if count == 1 else "s")

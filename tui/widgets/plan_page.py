@@ -9,7 +9,7 @@ from core.plan.findings import Finding, Severity
 from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness
 from core.plan.rebase import Rebased
-from core.units import format_bytes, format_duration, format_rate
+from core.units import counted, format_bytes, format_duration, format_rate
 from tui.made import Made
 from tui.study import Study
 from tui.widgets.effect_table import effect_lines, effect_sentence
@@ -30,7 +30,7 @@ from tui.widgets.lines import (
     wrapped,
 )
 from tui.widgets.measure_bars import balance_spans, bar_lines, worst_spans
-from tui.widgets.plan_diff import diff_header, diff_lines, finding_lines, many, total_to_copy
+from tui.widgets.plan_diff import diff_header, diff_lines, finding_lines, total_to_copy
 from tui.widgets.throttle_table import reason_lines, throttle_lines
 
 SIDE_BY_SIDE = 110
@@ -126,7 +126,7 @@ def title_line(view: PlanView, width: int) -> Line:
     spans: list[Span] = [
         plain(" "),
         Span("plan  ", Tone.DIM),
-        bright(many(data, "move")),
+        bright(counted(data, "move")),
         *((bright(f", {format_bytes(total)} to copy"),) if data else ()),
     ]
     if unknown:

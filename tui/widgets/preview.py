@@ -15,7 +15,7 @@ from core.load.scale import scale_of
 from core.load.snapshot import Float64
 from core.load.totals import highest_ratio
 from core.plan.plan import Move, Plan
-from core.units import format_bytes
+from core.units import counted, format_bytes
 from tui.map_view import Model
 from tui.widgets.inspector import Sentence, Word
 from tui.widgets.topic_rows import Brush
@@ -110,7 +110,7 @@ def plan_words(state: ClusterState, plan: Plan) -> str:
     if not plan.moves:
         return "empty"
     total = sum((size_of(state, move.tp) or 0) * len(move.adding) for move in plan)
-    count = f"{len(plan)} move" if len(plan) == 1 else f"{len(plan)} moves"
+    count = counted(len(plan), "move")
     return f"{count}, {format_bytes(total)}" if total else count
 
 

@@ -10,7 +10,7 @@ from core.cli.scenarios.readers import ClientError, Heard, How, Reader, produce
 from core.cli.scenarios.scenario import Scenario, Step, same
 from core.cli.scenarios.stage import Running, Stage
 from core.cli.scenarios.waiting import until
-from core.units import format_duration
+from core.units import counted, format_duration
 from core.watch.clients.meanings import words
 from core.watch.timeline.events import Kind
 from core.watch.timeline.telling import Teller
@@ -123,7 +123,7 @@ def _shown(stage: Stage, group: str) -> str:
     counts = sorted((len(m["assignment"]) for m in found["members"]), reverse=True)
     reading = "+".join(str(count) for count in counts if count)
     idle = sum(member["idle"] for member in found["members"])
-    many = f"{len(counts)} member{'' if len(counts) == 1 else 's'}"
+    many = counted(len(counts), "member")
     return f"{many}, {reading} partitions{f', {idle} idle' if idle else ''}"
 
 

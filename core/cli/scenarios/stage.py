@@ -22,7 +22,7 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import fill
 from core.errors import ExitCode, TrimtabError
-from core.units import format_bytes
+from core.units import counted, format_bytes
 
 _TOOLS = "org.apache.kafka.tools"
 _SECONDS = 600.0
@@ -68,7 +68,7 @@ class Stage:
         create_topics(self.settings, layouts, configs)
         rows = [TopicPartition(name, p) for name, held in layouts.items() for p in range(len(held))]
         if size_bytes:
-            many = "1 partition" if len(rows) == 1 else f"{len(rows)} partitions"
+            many = counted(len(rows), "partition")
             self.tell(f"filling {many}: {format_bytes(size_bytes)} each")
             fill(self.settings, dict.fromkeys(rows, size_bytes))
 

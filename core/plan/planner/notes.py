@@ -17,7 +17,7 @@ from core.plan.planner.placement import TINY, Placement
 from core.plan.planner.problem import NOBODY, Problem
 from core.plan.planner.stuck import NAMED
 from core.plan.planner.wanted import Wanted
-from core.units import format_bytes, format_rate
+from core.units import counted, format_bytes, format_rate
 
 WHOLE = (Measure.IN, Measure.OUT, Measure.DISK)
 """Measures of which one partition may be more than a broker's share."""
@@ -64,7 +64,7 @@ def left_alone(given: Problem) -> list[str]:
         "out of sync or on a broker that is down": int((still & ~moving & ~leaderless).sum()),
     }
     return [
-        f"{_partitions(count)} {'is' if count == 1 else 'are'} {words} and left as "
+        f"{counted(count, 'partition')} {'is' if count == 1 else 'are'} {words} and left as "
         f"{'it is' if count == 1 else 'they are'}."
         for words, count in counts.items()
         if count
@@ -137,8 +137,8 @@ def few_racks(given: Problem, replicas: int | None) -> list[str]:
     rows = len(held) if replicas else int((held > kinds).sum())
     where = "one rack" if kinds == 1 else f"{kinds} racks"
     return [
-        f"{_partitions(rows)} with up to {most} replicas in {where}: some share one whatever the "
-        "plan; add brokers in another rack."
+        f"{counted(rows, 'partition')} with up to {most} replicas in {where}: some share one "
+        "whatever the plan; add brokers in another rack."
     ]
 
 
@@ -249,10 +249,6 @@ def too_big(on: Placement, *, stopped: bool) -> list[str]:
                 "split the topic, or widen the band."
             )
     return notes
-
-
-def _partitions(count: int) -> str:
-    return f"{count} {'partition' if count == 1 else 'partitions'}"
 
 
 def _brokers(ids: Sequence[int]) -> str:

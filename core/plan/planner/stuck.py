@@ -12,7 +12,7 @@ from core.plan.planner.fields import Field, Names
 from core.plan.planner.measures import Measure
 from core.plan.planner.placement import Placement
 from core.plan.planner.problem import Problem
-from core.units import format_bytes
+from core.units import counted, format_bytes
 
 NAMED = 3
 """Partitions that a sentence names."""
@@ -80,7 +80,7 @@ def _told(on: Placement, stuck: Sequence[Stuck], do: str, names: Names) -> list[
         listed = ", ".join(str(given.state.tp(row)) for row in shown[:NAMED])
         more = f" and {len(shown) - NAMED} more" if len(shown) > NAMED else ""
         size = float(sizes[rows].sum())
-        subject = f"{len(rows)} {'replica' if len(rows) == 1 else 'replicas'}"
+        subject = counted(len(rows), "replica")
         sized = np.isfinite(given.needs_bytes[rows]).all()
         of = format_bytes(size) if sized else "of unknown size"
         found.append(

@@ -11,7 +11,7 @@ from typing import Any
 from core.run.record.history import History
 from core.run.record.records import Kind, Record
 from core.run.tell.view import Level
-from core.units import format_bytes, format_duration
+from core.units import counted, format_bytes, format_duration
 
 NAMED = 3
 
@@ -75,7 +75,7 @@ def _disturbed(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
 def _added(p: Mapping[str, Any], history: History) -> Iterator[tuple[str, Level]]:
     if p["rollback"]:
         count = len(p["moves"])
-        back = f"{count} partition{'' if count == 1 else 's'} that had moved"
+        back = f"{counted(count, 'partition')} that had moved"
         yield f"rolling back: {back} go back" if count else "rolling back", Level.LOOK
     else:
         for entry in p["moves"]:

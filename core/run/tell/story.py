@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from core.cluster.probe import TOPIC_PREFIX
@@ -12,7 +12,7 @@ from core.run.record.records import Kind, Record
 from core.run.tell.asked_for import asked_words, ends_a_pause
 from core.run.tell.happenings import happenings, named_moves
 from core.run.tell.view import Level, RunEvent
-from core.units import format_bytes, format_duration, format_rate
+from core.units import counted, format_bytes, format_duration, format_rate
 
 PAUSED = "paused, as asked"
 
@@ -52,7 +52,10 @@ def _lines(record: Record, history: History, copied_bytes: int) -> Iterator[tupl
     p = record.payload
     match record.kind:
         case Kind.CREATED:
-            yield f"journal opened; original order of {_partitions(p['moves'])} kept", Level.INFO
+            yield (
+                f"journal opened; original order of {counted(len(p['moves']), 'partition')} kept",
+                Level.INFO,
+            )
         case Kind.PREFLIGHT:
             for _, sentence in p["said"]:
                 yield sentence, Level.LOOK
@@ -78,7 +81,7 @@ def _lines(record: Record, history: History, copied_bytes: int) -> Iterator[tupl
             )
         case Kind.SUBMITTED if p["moves"]:
             batch = f"batch {p['batch'] + 1} of {history.batches}"
-            yield f"{batch} submitted: {_partitions(p['moves'])}", Level.INFO
+            yield f"{batch} submitted: {counted(len(p['moves']), 'partition')}", Level.INFO
         case Kind.DIRS_MOVED if p["replicas"]:
             yield f"copies between log dirs begin: {_dirs(p['replicas'], history)}", Level.INFO
         case Kind.MOVED:
@@ -188,21 +191,17 @@ def _ended(record: Record, history: History, copied_bytes: int) -> tuple[str, Le
     took = format_duration((record.at - history.created_at).total_seconds())
     newest = history.newest.values()
     done = sum(m.phase is Phase.DONE for m in newest)
-    counted = f"{done} of {_partitions(newest)}, {format_bytes(copied_bytes)} in {took}"
+    said = f"{done} of {counted(len(newest), 'partition')}, {format_bytes(copied_bytes)} in {took}"
     why = f"; {p['why']}" if p["why"] else ""
     match Outcome(p["outcome"]):
         case Outcome.DONE:
-            return f"done: {counted}; throttles as found{why}", Level.GOOD
+            return f"done: {said}; throttles as found{why}", Level.GOOD
         case Outcome.CANCELLED:
-            return f"cancelled: {counted} had been done; throttles as found{why}", Level.LOOK
+            return f"cancelled: {said} had been done; throttles as found{why}", Level.LOOK
         case Outcome.INCOMPLETE:
-            return f"incomplete: {counted}{why}", Level.ACT
+            return f"incomplete: {said}{why}", Level.ACT
         case Outcome.FAILED:
             return f"failed: {p['why']}", Level.ACT
-
-
-def _partitions(things: Collection[Any]) -> str:
-    return f"{len(things)} partition{'' if len(things) == 1 else 's'}"
 
 
 def _brokers(ids: Iterable[int]) -> str:

@@ -9,7 +9,7 @@ from core.cluster.probing import TOPIC_CONFIGS
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, TrimtabError
 from core.run.audited import audited
-from core.units import format_rate
+from core.units import counted, format_rate
 from core.watch.clients.places import RATE, TOPIC, cost
 
 SETTLE_SECONDS = 10.0
@@ -30,7 +30,7 @@ def explained(state: ClusterState) -> str:
 
 
 def _layout(brokers: int) -> str:
-    partitions = "1 partition" if brokers == 1 else f"{brokers} partitions"
+    partitions = counted(brokers, "partition")
     return (
         f"{partitions}, one on each broker, one replica, at most some MB each, kept a minute; "
         "a new broker gets one, too"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from core.terminal import printable
-from core.units import format_duration, format_time
+from core.units import counted, format_duration, format_time
 from core.watch.statelog.clocks import SURE_MOMENTS, Offset
 from core.watch.statelog.event import Change, Event, Kind, moment
 from core.watch.statelog.merge import Tally
@@ -228,7 +228,7 @@ def _clock_lines(offsets: tuple[Offset, ...], aligned: dict[int, int]) -> Iterat
         ahead = f"{offset.ahead_ms / 1000:+.3f} s"
         if offset.moments >= SURE_MOMENTS:
             ahead += f" ± {offset.within_ms / 1000:.3f} s"
-        moments = f"{offset.moments} common moment{'s' * (offset.moments != 1)}"
+        moments = counted(offset.moments, "common moment")
         unsure = "" if offset.sure else ", unsure"
         if offset.broker in aligned:
             unsure += f"; shifted by {aligned[offset.broker] / 1000:+.3f} s"

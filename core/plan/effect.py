@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.cluster.state import ClusterState, Int32, Int64
-from core.load.heat import Metric
+from core.load.heat import Metric, broker_index
 from core.load.snapshot import Float64, Load
 from core.load.totals import carried, disk_bytes
 from core.plan.plan import Move, Plan
@@ -121,9 +121,23 @@ def totals(state: ClusterState, load: Load) -> BrokerTotals:
     return BrokerTotals(
         brokers=state.broker_ids,
         in_bytes_per_s=known(Metric.IN),
-        out_bytes_per_s=known(Metric.OUT),
+        out_bytes_per_s=_sent(state, load),
         leaders=count(Metric.LEADERS),
         replicas=count(Metric.REPLICAS),
         disk_used_bytes=used,
         disk_total_bytes=total,
     )
+
+
+def _sent(state: ClusterState, load: Load) -> Float64:
+    """Return what each broker sends as leader; NaN when nobody knows what is read of anything.
+
+    Of a partition of which only that is not known, what its followers fetch counts all the same.
+    """
+    if np.isnan(load.out_bytes_per_s).all():
+        return np.full(len(state.brokers), np.nan)
+    followers = np.maximum(np.diff(state.replica_start) - 1, 0)
+    sent = np.nan_to_num(load.out_bytes_per_s) + np.nan_to_num(load.in_bytes_per_s) * followers
+    leads = broker_index(state, state.leader)
+    led = leads >= 0
+    return np.asarray(np.bincount(leads[led], sent[led], len(state.brokers)), np.float64)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from clusters import MB, cluster, load_of, tp
 
 from core.cluster.state import ClusterState
 from core.plan.check import check_plan, drop_finding
+from core.plan.effect import effect_of
 from core.plan.findings import Finding, Severity
 from core.plan.plan import Move, Plan
 
@@ -84,3 +86,18 @@ def test_a_drop_is_held_against_it() -> None:
     assert worst.id == "capacity"
     easy = drop_finding(state, load, plan, tp("t-2"), 1, 0)
     assert easy is None or easy.id != "capacity"
+
+
+def test_what_followers_fetch_of_partitions_that_nobody_knows_the_readers_of_counts() -> None:
+    state = with_capacity(out=6.0 * MB)
+    load = load_of(state, RATES)
+    load = replace(load, out_bytes_per_s=np.array([np.nan, 0.0, np.nan]))
+    # Broker 3 sends 1 MB/s to the follower of t-2 as it is.
+    for name, most in (("t-0", 6.0), ("t-1", 4.0)):
+        plan = Plan.of([Move(tp(name), tuple(BEFORE[name]), (3, BEFORE[name][1]))])
+        sent = effect_of(state, load, plan)
+        assert sent.after.out_bytes_per_s[3] == most * MB
+        assert sent.before.out_bytes_per_s.tolist() == [5 * MB, 3 * MB, 0.0, MB]
+        assert sent.after.out_bytes_per_s.sum() == 9 * MB
+        (said,) = check_plan(with_capacity(out=(most - 0.5) * MB), load, plan)[:1]
+        assert said.sentence.startswith(f"Broker 3 ends at {most:.1f} MB/s out")

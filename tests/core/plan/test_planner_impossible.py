@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
+import numpy as np
 import pytest
 from clusters import MB, cluster, load_of
 
@@ -198,6 +199,19 @@ def test_no_broker_gives_and_takes_more_replicas_than_allowed() -> None:
 )
 def test_what_is_not_known_or_cannot_be_touched_is_counted(state: ClusterState, words: str) -> None:
     assert words in suggest(state, load_of(state, MB), Wanted()).notes
+
+
+def test_partitions_of_which_nobody_knows_what_is_read_are_counted() -> None:
+    state = on_one()
+    load = load_of(state, MB)
+    load.out_bytes_per_s[:4] = np.nan
+    load.in_bytes_per_s[:1] = np.nan
+    notes = suggest(state, load, Wanted()).notes
+    assert any(note.startswith("What is produced to 1 of 9 partitions is not") for note in notes)
+    assert (
+        "What is read of 3 of 9 partitions is not known: of what they send only what followers "
+        "fetch is counted."
+    ) in notes
 
 
 def test_capacities_that_only_some_brokers_have_are_named() -> None:

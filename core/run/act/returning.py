@@ -35,6 +35,7 @@ class Returning:
         self._client, self._clock, self._chronicle = client, clock, chronicle
         self._intended: dict[Kind, object] = {}
         self._alone = Resting(clock)
+        self._seen: set[tuple[int, throttle.Side]] = set()
 
     @property
     def _history(self) -> History:
@@ -64,10 +65,13 @@ class Returning:
         payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
         self._intend_once(Kind.PAIRS_REMOVING, lists=payload)
         failed = self._subtract(lists)
-        failed |= self._unset([entry for entry in lists if Resource.topic(entry[0]) not in failed])
+        last = [entry for entry in lists if Resource.topic(entry[0]) not in failed]
+        unset, left = self._unset(last)
+        failed |= left
         done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
         if done:
-            self._done(Kind.PAIRS_REMOVED, lists=done)
+            gone = [[topic, side.value] for topic, side in unset]
+            self._done(Kind.PAIRS_REMOVED, lists=done, unset=gone)
         self._leave_alone([Resource.topic(topic) for topic, _, _ in lists], failed)
 
     def _subtract(self, lists: Lists) -> dict[Resource, str]:
@@ -81,18 +85,19 @@ class Returning:
                 changes += putting_back.subtraction(intent, pairs, there, unseen=unseen)
         return _in_words(failed) | self._put_back(changes, throttle.LISTS, {})
 
-    def _unset(self, lists: Collection[ListEntry]) -> dict[Resource, str]:
-        """Delete lists that hold nothing any more and were unset before; return what failed.
+    def _unset(self, lists: Collection[ListEntry]) -> tuple[list[ListKey], dict[Resource, str]]:
+        """Delete lists that hold nothing any more; return which, and what failed.
 
         What they hold is asked right before, and of the controller: see `putting_back.deletion`.
         """
         known = self._history.lists
         last = [(t, s) for t, s, pairs in lists if not known[t, s].without(pairs).pairs]
-        held, failed = self._held(key for key in last if known[key].prior is None)
-        changes: list[ConfigChange] = []
-        for (topic, side), there in held.items():
-            changes += putting_back.deletion(known[topic, side], there)
-        return _in_words(failed) | self._put_back(changes, throttle.LISTS, {})
+        held, failed = self._held(key for key in last if known[key].prior != "")
+        changes = {key: putting_back.deletion(known[key], there) for key, there in held.items()}
+        flat = [change for of_one in changes.values() for change in of_one]
+        left = _in_words(failed) | self._put_back(flat, throttle.LISTS, {})
+        unset = [k for k, of_one in changes.items() if of_one and Resource.topic(k[0]) not in left]
+        return unset, left
 
     def _held(
         self, keys: Iterable[ListKey]
@@ -113,6 +118,8 @@ class Returning:
         intents = [self._history.rates[key] for key in rates]
         self._intend_once(Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates])
         found = self._configs(brokers, throttle.RATES)
+        once_more = self._once_more(intents, found)
+        intents = [i for i in intents if Resource.broker(i.broker) not in once_more]
         due = self._history.rates_due  # set perhaps, though not seen: brokers lag
         changes = {
             i: putting_back.restore_changes(i, found, unseen=(i.broker, i.side) in due)
@@ -125,7 +132,7 @@ class Returning:
                 "broker": i.broker,
                 "side": i.side.value,
                 "how": _how_restored(i, changes[i], found),
-                "prior": i.prior if i.dynamic else None,
+                "prior": _stands(i, found).prior if _stands(i, found).dynamic else None,
             }
             for i in intents
             if Resource.broker(i.broker) not in failed
@@ -133,6 +140,27 @@ class Returning:
         if done:
             self._done(Kind.RATE_RESTORED, rates=done)
         self._leave_alone(brokers, failed)
+        self._alone.tried((), once_more)
+
+    def _once_more(
+        self, intents: Iterable[throttle.RateIntent], found: throttle.Configs
+    ) -> dict[Resource, str]:
+        """Return which rates somebody else has changed and may be about to put back, in words.
+
+        Another run on the same brokers that ends when ours does puts back what it found: our rate.
+        """
+        seen = {
+            (
+                i.broker,
+                i.side,
+            ): f"the {i.side.value} throttle rate of broker {i.broker}, changed by "
+            "somebody else, is looked at once more: they may put it back"
+            for i in intents
+            if i.ours is not None and _stands(i, found) is i
+        }
+        new = {Resource.broker(key[0]): why for key, why in seen.items() if key not in self._seen}
+        self._seen |= seen.keys()
+        return new
 
     def _put_back(
         self, changes: list[ConfigChange], names: Collection[str], found: Mapping[Resource, Any]
@@ -178,6 +206,11 @@ def _in_words(faults: Mapping[Resource, Fault]) -> dict[Resource, str]:
     return {resource: str(fault) for resource, fault in faults.items()}
 
 
+def _stands(intent: throttle.RateIntent, found: throttle.Configs) -> throttle.RateIntent:
+    answer = found.get(Resource.broker(intent.broker), {})
+    return intent if isinstance(answer, Fault) else throttle.as_it_stands(intent, answer)
+
+
 def _how_restored(
     intent: throttle.RateIntent, changes: Collection[ConfigChange], found: throttle.Configs
 ) -> str:
@@ -185,6 +218,7 @@ def _how_restored(
 
     A rate that was as found already may have been put back by a process that died.
     """
+    intent = _stands(intent, found)
     if intent.rate_bytes_per_s is None:
         return "kept"
     answer = found.get(Resource.broker(intent.broker), {})

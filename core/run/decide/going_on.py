@@ -22,6 +22,7 @@ from core.run.decide.steps import (
 )
 from core.run.decide.taking_back import not_clean
 from core.run.limits.intents import sides
+from core.run.limits.throttle import Side
 from core.run.record.history import History, MoveHistory, Phase
 from core.run.record.moves import Wish
 from core.units import UNLIMITED
@@ -240,8 +241,14 @@ def _waits_for(history: History, observed: Observed, flying: list[int]) -> str:
     left = (observed.left_alone, observed.retention_left, observed.dirs_left_alone)
     for why in (why for of in left for why in of.values()):
         return why
+    if not history.paused:
+        return ""
     how = "is held" if history.pace.floored else "goes on"
-    return f"paused, as asked: what is in flight {how}" if history.paused else ""
+    rates = history.pace.rates.items()
+    theirs = [b for (b, side), held in rates if held.theirs and side is not Side.LEADER]
+    if history.pace.floored and theirs:
+        how += f", but on broker {theirs[0]}, whose rate somebody else has set: ask once more"
+    return f"paused, as asked: what is in flight {how}"
 
 
 def _not_now(history: History, observed: Observed, moves: tuple[int, ...]) -> str:

@@ -24,7 +24,15 @@ from core.run.decide.steps import (
 )
 from core.run.limits.intents import sides
 from core.run.limits.pace import next_rates
-from core.run.limits.throttle import ListKey, RateIntent, Side, own_list, own_rate
+from core.run.limits.throttle import (
+    ListKey,
+    RateIntent,
+    Side,
+    as_it_stands,
+    is_as_found,
+    own_list,
+    own_rate,
+)
 from core.run.record.history import History, Phase
 from core.run.record.holdings import Away, Key, Pair
 from core.run.record.moves import MoveHistory, Wish
@@ -33,9 +41,10 @@ from core.run.record.moves import MoveHistory, Wish
 def note_disturbed(history: History, observed: Observed) -> NoteDisturbed | None:
     """Somebody else changed or deleted throttles of ours.
 
-    A rate that is another one now is theirs. What is gone is put back once, as Kafka's own tool
-    deletes every throttle in the cluster when it sees no move in flight (`--verify`), between two
-    batches for example; the next time it is left gone. So are entries that were there before us,
+    A rate that is another one now is theirs, until it is ours again or another one is asked for.
+    What is gone, or as it was found, is put back once, as Kafka's own tool deletes every throttle
+    in the cluster when it sees no move in flight (`--verify`), between two batches for example;
+    the next time it is left so. So are entries that were there before us,
     without which our moves would not be limited.
     """
     rates = tuple(_lost_rates(history, observed))
@@ -49,7 +58,8 @@ def _lost_rates(history: History, observed: Observed) -> Iterator[LostRate]:
         if answer is None or isinstance(answer, Fault) or (broker, side) in history.rates_due:
             continue
         if intent.rate_bytes_per_s is None:
-            lost = is_freed(history, intent, answer)
+            again = as_it_stands(intent, answer) is not intent
+            lost = again or is_freed(history, intent, answer)
         else:
             lost = own_rate(answer, side) != str(intent.rate_bytes_per_s)
         if lost:
@@ -59,7 +69,7 @@ def _lost_rates(history: History, observed: Observed) -> Iterator[LostRate]:
 def is_freed(history: History, intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
     """Return whether a lower rate that was kept limits no longer as it did when it was found."""
     kept, most = intent.found_bytes_per_s, history.rate_bytes_per_s
-    if kept is None or kept > most or (intent.broker, intent.side) in history.mended:
+    if kept is None or kept > most:
         return False
     found = answer.get(intent.side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
     now = replace(intent, prior=found.value or None).found_bytes_per_s
@@ -69,10 +79,13 @@ def is_freed(history: History, intent: RateIntent, answer: Mapping[str, ConfigVa
 def lost_rate(history: History, key: Key, answer: Mapping[str, ConfigValue]) -> LostRate:
     """Return what holds now instead of a rate of ours, or of one that was kept, and whose it is."""
     broker, side = key
-    kept = history.rates[key].rate_bytes_per_s is None
+    intent = history.rates[key]
+    kept, again = intent.rate_bytes_per_s is None, as_it_stands(intent, answer) is not intent
     found = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
-    mend = not kept and own_rate(answer, side) is None and key not in history.mended
-    return LostRate(broker, side, found.value or None, found.source, mend, freed=kept)
+    cleared = own_rate(answer, side) is None or is_as_found(intent, answer)
+    mend = not kept and cleared and key not in history.mended
+    value = found.value or None
+    return LostRate(broker, side, value, found.source, mend, freed=kept and not again, again=again)
 
 
 def _lost_pairs(history: History, observed: Observed) -> Iterator[LostPairs]:

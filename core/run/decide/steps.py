@@ -150,6 +150,8 @@ class LostRate:
     """It was deleted, and is set once more; otherwise it is somebody else's from now on."""
     freed: bool = False
     """It was a lower one that the run kept to, and limits no longer: ours is set instead."""
+    again: bool = False
+    """It was somebody else's for a while, and is ours again."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -159,6 +161,7 @@ class LostRate:
             "source": self.source.name,
             "mend": self.mend,
             "freed": self.freed,
+            "again": self.again,
         }
 
 

@@ -16,7 +16,7 @@ from core.errors import UsageError
 from core.run.limits.inflow import CREDIT_SECONDS, FLOOR_BYTES_PER_S
 from core.run.limits.strain import SideSeen, Strain, strain
 from core.run.limits.throttle import Side
-from core.units import format_rate
+from core.units import UNLIMITED, format_rate
 
 RAMP_SECONDS = 1.0
 """How long a raised rate is left before it is raised again."""
@@ -92,6 +92,8 @@ class SideRate:
     changed_at: datetime
     troubled_at: datetime | None = None
     most_bytes_per_s: int | None = None
+    theirs: bool = False
+    """Somebody else has changed it: left so until another rate is asked for."""
 
     def at_most(self, rate: int) -> int:
         most = self.most_bytes_per_s
@@ -139,19 +141,24 @@ class Pace:
     def asked(self, kind: str, payload: Mapping[str, Any]) -> Pace:
         """Take a request in; kinds that do not concern rates change nothing."""
         match kind:
+            case "pause" if payload.get("floor"):
+                return replace(self._none_left(), floored=True)
             case "pause":
-                return replace(self, floored=bool(payload.get("floor")))
-            case "resume":
                 return replace(self, floored=False)
+            case "resume":
+                return replace(self._none_left(), floored=False)
             case "throttle" if payload.get("auto"):
                 bounds = Bounds.from_json(payload["auto"])
                 if self.bounds and not bounds.spare_bytes_per_s:
                     bounds = replace(bounds, spare_bytes_per_s=self.bounds.spare_bytes_per_s)
-                return replace(self, bounds=bounds)
+                return replace(self._none_left(), bounds=bounds)
             case "throttle":
                 rate, adapted = payload["rate_bytes_per_s"], self.bounds is not None
                 return replace(
-                    self, rate_bytes_per_s=rate, bounds=None, adapted=self.adapted or adapted
+                    self._none_left(),
+                    rate_bytes_per_s=rate,
+                    bounds=None,
+                    adapted=self.adapted or adapted,
                 )
             case _:
                 return self
@@ -166,6 +173,19 @@ class Pace:
                 troubled_at = at
             found[key] = SideRate(rate, at, troubled_at)
         return replace(self, rates=found)
+
+    def _none_left(self) -> Pace:
+        """Return what follows from asking for a rate: no side is left to somebody else's."""
+        rates = {key: replace(held, theirs=False) for key, held in self.rates.items()}
+        return replace(self, rates=rates)
+
+    def left_to_others(self, rates: Mapping[Key, int | None], at: datetime) -> Pace:
+        """Take in that somebody else has set these rates of ours at `at`; None for no limit."""
+        theirs = {
+            key: SideRate(UNLIMITED if rate is None else rate, at, theirs=True)
+            for key, rate in rates.items()
+        }
+        return replace(self, rates={**self.rates, **theirs})
 
     def given_back(self, keys: Iterable[Key]) -> Pace:
         """Take in that these rates are the cluster's own again."""
@@ -204,6 +224,8 @@ def _raised(rate: int, wanted: int) -> int:
 
 def _wish(pace: Pace, key: Key, held: SideRate, seen: SideSeen, now: datetime) -> tuple[int, str]:
     """Return the rate that one side should have next, and why."""
+    if held.theirs:
+        return held.rate_bytes_per_s, ""
     if pace.floored:
         if key[1] is not Side.LEADER:  # what it has stays, which a cancel would throw away
             return held.at_most(FLOOR_BYTES_PER_S), "paused: copies in flight wait on the floor"

@@ -15,6 +15,7 @@ from core.run.limits.throttle import (
     Configs,
     ListIntent,
     RateIntent,
+    as_it_stands,
     is_as_found,
     is_ours,
     own_value,
@@ -37,13 +38,14 @@ def subtraction(
 
 
 def deletion(intent: ListIntent, there: frozenset[str]) -> list[ConfigChange]:
-    """Return what unsets a list that was unset before us and holds nothing any more.
+    """Return what unsets a list that holds nothing any more and was not set to nothing before us.
 
-    SUBTRACT of the last pair leaves a list set to nothing. `there` must be what the controller
-    holds at this moment: a DELETE takes whatever has come meanwhile along, and Kafka has no
-    conditional one.
+    SUBTRACT of the last pair leaves a list set to nothing. Entries that were there before us and
+    are gone somebody has taken out meanwhile, another run perhaps. `there` must be what the
+    controller holds at this moment: a DELETE takes whatever has come meanwhile along, and Kafka
+    has no conditional one.
     """
-    if intent.prior is not None or there:
+    if intent.prior == "" or there:
         return []
     return [ConfigChange(Resource.topic(intent.topic), intent.side.list_config, ConfigOp.DELETE)]
 
@@ -57,7 +59,10 @@ def restore_changes(
     `unseen` puts it back although ours does not show.
     """
     answer = found.get(Resource.broker(intent.broker))
-    if intent.rate_bytes_per_s is None or answer is None or isinstance(answer, Fault):
+    if answer is None or isinstance(answer, Fault):
+        return []
+    intent = as_it_stands(intent, answer)
+    if intent.rate_bytes_per_s is None:
         return []
     if not is_ours(intent, answer) and not (unseen and is_as_found(intent, answer)):
         return []

@@ -99,6 +99,8 @@ class RateIntent:
     rate_bytes_per_s: int | None
     perhaps: tuple[int, ...] = ()
     """Other rates of ours that may be in force, while one is changed."""
+    ours: RateIntent | None = None
+    """What was ours until somebody changed it: where its rate shows again, it is ours again."""
 
     @property
     def dynamic(self) -> bool:
@@ -167,6 +169,15 @@ def is_ours(intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
     """Return whether a rate that is set now is one that we set."""
     ours = {str(rate) for rate in (intent.rate_bytes_per_s, *intent.perhaps)}
     return own_rate(answer, intent.side) in ours
+
+
+def as_it_stands(intent: RateIntent, answer: Mapping[str, ConfigValue]) -> RateIntent:
+    """Return what holds of a rate: ours that somebody changed, and that has been put back, or it.
+
+    Another run, or an operator, who lowered a rate for a while puts back what was found: ours.
+    """
+    ours = intent.ours
+    return ours if ours is not None and is_ours(ours, answer) else intent
 
 
 def stands(intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:

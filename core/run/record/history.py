@@ -113,7 +113,11 @@ class History(Known):
                 self.rates_are_set(keys)
                 self._in_force((key for key in keys if key not in self.pace.rates), record.at)
             case Kind.DISTURBED:
-                self.pace = self.pace.given_back(self.disturb(p))
+                others = self.disturb(p)
+                held = {key: self.rates[key] for key in others if key in self.rates}
+                theirs = {k: r.limit_bytes_per_s for k, r in held.items() if r.ours is not None}
+                self.pace = self.pace.given_back(others).left_to_others(theirs, record.at)
+                self._in_force((key for key in held if key not in theirs), record.at)
             case Kind.PAIRS_TAKING:
                 self.put_pairs(p["lists"], Away.TAKING)
             case Kind.PAIRS_TAKEN:
@@ -144,7 +148,7 @@ class History(Known):
             case Kind.MOVED:
                 self._moved(record.at, p)
             case Kind.PAIRS_REMOVED:
-                self.pairs_are_removed(p["lists"])
+                self.pairs_are_removed(p)
             case Kind.RATE_RESTORED:
                 keys = [_key(rate) for rate in p["rates"]]
                 self.rates_are_restored(keys)

@@ -123,7 +123,8 @@ class Holdings:
             known = self.rates[key]
             held = known.rate_bytes_per_s
             perhaps = {*known.perhaps, *(() if held is None else (held,))} - {rate}
-            self._due([replace(known, rate_bytes_per_s=rate, perhaps=tuple(sorted(perhaps)))])
+            now = replace(known, rate_bytes_per_s=rate, perhaps=tuple(sorted(perhaps)), ours=None)
+            self._due([now])
 
     def rates_are_set(self, keys: Iterable[Key]) -> None:
         """Take in that these rates were read back."""
@@ -133,7 +134,7 @@ class Holdings:
                 self.rates[key] = replace(self.rates[key], perhaps=())
 
     def disturb(self, p: Mapping[str, Any]) -> Iterable[Key]:
-        """Take in what somebody did to throttles of ours; return the rates that we leave.
+        """Take in what somebody did to throttles of ours; return the rates that change hands.
 
         What they deleted is ours still when it is to be mended: from now on as they left it.
         """
@@ -144,14 +145,17 @@ class Holdings:
                 del self.rates[key]
                 left.append(key)
                 continue
-            found = replace(
-                self.rates[key], prior=entry["prior"], source=ConfigSource[entry["source"]]
-            )
+            known = self.rates[key]
+            if entry.get("again") and known.ours is not None:
+                self.rates[key] = known.ours
+                left.append(key)
+                continue
+            found = replace(known, prior=entry["prior"], source=ConfigSource[entry["source"]])
             if entry["mend"]:
                 self.mended.add(key)
                 self._due([found])
             else:
-                self.rates[key] = replace(found, rate_bytes_per_s=None, perhaps=())
+                self.rates[key] = replace(found, rate_bytes_per_s=None, perhaps=(), ours=known)
                 self.rates_due.pop(key, None)
                 self.mended.add(key)
                 left.append(key)
@@ -177,13 +181,14 @@ class Holdings:
                 else:
                     self.away[topic, Side(side), pair] = away
 
-    def pairs_are_removed(self, lists: Iterable[tuple[str, str, list[str]]]) -> None:
-        """Take in that pairs of ours are out of their lists."""
-        for topic, value, pairs in lists:
+    def pairs_are_removed(self, p: Mapping[str, Any]) -> None:
+        """Take in that pairs of ours are out of their lists, and which are unset by that."""
+        unset = {(topic, Side(side)) for topic, side in p.get("unset", ())}
+        for topic, value, pairs in p["lists"]:
             side = Side(value)
             known = self._let_go(topic, side, pairs)
             if known is not None:
-                self.lists_left[topic, side] = known.prior
+                self.lists_left[topic, side] = None if (topic, side) in unset else known.prior
 
     def _let_go(self, topic: str, side: Side, pairs: Iterable[str]) -> ListIntent | None:
         """Take in that pairs are not ours any more; return a list's intent if none is left."""

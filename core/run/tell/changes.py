@@ -142,10 +142,16 @@ def _take(found: dict[tuple[str, str, str], Change], record: Record) -> None:
         case Kind.DISTURBED:
             for rate in p["rates"]:
                 key = "broker", str(rate["broker"]), Side(rate["side"]).rate_config
-                found[key].theirs += 1
-                found[key].after = "changed"
+                again = rate.get("again", False)
+                found[key].theirs += not again
+                found[key].after = "held" if again else "changed"
             for entry in p["lists"]:
-                _list(found, entry).theirs += 1
+                one = _list(found, entry)
+                one.theirs += 1
+                if entry["mend"]:
+                    one.during += [pair for pair in entry["pairs"] if pair not in one.during]
+                else:
+                    one.after = "changed"
         case Kind.RATE_RESTORED:
             for rate in p["rates"]:
                 key = "broker", str(rate["broker"]), Side(rate["side"]).rate_config
@@ -154,7 +160,8 @@ def _take(found: dict[tuple[str, str, str], Change], record: Record) -> None:
         case Kind.PAIRS_REMOVED:
             for topic, side, _ in p["lists"]:
                 one = found["topic", topic, Side(side).list_config]
-                one.after = "unset" if one.before is None else "found"
+                unset = [topic, side] in p["unset"] if "unset" in p else one.before is None
+                one.after = "unset" if unset else "found"
         case Kind.RETENTION_LOWERING:
             for entry in p["topics"]:
                 source = ConfigSource[entry["source"]]

@@ -63,8 +63,12 @@ def _disturbed(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
     if freed:
         what = _named(freed)
         yield f"somebody else's limit is gone, this run's own holds instead: {what}", Level.LOOK
+    again = [f"b{r['broker']} {r['side']} rate" for r in p["rates"] if r.get("again")]
+    if again:
+        yield f"somebody else has put this run's throttles back: {_named(again)}", Level.LOOK
     for mend, then in ((True, "put back once"), (False, "left so")):
-        lost = [r for r in p["rates"] if r["mend"] is mend and not r.get("freed")]
+        known = (r for r in p["rates"] if not (r.get("freed") or r.get("again")))
+        lost = [r for r in known if r["mend"] is mend]
         rates = [f"b{r['broker']} {r['side']} rate" for r in lost]
         lists = [f"{e['side']} list of {e['topic']}" for e in p["lists"] if e["mend"] is mend]
         if rates or lists:

@@ -172,16 +172,20 @@ def test_of_a_broker_that_was_down_a_kept_rate_is_lowered_too(start: Start) -> N
     assert own(run.client, B3, FOLLOWER_RATE) == str(THEIRS)
 
 
-def test_one_that_somebody_set_in_mid_run_is_theirs_however_slow_the_run_is_to_be(
-    start: Start,
+@pytest.mark.parametrize("theirs", ["9000000", "90000000"])
+def test_one_that_somebody_set_in_mid_run_is_kept_until_a_slower_one_is_asked_for(
+    start: Start, theirs: str
 ) -> None:
     run = a_run(start)
-    set_config(run.client, B1, LEADER_RATE, "9000000")
+    set_config(run.client, B1, LEADER_RATE, theirs)
     spend(run, 10)
+    assert own(run.client, B1, LEADER_RATE) == theirs
     ask(run, "throttle", rate_bytes_per_s=MB)
     spend(run, 10)
-    assert own(run.client, B1, LEADER_RATE) == "9000000"
-    assert own(run.client, B2, LEADER_RATE) == str(MB)
+    assert own(run.client, B1, LEADER_RATE) == own(run.client, B2, LEADER_RATE) == str(MB)
+    run.cancel()
+    assert run.to_the_end() is Outcome.CANCELLED
+    assert own(run.client, B1, LEADER_RATE) == theirs
 
 
 def test_an_adaptive_run_slows_a_side_below_a_kept_rate(start: Start) -> None:

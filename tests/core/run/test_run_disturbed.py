@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,6 +46,7 @@ from core.run.decide import finishing
 from core.run.decide.step import next_step
 from core.run.decide.steps import (
     Cancel,
+    ChangeRates,
     Ending,
     LowerRetention,
     NoteDisturbed,
@@ -61,6 +63,7 @@ from core.run.record.history import Outcome, Phase
 from core.run.record.holdings import Away
 from core.run.record.moves import Wish
 from core.run.record.records import Kind
+from core.run.tell.changes import changes
 from core.run.tell.view import MoveState
 
 T, B3 = Resource.topic("t"), Resource.broker(3)
@@ -81,17 +84,112 @@ def a_long_run(start: Start, megabytes: int = 200) -> Run:
     return run
 
 
-def test_a_rate_that_somebody_changes_in_mid_run_is_theirs_from_then_on(start: Start) -> None:
+@pytest.mark.parametrize("asked", ["", "throttle", "pause"])
+def test_a_rate_that_somebody_changes_in_mid_run_is_theirs_until_another_is_asked_for(
+    start: Start, asked: str
+) -> None:
     run = a_long_run(start)
     set_config(run.client, B3, FOLLOWER_RATE, "9000000")
     run.until(disturbed)
-    run.journal.ask(run.client.now, "throttle", {"rate_bytes_per_s": 2 * MB, "who": "", "host": ""})
     spend(run, 5)
     assert own(run.client, B3, FOLLOWER_RATE) == "9000000"
-    assert own(run.client, Resource.broker(1), LEADER_RATE) == "2000000"
+    if asked == "throttle":
+        ask(run, "throttle", rate_bytes_per_s=2 * MB)
+    elif asked:
+        ask(run, "pause", floor=True)
+    if asked:
+        run.until(lambda step: isinstance(step, ChangeRates))
+        spend(run, 5)
+        slow = {"throttle": "2000000", "pause": "1"}[asked]
+        assert own(run.client, B3, FOLLOWER_RATE) == slow
+        ask(run, "resume")
     assert run.to_the_end() is Outcome.DONE
     assert own(run.client, B3, FOLLOWER_RATE) == "9000000"
     assert own(run.client, Resource.broker(1), LEADER_RATE) is None
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["", "by another process"])
+@pytest.mark.parametrize("theirs", ["2000000", "9000000"])
+def test_a_rate_that_somebody_puts_back_is_ours_again(
+    start: Start, theirs: str, again: bool
+) -> None:
+    run = a_long_run(start)
+    before = throttles(cluster({"t": [(1, 2)] * 3}))
+    set_config(run.client, B3, FOLLOWER_RATE, theirs)
+    run.until(disturbed)
+    set_config(run.client, B3, FOLLOWER_RATE, "5000000")
+    run.until(disturbed)
+    if again:
+        run.again()
+    ask(run, "throttle", rate_bytes_per_s=4 * MB)
+    spend(run, 5)
+    assert own(run.client, B3, FOLLOWER_RATE) == "4000000"
+    assert run.to_the_end() is Outcome.DONE
+    assert throttles(run.client) == before
+    found = {c.where: c.after for c in changes(run.journal.records(), run.runner.history)}
+    assert found["follower rate of broker 3"] == "unset"
+
+
+@pytest.mark.parametrize("rate", [MB, 4 * MB], ids=["slower", "faster"])
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_two_runs_on_the_same_brokers_leave_nothing(
+    start: Start,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    partitions: int,
+    rate: int,
+) -> None:
+    """The second one belongs to another user: it knows nothing of the first."""
+    client = cluster({"t": [(1, 2)] * 5}, size_bytes=50 * MB)
+    before = throttles(client)
+    one = start(client, plan_of(client, {("t", p): (3, 2) for p in (0, 1)}), rate=5 * MB)
+    one.until(submitted)
+    spend(one, 4)
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "other"))
+    targets = {("t", 2 + p): (3, 2) for p in range(partitions)}
+    two = start(client, plan_of(client, targets), rate=rate)
+    runs = [one, two]
+    while going := [run for run in runs if run.runner.history.ended is None]:
+        assert client.elapsed_seconds < 2000
+        for run in going:
+            run.runner.advance()
+    assert {run.runner.history.ended for run in runs} == {Outcome.DONE}
+    assert throttles(client) == before
+
+
+def test_a_lower_rate_that_somebody_sets_and_deletes_again_leaves_ours(start: Start) -> None:
+    run = a_long_run(start, megabytes=600)
+    set_config(run.client, B3, FOLLOWER_RATE, "2000000")
+    run.until(disturbed)
+    delete(run.client, B3, FOLLOWER_RATE)
+    run.until(disturbed)
+    spend(run, 3)
+    assert own(run.client, B3, FOLLOWER_RATE) == "5000000"
+    run.cancel()
+    assert run.to_the_end() is Outcome.CANCELLED
+    assert own(run.client, B3, FOLLOWER_RATE) is None
+
+
+def test_a_rate_that_was_cleared_while_no_process_was_there_is_set_again(start: Start) -> None:
+    client = cluster({"t": [(1, 2)] * 3}, size_bytes=100 * MB)
+    for broker in (1, 2, 3):
+        for name in (FOLLOWER_RATE, LEADER_RATE):
+            set_config(client, Resource.broker(broker), name, "80000000")
+    before = throttles(client)
+    run = start(client, plan_of(client, {("t", p): (3, 2) for p in range(3)}), batch_size=1)
+    run.until(submitted)
+    ask(run, "pause")
+    run.until(lambda _: run.runner.history.moves[0].phase is Phase.DONE)
+    spend(run, 3)
+    for name in (FOLLOWER_RATE, LEADER_RATE):
+        for broker in (1, 2, 3):
+            set_config(client, Resource.broker(broker), name, "80000000")
+    run.again()
+    ask(run, "resume")
+    began = client.elapsed_seconds
+    assert run.to_the_end() is Outcome.DONE
+    assert client.elapsed_seconds - began > 30, "200 MB at 5 MB/s"
+    assert throttles(client) == before
 
 
 def test_every_throttle_that_somebody_deletes_is_put_back_once(start: Start) -> None:

@@ -128,7 +128,7 @@ def _again(
     partitions: tuple[str, ...],
     words: Mapping[str, Any],
 ) -> int:
-    from core.cli.carrying import carry_out, picture_of
+    from core.cli.carrying import carry_out, emit_no_run, picture_of
     from core.plan.reassignment import dump
     from core.run.again import Way, plan_again
     from core.run.creation import address_of
@@ -151,11 +151,14 @@ def _again(
         say(f"left as it is: {left}")
     if len(found.left) > MANY:
         say(f"left as they are: {len(found.left) - MANY} more")
+    if output is not None:
+        write_text(dump(found.plan), output)
+    if wishes.as_json and (output is not None or (wishes.detach and not found.plan.moves)):
+        emit_no_run()
     if not found.plan.moves:
         say("Nothing to do: nothing of it holds any more.")
         return ExitCode.DONE
     if output is not None:
-        write_text(dump(found.plan), output)
         count = len(found.plan)
         say(f"{counted(count, 'partition')}: trimtab apply {output}")
         return ExitCode.DONE

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from core.cli.carrying import Wishes, carry_out, picture_of
+from core.cli.carrying import Wishes, carry_out, emit_no_run, picture_of
 from core.cli.context import Context, json_option, say
 from core.cli.rate import parse_throttle
 from core.cli.start_time import parse_start
@@ -80,6 +80,8 @@ def apply(
     asked = read_plan(plan, picture.state)
     wanted = asked.remaining(picture.state)
     if not wanted.moves:
+        if detach and as_json:
+            emit_no_run()
         if picture.reassignments:
             say("Nothing to start: the plan's replicas are there or on their way; see `verify`.")
         else:

@@ -61,6 +61,11 @@ def picture_of(address: Address) -> Picture:
         connection.client.close()
 
 
+def emit_no_run() -> None:
+    """Tell as `--detach --json` does which run was started, where it is none."""
+    emit_line({"run": None})
+
+
 def carry_out(
     context: Context,
     picture: Picture,

@@ -50,10 +50,13 @@ def test_a_run_that_was_done_is_rolled_back_by_another_at_its_own_rate(here: Her
     assert here.replicas(plan) == before
     cluster_id = here.state().cluster_id
     assert read_journal(cluster_id, back).history.rate_bytes_per_s == 2 * 10**9
-    code, _, err = here("runs", "rollback", run, *ALLOWED)
-    assert code == ExitCode.DONE
+    again = here.home / "again.json"
+    again.write_text("an older plan")
+    code, out, err = here("runs", "rollback", run, "-o", again, "--json")
+    assert (code, json.loads(out)) == (ExitCode.DONE, {"run": None})
     assert "already" in err
     assert "Nothing to do" in err
+    assert targets(again) == set()
 
 
 def test_what_was_cancelled_is_tried_again_by_another_run(here: Here) -> None:
@@ -82,8 +85,10 @@ def test_with_a_file_only_the_plan_is_written_also_where_nothing_may_be_changed(
     assert code == ExitCode.REFUSED
     assert "read_only" in err
     again = tmp_path / "again.json"
-    code, _, err = here("runs", "retry", run, "-o", again)
+    code, out, err = here("runs", "retry", run, "-o", again, "--json")
     assert code == ExitCode.DONE, err
+    validate("apply-detached", json.loads(out))
+    assert json.loads(out) == {"run": None}
     assert targets(again) == targets(plan)
     assert len(json.loads(here("runs", "ls", "--json")[1])) == 1
 

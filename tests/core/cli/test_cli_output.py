@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import threading
 from pathlib import Path
 
 import pytest
+from cli_help import validate
 from clusters import tp
 from in_process import Hand, audited
-from run_help import cluster
+from run_help import cluster, plan_of
 
 from core.cli.context import write_text
 from core.cluster.client import LEADER_RATE, ConfigChange, ConfigOp, Resource
 from core.errors import UsageError
+from core.plan.reassignment import dump
 
 
 def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
@@ -93,3 +96,18 @@ def test_where_there_is_nothing_no_older_answer_stays(
     assert hand(*words.split(), "-o", str(answer)) == (0, "", "")
     assert answer.read_text() == said
     assert said.startswith(("No", "There is no"))
+
+
+def test_where_apply_starts_nothing_it_says_so_as_json(
+    hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.cli.carrying.connect", hand.connect)
+    living = cluster({"orders": [(1, 2)]})
+    plan = tmp_path / "plan.json"
+    plan.write_text(dump(plan_of(living, {("orders", 0): (1, 3)})))
+    living = cluster({"orders": [(1, 3)]})
+    code, out, err = hand.on(living)("apply", str(plan), "--detach", "--json")
+    assert code == 0, err
+    assert (code, json.loads(out)) == (0, {"run": None})
+    validate("apply-detached", json.loads(out))
+    assert "Nothing to do" in err

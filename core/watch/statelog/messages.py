@@ -246,7 +246,14 @@ _FIRST: dict[str, Callable[[str], Change | None]] = {
 
 
 def read(text: str) -> Change:
-    """Return what a message says; UNKNOWN for a form that is not known."""
+    """Return what a message says; UNKNOWN for a form that is not known, or one that is damaged."""
+    try:
+        return _read(text)
+    except ValueError:  # letters where a form has a number
+        return UNKNOWN
+
+
+def _read(text: str) -> Change:
     word = text.partition(" ")[0]
     known = _FIRST.get(word)
     if known is not None and (change := known(text)) is not None:
@@ -310,7 +317,12 @@ def _values(text: str, change: Change) -> Change:
 
 
 def _inside(text: str | None) -> tuple[int, ...] | None:
-    return None if text is None else _ids(text.removeprefix("List").strip("[]()"))
+    """Return the ids of `[1, 2]`, `List(1, 2)` or `Vector(1, 2)`."""
+    return (
+        None
+        if text is None
+        else _ids(text.removeprefix("List").removeprefix("Vector").strip("[]()"))
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -156,7 +156,7 @@ def _inside(folder: Path, found: _Named) -> Iterator[Path]:
 
 def _peek(path: Path, number: int, zones: Zones) -> Source:
     """Return a file's source; raises ValueError when no line in its beginning has a time."""
-    first_ms: int | None = None
+    first: re.Match[str] | None = None
     broker: int | None = None
     size = path.stat().st_size
     with _opened(path) as (stream, _):
@@ -167,17 +167,19 @@ def _peek(path: Path, number: int, zones: Zones) -> Source:
                     continue
                 writer = _WRITER.match(stamp[5])
                 broker = int(writer[1] or writer[2]) if writer else None
-                if first_ms is None or broker is not None:
-                    first_ms = _ms(stamp, zones.of(broker))
+                if first is None and _ms(stamp, zones.of(broker)) is not None:
+                    first = stamp
                 if broker is not None:
                     break
-            if first_ms is not None or len(beginning) >= PEEKED_BYTES:
+            if first is not None or len(beginning) >= PEEKED_BYTES:
                 break
             if not (more := stream.read1(CHUNK_BYTES)):
                 break
             beginning += more
     if not beginning:
         return Source(path, number, size, zones.of(None), None, 0)
+    # In the zone of who wrote it, which a later line may be the first to say.
+    first_ms = None if first is None else _ms(first, zones.of(broker))
     if first_ms is None:
         raise ValueError("no line in its beginning has a time that is known here")
     return Source(path, number, size, zones.of(broker), broker, first_ms)

@@ -31,7 +31,10 @@ class Times:
     def second_ms(self, second: str) -> int:
         """Return `2026-01-31 02:30:00` in milliseconds; raises ValueError for what is no time."""
         if second != self._second:
-            self._base = self._clock.minute_ms(second[:16]) + int(second[17:]) * 1000
+            try:
+                self._base = self._clock.minute_ms(second[:16]) + int(second[17:]) * 1000
+            except OverflowError as error:  # a damaged year, at the edge of what dates there are
+                raise ValueError(f"no time: {second!r}") from error
             self._second = second
         return self._base
 

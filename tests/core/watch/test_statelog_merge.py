@@ -517,3 +517,23 @@ def test_who_stops_listening_leaves_no_process(
     assert len(active_children()) == 2
     lines.close()
     assert active_children() == []
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("year", ["0001-01-01", "9999-12-31"])
+def test_a_damaged_year_is_no_time(tmp_path: Path, zone: str, year: str) -> None:
+    log = tmp_path / "a.log"
+    damaged = line(0, 1, follower(0, 1)).replace("2026-01-31", year)
+    log.write_text(line(0, 1, follower(0, 1)) + damaged + line(9, 1, follower(0, 2)))
+    events, _, _ = merged(log, zones=[zone])
+    assert {1, 2} <= {event.change.leader_epoch for event in events}
+
+
+def test_a_file_begins_with_its_first_line_also_where_that_names_no_writer(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.log", tmp_path / "b.log"
+    nobody = line(0, 1, follower(0, 1)).replace("[Broker id=1] ", "")
+    first.write_text(nobody + line(3_600_000, 1, follower(0, 3)))
+    second.write_text(line(1_800_000, 2, follower(0, 2)))
+    events, _, found = merged(first, second)
+    assert [event.change.leader_epoch for event in events] == [1, 2, 3]
+    assert min(source.first_ms for source in found.sources) == round(START.timestamp() * 1000)

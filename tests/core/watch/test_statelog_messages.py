@@ -503,6 +503,27 @@ LINES: list[tuple[str, str, Kind, dict[str, Any]]] = [
     ),
     # -- what is not known -------------------------------------------------------------------------
     ("another", "Something that no version says", Kind.UNKNOWN, {}),
+    (
+        "a letter among the ids",
+        "Changed partition t-0 from NewPartition to OnlinePartition with state "
+        "LeaderAndIsr(leader=1, leaderEpoch=0, isr=List(1, 2x), zkVersion=0)",
+        Kind.UNKNOWN,
+        {},
+    ),
+    (
+        "a list as Scala had it",
+        "Changed partition t-0 from NewPartition to OnlinePartition with state "
+        "LeaderAndIsr(leader=1, leaderEpoch=0, isr=Vector(1, 2), zkVersion=0)",
+        Kind.ELECTED,
+        {
+            "topic": "t",
+            "partition": 0,
+            "leader": 1,
+            "leader_epoch": 0,
+            "partition_epoch": 0,
+            "isr": (1, 2),
+        },
+    ),
     ("a beginning of one", "Leader story-0 with topic", Kind.UNKNOWN, {}),
     ("nothing", "", Kind.UNKNOWN, {}),
 ]

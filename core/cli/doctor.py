@@ -24,6 +24,7 @@ from core.units import format_bytes
 if TYPE_CHECKING:
     from core.cluster.broker_logs import BrokerLogs
     from core.cluster.client import ConfigValue, Fault, Resource
+    from core.cluster.connect import Address
     from core.cluster.state import ClusterState
 
 LEAST_FREE_BYTES = 2_000_000_000
@@ -200,6 +201,7 @@ def cluster(context: Context) -> Iterator[Finding]:
             yield Finding(
                 "cluster", f"{state.cluster_id}, {len(alive)} of {len(state.brokers)} brokers up"
             )
+            yield from properties(connection.address)
             topics = [Resource.topic(topic.name) for topic in state.topics]
             yield from rights(
                 lambda: client.log_dirs(alive), lambda: client.configs(topics, TOPIC_CONFIGS)
@@ -210,6 +212,16 @@ def cluster(context: Context) -> Iterator[Finding]:
         yield Finding("cluster", error.title, remedy, EVERYTHING)
     except TrimtabError as error:
         yield Finding("cluster", error.title, error.next or "Look at -b and --command-config.")
+
+
+def properties(address: Address) -> Iterator[Finding]:
+    """Name what of --command-config means nothing here; raises DocumentError."""
+    from core.cluster.kafka.connection import ConnectionSettings
+
+    if address.command_config is not None:
+        ignored = ConnectionSettings.load(address.bootstrap, address.command_config).ignored
+        found = f"{', '.join(ignored)} mean nothing here" if ignored else "all are heeded"
+        yield Finding("client properties", found)
 
 
 def probes(state: ClusterState) -> Iterator[Finding]:

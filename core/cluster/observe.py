@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -65,15 +65,6 @@ def _with_configs(topic: Topic, configs: Mapping[str, ConfigValue]) -> Topic:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Ages:
-    """How old each part of the picture is, in seconds; None has never been seen."""
-
-    metadata_seconds: float | None
-    log_dirs_seconds: float | None
-    configs_seconds: float | None
-
-
 class _Cadence:
     """When a call is due again: at its interval while it is quick, else at ten times its duration.
 
@@ -85,7 +76,6 @@ class _Cadence:
         self._stopwatch = stopwatch
         self._seconds = seconds
         self._asked: float | None = None
-        self._answered: float | None = None
         self._took = 0.0
 
     @property
@@ -99,19 +89,13 @@ class _Cadence:
             return 0.0
         return max(0.0, self._asked + self.every_seconds - self._clock.monotonic())
 
-    @property
-    def age_seconds(self) -> float | None:
-        return None if self._answered is None else self._clock.monotonic() - self._answered
-
     def begin(self) -> float:
         # Counted from the question, and also when no answer comes: a sick cluster is not pressed.
         self._asked = self._clock.monotonic()
         return self._stopwatch()
 
-    def end(self, begun: float, *, answered: bool) -> None:
+    def end(self, begun: float) -> None:
         self._took = self._stopwatch() - begun
-        if answered:
-            self._answered = self._clock.monotonic()
 
 
 class Observer:
@@ -136,12 +120,6 @@ class Observer:
         self._asked: frozenset[tuple[str, str | None]] = frozenset()
         """Topics, by name and id, whose configs were asked for, whatever came of it."""
         self._last: ClusterState | None = None
-
-    @property
-    def ages(self) -> Ages:
-        return Ages(
-            self._metadata.age_seconds, self._log_dirs.age_seconds, self._configs.age_seconds
-        )
 
     @property
     def metadata_every_seconds(self) -> float:
@@ -173,11 +151,10 @@ class Observer:
 
     def _describe(self, describe: Callable[[], ClusterState]) -> ClusterState:
         begun = self._metadata.begin()
-        described = None
         try:
             described = describe()
         finally:
-            self._metadata.end(begun, answered=described is not None)
+            self._metadata.end(begun)
         self._state = described
         return described
 
@@ -186,14 +163,14 @@ class Observer:
             begun = self._log_dirs.begin()
             answers = self._client.log_dirs(alive_brokers(state))
             good = {answer.broker: answer for answer in answers if answer.error is None}
-            self._log_dirs.end(begun, answered=bool(good))
+            self._log_dirs.end(begun)
             self._logs |= good
             self._last = None
         there = frozenset((topic.name, topic.id) for topic in state.topics)
         if self._configs.wait_seconds == 0:
             begun = self._configs.begin()
             found = topic_configs(self._client, state.topics)
-            self._configs.end(begun, answered=bool(found))
+            self._configs.end(begun)
         elif fresh := there - self._asked:
             # At once: a topic is told as created with the configs that it was created with.
             found = topic_configs(

@@ -41,7 +41,6 @@ class Interval:
     out_bytes: Float64
     out_method: Int8
     group_lag: Int64
-    partition_flags: Int32
     size_delta: Int64
     """[R], meaningful where `size_delta_known`; may be negative for nothing but bad input."""
     size_delta_known: Bool
@@ -106,7 +105,6 @@ def measure(reading: Reading, memory: Memory | None) -> Interval:
     in_bytes, in_method = _inward(messages, led_change, clean, delta_known, per_message)
     per_message = _learned(per_message, messages, led_change, clean)
     out_bytes, out_method, jumped = outward(reading, before, per_message, delta_known)
-    flags[jumped] |= Flag.GROUP_JUMPED
     replica_flags[jumped[of] & state.is_leader] |= Flag.GROUP_JUMPED
     return Interval(
         reading=reading,
@@ -117,7 +115,6 @@ def measure(reading: Reading, memory: Memory | None) -> Interval:
         out_bytes=out_bytes,
         out_method=out_method,
         group_lag=group_lag(reading),
-        partition_flags=flags,
         size_delta=change,
         size_delta_known=size_known,
         replica_flags=replica_flags,
@@ -155,7 +152,6 @@ def _first(reading: Reading, leading: Int64) -> Interval:
         out_bytes=np.full(count, np.nan),
         out_method=np.zeros(count, np.int8),
         group_lag=group_lag(reading),
-        partition_flags=flags,
         size_delta=np.zeros(replicas, np.int64),
         size_delta_known=np.zeros(replicas, np.bool_),
         replica_flags=replica_flags,

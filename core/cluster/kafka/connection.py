@@ -25,7 +25,7 @@ _JAAS_ENTRY = re.compile(r"""(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """How to reach a cluster; `ignored` are the properties that mean nothing here."""
+    """How to reach a cluster; `ignored` are the properties that mean nothing here, by name."""
 
     bootstrap: str
     security_protocol: str = "PLAINTEXT"

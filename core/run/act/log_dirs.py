@@ -98,13 +98,14 @@ def lying(
     """Return where the replicas at `places` lie, as far as these brokers tell."""
     wanted = {(tp.topic, tp.partition, broker): (tp, broker) for tp, broker in places}
     now: dict[Place, tuple[str, int]] = {}
-    future: dict[Place, tuple[str, int]] = {}
+    future: dict[Place, str] = {}
     for answer in client.log_dirs(sorted(brokers)):
         for log in answer.replicas:
             place = wanted.get((log.topic, log.partition, answer.broker))
-            if place is not None:
-                (future if log.future else now)[place] = log.log_dir, log.size_bytes
-    return {
-        place: Lies(path, size, *future.get(place, (None, 0)))
-        for place, (path, size) in now.items()
-    }
+            if place is None:
+                continue
+            if log.future:
+                future[place] = log.log_dir
+            else:
+                now[place] = log.log_dir, log.size_bytes
+    return {place: Lies(*found, future.get(place)) for place, found in now.items()}

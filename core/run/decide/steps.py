@@ -30,7 +30,6 @@ class Lies:
     path: str
     size_bytes: int
     future: str | None = None
-    future_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

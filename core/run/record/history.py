@@ -74,7 +74,6 @@ class History(Known):
             pace=Pace(rate, Bounds.from_json(auto) if auto else None),
             retention=Retention(retention["ms"]) if retention else None,
             last_at=record.at,
-            last_seq=record.seq,
         )
 
     def apply(self, record: Record) -> None:
@@ -186,7 +185,7 @@ class History(Known):
                     self.moves[index].size_bytes = size
             case _:
                 pass  # intentions whose outcome the cluster shows; kept for whoever reads the story
-        self.last_at, self.last_seq = record.at, record.seq
+        self.last_at = record.at
 
     def _preflight(self, p: Mapping[str, Any]) -> None:
         self.preflight = True

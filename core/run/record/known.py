@@ -77,7 +77,6 @@ class Known(Holdings):
     ended_why: str = ""
     ended_at: datetime | None = None
     last_at: datetime | None = None
-    last_seq: int = 0
 
     @property
     def plan(self) -> Plan:

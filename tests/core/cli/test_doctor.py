@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from simulated import small_spec
 
-from core.cli.doctor import cluster, rights
+from core.cli.doctor import cluster, properties, rights
 from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import ConfigValue, Fault, Resource
+from core.cluster.connect import Address
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
 from core.run.others.probes import left_probes
@@ -59,6 +61,23 @@ def test_who_may_not_describe_the_cluster_is_told_that_nothing_works() -> None:
     assert finding.found == "This user may not list reassignments."
     assert finding.remedy == "Ask for the rights. It takes DESCRIBE on the cluster."
     assert finding.needed_for == "the dashboard, show, plans, load, the timeline and runs"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("security.protocol=PLAINTEXT\n", "all are heeded"),
+        ("retries=5\nrequest.timeout.ms=9\n", "request.timeout.ms, retries mean nothing here"),
+    ],
+)
+def test_client_properties_that_mean_nothing_here_are_named(
+    tmp_path: Path, text: str, found: str
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(text)
+    (finding,) = properties(Address("b:9092", path))
+    assert (finding.found, finding.fine) == (found, True)
+    assert not [*properties(Address("b:9092"))]
 
 
 @pytest.mark.parametrize(

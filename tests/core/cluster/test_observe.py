@@ -127,13 +127,12 @@ def test_without_the_right_to_read_topic_configs_everything_else_is_seen(
             (None, None, None)
         ] * 2
         assert size(state, "orders", 0, 2) == SIZE
-    assert observer.ages.configs_seconds is None
     cluster.clock.sleep(1.0)
     observer.poll()
     assert client.calls["configs"] == 1
 
 
-def test_a_cluster_that_is_gone_is_not_pressed_and_ages(
+def test_a_cluster_that_is_gone_is_not_pressed(
     observer: Observer, client: Counting, cluster: SimulatedCluster
 ) -> None:
     observer.poll()
@@ -142,11 +141,9 @@ def test_a_cluster_that_is_gone_is_not_pressed_and_ages(
     with pytest.raises(UnreachableError):
         observer.poll()
     assert observer.next_due() == pytest.approx(1.0)
-    assert observer.ages.metadata_seconds == pytest.approx(1.0)
     client.cut_off = False
     cluster.clock.sleep(1.0)
     observer.poll()
-    assert observer.ages.metadata_seconds == pytest.approx(0.0)
 
 
 def test_sizes_of_a_broker_that_is_away_are_kept(

@@ -17,7 +17,7 @@ from core.plan.planner.measures import HOSTED, Measure
 from core.plan.planner.moving import barred
 from core.plan.planner.placement import Placement
 from core.plan.planner.problem import NOBODY
-from core.plan.planner.stuck import Obstacle, Stuck, untouchable
+from core.plan.planner.stuck import Obstacle, Stuck, nobody_else, untouchable
 
 
 def empty(placement: Placement, leaving: Collection[int], limits: Limits) -> list[Stuck]:
@@ -97,7 +97,8 @@ def _put(
     takes = problem.counts if only is None else problem.counts & only
     to = np.setdiff1d(np.flatnonzero(takes), at)
     if not len(to):
-        return Obstacle.BROKERS if only is None else Obstacle.RACKS
+        held = at[at != NOBODY]
+        return nobody_else(problem, held) if only is None else Obstacle.RACKS
     bad = barred(at, source, to, problem.racks)[0]
     if bad.all():
         return Obstacle.RACKS
@@ -228,7 +229,7 @@ def _added(placement: Placement, row: int, limits: Limits) -> Obstacle | Field |
     able = problem.counts.copy()
     able[held] = False
     if not able.any():
-        return Obstacle.BROKERS
+        return nobody_else(problem, held)
     used = np.array([(problem.racks[held] == rack).sum() for rack in problem.racks])
     used[problem.racks == NOBODY] = 0
     able &= used < max(int(used.max()), _evenly(problem.racks, len(held) + 1))
@@ -271,7 +272,7 @@ def replace(placement: Placement, pairs: Sequence[tuple[int, int]], limits: Limi
             if not problem.movable[partition]:
                 why = untouchable(problem, partition)
             elif (at == new).any():
-                why = Obstacle.BROKERS
+                why = Obstacle.HOLDS_ONE
             elif barred(at, old, to, problem.racks)[0, 0]:
                 why = Obstacle.RACKS
             else:

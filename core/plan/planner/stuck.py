@@ -8,6 +8,7 @@ from enum import Enum
 
 import numpy as np
 
+from core.cluster.state import Int32
 from core.plan.planner.fields import Field, Names
 from core.plan.planner.measures import Measure
 from core.plan.planner.placement import Placement
@@ -26,6 +27,8 @@ class Obstacle(Enum):
     BEHIND = "out of sync or on a broker that is down; plan again when they are in sync"
     LEFT_ALONE = "on brokers that are to be left as they are"
     BROKERS = "no other broker is there that holds none of them; add brokers, or lower their number"
+    EXCLUDED = "all other brokers that hold none of them are to be left as they are"
+    HOLDS_ONE = "the broker that takes the place holds one already"
     RACKS = "every broker that could take them is in a rack that holds one"
     CAPACITY = "no broker that could take them can take in or send so much more"
     UNSIZED = (
@@ -50,6 +53,14 @@ def untouchable(given: Problem, partition: int) -> Obstacle:
     if (state.adding[at] | state.removing[at]).any():
         return Obstacle.MOVING
     return Obstacle.LEADERLESS if state.leader[partition] < 0 else Obstacle.BEHIND
+
+
+def nobody_else(given: Problem, held: Int32) -> Obstacle:
+    """Return why there is no broker to take a replica beside those that hold one."""
+    known = given.state.broker_by_id
+    left = np.setdiff1d(given.ids[~given.gives], given.ids[held]).tolist()
+    alive = any((broker := known.get(id)) is not None and broker.alive for id in left)
+    return Obstacle.EXCLUDED if alive else Obstacle.BROKERS
 
 
 def stay(on: Placement, stuck: Sequence[Stuck], names: Names) -> list[str]:
@@ -115,6 +126,10 @@ def _because(
             return f"{why.value} ({_most_room(on, rows)}); add disk, or lower retention"
         case Obstacle.CAPACITY:
             return f"{why.value}; add brokers, or lower what is produced"
+        case Obstacle.EXCLUDED:
+            return f"{why.value}; lift {names[Field.EXCLUDE]} for one"
+        case Obstacle.HOLDS_ONE:
+            return f"{why.value}; ask for {names[Field.DRAIN]} instead"
         case Obstacle.RACKS:
             ignore = names[Field.IGNORE_RACKS]
             return f"{why.value}; add one in another rack, or ask for {ignore}"

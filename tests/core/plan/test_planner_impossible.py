@@ -54,6 +54,30 @@ def on_one(**more: object) -> ClusterState:
             "of them; add brokers, or lower their number.",
         ),
         (
+            cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=GB),
+            Wanted(drain=(1,), exclude=(3,)),
+            "1 replica (1.0 GB) stays where it is, t-0: all other brokers that hold none of them "
+            "are to be left as they are; lift --exclude for one.",
+        ),
+        (
+            cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=GB),
+            Wanted(replicas=3, exclude=(3,)),
+            "1 replica (1.0 GB) is missing or too many for 3 of each partition, t-0: all other "
+            "brokers that hold none of them are to be left as they are; lift --exclude for one.",
+        ),
+        (
+            cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], dead=[3], size_bytes=GB),
+            Wanted(drain=(1,), exclude=(3,)),
+            "1 replica (1.0 GB) stays where it is, t-0: no other broker is there that holds none "
+            "of them; add brokers, or lower their number.",
+        ),
+        (
+            cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=GB),
+            Wanted(replace=((1, 2),)),
+            "1 replica (1.0 GB) stays where it is, t-0: the broker that takes the place holds one "
+            "already; ask for --drain instead.",
+        ),
+        (
             cluster(
                 {"t-0": [1, 2]}, brokers=[1, 2, 3], racks={1: "a", 2: "b", 3: "a"}, size_bytes=GB
             ),

@@ -18,6 +18,7 @@ from core.cli.timeline_wanted import (
     Wanted,
     kinds_of,
     moment_of,
+    range_of,
     recorded_cluster,
     topics_of,
 )
@@ -80,6 +81,7 @@ def timeline(
     Logs are laid beside what was recorded of the same time, clocks put right as far as is sure.
     """
     _refuse_with_logs(logs, zones, summary=summary, moment=moment, recording=recording)
+    _refuse_beside(click.get_current_context())
     from core.clock import SystemClock
     from core.watch.timeline.store import Timeline
 
@@ -99,8 +101,7 @@ def timeline(
             _as_it_was(opened, moment_of(moment, now), now, output)
             return
         wanted = Wanted(
-            None if since is None else moment_of(since, now),
-            None if until is None else moment_of(until, now),
+            *range_of(since, until, now),
             kinds_of(kind),
             topics_of(topics),
             frozenset(parse_ids(brokers) if brokers else ()),
@@ -139,6 +140,18 @@ def _refuse_with_logs(
         )
     if zones and not logs:
         raise UsageError("--zone is for logs.", next="Name some with --statelog.")
+
+
+_ALONE = {"moment": ("cluster_id", "output", "as_json"), "recording": ("as_json",)}
+"""What may be said beside `--at` and `--record`, which tell no events: by their parameters."""
+
+
+def _refuse_beside(ctx: click.Context) -> None:
+    called = {str(option.name): option.opts[-1] for option in ctx.command.params}
+    for alone, taken in _ALONE.items():
+        for name, value in ctx.params.items():
+            if ctx.params[alone] and value and name not in (alone, *taken):
+                raise UsageError(f"{called[alone]} takes no {called[name]}.", next="Leave it out.")
 
 
 def _say_unseen(timeline: Timeline, wanted: Wanted, now: datetime) -> None:

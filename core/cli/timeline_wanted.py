@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from core import paths
 from core.cli.context import Context
-from core.cli.moments import last_at, parse_clock, parse_dated
+from core.cli.moments import last_at, next_at, parse_clock, parse_dated
 from core.errors import UsageError
 from core.units import parse_duration
 
@@ -84,6 +84,24 @@ def moment_of(text: str, now: datetime) -> datetime:
         return now - timedelta(seconds=parse_duration(words))
     except (UsageError, OverflowError) as error:
         raise UsageError(f"Not a time: {text!r}.", next=FORMS) from error
+
+
+def range_of(
+    since: str | None, until: str | None, now: datetime
+) -> tuple[datetime | None, datetime | None]:
+    """Return the moments that are meant, None where none is said.
+
+    A time of day for `until` that was not since then is the next one, also if that is still to
+    come: 13:00 to 14:00, asked for at 13:55, is an hour of today. Raises UsageError for none.
+    """
+    begin = None if since is None else moment_of(since, now)
+    end = None if until is None else moment_of(until, now)
+    if begin is None or end is None or begin < end:
+        return begin, end
+    clock = parse_clock((until or "").strip(), FORMS)
+    if clock is None:
+        raise UsageError(f"--since {since} is not before --until {until}.", next="Swap them.")
+    return begin, next_at(clock, begin)
 
 
 def kinds_of(text: str | None) -> Kind:

@@ -281,12 +281,16 @@ def test_logs_are_filtered_like_the_rest(
     [
         (("--statelog", "{log}", "--summary"), "--summary is of what was recorded"),
         (("--statelog", "{log}", "--at", "03:10"), "--at is of what was recorded"),
+        (("--at", "03:10", "--summary"), "--at takes no --summary."),
+        (("--at", "03:10", "--topics", "new"), "--at takes no --topics."),
+        (("--at", "03:10", "--last", "3"), "--at takes no --last."),
+        (("--record", "--kind", "leader"), "--record takes no --kind."),
         (("--statelog", "{log}.no"), "There is no "),
         (("--zone", "Europe/Berlin"), "--zone is for logs"),
         (("--statelog", "{log}", "--zone", "Nowhere"), "Nowhere"),
     ],
 )
-def test_logs_that_cannot_be_laid_on_are_refused(
+def test_what_does_not_go_together_is_refused(
     timeline: Any, log: Path, words: tuple[str, ...], said: str
 ) -> None:
     code, _, err = timeline(*(word.format(log=log) for word in words))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
 from core.cli.start_time import parse_start, said
-from core.cli.timeline_wanted import moment_of
+from core.cli.timeline_wanted import moment_of, range_of
 from core.errors import UsageError
 
+AFTERNOON = datetime(2026, 10, 14, 13, 55, tzinfo=timezone(timedelta(hours=2)))  # here
 NOW = datetime(2026, 1, 15, 20, 0, tzinfo=UTC)  # 21:00 in Berlin
 
 
@@ -116,3 +117,29 @@ def test_of_a_night_that_is_past_the_next_one_is_meant() -> None:
     assert parse_start("02:30", CHANGED) == datetime(2026, 10, 26, 1, 30, tzinfo=UTC)
     before = CHANGED - timedelta(days=1)
     assert moment_of("02:30", before) == datetime(2026, 10, 24, 0, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "begin", "end"),
+    [
+        ("13:00", "14:00", (14, 13, 0), (14, 14, 0)),  # an hour that has not ended
+        ("13:00", "13:30", (14, 13, 0), (14, 13, 30)),
+        ("14:00", "15:00", (13, 14, 0), (13, 15, 0)),  # of yesterday, both
+        ("23:00", "01:00", (13, 23, 0), (14, 1, 0)),
+        ("2026-10-10", "13:30", (10, 0, 0), (14, 13, 30)),
+        ("30m", "14:00", (14, 13, 25), (14, 14, 0)),
+        ("2h", "1h", (14, 11, 55), (14, 12, 55)),
+    ],
+)
+def test_a_range_ends_after_it_begins(
+    since: str, until: str, begin: tuple[int, int, int], end: tuple[int, int, int]
+) -> None:
+    found = range_of(since, until, AFTERNOON)
+    assert found == tuple(AFTERNOON.replace(day=d, hour=h, minute=m) for d, h, m in (begin, end))
+
+
+@pytest.mark.parametrize(("since", "until"), [("1h", "2h"), ("13:00", "2026-10-13"), ("1h", "1h")])
+def test_a_range_that_ends_before_it_begins_is_refused(since: str, until: str) -> None:
+    with pytest.raises(UsageError, match=f"--since {since} is not before") as refused:
+        range_of(since, until, AFTERNOON)
+    assert refused.value.next == "Swap them."

@@ -90,10 +90,10 @@ test-e2e: $(DEV)
 	$(PYTEST) tests/e2e
 
 screenshots: $(DEV)  ## screenshots/*.svg from the simulated cluster
-	$(BIN)/python -P -m tui.screenshots screenshots
+	PYTHONPATH=tests $(BIN)/python -P -m shots screenshots
 
 screenshots-check: $(DEV)
-	$(BIN)/python -P -m tui.screenshots --check screenshots
+	PYTHONPATH=tests $(BIN)/python -P -m shots --check screenshots
 
 docs: $(DEV)  ## docs/keys.md and docs/run-states.md, made from the code's own tables
 	$(BIN)/python -P -m tui.actions > docs/keys.md

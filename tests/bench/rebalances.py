@@ -33,8 +33,8 @@ from core.watch.timeline.events import Kind, Told
 from core.watch.timeline.group_watch import groups_watched
 from core.watch.timeline.store import Timeline
 from tests.bench.timeline import p95
+from tests.hands import operated
 from tui.app import TrimtabApp
-from tui.hands import operated
 from tui.session import Session
 from tui.widgets.page import Page
 

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from hands import operated, rested
 from textual.pilot import Pilot
 
 from core.cluster.broker_logs import with_logs
@@ -18,7 +19,6 @@ from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load, Source
 from tui.app import TrimtabApp
 from tui.feed_events import Event, PictureSeen
-from tui.hands import operated, rested
 from tui.screens.map import MapScreen
 from tui.screens.map_hands import MapCanvas
 from tui.seen import Seen

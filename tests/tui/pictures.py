@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from clusters import cluster, load_of, tp
+from hands import operated, rested
 from textual.pilot import Pilot
 from textual.widget import Widget
 
@@ -24,7 +25,6 @@ from core.run.tell.view import (
     RunView,
 )
 from tui.app import TrimtabApp
-from tui.hands import operated, rested
 from tui.session import PlanHistory, Session
 from tui.widgets.page import Page
 

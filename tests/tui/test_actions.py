@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hands import operated
 from maps import lines, map_of, press, session, text, the_map
 
 from tui.actions import (
@@ -23,7 +24,6 @@ from tui.actions import (
     keys_of,
 )
 from tui.app import SCREEN_CLASSES, TrimtabApp
-from tui.hands import operated
 from tui.screens.commands import found
 from tui.screens.help import HELP_AT, help_rows
 from tui.session import Session

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from clusters import tp
+from hands import rested
 from pictures import (
     MB,
     PROPOSED,
@@ -31,7 +32,6 @@ from core.errors import TrimtabError
 from core.plan.findings import finding
 from core.run.tell.view import RunState
 from tui.feed_events import RunSeen
-from tui.hands import rested
 from tui.screens import apply as apply_module
 from tui.screens.apply import Allow, ApplyDialog
 from tui.screens.run_history import RunHistory

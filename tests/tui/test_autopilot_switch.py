@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from clusters import NOON
+from hands import rested
 from maps import lines, map_of, press, session, tell, text
 from textual.pilot import Pilot
 from textual.widgets import Button
@@ -24,7 +25,6 @@ from core.auto.switch import Switch
 from core.cluster.connect import Address
 from core.process import Process
 from tui.feed_events import AutopilotSeen
-from tui.hands import rested
 from tui.screens.autopilot_dialog import AutopilotDialog
 
 LAST = Entry(NOON, What.WAIT, (Reason("broker-down", "Not while a broker is down: 3."),))

@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event as Flag
 
 import pytest
+from hands import rested
 from maps import demo_picture, lines, map_of, press, tell, text
 from simulated import small_spec
 from textual.pilot import Pilot
@@ -26,7 +27,6 @@ from tui.app import TrimtabApp
 from tui.clients import client_number, client_verdicts, client_words
 from tui.feed_events import ClientsSeen, Event
 from tui.feed_watches import watch_clients
-from tui.hands import rested
 from tui.screens.dialog import ConfirmDialog
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

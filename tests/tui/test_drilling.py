@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hands import rested
 from maps import demo_picture, lines, map_of, press, session, tell, text
 from textual.pilot import Pilot
 
@@ -23,7 +24,6 @@ from core.cluster.drills.drill import (
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from tui.feed_events import GroundFound
-from tui.hands import rested
 from tui.past import Then
 from tui.screens.drill_dialog import WORDS, Choices, DrillDialog
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from clusters import tp
+from hands import rested
 from maps import lines, text
 from pictures import MB, SIZES, STATE, a_session, body, dashboard, footer, pressed, spot
 from simulated import small_spec
@@ -29,7 +30,6 @@ from core.watch.timeline.events import Kind
 from core.watch.timeline.telling import Teller
 from tui.group_history import recorded_rebalances
 from tui.group_view import Order, listed, members_of
-from tui.hands import rested
 from tui.session import Session
 from tui.widgets.group_words import pace_words
 from tui.widgets.lines import text_of

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from clusters import tp
+from hands import rested
 from maps import text
 from pictures import LOAD, MB, SIZES, STATE, a_session, at, body, dashboard, pressed, spot
 
@@ -23,7 +24,6 @@ from core.load.snapshot import (
     Source,
 )
 from core.load.windows import History
-from tui.hands import rested
 from tui.load_numbers import broker_numbers, partition_numbers, row_of
 from tui.screens.load import broker_choices, hottest_partitions
 from tui.session import Freshness, Session

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from clusters import tp
+from hands import rested
 from pictures import (
     GB,
     MB,
@@ -24,7 +25,6 @@ from core.cluster.client import ConfigSource
 from core.run.limits.throttle import RateIntent, Side
 from core.run.tell.view import Leftovers, LoweredRetention, MoveState, RunState, RunSummary
 from core.units import UNLIMITED
-from tui.hands import rested
 from tui.widgets.lines import Ground, Lines, Tone, text_of, width_of
 from tui.widgets.page import Page
 from tui.widgets.run_brokers import broker_lines

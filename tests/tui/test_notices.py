@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from hands import rested
 from pictures import a_move, a_run, a_session, at, dashboard
 
 from core.run.tell.notices import Notices
@@ -15,7 +16,6 @@ from core.settings import NotifyBy
 from core.terminal import notice_sequence
 from tui.app import TrimtabApp
 from tui.feed_events import RunSeen
-from tui.hands import rested
 from tui.seen import Seen
 
 MOVING = a_run(moves=(a_move("orders-2", MoveState.MOVING, 25),))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hands import rested
 from maps import map_of, press, text, the_map
 from pictures import a_run, a_session, body, dashboard, pressed
 from textual import events
 from textual.pilot import Pilot
 
-from tui.hands import rested
 from tui.map_moves import pasted
 from tui.screens.commands import CommandScreen
 from tui.widgets.canvas import Canvas

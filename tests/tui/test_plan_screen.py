@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from clusters import cluster, load_of, tp
+from hands import rested
 from maps import text
 from pictures import (
     GB,
@@ -37,7 +38,6 @@ from core.plan.estimate import Estimate
 from core.plan.findings import Finding, Severity, finding
 from core.plan.plan import Move, Plan
 from core.units import format_rate
-from tui.hands import rested
 from tui.map_view import MapView, build_model
 from tui.screens import apply as apply_module
 from tui.screens import plan as plan_module

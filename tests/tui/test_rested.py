@@ -7,10 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hands import character, key_name, rested
 from pictures import a_session, dashboard
 from textual.worker import WorkerFailed
-
-from tui.hands import character, key_name, rested
 
 
 async def test_a_step_ends_when_what_it_brought_about_is_handled() -> None:

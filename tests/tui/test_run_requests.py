@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hands import rested
 from pictures import (
     MB,
     SIZES,
@@ -27,7 +28,6 @@ from core.errors import UsageError
 from core.run.requests import Asked
 from core.run.tell.view import MoveProgress, MoveState, RunRequest, RunState, RunView
 from core.units import UNLIMITED
-from tui.hands import rested
 from tui.screens import run_requests as module
 from tui.screens.rate_dialog import RateDialog, rest_of
 from tui.screens.retarget_dialog import RetargetDialog, choices_of, leaving

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from clusters import cluster, load_of, tp
+from hands import rested
 from pictures import (
     GB,
     MB,
@@ -28,7 +29,6 @@ from core.run.others.foreign import ForeignWatch, foreign_moves
 from core.run.record.moves import Role
 from core.run.tell.view import Level, MoveState, RunEvent, RunRequest, RunState, RunView
 from tui.feed_events import PictureSeen, RunSeen
-from tui.hands import rested
 from tui.screens import export as export_module
 from tui.screens.map_hands import MapCanvas
 from tui.screens.run_history import RunHistory

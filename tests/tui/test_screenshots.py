@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-
-from tui import screenshots
+from shots import drawing
 
 
 @pytest.mark.parametrize(("words", "code"), [(["--help"], 0), (["--chekc", "there"], 2)])
@@ -18,13 +17,13 @@ def test_who_asks_for_help_or_errs_gets_no_pictures(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def drawn(shots: Sequence[screenshots.Shot]) -> Iterator[str]:
+    def drawn(shots: Sequence[drawing.Shot]) -> Iterator[str]:
         raise AssertionError(f"{len(shots)} were drawn")
 
-    monkeypatch.setattr(screenshots, "draw", drawn)
+    monkeypatch.setattr(drawing, "draw", drawn)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as left:
-        screenshots.main(words)
+        drawing.main(words)
     assert left.value.code == code
     said = capsys.readouterr()
     assert "--check" in said.out + said.err
@@ -34,15 +33,15 @@ def test_who_asks_for_help_or_errs_gets_no_pictures(
 def test_pictures_that_are_not_there_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def drawn(shots: Sequence[screenshots.Shot]) -> Iterator[str]:
+    def drawn(shots: Sequence[drawing.Shot]) -> Iterator[str]:
         return (f"<svg>{shot.name}</svg>" for shot in shots)
 
-    monkeypatch.setattr(screenshots, "draw", drawn)
+    monkeypatch.setattr(drawing, "draw", drawn)
     for name in ("NO_COLOR", "TEXTUAL_ANIMATIONS"):  # put back afterwards: drawing changes them
         monkeypatch.setenv(name, "none")
     folder = tmp_path / "pictures"
-    assert screenshots.main([str(folder), "--check"]) == 1
+    assert drawing.main([str(folder), "--check"]) == 1
     assert "help-120x40.svg" in capsys.readouterr().err
     assert not folder.exists()
-    assert screenshots.main([str(folder)]) == 0
-    assert screenshots.main([str(folder), "--check"]) == 0
+    assert drawing.main([str(folder)]) == 0
+    assert drawing.main([str(folder), "--check"]) == 0

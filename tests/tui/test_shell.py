@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from clusters import cluster, load_of
+from hands import operated, rested
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.style import Style
@@ -29,7 +30,6 @@ from tui import terminal
 from tui.app import TrimtabApp
 from tui.feed import Feed
 from tui.feed_events import ClusterLost, Event, GroupsSeen, PictureSeen, Trouble
-from tui.hands import operated, rested
 from tui.seen import Seen
 from tui.session import Freshness, PlanHistory, Session, age_words, seconds_to_next_age
 from tui.theming import choose_palette, load_palettes, parse_palette

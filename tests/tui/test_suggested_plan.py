@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hands import rested
 from maps import demo_picture, text
 from pictures import LOAD, SIZES, STATE, a_plan, a_session, body, dashboard, footer, pressed
 from textual.pilot import Pilot
@@ -20,7 +21,6 @@ from core.plan.plan import Plan
 from core.plan.planner.evenness import evenness
 from core.plan.planner.planner import suggest
 from core.plan.planner.wanted import Wanted
-from tui.hands import rested
 from tui.made import Made, helpful_first
 from tui.screens import plan as plan_screen
 from tui.screens import planning

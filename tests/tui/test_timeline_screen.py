@@ -12,6 +12,7 @@ from threading import Event as Flag
 
 import numpy as np
 import pytest
+from hands import rested
 from maps import column_of, lines, row_of, text, the_map
 from pictures import SIZES, a_session, body, dashboard, footer, pressed, spot
 from watch_help import RECORDED, at, cluster, record_night, row
@@ -31,7 +32,6 @@ from core.watch.timeline.events import Kind
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.telling import Teller
 from core.watch.timeline.words import told
-from tui.hands import rested
 from tui.lanes import AUTOPILOT, Lane
 from tui.past import Asked, Past, rows_of
 from tui.past_reading import read_past

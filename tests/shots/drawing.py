@@ -1,4 +1,4 @@
-"""Makes the pictures in screenshots/ from the simulated cluster: `python -m tui.screenshots DIR`.
+"""Makes the pictures of the dashboard from the simulated cluster.
 
 Deterministic: a seeded cluster, a clock that stands still, keys instead of hands.
 """
@@ -20,8 +20,8 @@ from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.screenshot_night import recorded_night
-from tui.screenshot_runs import Stage, run_at
+from shots.night import recorded_night
+from shots.runs import Stage, run_at
 
 if TYPE_CHECKING:
     from core.cluster.simulation.cluster import SimulatedCluster
@@ -84,6 +84,8 @@ async def render(shot: Shot) -> str:
 
 
 async def _render(shot: Shot, root: Path) -> str:
+    from hands import operated, rested
+
     from core import paths
     from core.cluster.broker_logs import with_logs
     from core.cluster.connect import Address, Connection
@@ -95,7 +97,6 @@ async def _render(shot: Shot, root: Path) -> str:
     from core.run.tell.markdown import markdown
     from tui.app import TrimtabApp
     from tui.feed_events import Connected, GroupsSeen, PictureSeen, RunSeen
-    from tui.hands import operated, rested
     from tui.screens.run_history import RunHistory
     from tui.seen import Seen
     from tui.session import Freshness, Session
@@ -212,7 +213,7 @@ def _draw(shot: Shot) -> str:
 
 def main(argv: Sequence[str]) -> int:
     """Write all pictures into a folder, or with `--check` compare; 1 when one differs."""
-    parser = argparse.ArgumentParser(prog="python -P -m tui.screenshots", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -P -m shots", description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=Path("screenshots"))
     parser.add_argument("--check", action="store_true", help="only compare; 1 when one differs")
     given = parser.parse_args(argv)
@@ -230,7 +231,3 @@ def main(argv: Sequence[str]) -> int:
     for path in stale:
         print(f"{path} is not what the dashboard draws: make screenshots", file=sys.stderr)
     return 1 if stale else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

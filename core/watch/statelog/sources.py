@@ -165,11 +165,11 @@ def _peek(path: Path, number: int, zones: Zones) -> Source:
             for line in decoded(beginning).split("\n"):
                 if (stamp := STAMP.match(line)) is None:
                     continue
-                writer = _WRITER.match(stamp[5])
-                broker = int(writer[1] or writer[2]) if writer else None
+                if broker is None and (writer := _WRITER.match(stamp[5])):
+                    broker = int(writer[1] or writer[2])
                 if first is None and _ms(stamp, zones.of(broker)) is not None:
                     first = stamp
-                if broker is not None:
+                if first is not None and broker is not None:
                     break
             if first is not None or len(beginning) >= PEEKED_BYTES:
                 break

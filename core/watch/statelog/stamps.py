@@ -15,6 +15,9 @@ STAMP = re.compile(
     r"(?:\[[^\]]*\]\s+)?(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\s+(.*)"
 )
 
+_EDGES = ("0001", "9999")
+"""Years that are no dates any more in another zone; no broker wrote in them."""
+
 
 def decoded(data: bytes) -> str:
     text = data.decode("utf-8", "replace")
@@ -31,10 +34,9 @@ class Times:
     def second_ms(self, second: str) -> int:
         """Return `2026-01-31 02:30:00` in milliseconds; raises ValueError for what is no time."""
         if second != self._second:
-            try:
-                self._base = self._clock.minute_ms(second[:16]) + int(second[17:]) * 1000
-            except OverflowError as error:  # a damaged year, at the edge of what dates there are
-                raise ValueError(f"no time: {second!r}") from error
+            if second.startswith(_EDGES):
+                raise ValueError(f"no time: {second!r}")
+            self._base = self._clock.minute_ms(second[:16]) + int(second[17:]) * 1000
             self._second = second
         return self._base
 

@@ -519,14 +519,15 @@ def test_who_stops_listening_leaves_no_process(
     assert active_children() == []
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
-@pytest.mark.parametrize("year", ["0001-01-01", "9999-12-31"])
-def test_a_damaged_year_is_no_time(tmp_path: Path, zone: str, year: str) -> None:
+@pytest.mark.parametrize(
+    ("zone", "hour"), [("Europe/Berlin", "0001-01-01 00"), ("-05:00", "9999-12-31 23")]
+)
+def test_a_damaged_year_is_no_time(tmp_path: Path, zone: str, hour: str) -> None:
     log = tmp_path / "a.log"
-    damaged = line(0, 1, follower(0, 1)).replace("2026-01-31", year)
-    log.write_text(line(0, 1, follower(0, 1)) + damaged + line(9, 1, follower(0, 2)))
+    damaged = line(0, 1, follower(0, 1)).replace("2026-01-31 02", hour)
+    log.write_text(damaged + line(0, 1, follower(0, 1)) + damaged + line(9, 1, follower(0, 2)))
     events, _, _ = merged(log, zones=[zone])
-    assert {1, 2} <= {event.change.leader_epoch for event in events}
+    assert [event.change.leader_epoch for event in events] == [1, 2]
 
 
 def test_a_file_begins_with_its_first_line_also_where_that_names_no_writer(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """In which order moves help most: what the plan takes off the worst broker, for the bytes it costs.
 
-Pure. A broker's pressure is what it receives, sends and stores, each beside the mean of all
-brokers (beside capacities where all are configured); the highest of them is the worst.
+Pure. A broker's pressure is what it receives, sends and stores, each beside its fair share (an
+equal part among those that are up, by capacity where all have one); the highest is the worst.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.cluster.state import Broker, ClusterState
+from core.cluster.state import ClusterState
+from core.load.heat import Metric, eligible, weights
 from core.load.snapshot import Float64, Load
 from core.plan.effect import leader_after, totals
 from core.plan.plan import Move, Plan
@@ -33,7 +34,7 @@ Effect = Mapping[tuple[int, int], float]
 class Relief:
     """The broker and measure that a move relieves most: before and after the whole plan.
 
-    Both are beside the mean of all brokers, 1 is even.
+    Both are beside the broker's fair share, 1 is even.
     """
 
     broker: int
@@ -112,7 +113,7 @@ def worst(state: ClusterState, load: Load, plan: Plan) -> tuple[int, frozenset[i
 
 
 def pressures(state: ClusterState, load: Load) -> tuple[Float64, Float64]:
-    """Return each broker's pressures, shape [B, 3], 1 is the mean; and what one byte adds there.
+    """Return each broker's pressures, shape [B, 3], 1 is fair; and what one byte adds there.
 
     A replica of unknown size has its partition's; what is not known of all brokers presses nobody.
     """
@@ -122,29 +123,21 @@ def pressures(state: ClusterState, load: Load) -> tuple[Float64, Float64]:
     whole = state.partition_size_bytes[state.partition_of_replica]
     sizes = np.where(state.size_bytes < 0, whole, state.size_bytes)
     np.add.at(stored, at, np.maximum(sizes, 0))
-    columns = (now.in_bytes_per_s, now.out_bytes_per_s, stored)
+    columns = {
+        Metric.IN: now.in_bytes_per_s,
+        Metric.OUT: now.out_bytes_per_s,
+        Metric.SIZE: stored,
+    }
+    alive = eligible(state)
     pressure, unit = np.zeros((2, len(state.brokers), 3))
-    for what, values in enumerate(columns):
-        part = np.nan_to_num(values) / _capacities(state.brokers, what)
-        mean = float(part.mean()) if len(part) else 0.0
-        if mean > 0:
-            pressure[:, what] = part / mean
-            unit[:, what] = 1 / (_capacities(state.brokers, what) * mean)
+    for what, (metric, values) in enumerate(columns.items()):
+        # What is on a broker that is down presses as it would elsewhere.
+        parts = np.where(alive, weights(state, metric), 1 / max(int(alive.sum()), 1))
+        fair = float(np.nansum(values)) * parts
+        pressed = fair > 0
+        pressure[pressed, what] = np.nan_to_num(values)[pressed] / fair[pressed]
+        unit[pressed, what] = 1 / fair[pressed]
     return pressure, unit
-
-
-def _capacities(brokers: Sequence[Broker], what: int) -> Float64:
-    """Return each broker's capacity, all 1 where one is not known."""
-    known: list[float | None]
-    if what == STORED:
-        known = [float(sum(d.total_bytes or 0 for d in b.log_dirs)) or None for b in brokers]
-    elif what == RECEIVED:
-        known = [b.in_capacity_bytes_per_s for b in brokers]
-    else:
-        known = [b.out_capacity_bytes_per_s for b in brokers]
-    if None in known:
-        return np.ones(len(brokers))
-    return np.array(known, np.float64)
 
 
 def _relieving(

@@ -1,9 +1,35 @@
-"""What a terminal gets: texts that do nothing to it, and sequences that ask it for something."""
+"""What a terminal gets: texts that do nothing to it, ASCII where that is wanted, and sequences."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+
+_ASCII = str.maketrans(
+    {
+        **dict.fromkeys("█▉▊▋▌", "#"),
+        **dict.fromkeys("▍▎▏", ":"),
+        **dict.fromkeys("▖▗▘▝▚▞▀▄▙▛▜▟▐", "*"),
+        **dict.fromkeys("┼┤├└┘┬┴┌┐", "+"),
+        **dict.fromkeys("→▸≥", ">"),
+        **dict.fromkeys("◂≤", "<"),
+        **dict.fromkeys("─–—−", "-"),
+        **dict.fromkeys("━‖", "="),
+        **dict.fromkeys("╌┄░◌", "."),
+        **dict.fromkeys("▒▓", "%"),
+        "╱": "/",
+        "◆": "#",
+        "│": "|",
+        "●": "*",
+        **dict.fromkeys("○•", "o"),
+        "·": ".",
+        "▲": "^",
+        "✗": "x",
+        **dict.fromkeys("√✓±", "+"),
+        "×": "x",
+        "…": "~",
+    }
+)
 
 
 def printable(text: str, *, lines: bool = False) -> str:
@@ -16,6 +42,16 @@ def printable(text: str, *, lines: bool = False) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else " " if c == "\t" else "\ufffd" for c in text)
+
+
+def in_ascii(text: str) -> str:
+    """Return `text` in ASCII, as many columns wide; what the table lacks, as in a name, is `?`."""
+    drawn = text.translate(_ASCII)
+    if drawn.isascii():
+        return drawn
+    from rich.cells import cell_len
+
+    return "".join(char if char.isascii() else "?" * cell_len(char) for char in drawn)
 
 
 def notice_sequence(title: str, text: str, environment: Mapping[str, str] = os.environ) -> str:

@@ -14,6 +14,7 @@ from core.cluster import arrow_document
 from core.cluster.document import ClusterDocument, read_groups, to_json
 from core.cluster.document_reader import read_document
 from core.errors import UsageError
+from core.terminal import in_ascii
 
 if TYPE_CHECKING:
     from core.cluster.client import ClusterClient
@@ -43,9 +44,10 @@ def show(
 
     With -o FILE.arrow the document is written as Arrow, which --from reads in a moment.
     """
-    if as_json:
+    as_arrow = output is not None and output.suffix == ".arrow"
+    if as_json or as_arrow:
         document = document_of(context)
-        if output is not None and output.suffix == ".arrow":
+        if output is not None and as_arrow:
             fill_file(partial(arrow_document.write, document), output)
         else:
             emit(to_json(document), output)
@@ -56,7 +58,8 @@ def show(
     state, load = context.picture()
     width = shutil.get_terminal_size((120, 40)).columns
     chosen = Metric(metric) if metric else None
-    write_text(heat_text(state, load, chosen, Order(sort), limit, width), output)
+    text = heat_text(state, load, chosen, Order(sort), limit, width)
+    write_text(in_ascii(text) if context.ascii_only else text, output)
 
 
 def document_of(context: Context) -> ClusterDocument:

@@ -42,6 +42,8 @@ def read_document(path: Path) -> ClusterDocument:
         if _begins(path, arrow_document.MAGIC):
             return from_arrow(arrow_document.read(path), _written_at(path))
         content = files.read_input(path)
+        if content.startswith(arrow_document.MAGIC):  # through a pipe
+            return from_arrow(arrow_document.read(content), _written_at(path))
         document = json.loads(content)
     except OSError as error:
         raise DocumentError(
@@ -63,7 +65,7 @@ def _not_one(name: str, error: WrongError) -> DocumentError:
 
 
 def _begins(path: Path, magic: bytes) -> bool:
-    """Return whether a file begins so; stdin and pipes are read once only, and hold JSON."""
+    """Return whether a file begins so; stdin and pipes are read once only."""
     if path == files.STDIN or not path.is_file():
         return False
     with path.open("rb") as file:

@@ -20,8 +20,9 @@ import tui
 from core.cluster.drills.drill import DrillKind, Offer
 from core.errors import TrimtabError
 from core.run.tell.view import RunState
+from core.terminal import in_ascii
 from tui.actions import MOVES, SCREENS
-from tui.in_ascii import AsciiOnly, in_ascii
+from tui.in_ascii import AsciiOnly
 from tui.screens.apply import ApplyDialog, Order
 from tui.screens.autopilot_dialog import AutopilotDialog
 from tui.screens.commands import CommandScreen

@@ -321,6 +321,22 @@ def test_a_dash_is_stdin(words: str, stdin: str, code: int, said: str) -> None:
     assert "bug" not in done.stderr
 
 
+def test_arrow_is_known_by_its_name_and_through_a_pipe() -> None:
+    done = shell(
+        "TRIMTAB --from cluster.json show -o now.arrow && cat now.arrow | TRIMTAB --from - show"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == shell("TRIMTAB --from now.arrow show").stdout
+    assert "topic" in done.stdout
+
+
+def test_ascii_is_ascii_as_text_too() -> None:
+    plain = shell("TRIMTAB --from cluster.json show").stdout
+    done = shell("TRIMTAB --ascii --from cluster.json show")
+    assert not plain.isascii()
+    assert (done.returncode, done.stdout.isascii(), "?" in done.stdout) == (0, True, "?" in plain)
+
+
 def test_a_terminal_that_is_not_utf_8_shows_what_it_can() -> None:
     done = shell("PYTHONIOENCODING=latin-1 TRIMTAB --from cluster.json show")
     assert (done.returncode, done.stderr) == (0, "")

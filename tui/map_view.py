@@ -196,7 +196,7 @@ def build_model(
         partitions=partitions,
         rows=rows,
         cursor=_cursor(state, view, heat, partitions, rows),
-        column=_column(state, view, totals, heat, rows),
+        column=_column(state, view, totals),
     )
 
 
@@ -218,13 +218,7 @@ def _cursor(
     return 0
 
 
-def _column(
-    state: ClusterState,
-    view: MapView,
-    totals: BrokerTotals,
-    heat: HeatMap,
-    rows: tuple[int, ...],
-) -> int:
+def _column(state: ClusterState, view: MapView, totals: BrokerTotals) -> int:
     """Return the cursor's column; at first that of the fullest broker."""
     ids: list[int] = state.broker_ids.tolist()
     if view.broker in ids:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from core.cli.context import Context, emit, json_option, say
+from core.cli.context import emit, json_option, say
 from core.cluster.connect import short_name
 from core.errors import ExitCode
 
@@ -22,8 +22,7 @@ def audit() -> None:
 @click.option("--run", metavar="ID", help="Only what belongs to this run.")
 @click.option("--all", "everything", is_flag=True, help=f"Not only the newest {SHOWN}.")
 @json_option
-@click.pass_obj
-def ls(context: Context, run: str | None, everything: bool, as_json: bool) -> None:
+def ls(run: str | None, everything: bool, as_json: bool) -> None:
     """List the entries, oldest first."""
     from core.cli.table import table
     from core.run.audit import read
@@ -65,8 +64,7 @@ def ls(context: Context, run: str | None, everything: bool, as_json: bool) -> No
 @audit.command("verify")
 @click.option("--holds", metavar="HASH", help="Also whether an entry of this hash is there still.")
 @json_option
-@click.pass_obj
-def verify(context: Context, holds: str | None, as_json: bool) -> int:
+def verify(holds: str | None, as_json: bool) -> int:
     """Follow the chain; names the first line that was changed, taken out or put in.
 
     The chain begins at its first line and says nothing of a file that was written anew as a

@@ -77,11 +77,11 @@ def _percent(text: str, option: str) -> float:
     return _number(text.removesuffix("%"), option, 1, 90, "a percentage between 1 and 90") / 100
 
 
-def _seconds(text: str, option: str) -> float:
+def _seconds(text: str, _: str) -> float:
     return parse_duration(text)
 
 
-def _bytes(text: str, option: str) -> float:
+def _bytes(text: str, _: str) -> float:
     return float("inf") if text == NONE else float(parse_size(text))
 
 
@@ -111,7 +111,7 @@ def _hours(text: str, option: str) -> Hours:
     return Hours() if text.strip().lower() == NONE else Hours.parse(text, option)
 
 
-def _pattern(text: str, option: str) -> str | None:
+def _pattern(text: str, _: str) -> str | None:
     return None if text == NONE else text
 
 

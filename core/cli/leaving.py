@@ -18,7 +18,7 @@ def ended_in_order(who: str) -> Iterator[None]:
     started this has ignored (nohup, a script's background) stays so.
     """
 
-    def leave(number: int, frame: FrameType | None) -> None:
+    def leave(number: int, _: FrameType | None) -> None:
         for other in before:
             signal.signal(other, signal.SIG_IGN)
         raise SystemExit(128 + number)

@@ -137,7 +137,7 @@ def fill(
     payload = random.Random(0).randbytes(message_bytes)
     failures: list[str] = []
 
-    def delivered(error: Any, message: Any) -> None:
+    def delivered(error: Any, _: Any) -> None:
         if error is not None:
             failures.append(error.str())
 

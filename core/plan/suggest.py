@@ -66,7 +66,7 @@ def suggest_move(
     source = ids.index(broker)
     if not now[source] > fair[source]:
         return None
-    candidates = _candidates(state, load, plan, metric, broker, topic)
+    candidates = _candidates(state, plan, metric, broker, topic)
     values = np.nan_to_num(values_of(state, load, metric)[candidates])
     worth = values > WORTH * fair[source]
     candidates, values = candidates[worth], values[worth]
@@ -117,7 +117,7 @@ def _column(totals: BrokerTotals, metric: Metric) -> Float64:
 
 
 def _candidates(
-    state: ClusterState, load: Load, plan: Plan, metric: Metric, broker: int, topic: str | None
+    state: ClusterState, plan: Plan, metric: Metric, broker: int, topic: str | None
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return the partitions that count on `broker` now, and that the plan leaves there."""
     if metric.of_leaders:

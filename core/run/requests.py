@@ -136,7 +136,7 @@ def _standing(asked: Iterable[tuple[str, Payload]]) -> _Standing:
 # -- what makes sense ------------------------------------------------------------------------------
 
 
-def _cancel(history: History, standing: _Standing, p: Payload, _: Collection[str]) -> None:
+def _cancel(history: History, _standing: _Standing, p: Payload, _: Collection[str]) -> None:
     # All of it may be asked for twice: the second time leaves what cannot be put back.
     if p.get("moves") is not None:
         for tp, m in _named(history, p["moves"]):
@@ -159,7 +159,7 @@ def _pause(history: History, standing: _Standing, p: Payload, _: Collection[str]
         )
 
 
-def _resume(history: History, standing: _Standing, p: Payload, _: Collection[str]) -> None:
+def _resume(history: History, standing: _Standing, _p: Payload, _: Collection[str]) -> None:
     if not standing.paused:
         raise UsageError(f"Run {history.run} is not paused: there is nothing to resume.")
 
@@ -240,7 +240,7 @@ def _retarget(history: History, standing: _Standing, p: Payload, _: Collection[s
         raise UsageError(f"{tp} is on its way to {_brokers(after)} already.")
 
 
-def _rollback(history: History, standing: _Standing, p: Payload, _: Collection[str]) -> None:
+def _rollback(history: History, standing: _Standing, _p: Payload, _: Collection[str]) -> None:
     if standing.rolling_back or history.rolling_back:
         raise UsageError(f"Run {history.run} is being rolled back already.")
     if all(m.phase is Phase.QUEUED for m in history.moves):

@@ -402,7 +402,7 @@ async def test_times_of_the_column_before_are_dim_and_of_nothing_else(
         await pilot.press("5")
         before = ahead.preview
         assert (before.rates, before.of_before) == (known.rates, True)
-        words = [word for line, _ in rate_lines(before, the_map(pilot).brush) for word in line]
+        words = [word for line, _ in rate_lines(before) for word in line]
         assert {word.role for word in words} == {"dim"}
         await pilot.press("escape")
         look(pilot, broker=1, cursor_partition=0, marked=frozenset({tp("t-1")}))
@@ -423,9 +423,7 @@ async def test_rates_are_in_their_own_units_and_never_says_whose_inflow_it_is_be
         assert limit is not None
         rates = (replace(quickest, rate_bytes_per_s=500_000, seconds=None, never="below"), quickest)
         preview = replace(screen.scene.preview, rates=rates)
-        words = [
-            "".join(word.text for word in line) for line, _ in rate_lines(preview, screen.brush)
-        ]
+        words = ["".join(word.text for word in line) for line, _ in rate_lines(preview)]
         assert words[1].split() == ["500", "kB/s", "never", f"b{limit.broker}", "inflow"]
         assert max(map(len, words)) <= SIDE - 2
 

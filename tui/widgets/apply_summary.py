@@ -54,7 +54,7 @@ def summary_lines(
     estimate = study.estimate(rate)
     if estimate is not None:
         lines += [_row(label, line, width) for label, line in _time(estimate, bounds, width)]
-    lines += _touched(plan, study, width)
+    lines += _touched(plan, width)
     for finding in study.findings_at(rate):
         if finding.severity is Severity.UNSAFE:
             continue
@@ -92,7 +92,7 @@ def _time(estimate: Estimate, bounds: Bounds | None, width: int) -> Iterable[tup
         yield "", (dim(estimate.calibration.words),)
 
 
-def _touched(plan: Plan, study: Study, width: int) -> Iterable[Line]:
+def _touched(plan: Plan, width: int) -> Iterable[Line]:
     """Say which topics, brokers and leaders the plan touches."""
     topics = sorted({move.tp.topic for move in plan})
     shown = ", ".join(topics[:3]) + (f" and {len(topics) - 3} more" if len(topics) > 3 else "")

@@ -90,10 +90,10 @@ def _carry_lines(scene: Scene, brush: Brush) -> tuple[str, list[Sentence]]:
                 Word("  "),
             ]
         first = tuple(words) or (Word("h and l carry it; enter drops it", "dim"),)
-    return title, [first, _plan_and_time(preview, model, brush)]
+    return title, [first, _plan_and_time(preview, model)]
 
 
-def _plan_and_time(preview: Preview, model: Model, brush: Brush) -> Sentence:
+def _plan_and_time(preview: Preview, model: Model) -> Sentence:
     words = [Word("plan  ", "dim"), Word(plan_words(model.state, preview.plan), "bright", True)]
     for rate in (preview.rates or ())[-3:]:
         when = "never" if rate.never else format_duration(rate.seconds)

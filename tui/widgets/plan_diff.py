@@ -143,7 +143,7 @@ def diff_lines(
     for i in window(len(rows), height, rows.index(cursor) if cursor in rows else 0):
         row = rows[i]
         if isinstance(row, str):
-            shown.append(fit(_topic_line(state, plan, row, width), width))
+            shown.append(fit(_topic_line(state, plan, row), width))
             continue
         selected = row == cursor and focused
         line = _move_line(
@@ -163,7 +163,7 @@ def _by_topic(plan: Plan) -> list[int | str]:
     return rows
 
 
-def _topic_line(state: ClusterState, plan: Plan, topic: str, width: int) -> Line:
+def _topic_line(state: ClusterState, plan: Plan, topic: str) -> Line:
     moves = [move for move in plan if move.tp.topic == topic]
     sizes = [bytes_to_copy(state, move) for move in moves]
     known = sum(size for size in sizes if size is not None)

@@ -133,7 +133,7 @@ def title_line(view: PlanView, width: int) -> Line:
         spans.append(Span(f"   {unknown} of unknown size", Tone.LOOK))
     if others:
         spans.append(Span(f"   {others} without data", Tone.FINE))
-    return fit((*spans, *_verdict(view, width - width_of(spans))), width)
+    return fit((*spans, *_verdict(view)), width)
 
 
 def head_lines(view: PlanView, width: int) -> Lines:
@@ -188,7 +188,7 @@ def why_line(view: PlanView, width: int) -> Line:
     return fit((dim("  why   "), plain(words), dim(" of its fair share"), more), width)
 
 
-def _verdict(view: PlanView, room: int) -> Line:
+def _verdict(view: PlanView) -> Line:
     """Return in a word whether this plan can be applied as it is."""
     if view.study is None:
         return (dim("   checking"),)

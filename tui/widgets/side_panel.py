@@ -70,7 +70,7 @@ def cannot_drop(carry: Carry, *, severity: Severity) -> list[tuple[str, str]]:
     ]
 
 
-def rate_lines(preview: Preview, brush: Brush) -> list[tuple[Sentence, bool]]:
+def rate_lines(preview: Preview) -> list[tuple[Sentence, bool]]:
     """Return the throttle table: rate, time, the slowest broker and side; True for the chosen."""
     if preview.rates is None:
         return [((Word("working it out", "dim"),), False)]
@@ -140,12 +140,12 @@ def draw_side(
     shown = model.partitions.topic if model.partitions is not None else None
     _draw_plan(panel, model.state, preview, shown)
     panel.title("throttle")
-    for sentence, chosen in rate_lines(preview, brush):
+    for sentence, chosen in rate_lines(preview):
         panel.write(sentence, on="cursor" if chosen else "background", marked=chosen)
     panel.gap()
     _draw_touches(panel, model, preview, carry, groups)
     if carry is not None:
-        _draw_reasons(panel, carry, brush)
+        _draw_reasons(panel, carry)
     elif run is not None:
         draw_run(panel, run)
 
@@ -265,7 +265,7 @@ def _in_sync_words(state: ClusterState, tp: TopicPartition, brush: Brush) -> Sen
     return (Word(f"min.insync {least} of {replicas.stop - replicas.start} {mark}", role),)
 
 
-def _draw_reasons(panel: Panel, carry: Carry, brush: Brush) -> None:
+def _draw_reasons(panel: Panel, carry: Carry) -> None:
     width = 8
     write: Callable[[str, str, str], None] = lambda who, why, role: panel.write(  # noqa: E731
         (Word(f"{who:<{width}} ", role), Word(why, role))

@@ -79,7 +79,7 @@ def _first_back(
     led = sum(partition["leader"] == back for partition in rows)
     yield same(f"partitions that {back} leads, as it is back", 0, led)
     found = stage.document("elect", "--topics", TOPIC, "--yes")
-    yield from _settings(stage, found)
+    yield from _settings(found)
     yield same("elected", f"{TOPIC}-0 to {back}", _elected(found))
     left = "; ".join(
         f"{TOPIC}-{p}: preferred replica {row[0]} is down"
@@ -96,7 +96,7 @@ def _first_back(
     yield same("leaders then, as Kafka's tool describes them", _listed(expected), _listed(now))
 
 
-def _settings(stage: Stage, found: Any) -> Iterator[Step]:
+def _settings(found: Any) -> Iterator[Step]:
     """Compare what stands beside the imbalance: what would act on it."""
     live = [told for told in found["rebalance"] if told["unknown"] is None]
     said = {(told["enabled"], told["interval_seconds"], told["percentage"]) for told in live}

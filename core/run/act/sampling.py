@@ -58,7 +58,7 @@ class Sampler:
         self._first = self._first or now
         destinations = {b for i in copying for b in history.moves[i].move.receiving}
         if now >= self._leaders_due:
-            self._ask_leaders(history, observed, copying, destinations)
+            self._ask_leaders(history, observed, copying)
         sizes = self._ask((destinations | self.disks.keys()) & observed.alive)
         took = self._clock.monotonic() - now
         pace = min(STEADY_SECONDS, max(FIRST_SECONDS, (now - self._first) / 20))
@@ -78,9 +78,7 @@ class Sampler:
         self._ask(self.disks.keys() & observed.alive)
         self._due = now + max(STEADY_SECONDS, DUTY * (self._clock.monotonic() - now))
 
-    def _ask_leaders(
-        self, history: History, observed: Observed, copying: list[int], asked: set[int]
-    ) -> None:
+    def _ask_leaders(self, history: History, observed: Observed, copying: list[int]) -> None:
         tps = {history.moves[i].move.tp for i in copying}
         leaders = {row.leader for tp in tps if (row := observed.rows.get(tp)) is not None}
         sizes = self._ask(leaders & observed.alive)

@@ -48,7 +48,7 @@ def restore_retention(history: History, observed: Observed) -> RestoreRetention 
     return RestoreRetention(idle) if idle else None
 
 
-def elect(history: History, observed: Observed) -> ElectLeaders | None:
+def elect(history: History, _: Observed) -> ElectLeaders | None:
     """Preferred leaders are elected at the end, when that is asked for."""
     if not history.elect or history.cancel_requested or history.in_flight or history.queued:
         return None

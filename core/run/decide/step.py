@@ -25,7 +25,7 @@ PERHAPS_CRUISE_CONTROL = "Cruise Control reports to this cluster: pause it befor
 Rule = Callable[[History, Observed], Step | None]
 
 
-def preflight(history: History, observed: Observed) -> Preflight | None:
+def preflight(history: History, _: Observed) -> Preflight | None:
     """What is to move is looked at once more before anything is written."""
     begun = history.preflight or history.stopped or history.cancel_requested
     return None if begun or not history.queued else Preflight()

@@ -74,7 +74,7 @@ def _is_clean(history: History, m: MoveHistory, observed: Observed) -> bool:
 # -- what goes somewhere else, or back ------------------------------------------------------------
 
 
-def add_moves(history: History, observed: Observed) -> AddMoves | None:
+def add_moves(history: History, _: Observed) -> AddMoves | None:
     """Moves that were taken back go elsewhere, or what is done goes back to where it was."""
     if history.rollback_requested:
         busy = history.in_flight or history.queued

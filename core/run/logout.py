@@ -21,11 +21,13 @@ class Logout:
     user: str
     kills: bool
     lingers: bool
+    runner: str | None
+    """Where systemd-run is, which starts a process under the user's own manager."""
 
     @property
     def ends_runs(self) -> bool:
         """Return whether a run, or an autopilot, would end with the session, whatever we do."""
-        return self.kills and not (self.lingers and _systemd_run() is not None)
+        return self.kills and not (self.lingers and self.runner is not None)
 
     @property
     def remedy(self) -> str:
@@ -39,10 +41,9 @@ class Logout:
 
     def prefix(self) -> tuple[str, ...]:
         """Return the words to put before a command so that its process outlives the session."""
-        runner = _systemd_run()
-        if not (self.kills and self.lingers) or runner is None:
+        if not (self.kills and self.lingers) or self.runner is None:
             return ()
-        return (runner, "--user", "--scope", "--quiet", "--collect", "--")
+        return (self.runner, "--user", "--scope", "--quiet", "--collect", "--")
 
 
 def look(root: Path = Path("/")) -> Logout:
@@ -60,8 +61,5 @@ def look(root: Path = Path("/")) -> Logout:
         user = getpass.getuser()
     except (KeyError, OSError):
         user = ""
-    return Logout(user, kills, bool(user) and (root / "var/lib/systemd/linger" / user).exists())
-
-
-def _systemd_run() -> str | None:
-    return shutil.which("systemd-run")
+    lingers = bool(user) and (root / "var/lib/systemd/linger" / user).exists()
+    return Logout(user, kills, lingers, shutil.which("systemd-run"))

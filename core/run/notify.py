@@ -65,7 +65,7 @@ class Notifier:
         history, now = chronicle.history, chronicle.now()
         why = self._stalls(history, chronicle.newest_sample, now)
         if why and not self._stalled:
-            self._send(notice("stalled", history, now, why))
+            self.send(notice("stalled", history, now, why))
         self._stalled = why
         self._write_down(chronicle.write)
 
@@ -77,7 +77,7 @@ class Notifier:
         at = history.ended_at or history.last_at or history.created_at
         died = history.ended is None
         why = history.crashed if died else history.ended_why
-        self._send(notice("died" if died else "ended", history, at, why))
+        self.send(notice("died" if died else "ended", history, at, why))
         self._notices.put(None)
         if self._thread is not None:
             self._thread.join(LAST_SECONDS)
@@ -99,7 +99,8 @@ class Notifier:
         nothing = idle(history, sample, now)
         return nothing and (history.waiting or nothing)
 
-    def _send(self, document: Mapping[str, Any]) -> None:
+    def send(self, document: Mapping[str, Any]) -> None:
+        """Send a notice in the background; `look` and `end` journal what became of it."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._sending, daemon=True)
             self._thread.start()

@@ -68,7 +68,7 @@ class BenchFeed:
     partition's rate by 2 MB/s with all that follows: its row, the broker's totals, skews.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         import numpy as np
 
         from core.cluster.simulation.cluster import SimulatedCluster
@@ -85,12 +85,13 @@ class BenchFeed:
         self._known = np.array([rates[tuple(state.tp(i))] for i in range(state.partition_count)])
         self._added = np.zeros(len(self._known))
         self._row, self._more = unseen_elsewhere(self._state, self._known)
+        self._monotonic = monotonic
         self.stopped = threading.Event()
         self.attached = threading.Event()
 
     def attach(self, deliver: Deliver) -> None:
         # The load's age is stepped through while idle: 5 s, 10 s.
-        self._deliver, self._load_seen = deliver, time.monotonic()
+        self._deliver, self._load_seen = deliver, self._monotonic()
         self.tell()
         self.attached.set()
 
@@ -101,7 +102,7 @@ class BenchFeed:
 
         rates = self._known + self._added
         load = Load(rates, rates * 1.4, rates, Source.SPARK, self._state.fetched_at)
-        ages = Freshness(time.monotonic(), 1.0), Freshness(self._load_seen, 60.0)
+        ages = Freshness(self._monotonic(), 1.0), Freshness(self._load_seen, 60.0)
         self._deliver(PictureSeen(replace(self._state), load, None, *ages))
 
     def one_cell(self) -> None:

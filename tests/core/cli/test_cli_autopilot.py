@@ -351,7 +351,6 @@ def test_it_outlives_a_logout_as_runs_do_and_says_where_it_cannot(  # type: igno
     here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.cli.context.connect", answers)
-    monkeypatch.setattr(logout, "_systemd_run", lambda: "systemd-run")
     spawned: list[list[str]] = []
 
     def spawn(command: list[str], output: Path) -> Process:
@@ -361,7 +360,7 @@ def test_it_outlives_a_logout_as_runs_do_and_says_where_it_cannot(  # type: igno
     monkeypatch.setattr("core.load.serving.spawn", spawn)
     said = []
     for lingers in (True, False):
-        there = Logout("sre", kills=True, lingers=lingers)
+        there = Logout("sre", kills=True, lingers=lingers, runner="systemd-run")
         monkeypatch.setattr(logout, "look", lambda there=there: there)
         code, _, err = here("-b", NOWHERE, "autopilot", "--mode", "suggest", "--detach")
         assert code == 0

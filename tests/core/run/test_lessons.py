@@ -21,8 +21,7 @@ from core.plan.estimate import estimate_at
 from core.plan.estimate_document import to_json
 from core.run.act.runner import Runner
 from core.run.creation import RunOptions, create_journal
-from core.run.record.history import Outcome
-from core.run.tell import runs as module
+from core.run.record.history import History, Outcome
 from core.run.tell.lessons import lesson_of
 from core.run.tell.runs import calibration
 from core.units import UNLIMITED
@@ -195,6 +194,6 @@ def test_journals_are_folded_once_for_it(
     for _ in range(2):
         carried_out(client)
     first = calibration(cluster_id)
-    monkeypatch.setattr(module, "_fold", None)
+    monkeypatch.setattr(History, "fold", None)
     assert calibration(cluster_id) == first
     assert first.sides

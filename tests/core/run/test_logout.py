@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from core.run import logout
 from core.run.logout import look
 
 
@@ -67,9 +66,11 @@ def test_with_lingering_a_run_starts_under_the_users_own_manager(
     linger = tmp_path / "var/lib/systemd/linger/sre"
     linger.parent.mkdir(parents=True)
     linger.touch()
-    monkeypatch.setattr(logout, "_systemd_run", lambda: "/usr/bin/systemd-run")
+    runner = tmp_path / "systemd-run"
+    runner.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
     found = look(tmp_path)
     assert not found.ends_runs
-    assert found.prefix()[:3] == ("/usr/bin/systemd-run", "--user", "--scope")
-    monkeypatch.setattr(logout, "_systemd_run", lambda: None)
+    assert found.prefix()[:3] == (str(runner), "--user", "--scope")
+    runner.unlink()
     assert look(tmp_path).ends_runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -22,10 +22,10 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode, UsageError
 from core.run import notify, service
 from core.run.decide.steps import Poll
-from core.run.notify import Notifier, post, run_command
+from core.run.notify import STALLED_SECONDS, Notifier, post, run_command
 from core.run.record.chronicle import Chronicle
 from core.run.record.records import Kind
-from core.settings import NotifyBy, load_settings
+from core.settings import NotifyBy, Settings, load_settings
 
 pytestmark = pytest.mark.long
 
@@ -140,14 +140,18 @@ def told(run: Run) -> list[tuple[str, str, str]]:
     ]
 
 
-def serve(run: Run, monkeypatch: pytest.MonkeyPatch, by: NotifyBy) -> None:
+def told_by(**ways: Any) -> Callable[[], Settings]:
+    return lambda: Settings(notify=NotifyBy(**ways))
+
+
+def serve(run: Run, monkeypatch: pytest.MonkeyPatch, settings: Callable[[], Settings]) -> None:
     def connect(address: Address) -> Connection:
         through: Any = Faulty(run.client)
         return Connection(through, run.client.clock, address)
 
     monkeypatch.setattr(service, "connect", connect)
     monkeypatch.setattr(SimulatedCluster, "close", lambda self: None)
-    monkeypatch.setattr(service, "_notify_by", lambda journal: by)
+    monkeypatch.setattr(service, "load_settings", settings)
     assert service.serve(run.path) == ExitCode.DONE
 
 
@@ -159,7 +163,7 @@ def test_the_end_of_a_run_is_told_by_its_own_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = start(client, plan_of(client, {("t", 0): (1, 3)}), cluster_name="prod-eu")
-    serve(run, monkeypatch, NotifyBy(command=writes(tmp_path / "told"), webhook=hook.url))
+    serve(run, monkeypatch, told_by(command=writes(tmp_path / "told"), webhook=hook.url))
     (document,) = hook.posted
     assert json.loads((tmp_path / "told").read_text()) == document
     assert (document["event"], document["outcome"], document["done"]) == ("ended", "done", 1)
@@ -172,7 +176,7 @@ def test_what_goes_wrong_with_it_is_one_line_in_the_journal(
     client: SimulatedCluster, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = start(client, plan_of(client, {("t", 0): (1, 3)}))
-    serve(run, monkeypatch, NotifyBy(command=("no-such-command",)))
+    serve(run, monkeypatch, told_by(command=("no-such-command",)))
     ((event, by, why),) = told(run)
     assert (event, by) == ("ended", "command")
     assert "No such file" in why
@@ -250,15 +254,16 @@ def test_a_run_that_is_paused_or_waits_for_its_time_has_not_stalled(
 
 
 def test_a_slow_webhook_does_not_hold_the_run_up(
-    client: SimulatedCluster, start: Start, hook: Hook, monkeypatch: pytest.MonkeyPatch
+    client: SimulatedCluster, start: Start, hook: Hook
 ) -> None:
     run = start(client, plan_of(client, {("t", 0): (1, 3)}))
     chronicle = Chronicle(run.journal, client.clock)
     notifier = Notifier(NotifyBy(webhook=hook.url))
-    monkeypatch.setattr(notifier, "_stalls", lambda *_: "no byte has come")
+    chronicle.note_waiting("broker 3 is down")
     hook.hang.clear()
-    notifier.look(chronicle)
-    notifier.look(chronicle)
+    for _ in range(3):
+        notifier.look(chronicle)
+        client.clock.sleep(STALLED_SECONDS)
     assert not told(run), "it goes on, and nothing is known yet"
     hook.hang.set()
     eventually(lambda: bool(hook.posted))
@@ -296,11 +301,9 @@ def test_a_config_that_cannot_be_read_holds_no_run_up(
     client: SimulatedCluster, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = start(client, plan_of(client, {("t", 0): (1, 3)}))
-    real = service._notify_by
 
     def broken() -> Any:
         raise UsageError("config.toml is not TOML.")
 
-    monkeypatch.setattr(service, "load_settings", broken)
-    serve(run, monkeypatch, real(run.journal))
+    serve(run, monkeypatch, broken)
     assert told(run) == [("start", "config.toml", "config.toml is not TOML.")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -100,14 +101,18 @@ def test_a_run_of_which_all_is_taken_out_ends_at_once(start: Start, kind: str) -
 
 
 def test_a_cluster_that_does_not_answer_at_the_time_is_waited_for_and_told(
-    start: Start, monkeypatch: pytest.MonkeyPatch
+    start: Start,
 ) -> None:
     _, faulty, run = later(start)
     faulty.replaced["describe"] = unreachable
     seen: list[tuple[RunState, str]] = []
     told: list[str] = []
-    notifier = Notifier(NotifyBy(command=("true",)))
-    monkeypatch.setattr(notifier, "_send", lambda document: told.append(document["why"]))
+
+    class Telling(Notifier):
+        def send(self, document: Mapping[str, Any]) -> None:
+            told.append(document["why"])
+
+    notifier = Telling(NotifyBy(command=("true",)))
 
     def looks(chronicle: Any) -> None:
         notifier.look(chronicle)

@@ -17,7 +17,6 @@ from core.run.creation import RunOptions, create_journal
 from core.run.record.history import History
 from core.run.record.journal import Journal
 from core.run.record.records import Kind
-from core.run.tell import runs as module
 from core.run.tell.runs import left_behind, list_runs, unreadable, with_throttles
 from core.run.tell.summaries import NAME
 from core.run.tell.view import RunState
@@ -34,13 +33,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def folded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Record which runs are folded."""
     seen: list[str] = []
-    fold = module._fold
+    fold = History.fold
 
-    def count(path: Path, records: Any) -> History:
-        seen.append(path.stem)
-        return fold(path, records)
+    def count(records: Any) -> History:
+        history = fold(records)
+        seen.append(history.run)
+        return history
 
-    monkeypatch.setattr(module, "_fold", count)
+    monkeypatch.setattr(History, "fold", count)
     return seen
 
 

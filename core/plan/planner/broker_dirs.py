@@ -83,7 +83,8 @@ class Coming:
             row = state.find(move.tp)
             assert row is not None
             size = float(max(state.partition_size_bytes[row], 0))
-            part_in.update((*move.adding, *move.removing))
+            # What is dropped without another one in its place is copied from nowhere.
+            part_in.update((*move.adding, *move.removing[: len(move.adding)]))
             copied += size * len(move.adding)
             for broker in move.adding:
                 landing[broker].append((row, size))

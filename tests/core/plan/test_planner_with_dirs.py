@@ -263,3 +263,11 @@ def test_what_fits_together_but_in_no_log_dir_is_said() -> None:
         "No log dir of broker 2 has room for t-2 beside what else lands there: Kafka would choose "
         "one, and may fill it. Plan less for that broker, or add disk."
     ) in found.notes
+
+
+def test_replicas_that_are_dropped_use_up_nothing_of_what_a_broker_may_take_part_in() -> None:
+    state = cluster({f"t-{n}": [(1 + n % 3, "/d1"), (1 + (n + 1) % 3, "/d1")] for n in range(18)})
+    wanted = Wanted(replicas=1, disks=True, limits=Limits(most_per_broker=2))
+    found = suggest(state, load_of(state, 0.0), wanted)
+    copied = [broker for move in found.plan for broker in move.dir_moves]
+    assert [copied.count(broker) for broker in (1, 2, 3)] == [2, 2, 2]

@@ -17,7 +17,7 @@ from core.cli.topic_layout import (
     rule_option,
     size_option,
 )
-from core.plan.placing import by_load, in_turn, refuse, without_room
+from core.plan.placing import by_load, in_turn, refuse, without_rack, without_room
 
 
 @click.command()
@@ -50,10 +50,12 @@ def place(
     refuse(state, topic, rf)
     if rule == "kafka":
         racks = {broker.id: broker.rack for broker in state.brokers if broker.alive}
+        notes: list[str] = []
         found = in_turn(racks, partitions, rf)
     else:
         found = by_load(state, load, partitions, rf, expected)
-    notes = without_room(state, load, found, expected)
+        notes = without_rack(state)
+    notes += without_room(state, load, found, expected)
     assignment = ",".join(":".join(map(str, replicas)) for replicas in found)
     if as_json:
         document: dict[str, Any] = {

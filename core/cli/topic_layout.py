@@ -72,7 +72,7 @@ def placed(
     start: int,
 ) -> list[Replicas]:
     """Return where new partitions go, by the rule that was asked for."""
-    from core.plan.placing import by_load, in_turn, without_room
+    from core.plan.placing import by_load, in_turn, without_rack, without_room
 
     if rule == "kafka":
         racks = {broker.id: broker.rack for broker in state.brokers if broker.alive}
@@ -83,7 +83,7 @@ def placed(
     state = observe(client)
     load = newest_load(state, context.target.snapshots)
     found = by_load(state, load, partitions, rf, expected)
-    for note in without_room(state, load, found, expected):
+    for note in (*without_rack(state), *without_room(state, load, found, expected)):
         say(note)
     return found
 

@@ -18,7 +18,7 @@ from core.errors import UsageError
 from core.load.snapshot import Float64, Load
 from core.plan.planner.measures import HOSTED, LED, MEASURES, Measure
 from core.plan.planner.placement import Placement
-from core.plan.planner.problem import problem
+from core.plan.planner.problem import NOBODY, problem
 from core.units import counted, format_bytes
 
 NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -127,7 +127,8 @@ def by_load(
     for _ in range(partitions):
         chosen: list[int] = []
         for _ in range(replicas):
-            used = Counter(int(racks[b]) for b in chosen)
+            used = Counter(int(racks[b]) for b in chosen if racks[b] != NOBODY)
+            used[NOBODY] = 1  # without a rack: behind racks that are not used yet
             left = [int(b) for b in able if b not in chosen]
             least = min(used[int(racks[b])] for b in left)
             fresh = np.array([b for b in left if used[int(racks[b])] == least])
@@ -142,6 +143,20 @@ def by_load(
         loads[order[0], list(LED)] += more[order[0], list(LED)]
         found.append(tuple(given.ids[order].tolist()))
     return found
+
+
+def without_rack(state: ClusterState) -> list[str]:
+    """Say which brokers that are up have no rack while others have one."""
+    racked = {broker.id: broker.rack is not None for broker in state.brokers if broker.alive}
+    bare = [id for id, has_one in racked.items() if not has_one]
+    if not bare or len(bare) == len(racked):
+        return []
+    who = f"Broker {bare[0]} has" if len(bare) == 1 else f"Brokers {','.join(map(str, bare))} have"
+    they = "it comes" if len(bare) == 1 else "they come"
+    return [
+        f"{who} no rack while others have one: {they} after racks that are not used yet; "
+        "set broker.rack."
+    ]
 
 
 def without_room(

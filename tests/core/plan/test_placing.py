@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from core.cluster.state import ClusterState, LogDir
 from core.errors import UsageError
 from core.load.snapshot import Load
-from core.plan.placing import Expected, by_load, in_turn, refuse, without_room
+from core.plan.placing import Expected, by_load, in_turn, refuse, without_rack, without_room
 
 RACKS = {0: "r1", 1: "r3", 2: "r3", 3: "r2", 4: "r2", 5: "r1"}
 
@@ -109,6 +109,26 @@ def test_brokers_with_room_come_first_and_who_has_none_is_said() -> None:
     assert any(
         note.startswith("Broker 1 has no room") and "50 MB may be filled" in note for note in said
     )
+
+
+def test_brokers_without_a_rack_come_after_racks_that_are_not_used_yet_and_are_named() -> None:
+    racks = {1: "a", 2: "b"}
+    state = cluster({"t-0": [1], "t-1": [2]}, brokers=[1, 2, 3, 4], racks=racks, size_bytes=MB)
+    load = load_of(state, MB)
+    two, three = (by_load(state, load, 2, replicas, Expected()) for replicas in (2, 3))
+    assert [set(row) for row in two] == [{1, 2}, {1, 2}]
+    assert sorted(len({1, 2} & set(row)) for row in three) == [2, 2]
+    assert without_rack(state) == [
+        "Brokers 3,4 have no rack while others have one: they come after racks that are not used "
+        "yet; set broker.rack."
+    ]
+
+
+def test_where_no_broker_has_a_rack_all_are_alike() -> None:
+    state = cluster({"t-0": [1]}, brokers=[1, 2, 3], size_bytes=MB)
+    found = by_load(state, load_of(state, MB), 6, 2, Expected())
+    assert {broker for row in found for broker in row} == {1, 2, 3}
+    assert not without_rack(state)
 
 
 def test_racks_come_before_room() -> None:

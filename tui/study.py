@@ -22,6 +22,7 @@ from core.plan.findings import Finding, Severity, worst_first
 from core.plan.impact import Impact, impact_of
 from core.plan.plan import Plan
 from core.plan.rebase import Rebased, rebase
+from core.plan.time_line import TimeLine, time_line
 from core.units import UNLIMITED
 
 
@@ -32,6 +33,8 @@ class Study:
     plan: Plan
     findings: tuple[Finding, ...]
     table: tuple[Estimate, ...]
+    time_lines: tuple[TimeLine | None, ...]
+    """For each row of the table, how it goes over time."""
     default_rate_bytes_per_s: int | None
     effect: Effect
     parts: Mapping[Metric, Float64]
@@ -85,6 +88,7 @@ def study(
             state, load, plan, reassignments=in_flight(state), seconds=chosen.seconds
         ),
         table=tuple(table),
+        time_lines=tuple(time_line(state, load, estimate) for estimate in table),
         default_rate_bytes_per_s=usual,
         effect=effect,
         parts={metric: weights(state, metric) for metric in Metric},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterator
 
@@ -23,7 +24,6 @@ def lanes_text(found: TimeLine | None) -> str:
     if found is None:
         return ""
     shown = found.lanes[:LANES]
-    highest = max(lane.most_bytes_per_s for lane in found.lanes)
     rows = [
         (
             str(lane.broker),
@@ -31,7 +31,7 @@ def lanes_text(found: TimeLine | None) -> str:
             format_rate(lane.most_bytes_per_s),
             format_rate(lane.besides_bytes_per_s),
             "" if lane.most_fraction is None else f"{lane.most_fraction:.0%}",
-            f"|{''.join(columns(lane, found.ends, highest))}|",
+            f"|{''.join(_drawn(lane, found))}|",
             format_duration(lane.ends),
         )
         for lane in shown
@@ -39,7 +39,7 @@ def lanes_text(found: TimeLine | None) -> str:
     near = any(lane.is_near(lane.most_bytes_per_s) for lane in shown)
     legend = (
         f"Over time: a column is {format_duration(found.ends / COLUMNS)}, "
-        f". : + # are quarters of {format_rate(highest)}"
+        f". : + # are quarters of {format_rate(found.most_bytes_per_s)}"
         + (f" and {NEAR} is {NEAR_CAPACITY:.0%} of capacity or more." if near else ".")
     )
     header = ("broker", "", "at most", "besides", "of can", "", "until")
@@ -56,16 +56,8 @@ def lanes_text(found: TimeLine | None) -> str:
     return text
 
 
-def columns(lane: Lane, whole_seconds: float, highest_bytes_per_s: float) -> Iterator[str]:
+def _drawn(lane: Lane, whole: TimeLine) -> Iterator[str]:
     """Yield a character for each part of the whole time: its mean rate, or that it is too much."""
-    width = whole_seconds / COLUMNS
-    for at in range(COLUMNS):
-        moved, near = 0.0, False
-        for start, end, rate in lane.steps:
-            seconds = min(end, (at + 1) * width) - max(start, at * width)
-            if seconds > 0:
-                moved += seconds * rate
-                near = near or lane.is_near(rate)
-        part = moved / width / highest_bytes_per_s
-        full = min(int(part * 4 + 0.999), 4)
-        yield NEAR if near else QUARTERS[full]
+    for mean, near in lane.columns(COLUMNS, whole.ends):
+        quarters = math.ceil(4 * mean / whole.most_bytes_per_s - 0.001)
+        yield NEAR if near else QUARTERS[min(quarters, 4)]

@@ -53,6 +53,19 @@ class Lane:
             return None
         return (self.besides_bytes_per_s + bytes_per_s) / self.capacity_bytes_per_s
 
+    def columns(self, count: int, whole_seconds: float) -> list[tuple[float, bool]]:
+        """Return the mean rate in equal parts of a time, and whether it is ever too near there."""
+        width = whole_seconds / count
+        found = [(0.0, False)] * count
+        for start, end, rate in self.steps:
+            near = self.is_near(rate)
+            for at in range(max(int(start / width), 0), min(math.ceil(end / width), count)):
+                seconds = min(end, (at + 1) * width) - max(start, at * width)
+                if seconds > 0:
+                    mean, ever = found[at]
+                    found[at] = mean + rate * seconds / width, ever or near
+        return found
+
     def is_near(self, bytes_per_s: float) -> bool:
         """Return whether its clients may wait longer while it copies so much."""
         return (self.fraction(bytes_per_s) or 0.0) >= NEAR_CAPACITY
@@ -72,6 +85,10 @@ class TimeLine:
     @property
     def ends(self) -> float:
         return max(lane.ends for lane in self.lanes)
+
+    @property
+    def most_bytes_per_s(self) -> float:
+        return max(lane.most_bytes_per_s for lane in self.lanes)
 
 
 def time_line(state: ClusterState, load: Load, estimate: Estimate) -> TimeLine | None:

@@ -37,7 +37,7 @@ from core.plan.effect import effect_of
 from core.plan.estimate import Estimate
 from core.plan.findings import Finding, Severity, finding
 from core.plan.plan import Move, Plan
-from core.units import format_rate
+from core.units import format_duration, format_rate
 from tui.map_view import MapView, build_model
 from tui.screens import apply as apply_module
 from tui.screens import plan as plan_module
@@ -45,6 +45,7 @@ from tui.screens.apply import ApplyDialog
 from tui.study import Study, in_flight, is_refused, study
 from tui.widgets.effect_table import Column, effect_lines, effect_sentence
 from tui.widgets.lines import Lines, Tone, text_of, width_of
+from tui.widgets.over_time import lane_lines
 from tui.widgets.page import Page
 from tui.widgets.plan_diff import (
     change_words,
@@ -170,6 +171,41 @@ def test_what_a_broker_follows_counts_in_what_it_takes_in() -> None:
     state, plan = state.with_brokers(brokers), Plan.of([Move(tp("t-0"), (0, 1), (0, 2))])
     found = study(state, load_of(state, {"t-0": 1e6, "t-1": 40e6}), plan, 50_000_000)
     assert found.table[found.row_of(50_000_000)].crowded == Crowded(2, Side.FOLLOWER, 0.9)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_while_a_rate_is_chosen_brokers_are_shown_over_time(size: tuple[int, int]) -> None:
+    async with dashboard(a_session(), "plan", size) as pilot:
+        assert "over time" not in body(pilot)
+        await pressed(pilot, "T")
+        lanes = [line for line in body(pilot).splitlines() if "█████" in line]
+        assert [line.split()[:2] for line in lanes] == [["b1", "sends"], ["b4", "receives"]]
+        slow = [line.split()[2] for line in lanes]
+        await pressed(pilot, "j")
+        fast = [line.split()[2] for line in body(pilot).splitlines() if "█████" in line]
+        assert fast != slow
+        await pressed(pilot, "T")
+        assert "over time" not in body(pilot)
+        assert "orders" in body(pilot)
+
+
+def test_lanes_end_in_sight_and_say_where_a_broker_comes_near_its_capacity() -> None:
+    brokers = [replace(b, out_capacity_bytes_per_s=100e6) for b in STATE.brokers]
+    state = STATE.with_brokers(brokers)
+    found = study(state, LOAD, a_plan(), 75_000_000)
+    goes = found.time_lines[found.row_of(75_000_000)]
+    assert goes is not None
+    for width in (52, 64, 80, 120):
+        lines = lane_lines(goes, width, 8)
+        assert {width_of(line) for line in lines} == {width}
+        assert "until" in text_of(lines[1])
+        assert format_duration(goes.lanes[0].ends) in text_of(lines[2])
+    sends = lane_lines(goes, 80, 8)[2]
+    assert text_of(sends).split()[0] == "b1"
+    assert {span.tone for span in sends if span.text == "!"} == {Tone.LOOK}
+    few = lane_lines(goes, 80, 3)
+    assert len(few) == 3
+    assert "more" not in text_of(few[1])
 
 
 def test_the_table_holds_the_chosen_rate_among_round_ones() -> None:

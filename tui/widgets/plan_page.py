@@ -30,6 +30,7 @@ from tui.widgets.lines import (
     wrapped,
 )
 from tui.widgets.measure_bars import balance_spans, bar_lines, worst_spans
+from tui.widgets.over_time import lane_lines
 from tui.widgets.plan_diff import diff_header, diff_lines, finding_lines, total_to_copy
 from tui.widgets.throttle_table import reason_lines, throttle_lines
 
@@ -208,12 +209,12 @@ def _of(findings: tuple[Finding, ...], severity: Severity) -> int:
 
 
 def _main(view: PlanView, width: int, height: int) -> Lines:
-    lines: list[Line] = [*head_lines(view, width), diff_header(width)]
+    lines: list[Line] = [*head_lines(view, width)]
     checks = _checks(view, width, max((height - 3) // 3, 4))
     topics = len({move.tp.topic for move in view.plan})
     hits = () if view.study is None else (impact_line(view.study.impact, width),)
-    room = min(height - len(lines) - len(checks) - 2 - len(hits), len(view.plan) + topics)
-    lines += _diff(view, width, room)
+    room = height - len(lines) - len(checks) - 2 - len(hits)
+    lines += _moves(view, width, min(room, len(view.plan) + topics + 1), room)
     return (*lines, why_line(view, width), *hits, rule("checks", width), *checks)
 
 
@@ -234,7 +235,7 @@ def _panel(view: PlanView, width: int, height: int) -> Lines:
 
 
 def _stacked(view: PlanView, width: int, height: int) -> Lines:
-    head: list[Line] = [*head_lines(view, width), diff_header(width)]
+    head: list[Line] = [*head_lines(view, width)]
     below: list[Line] = []
     if view.study is None:
         below.append(view.estimating)
@@ -242,28 +243,35 @@ def _stacked(view: PlanView, width: int, height: int) -> Lines:
         checks = _checks(view, width, 3)
         why = [why_line(view, width)] if view.made is not None else []
         below += [*why, rule("checks", width), *checks, rule("throttle", width)]
-        rows = min(max(height - len(head) - len(below) - 9, 4), 9)
+        rows = min(max(height - len(head) - len(below) - 10, 4), 9)
         below += _throttle(view, view.study, width, rows)
         below += _reasons(view, view.study, width, 2)
         then = effect_sentence(view.study.effect, view.study.parts)
         below += [fit((dim("  then  "), plain(then)), width)]
         below += [impact_line(view.study.impact, width)]
-    room = max(height - len(head) - len(below), 2)
-    diff = _diff(view, width, room)
+    room = max(height - len(head) - len(below), 3)
+    diff = _moves(view, width, room, room)
     blank: Lines = (BLANK,) * (room - len(diff))
     return (*head, *diff, *blank, *below)[:height]
 
 
-def _diff(view: PlanView, width: int, room: int) -> Lines:
-    return diff_lines(
+def _moves(view: PlanView, width: int, room: int, most: int) -> Lines:
+    """Return the moves in `room` lines; while a rate is chosen how it goes over time, in `most`."""
+    study = view.study
+    if view.on_throttle and study is not None and study.table:
+        goes = study.time_lines[study.row_of(view.rate_bytes_per_s)]
+        if goes is not None:
+            return lane_lines(goes, width, most)
+    moves = diff_lines(
         view.state,
         view.plan,
         view.cursor,
         width,
-        room,
+        room - 1,
         focused=not view.on_throttle,
         order=view.order,
     )
+    return (diff_header(width), *moves)
 
 
 def _checks(view: PlanView, width: int, height: int) -> Lines:

@@ -60,16 +60,22 @@ class Target:
         from core.settings import load_settings
 
         flagged = bool(bootstrap or cluster_name)
-        if from_file and (bootstrap or cluster_name):
+        live = {
+            "bootstrap": bootstrap,
+            "cluster": cluster_name,
+            "command-config": command_config,
+            "snapshots": snapshots,
+        }
+        for option in (name for name, value in live.items() if value and from_file):
             raise UsageError(
-                f"--from and --{'bootstrap' if bootstrap else 'cluster'} exclude each other.",
+                f"--from and --{option} exclude each other.",
                 next="Work offline on a document, or on the cluster; not both.",
             )
         if not flagged:
             # A name in the environment must not go with another cluster's address in a flag.
-            bootstrap = os.environ.get("TRIMTAB_BOOTSTRAP")
-            cluster_name = os.environ.get("TRIMTAB_CLUSTER")
-        snapshots = snapshots or os.environ.get("TRIMTAB_SNAPSHOTS")
+            bootstrap = os.environ.get("TRIMTAB_BOOTSTRAP") or None
+            cluster_name = os.environ.get("TRIMTAB_CLUSTER") or None
+        snapshots = snapshots or os.environ.get("TRIMTAB_SNAPSHOTS") or None
         if from_file:
             return cls(from_file=from_file, snapshots=snapshots)
         if not bootstrap and cluster_name is None:

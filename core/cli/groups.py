@@ -29,7 +29,7 @@ def groups(
     With --over it looks twice, and tells how long each takes to catch up at the rates between.
     --json has everything always. Exit 5 when a broker does not list its groups.
     """
-    from core.errors import ExitCode
+    from core.errors import ExitCode, UsageError
     from core.patterns import pattern
     from core.units import parse_duration
     from core.watch.groups import look, views
@@ -37,6 +37,8 @@ def groups(
     if regex is not None:
         pattern(regex, "The id")
     seconds = None if over is None else parse_duration(over)
+    if seconds == 0:
+        raise UsageError("Two looks at once tell no rate.", next="Say more, like --over 10s.")
     with context.connected() as connection:
         before = None
         if seconds is not None:

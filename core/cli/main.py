@@ -85,6 +85,16 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return refusing_empty(command)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            from core.patterns import nearly
+
+            ctx.fail(f"No such command {name!r}. {nearly(name, COMMANDS)}".rstrip())
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, help) for name, (_, help) in sorted(COMMANDS.items())])

@@ -262,11 +262,14 @@ def _has(brokers: Sequence[int]) -> str:
 def _end(found: Verification) -> str:
     from core.watch.replicas.verdict import Standing
 
-    different, open_ones = found.count(Standing.DIFFERENT), found.count(Standing.INCOMPLETE)
+    different = found.count(Standing.DIFFERENT)
+    open_ones = [v.compared for v in found.verdicts if v.standing is Standing.INCOMPLETE]
     count = len(found.verdicts)
     said = [f"{different} of {count} different"] if different else []
-    if open_ones:
-        said.append(f"{open_ones} of {count} the same as far as they were compared")
+    if any(open_ones):
+        said.append(f"{sum(open_ones)} of {count} the same as far as they were compared")
+    if not all(open_ones):
+        said.append(f"{open_ones.count(False)} of {count} not compared")
     whole = f"{counted(count, 'partition')} the same on all replicas"
     ended = f"; it ended early: {found.ended}" if found.ended else ""
     return (

@@ -16,6 +16,7 @@ from core.cli.topic_layout import (
     layout_json,
     placed,
     rate_option,
+    refuse_beside_replicas,
     rf_option,
     rule_option,
     show_layout,
@@ -85,6 +86,8 @@ def create(
 
     if (partitions is None) == (replicas is None):
         raise UsageError("How many partitions?", next="Say --partitions N, or --replicas.")
+    if replicas is not None:
+        refuse_beside_replicas()
     values = _settings(configs)
     expected = expected_of(rate, size)
     if not dry_run:

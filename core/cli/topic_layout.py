@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from core.cli.context import Context, say, write_text
 from core.errors import UsageError
@@ -48,6 +49,14 @@ def expected_of(rate: str | None, size: str | None) -> Expected:
         in_bytes_per_s=None if rate is None else float(parse_flow(rate)),
         size_bytes=None if size is None else float(parse_size(size)),
     )
+
+
+def refuse_beside_replicas() -> None:
+    """Raise UsageError for options that would place the replicas that are given."""
+    ctx = click.get_current_context()
+    for name, said in (("rf", "--rf"), ("rule", "--rule"), ("rate", "--in"), ("size", "--size")):
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"--replicas and {said} exclude each other.", next="Say one of them.")
 
 
 def typed_layout(text: str) -> list[Replicas]:

@@ -209,9 +209,17 @@ def test_a_second_name_of_a_read_only_cluster_is_read_only_too(home: Path) -> No
     assert choose(cluster_name="also-prod").read_only
 
 
-def test_offline_and_live_exclude_each_other(home: Path) -> None:
-    with pytest.raises(UsageError):
-        choose(bootstrap="a:1", from_file=home / "cluster.json")
+@pytest.mark.parametrize("beside", ["bootstrap", "cluster_name", "command_config", "snapshots"])
+def test_offline_and_live_exclude_each_other(home: Path, beside: str) -> None:
+    option = beside.removesuffix("_name").replace("_", "-")
+    with pytest.raises(UsageError, match=f"--from and --{option} exclude each other"):
+        choose(from_file=home / "cluster.json", **{beside: "a:1"})
+
+
+def test_a_variable_that_is_empty_is_not_set(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TRIMTAB_BOOTSTRAP", "TRIMTAB_CLUSTER", "TRIMTAB_SNAPSHOTS"):
+        monkeypatch.setenv(name, "")
+    assert choose() == Target()
 
 
 @pytest.mark.parametrize("words", [["apply", "plan.json"], ["runs", "cancel", "0131-020000"]])

@@ -49,6 +49,13 @@ class Verdict:
         return Standing.INCOMPLETE if self.left_out else Standing.SAME
 
     @property
+    def compared(self) -> bool:
+        """Return whether any of it was compared, or there was nothing to compare."""
+        if self.start is None or self.until is None or self.end is None:
+            return False
+        return self.until > self.start or self.until == self.end
+
+    @property
     def largest_lag(self) -> tuple[int, int] | None:
         """Return (messages, broker) of the follower that is furthest behind; None when unknown."""
         followers = [(lag, -broker) for broker, lag in self.lags.items() if broker != self.leader]

@@ -87,6 +87,7 @@ def test_a_group_in_full(hand: Hand, living: SimulatedCluster) -> None:
         (("(",), "is no regular expression"),
         (("reader",), "No group matches reader.\nDid you mean readers?"),
         (("readers", "--over", "soon"), "soon"),
+        (("--over", "0s"), "Two looks at once tell no rate.\nSay more, like --over 10s."),
     ],
 )
 def test_bad_words(hand: Hand, living: SimulatedCluster, words: tuple[str, ...], said: str) -> None:

@@ -58,6 +58,8 @@ def test_a_simulated_cluster_has_nothing_to_compare(hand: Hand) -> None:
     code, out, _ = hand.on(simulated)("replicas", "verify", "--topics", "orders")
     assert code == 5
     assert "a simulated cluster keeps no records" in out
+    assert "\n1 of 1 not compared: 0 B compared" in out
+    assert "the same" not in out
 
 
 @pytest.mark.parametrize(

@@ -213,3 +213,14 @@ def test_what_no_user_did_is_a_bug(
     assert fails_with(OSError(number, os.strerror(number), where)) == ExitCode.FAILED
     assert "this is a bug in trimtab" in capsys.readouterr().err
     assert os.strerror(number) in (home / "log" / "trimtab.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [("topic", " Did you mean topics"), ("verfy", " Did you mean verify?"), ("xyz", "")],
+)
+def test_a_command_that_there_is_none_of_names_a_near_one(
+    typed: str, near: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(lambda context: None, [typed]) == ExitCode.USAGE
+    assert f"No such command '{typed}'.{near}" in capsys.readouterr().err

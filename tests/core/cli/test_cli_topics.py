@@ -150,6 +150,18 @@ def test_replicas_can_be_given(hand: Hand, living: SimulatedCluster) -> None:
     assert replicas(living, "new") == [(3, 1), (2, 6)]
 
 
+@pytest.mark.parametrize(
+    "beside", [("--rf", "3"), ("--rule", "load"), ("--in", "1MB/s"), ("--size", "1GB")]
+)
+def test_what_would_place_replicas_that_are_given_is_refused(
+    hand: Hand, living: SimulatedCluster, beside: tuple[str, str]
+) -> None:
+    words = ("topics", "create", "new", "--replicas", "1:2", *beside, "--yes")
+    code, _, err = hand.on(living)(*words)
+    assert (code, audited()) == (2, [])
+    assert f"--replicas and {beside[0]} exclude each other." in err
+
+
 def test_what_the_cluster_refuses_is_told(hand: Hand, living: SimulatedCluster) -> None:
     words = ("topics", "create", "new", "--partitions", "1", "--config", "no.such=1", "--yes")
     code, _, err = hand.on(living)(*words)

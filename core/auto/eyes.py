@@ -26,6 +26,8 @@ class ClusterEyes:
         self._client, self._clock, self._cluster_id = client, clock, cluster_id
         self._observer = Observer(client, clock)
         self._sights = Sights(root, cluster_id)
+        self._ahead: dict[datetime, datetime] = {}
+        """Ends of runs by a clock that has been set back since, and when they were first seen."""
 
     def look(self, settings: Settings) -> Observed:
         """Return one look; reassignments first, so that what has just ended is seen as it ended.
@@ -37,7 +39,7 @@ class ClusterEyes:
         now = self._clock.now()
         sight = self._sights.look(state, now, settings.stale_seconds)
         runs = list_runs(self._cluster_id)
-        ends = [run.ended_at for run in runs if run.ended_at is not None]
+        ends = [self._end(run.ended_at, now) for run in runs if run.ended_at is not None]
         return Observed(
             now=now,
             state=state,
@@ -50,6 +52,9 @@ class ClusterEyes:
             run_ended_at=max(ends, default=None),
             known=calibration(self._cluster_id),
         )
+
+    def _end(self, at: datetime, now: datetime) -> datetime:
+        return at if at <= now else self._ahead.setdefault(at, now)
 
     def ended(self, run: str) -> Entry | None:
         """Return how a run of ours has ended; None while it goes on, or has to be brought back.

@@ -65,10 +65,28 @@ class History:
 
     def seeing(self, settings: Settings, observed: Observed) -> History:
         """Return what is remembered after one look more."""
-        after = self._seeing_controller(observed)
+        after = self._until(observed.now)._seeing_controller(observed)
         since = observed.now - max(RESTS, HOUR)
         kept = tuple(act for act in after.acts if act.reaches(since, observed.now))
         return replace(after, acts=kept)._seeing_load(settings, observed)
+
+    def _until(self, now: datetime) -> History:
+        """Return the same with nothing later than `now`: a clock that was ahead has been set back.
+
+        What it stamped was before now, nobody knows how long: it is waited for as if it were now.
+        """
+
+        def past(at: datetime | None) -> datetime | None:
+            return None if at is None else min(at, now)
+
+        return replace(
+            self,
+            acts=tuple(
+                replace(act, at=min(act.at, now), ended_at=past(act.ended_at)) for act in self.acts
+            ),
+            controller_since=past(self.controller_since),
+            failed_at=past(self.failed_at),
+        )
 
     def _seeing_controller(self, observed: Observed) -> History:
         found = observed.state.controller

@@ -29,7 +29,10 @@ def ago(**how_long: float) -> datetime:
 def decided(
     observed: Observed, settings: Settings = EAGER, history: History | None = None
 ) -> Decision:
-    return decide(settings, lasted(settings, observed, history), observed)
+    """Decide on what has lasted, with what was done before it."""
+    before = history or History()
+    remembered = replace(lasted(settings, observed), acts=before.acts, failed_at=before.failed_at)
+    return decide(settings, remembered, observed)
 
 
 def ids(decision: Decision) -> list[str]:
@@ -358,6 +361,22 @@ def test_what_takes_too_long_is_not_begun(option: str, says: str) -> None:
 )
 def test_what_was_done_before_counts(history: History, rule: str) -> None:
     assert ids(decided(look(hot()), history=history)) == [rule]
+
+
+@pytest.mark.parametrize(
+    "remembered",
+    [
+        History(acts=(acted(ago(days=-200), bytes=100e9, ended_at=ago(days=-200)),)),
+        History(failed_at=ago(days=-200)),
+        History(controller=1, controller_since=ago(days=-200)),
+    ],
+)
+def test_what_a_clock_stamped_that_was_ahead_is_waited_for_once(remembered: History) -> None:
+    remembered = remembered.seeing(EAGER, look(hot()))
+    assert decide(EAGER, remembered, look(hot())).reasons
+    later = look(hot(), now=NOON + timedelta(hours=1, minutes=1))
+    found = decide(EAGER, lasted(EAGER, later, remembered), later)
+    assert isinstance(found, Act)
 
 
 def test_somebody_elses_run_is_cooled_down_after_too() -> None:

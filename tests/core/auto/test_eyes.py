@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -86,7 +87,9 @@ def test_a_broker_that_is_down_is_seen(eyes: ClusterEyes, client: SimulatedClust
     assert {"broker-down", "out-of-sync"} <= said(eyes)
 
 
-def test_runs_of_this_machine_are_seen_and_their_ends(start: Start) -> None:
+def test_runs_of_this_machine_are_seen_and_their_ends(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = cluster(TWO)
     cluster_id = client.describe().cluster_id
     run = start(client, plan_of(client, TARGETS))
@@ -101,6 +104,12 @@ def test_runs_of_this_machine_are_seen_and_their_ends(start: Start) -> None:
     observed = eyes.look(SETTINGS)
     assert (observed.running, observed.died) == ((), ())
     assert observed.run_ended_at is not None
+    back = client.clock.now() - timedelta(days=1)
+    with monkeypatch.context() as set_back:
+        set_back.setattr(client.clock, "now", lambda: back)
+        assert eyes.look(SETTINGS).run_ended_at == back
+        set_back.setattr(client.clock, "now", lambda: back + timedelta(minutes=1))
+        assert eyes.look(SETTINGS).run_ended_at == back
     ended = eyes.ended(name)
     assert ended is not None
     assert ended.bytes == run.view().moved_bytes

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,9 +69,7 @@ LOG_BYTES = 1_000_000
 """What a process writes to begins anew with the next one once it is longer."""
 
 
-def spawn(
-    command: Sequence[str | Path], *, output: Path, environment: Mapping[str, str] | None = None
-) -> Process:
+def spawn(command: Sequence[str | Path], *, output: Path) -> Process:
     """Start `command` in a session of its own, its output appended to a file.
 
     One that has grown long is set aside before, with `.1` behind its name.
@@ -85,7 +83,7 @@ def spawn(
     pid = os.posix_spawnp(
         argv[0],
         argv,
-        {**os.environ, **(environment or {})},
+        os.environ,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, str(output), flags, 0o600),

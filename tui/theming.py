@@ -56,13 +56,13 @@ class Palette:
         """Return the style of a role upon another role's colour."""
         return _style(self, role, on, bold)
 
-    def heat(self, level: int, *, bold: bool = False) -> Style:
+    def heat(self, level: int) -> Style:
         """Return a cell's style for a deviation from fair share, -4 … 4."""
-        return _heat(self, level, bold)
+        return _heat(self, level)
 
-    def amount(self, level: int, *, bold: bool = False) -> Style:
+    def amount(self, level: int) -> Style:
         """Return a cell's style for a size, 0 … 4."""
-        return _amount(self, level, bold)
+        return _amount(self, level)
 
     def __hash__(self) -> int:
         return hash((self.name, self.plain))
@@ -113,9 +113,10 @@ def _style(palette: Palette, role: str, on: str, bold: bool) -> Style:
 
 
 @lru_cache(maxsize=64)
-def _heat(palette: Palette, level: int, bold: bool) -> Style:
+def _heat(palette: Palette, level: int) -> Style:
     if palette.plain:
-        return Style(bold=abs(level) >= 3 or bold or None, reverse=level >= 3 or None)
+        return Style(bold=abs(level) >= 3 or None, reverse=level >= 3 or None)
+    bold = False
     if level == 0:
         color, ground = palette.share_text, palette.share
     else:
@@ -134,16 +135,14 @@ def _heat(palette: Palette, level: int, bold: bool) -> Style:
 
 
 @lru_cache(maxsize=64)
-def _amount(palette: Palette, level: int, bold: bool) -> Style:
+def _amount(palette: Palette, level: int) -> Style:
     if palette.plain:
-        return Style(bold=level >= 3 or bold or None, reverse=level >= 4 or None)
+        return Style(bold=level >= 3 or None, reverse=level >= 4 or None)
     light_ground = (level >= 3) == palette.dark
     color = "#0b0e13" if light_ground else "#ffffff"
     if level == 0:
         color = palette.share_text
-    return Style(
-        color=Color.parse(color), bgcolor=Color.parse(palette.size[level]), bold=bold or None
-    )
+    return Style(color=Color.parse(color), bgcolor=Color.parse(palette.size[level]))
 
 
 @dataclass(frozen=True, slots=True)

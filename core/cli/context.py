@@ -194,9 +194,9 @@ def emit(document: Any, output: Path | None = None) -> None:
     write_data(json_text(document), output)
 
 
-def emit_line(event: Any, stream: IO[str] | None = None) -> None:
+def emit_line(event: Any) -> None:
     """Print one JSON document on one line, at once: for streams of events."""
-    print(json.dumps(event, ensure_ascii=False), file=stream or sys.stdout, flush=True)
+    print(json.dumps(event, ensure_ascii=False), flush=True)
 
 
 def write_text(text: str, output: Path | None) -> None:

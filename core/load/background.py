@@ -52,12 +52,7 @@ class Reader:
 
 
 def start_load(
-    address: Address,
-    cluster_id: str | None = None,
-    *,
-    root: Path | None = None,
-    interval_seconds: float = INTERVAL_SECONDS,
-    trigger_seconds: float = TRIGGER_SECONDS,
+    address: Address, cluster_id: str | None = None, *, root: Path | None = None
 ) -> Reader | None:
     """Keep collector and pipeline going, and count as a reader, until closed.
 
@@ -76,7 +71,6 @@ def start_load(
     layout.mark(root)
     # Only now: what is started again for the same trouble need not have it told again.
     layout.trouble(root, cluster_id).unlink(missing_ok=True)
-    first = str(min(FIRST_TRIGGER_SECONDS, trigger_seconds))
     start = partial(serving.start, cluster_id=cluster_id, root=root)
     collector = Kept(
         partial(
@@ -84,7 +78,7 @@ def start_load(
             COLLECTOR,
             "core.load.service",
             address=address,
-            words=("--interval", str(interval_seconds)),
+            words=("--interval", str(INTERVAL_SECONDS)),
         )
     )
     pipeline = Kept(
@@ -92,7 +86,10 @@ def start_load(
             start,
             PIPELINE,
             "core.pipeline.service",
-            words=("--trigger", str(trigger_seconds), "--first-trigger", first),
+            words=(
+                *("--trigger", str(TRIGGER_SECONDS)),
+                *("--first-trigger", str(FIRST_TRIGGER_SECONDS)),
+            ),
         )
     )
 

@@ -51,12 +51,12 @@ def coded(
     return pa.DictionaryArray.from_arrays(indices, strings(values))
 
 
-def to_numpy(column: Any, null: float = np.nan) -> Array:
+def to_numpy(column: Any) -> Array:
     """Return a numeric column as NumPy, without a copy where it is one chunk without nulls.
 
-    Nulls become `null`, or -1 in integer columns.
+    Nulls become NaN, or -1 in integer columns.
     """
-    chunks = [_chunk(chunk, null) for chunk in _chunks(column)]
+    chunks = [_chunk(chunk) for chunk in _chunks(column)]
     if len(chunks) == 1:
         return chunks[0]
     return np.concatenate(chunks) if chunks else np.zeros(0, _dtype(column.type))
@@ -68,7 +68,7 @@ def to_codes(column: Any) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
     chunks = _chunks(column)
     if not chunks:
         return np.zeros(0, np.int32), ()
-    codes = [_chunk(chunk.indices, np.nan) for chunk in chunks]
+    codes = [_chunk(chunk.indices) for chunk in chunks]
     return np.concatenate(codes).astype(np.int32), to_strings(chunks[-1].dictionary)
 
 
@@ -94,7 +94,7 @@ def to_lists(column: Any) -> tuple[npt.NDArray[np.int64], Array]:
     for chunk in _chunks(column):
         offsets = np.frombuffer(chunk.buffers()[1], np.int32, len(chunk) + 1, chunk.offset * 4)
         starts.append(offsets[1:].astype(np.int64) - int(offsets[0]) + base)
-        values.append(_chunk(chunk.values, np.nan)[int(offsets[0]) : int(offsets[-1])])
+        values.append(_chunk(chunk.values)[int(offsets[0]) : int(offsets[-1])])
         base += int(offsets[-1] - offsets[0])
     empty = np.zeros(0, _dtype(column.type.value_type))
     return np.concatenate(starts), np.concatenate(values) if values else empty
@@ -118,7 +118,7 @@ def _validity(known: npt.NDArray[np.bool_] | None) -> Any:
     return pa.py_buffer(np.packbits(known, bitorder="little"))
 
 
-def _chunk(chunk: Any, null: float) -> Array:
+def _chunk(chunk: Any) -> Array:
     validity, data = chunk.buffers()
     if pa.types.is_boolean(chunk.type):
         bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
@@ -131,4 +131,4 @@ def _chunk(chunk: Any, null: float) -> Array:
         return values
     bits = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
     known = bits[chunk.offset : chunk.offset + len(chunk)].astype(np.bool_)
-    return np.where(known, values, null if dtype.kind == "f" else -1).astype(dtype)
+    return np.where(known, values, np.nan if dtype.kind == "f" else -1).astype(dtype)

@@ -81,15 +81,13 @@ def fence(root: Path, cluster_id: str, writer_epoch: int) -> None:
         )
 
 
-def read_snapshot(
-    root: Path, cluster_id: str, snapshot_id: str | None = None
-) -> LoadSnapshot | None:
-    """Return the newest snapshot of a cluster, or the one named; None when there is none.
+def read_snapshot(root: Path, cluster_id: str) -> LoadSnapshot | None:
+    """Return the newest snapshot of a cluster; None when there is none.
 
     Raises DocumentError when it is damaged or of a higher major version.
     """
     for last_try in (False, True):
-        manifest = read_manifest(root, cluster_id, snapshot_id)
+        manifest = read_manifest(root, cluster_id)
         if manifest is None:
             return None
         path = layout.snapshots(root, cluster_id) / manifest.snapshot_id / PARTITIONS

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MISSING = "Spark is missing: the pipeline is an extra of trimtab."
 REMEDY = "Run: pip install 'trimtab[pipeline]'"
 ARCHIVE_SECONDS = 60.0
+HEAP = "1g"
 
 _LOGGING = """\
 rootLogger.level = error
@@ -85,7 +86,7 @@ def _forget_gateway() -> None:
     SparkContext._jvm = None
 
 
-def open_session(*, cores: int = 2, heap: str = "1g", quick: bool = False) -> Session:
+def open_session(*, cores: int = 2, quick: bool = False) -> Session:
     """Start Spark on this machine.
 
     `quick` compiles less: half the work for a job of seconds or a cluster of thousands of
@@ -108,7 +109,7 @@ def open_session(*, cores: int = 2, heap: str = "1g", quick: bool = False) -> Se
     archive = folder / f"spark-{version}-java-{java.version}.jsa"
     aside = None if archive.exists() else folder / f".{os.getpid()}-{archive.name}"
     builder = SparkSession.builder.master(f"local[{cores}]").appName("trimtab")
-    for name, value in _settings(folder, cores, heap).items():
+    for name, value in _settings(folder, cores).items():
         builder = builder.config(name, value)
     builder = builder.config(
         "spark.driver.extraJavaOptions", _java_options(java, logging, archive, aside, quick)
@@ -142,11 +143,11 @@ def _stderr_to(log: Path) -> Iterator[None]:
         os.close(ours)
 
 
-def _settings(folder: Path, cores: int, heap: str) -> dict[str, str]:
+def _settings(folder: Path, cores: int) -> dict[str, str]:
     return {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": heap,
+        "spark.driver.memory": HEAP,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",

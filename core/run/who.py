@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import socket
-from collections.abc import Mapping
 
 
 def asker() -> dict[str, str]:
@@ -13,19 +12,19 @@ def asker() -> dict[str, str]:
     return {"who": user(), "host": socket.gethostname(), "from": origin()}
 
 
-def user(environment: Mapping[str, str] = os.environ) -> str:
+def user() -> str:
     """Return the name that the system knows this process's user by; behind sudo, whose it was."""
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         name = str(os.getuid())
-    behind = environment.get("SUDO_USER", name)
+    behind = os.environ.get("SUDO_USER", name)
     return name if behind == name else f"{behind} as {name}"
 
 
-def origin(environment: Mapping[str, str] = os.environ) -> str:
+def origin() -> str:
     """Return `ssh ADDRESS`, else the terminal, else ""."""
-    ssh = (environment.get("SSH_CONNECTION") or environment.get("SSH_CLIENT") or "").split()
+    ssh = (os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_CLIENT") or "").split()
     if ssh:
         return f"ssh {ssh[0]}"
     for stream in (0, 1, 2):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textual import events
@@ -33,12 +32,10 @@ def header_row(
     width: int,
     palette: Palette,
     glyphs: Glyphs,
-    tabs: Sequence[str] = tuple(SCREENS),
 ) -> tuple[Row, tuple[Tab, ...]]:
     """Return the header and where its tabs are; what does not fit is left out, least first."""
     row = Row(width, palette.style("dim", "panel"))
-    all_tabs = [(f" {n} {SCREENS[screen]} ", screen) for n, screen in enumerate(SCREENS, 1)]
-    shown = [tab for tab in all_tabs if tab[1] in tabs]
+    shown = [(f" {n} {SCREENS[screen]} ", screen) for n, screen in enumerate(SCREENS, 1)]
     name = session.cluster_name
     if len(name) > NAME_WIDTH:
         name = name[: NAME_WIDTH - 1] + glyphs.ellipsis

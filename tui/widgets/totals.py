@@ -143,13 +143,7 @@ def draw_totals(
         )
 
 
-def draw_rule(
-    row: Row, title: str, brush: Brush, *, start: int = 0, end: int | None = None, role: str = "dim"
-) -> int:
+def draw_rule(row: Row, title: str, brush: Brush, *, role: str = "dim") -> int:
     """Draw a rule with a title; return the column after the title."""
-    end = row.width - 1 if end is None else end
-    row.fill(start, end, brush.style("faint"), brush.glyphs.rule)
-    x = start
-    if title:
-        x = row.put(start + 1, f" {title} ", brush.style(role, bold=role == "bright"))
-    return x
+    row.fill(0, row.width - 1, brush.style("faint"), brush.glyphs.rule)
+    return row.put(1, f" {title} ", brush.style(role, bold=role == "bright")) if title else 0

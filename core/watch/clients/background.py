@@ -76,10 +76,9 @@ def start_probe(address: Address, cluster_id: str, *, root: Path | None = None) 
     return Probe(cluster_id, root, heartbeat, process)
 
 
-def stop_probe(cluster_id: str, *, root: Path | None = None) -> None:
+def stop_probe(cluster_id: str) -> None:
     """End the cluster's probe, whoever started it; returns when it has ended."""
-    where = root or paths.load_root()
-    serving.stop(where, cluster_id, (ROLE,), seconds=STOP_SECONDS)
+    serving.stop(paths.load_root(), cluster_id, (ROLE,), seconds=STOP_SECONDS)
 
 
 def note_trouble(root: Path, cluster_id: str, error: TrimtabError) -> None:
@@ -94,9 +93,9 @@ def _trouble(root: Path, cluster_id: str) -> str | None:
         return None
 
 
-def prober(cluster_id: str, *, root: Path | None = None) -> Process | None:
+def prober(cluster_id: str) -> Process | None:
     """Return the process that probes this cluster on this machine."""
-    return serving.holder(root or paths.load_root(), cluster_id, ROLE)
+    return serving.holder(paths.load_root(), cluster_id, ROLE)
 
 
 def newest_report(cluster_id: str, now: datetime, *, root: Path | None = None) -> Report | None:

@@ -28,10 +28,8 @@ END_SECONDS = 5.0
 class GroupWatch:
     """Watches the groups of one cluster; for one thread."""
 
-    def __init__(
-        self, client: ClusterClient, clock: Clock, teller: Teller, most: int = MOST
-    ) -> None:
-        self._client, self._clock, self._teller, self._most = client, clock, teller, most
+    def __init__(self, client: ClusterClient, clock: Clock, teller: Teller) -> None:
+        self._client, self._clock, self._teller = client, clock, teller
         self._watched: Watched | None = None
         self._left_out = 0
 
@@ -40,7 +38,7 @@ class GroupWatch:
 
         Raises UnreachableError or AccessDeniedError.
         """
-        found = self._client.active_groups(self._most)
+        found = self._client.active_groups(MOST)
         at = self._clock.now()
         happened: tuple[Rebalance, ...] = ()
         if self._watched is None:

@@ -34,7 +34,7 @@ def arrived_bytes(client: SimulatedCluster, moves: Sequence[Move], rate: int) ->
     """Submit these moves, throttled; return what is on broker 3 a little later."""
     lists = batch_lists(moves)
     for side, entries in ((Side.LEADER, lists.leader), (Side.FOLLOWER, lists.follower)):
-        for broker in lists.brokers:
+        for broker in {b for move in moves for b in (*move.before, *move.after)}:
             set_config(client, Resource.broker(broker), side.rate_config, str(rate))
         set_config(client, Resource.topic("t"), side.list_config, joined(entries["t"]))
     client.alter_reassignments({move.tp: move.after for move in moves})

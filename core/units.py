@@ -15,6 +15,9 @@ from core.errors import UsageError
 UNLIMITED = -1
 """A rate that stands for no throttle at all."""
 
+LONGEST_SECONDS = 36_525 * 86_400.0
+"""100 years."""
+
 _DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
 _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40, "pi": 2**50}
 _FACTORS = _DECIMAL | _BINARY
@@ -85,14 +88,21 @@ def _moves_nothing(rate: str) -> UsageError:
 
 
 def parse_duration(text: str) -> float:
-    """Return seconds for `90s`, `10m`, `1h30m`, `2d`; a bare number is seconds."""
+    """Return seconds for `90s`, `10m`, `1h30m`, `2d`; a bare number is seconds.
+
+    Raises UsageError for anything else, and for more than LONGEST_SECONDS: no clock or calendar
+    reckons with any number.
+    """
     compact = text.strip().replace(" ", "")
     if _BARE.fullmatch(compact):
-        return float(compact)
+        compact += "s"
     parts = _DURATION.findall(compact)
     if not parts or "".join(number + unit for number, unit in parts) != compact:
         raise UsageError(f"Not a time: {text!r}.", next="Write it like 90s, 10m or 1h30m.")
-    return float(sum(float(number) * _SECONDS[unit.lower()] for number, unit in parts))
+    seconds = float(sum(float(number) * _SECONDS[unit.lower()] for number, unit in parts))
+    if seconds > LONGEST_SECONDS:
+        raise UsageError("That is longer than 100 years.", next="Write it like 90s, 10m or 1h30m.")
+    return seconds
 
 
 def parse_deadline(text: str) -> float:

@@ -82,7 +82,7 @@ def moment_of(text: str, now: datetime) -> datetime:
         return dated
     try:
         return now - timedelta(seconds=parse_duration(words))
-    except (UsageError, OverflowError) as error:
+    except UsageError as error:
         raise UsageError(f"Not a time: {text!r}.", next=FORMS) from error
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from core.errors import UsageError
 from core.units import (
+    LONGEST_SECONDS,
     UNLIMITED,
     counted,
     format_bytes,
@@ -95,6 +96,13 @@ def test_duration_is_seconds(text: str, seconds: float) -> None:
 @pytest.mark.parametrize("text", ["", "soon", "10x", "m10", "1h 30"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["36526d", "99999999999d", "9" * 400, "9" * 400 + "h"])
+def test_what_is_longer_than_anybody_waits_is_refused(text: str) -> None:
+    assert parse_duration("36525d") == LONGEST_SECONDS
+    with pytest.raises(UsageError, match="longer than 100 years"):
         parse_duration(text)
 
 

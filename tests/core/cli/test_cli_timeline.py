@@ -84,6 +84,7 @@ def test_what_was_told_is_there_though_nobody_recorded(timeline: Any) -> None:
         (("--brokers", "1", "--kind", "leader"), 4),
         (("--brokers", "3"), 0),
         (("--since", "2026-03-01T03:01Z"), 7),
+        (("--since", "36525d"), 12),
         (("--since", "2026-03-01T03:01Z", "--until", "2026-03-01T03:01:30Z"), 5),
         (("--last", "3"), 3),
     ],

@@ -106,8 +106,8 @@ def told(start: Placement, found: Placement, notes: list[str], undone: bool) -> 
         brokers=tuple(given.ids.tolist()),
         counts=given.counts,
         active=given.active,
-        before=start.loads,
-        after=found.loads,
+        before=_shares(start),
+        after=_shares(found),
         moves=sum(new > 0 for new in arriving),
         leader_moves=int((start.at[changed, 0] != found.at[changed, 0]).sum()),
         bytes=sum(new * int(max(size, 0)) for new, size in zip(arriving, sizes, strict=True)),
@@ -137,10 +137,10 @@ def _reasons(start: Placement, found: Placement, rows: Int64) -> list[Because]:
     come = (after != NOBODY) & ~(after[:, :, None] == before[:, None, :]).any(axis=2)
     led = before[:, :1] != after[:, :1]
     sides = [
-        (before, gone, _furthest(start, HOSTED, 1.0)),
-        (after, come, _furthest(start, HOSTED, -1.0)),
-        (before[:, :1], led, _furthest(start, LED, 1.0)),
-        (after[:, :1], led, _furthest(start, LED, -1.0)),
+        (before, gone, _furthest(start, found, HOSTED, 1.0)),
+        (after, come, _furthest(start, found, HOSTED, -1.0)),
+        (before[:, :1], led, _furthest(start, found, LED, 1.0)),
+        (after[:, :1], led, _furthest(start, found, LED, -1.0)),
     ]
     brokers = np.hstack([at for at, _, _ in sides])
     off = np.hstack([np.where(is_one, far[at], -np.inf) for at, is_one, (far, _) in sides])
@@ -154,27 +154,39 @@ def _reasons(start: Placement, found: Placement, rows: Int64) -> list[Because]:
         for why in zip(
             given.ids[broker].tolist(),
             [_MEASURES[at] for at in measure.tolist()],
-            start.loads[broker, measure].tolist(),
-            found.loads[broker, measure].tolist(),
+            _shares(start)[broker, measure].tolist(),
+            _shares(found)[broker, measure].tolist(),
             (relieved & ~given.counts[broker]).tolist(),
             strict=True,
         )
     ]
 
 
-def _furthest(start: Placement, measures: Sequence[Measure], sign: float) -> tuple[Float64, Int64]:
+def _furthest(
+    start: Placement, found: Placement, measures: Sequence[Measure], sign: float
+) -> tuple[Float64, Int64]:
     """Return how far each broker is above its share (below, by the sign), and in which measure.
 
-    What leaves a broker that should hold nothing is always furthest.
+    What leaves a broker that should hold nothing is always furthest; what all of the plan brings no
+    nearer is behind all that it does.
     """
     given = start.problem
     known = [m for m in measures if m in SHOWN and given.active[m]]
     if not known:
         return np.full(given.brokers, -np.inf), np.full(given.brokers, Measure.DISK, np.int64)
-    off = sign * (start.loads[:, known] - 1)
+    now, then = start.loads[:, known] - 1, found.loads[:, known] - 1
+    off = sign * now
+    off[np.abs(then) >= np.abs(now)] -= FAR
     if sign > 0:
         off[~given.counts] = np.inf
     return off.max(axis=1), np.array(known, np.int64)[off.argmax(axis=1)]
 
 
+def _shares(on: Placement) -> Float64:
+    """Return what brokers carry in shares; sums of what came and went are none below nothing."""
+    return np.maximum(on.loads, 0.0)
+
+
 _MEASURES = tuple(Measure)
+FAR = 1e6
+"""Shares that no broker is off by."""

@@ -122,6 +122,26 @@ def test_leaders_that_have_to_change_anyway_are_spread_and_no_others_change() ->
     assert {move.tp.topic for move in found.plan} == {"t"}
 
 
+def test_no_reason_says_that_a_broker_gets_further_off_and_no_share_is_below_nothing() -> None:
+    said = 0
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        brokers = int(random.integers(3, 6))
+        held = {
+            f"t-{n}": random.choice(brokers, 1 + n % 2, replace=False).tolist()
+            for n in range(int(random.integers(4, 12)))
+        }
+        sizes = {name: int(random.lognormal() * GB) for name in held}
+        state = cluster(held, brokers=range(brokers), size_bytes=sizes)
+        rates = {name: random.lognormal() * MB for name in held}
+        found = suggest(state, load_of(state, rates), Wanted())
+        for why in found.because.values():
+            assert abs(why.after - 1) < abs(why.before - 1), (seed, why.words)
+            said += 1
+        assert found.after.min() >= 0
+    assert said > 100
+
+
 def test_what_is_drained_says_so_and_no_share_that_the_broker_does_not_have() -> None:
     state = cluster({f"t-{n}": [4, 1] for n in range(3)}, brokers=range(1, 5), size_bytes=GB)
     found = suggest(state, load_of(state, MB), Wanted(drain=(4,)))

@@ -25,6 +25,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.simulation.server import SimulatorServer
 from core.cluster.state import ClusterState
+from core.errors import ExitCode
 from core.load.readers import Readers
 from core.load.serving import Service
 from core.load.snapshot import Load
@@ -114,6 +115,29 @@ def test_an_estimate_without_a_throttle_has_an_answer(
     code, out, err = typed("--cluster", "prod", *words)
     assert code == 0, err
     assert json.loads(out)["seconds"] is not None
+
+
+def test_apply_gives_no_broker_more_than_it_can(
+    typed: Typed, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker takes in all of its 125 MB/s, and is to get one replica more."""
+    state = picture_of(Address(address)).state
+    row = state.row(0)
+    racks = {broker.id: broker.rack for broker in state.brokers}
+    old, new = next(
+        (old, new)
+        for old in row.replicas
+        for new in racks.keys() - set(row.replicas)
+        if racks[old] == racks[new]
+    )
+    rates = np.full(state.partition_count, 125.0 * MB / (state.replica_broker == new).sum())
+    load = Load(rates, rates, rates, None, NOON)
+    monkeypatch.setattr("core.load.locate.newest_load", lambda *_: load)
+    plan = Plan(state.cluster_id).with_move(state, row.tp, old, new)
+    (tmp_path / "plan.json").write_text(dump(plan))
+    code, _, err = typed("--cluster", "prod", "apply", str(tmp_path / "plan.json"), "--yes")
+    assert code == ExitCode.REFUSED
+    assert f"capacity: Broker {new} ends at" in err
 
 
 def test_an_adaptive_rate_knows_what_is_to_spare(address: str) -> None:

@@ -216,10 +216,10 @@ def cluster(context: Context) -> Iterator[Finding]:
 
 def properties(address: Address) -> Iterator[Finding]:
     """Name what of --command-config means nothing here; raises DocumentError."""
-    from core.cluster.kafka.connection import ConnectionSettings
+    from core.cluster.connect import ignored_properties
 
     if address.command_config is not None:
-        ignored = ConnectionSettings.load(address.bootstrap, address.command_config).ignored
+        ignored = ignored_properties(address)
         found = f"{', '.join(ignored)} mean nothing here" if ignored else "all are heeded"
         yield Finding("client properties", found)
 

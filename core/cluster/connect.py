@@ -58,3 +58,10 @@ def connect(address: Address) -> Connection:
     settings = ConnectionSettings.load(address.bootstrap, address.command_config)
     client = with_capacity(KafkaClient(settings), address.capacity)
     return Connection(client, SystemClock(), address)
+
+
+def ignored_properties(address: Address) -> tuple[str, ...]:
+    """Return which of an address's client properties mean nothing here; raises DocumentError."""
+    from core.cluster.kafka.connection import ConnectionSettings
+
+    return ConnectionSettings.load(address.bootstrap, address.command_config).ignored

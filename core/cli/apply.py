@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from core.cli.carrying import Wishes, carry_out, emit_no_run, picture_of
+from core.cli.confirm import yes_option
 from core.cli.context import Context, json_option, say
 from core.cli.rate import parse_throttle
 from core.cli.start_time import parse_start
@@ -41,7 +42,7 @@ from core.units import parse_duration, parse_size
 )
 @click.option("--elect", is_flag=True, help="Elect the preferred leaders of what moved at the end.")
 @click.option("--detach", is_flag=True, help="Start the run and leave it.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @click.option("--allow", metavar="ID,…", help="Checks that may speak against it.")
 @click.option(
     "--override-throttles", is_flag=True, help="Go over lower rates that somebody else has set."

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from core.cli.confirm import confirm
+from core.cli.confirm import confirm, yes_option
 from core.cli.context import Context, emit, emit_line, json_option, say
-from core.cli.topic_steps import settled, yes_option
+from core.cli.topic_steps import settled
 from core.errors import RefusedError, UsageError
 from core.units import parse_duration
 

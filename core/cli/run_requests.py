@@ -11,12 +11,11 @@ from typing import Any
 
 import click
 
-from core.cli.confirm import confirm
+from core.cli.confirm import confirm, yes_option
 from core.cli.context import Context, emit, json_option, say
 from core.cli.which import require_writable, which_run
 from core.errors import ExitCode, UsageError
 
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 run_argument = click.argument("run")
 partitions_argument = click.argument("partitions", nargs=-1, metavar="TOPIC-PARTITION …")
 

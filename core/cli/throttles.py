@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from core.cli.confirm import confirm
+from core.cli.confirm import confirm, yes_option
 from core.cli.context import Context, emit, json_option, output_option, say, say_none, write_text
 from core.errors import ExitCode, IncompleteError, UsageError
 
@@ -54,7 +54,7 @@ def ls(context: Context, as_json: bool, output: Path | None) -> None:
 
 @throttles.command("clear")
 @click.argument("names", nargs=-1, metavar="[topic:NAME | broker:ID] …")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @json_option
 @click.pass_obj
 def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) -> int:

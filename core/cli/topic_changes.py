@@ -8,7 +8,7 @@ from zlib import crc32
 
 import click
 
-from core.cli.confirm import confirm
+from core.cli.confirm import confirm, yes_option
 from core.cli.context import Context, emit, json_option, say, write_text
 from core.cli.topic_layout import (
     added_replicas,
@@ -30,7 +30,6 @@ from core.cli.topic_steps import (
     insync_by_default,
     settled,
     there,
-    yes_option,
 )
 from core.errors import ExitCode, IncompleteError, TrimtabError, UsageError
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from core.cli.confirm import confirm
+from core.cli.confirm import confirm, yes_option
 from core.cli.context import Context, emit, json_option, say
-from core.cli.topic_steps import held, settled, there, yes_option
+from core.cli.topic_steps import held, settled, there
 from core.errors import ExitCode, RefusedError
 
 

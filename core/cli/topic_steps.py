@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from core.cli.context import say
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 
@@ -23,8 +21,6 @@ SETTLE_SECONDS = 10.0
 MIN_INSYNC = "min.insync.replicas"
 
 Configs = Mapping[str, "ConfigValue"]
-
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 def there(state: ClusterState, topic: str) -> None:

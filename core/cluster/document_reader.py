@@ -17,6 +17,7 @@ from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.client import Member
 from core.cluster.document import FORMAT, ClusterDocument, DocumentGroup
 from core.cluster.json_object import JsonObject, WrongError
+from core.cluster.leaders import NO_LEADER
 from core.cluster.state import (
     UNKNOWN,
     Broker,
@@ -28,7 +29,6 @@ from core.cluster.state import (
 )
 from core.errors import DocumentError
 
-NO_LEADER = -1
 _MAKE_ONE = "Make one with trimtab show --json -o FILE."
 
 

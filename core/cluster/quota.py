@@ -13,6 +13,8 @@ SLOT_SECONDS = 1.0
 """replication.quota.window.size.seconds."""
 EXPIRY_SECONDS = 11.0
 """A sample is reset once its last event is this old."""
+BACKOFF_SECONDS = 1.0
+"""replica.fetch.backoff.ms: how long a follower sleeps that has nothing to ask for."""
 
 
 class Quota:

@@ -6,6 +6,7 @@ those left out that a reassignment is adding.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,13 @@ from core.cluster.state import Bool, ClusterState, Int64
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 """Topics that brokers themselves keep their state in."""
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def is_legal_name(topic: str) -> bool:
+    """Return whether Kafka takes it for a topic's name (internals/Topic.java)."""
+    return _NAME.fullmatch(topic) is not None and topic not in (".", "..")
 
 
 @dataclass(frozen=True, slots=True)

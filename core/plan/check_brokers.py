@@ -13,10 +13,9 @@ from core.plan.disk_room import disks_of, free_bytes, still_coming, whole_bytes
 from core.plan.effect import effect_of
 from core.plan.findings import Finding, finding
 from core.plan.plan import Move, Plan
+from core.plan.planner.problem import BAND
 from core.units import format_bytes, format_rate
 
-BAND = 0.10
-"""How far above its fair share a broker may be before a plan that puts it there is unwise."""
 FULL = 0.85
 """The share of a disk above which a plan that fills it so far is unwise."""
 

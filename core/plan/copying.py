@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from core.cluster.quota import BACKOFF_SECONDS
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
 from core.plan.plan import Plan
@@ -23,8 +24,6 @@ PARTITIONS_A_FETCH = 10
 """replica.fetch.response.max.bytes (10 MiB) over the former."""
 FETCH_WAIT_SECONDS = 0.5
 """replica.fetch.wait.max.ms: how long a leader holds a fetch for which it has nothing."""
-BACKOFF_SECONDS = 1.0
-"""replica.fetch.backoff.ms: how long a follower sleeps that has nothing to fetch."""
 BUSY_BATCH_BYTES = 15_000.0
 """How much is taken to arrive at once on a followed partition; that ends a leader's wait."""
 

@@ -5,7 +5,6 @@ Pure. Racks first, for both: as many different ones as there are, then each as o
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +13,13 @@ from itertools import zip_longest
 import numpy as np
 
 from core.cluster.state import ClusterState
+from core.cluster.topics import is_legal_name
 from core.errors import UsageError
 from core.load.snapshot import Float64, Load
 from core.plan.planner.measures import HOSTED, LED, MEASURES, Measure
 from core.plan.planner.placement import Placement
 from core.plan.planner.problem import NOBODY, problem
 from core.units import counted, format_bytes
-
-NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 Replicas = tuple[int, ...]
 """Broker ids, preferred leader first."""
@@ -37,7 +35,7 @@ class Expected:
 
 def refuse(state: ClusterState, topic: str, replicas: int) -> None:
     """Raise UsageError for a topic that cannot be made, or that is there already."""
-    if not NAME.fullmatch(topic) or topic in (".", ".."):
+    if not is_legal_name(topic):
         raise UsageError(
             f"{topic!r} is no name for a topic.",
             next="Letters, digits, dot, dash and underscore, 249 of them at most.",

@@ -12,7 +12,7 @@ from core.load.snapshot import Load
 from core.plan.plan import Plan
 from core.run.limits.bounds import usual_bounds
 from core.run.limits.pace import Bounds
-from core.run.tell.view import MoveState, RunView
+from core.run.tell.view import DUE, RunView
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.screens.dialog import TableDialog, body, button
 from tui.study import Study, study
@@ -32,7 +32,6 @@ from tui.widgets.lines import (
 from tui.widgets.run_state import bounds_words
 from tui.widgets.throttle_table import throttle_lines
 
-DUE = (MoveState.QUEUED, MoveState.MOVING, MoveState.STUCK)
 ROWS = 9
 EDGE = 10**9
 

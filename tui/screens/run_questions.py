@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 from textual.widgets import Button, Input, Label
 
-from core.run.tell.view import MoveProgress, MoveState, RunView
+from core.run.tell.view import FLYING, MoveProgress, MoveState, RunView
 from core.units import UNLIMITED, format_bytes
 from tui.screens.dialog import ChoiceDialog, ConfirmDialog, Words, body, button
 from tui.screens.naming import NamedDialog
-
-FLYING = (MoveState.MOVING, MoveState.STUCK)
 
 
 class TypedDialog(NamedDialog[bool]):

@@ -15,13 +15,12 @@ from core.errors import TrimtabError
 from core.run.limits.pace import Bounds
 from core.run.requests import request
 from core.run.service import recover
-from core.run.tell.view import MoveState, RunState, RunView
+from core.run.tell.view import FLYING, MoveState, RunState, RunView
 from core.units import format_rate
 from tui.screens.base import DashboardScreen
 from tui.screens.rate_dialog import RateDialog
 from tui.screens.retarget_dialog import RetargetDialog, targets_of
 from tui.screens.run_questions import (
-    FLYING,
     cancel_dialog,
     cancel_some_dialog,
     named,

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.run.tell.view import MoveProgress, MoveState, RunView
+from core.run.tell.view import FLYING, MoveProgress, MoveState, RunView
 from core.units import format_bytes, format_duration
 from tui.widgets.bars import bar
 from tui.widgets.lines import (
@@ -27,8 +27,6 @@ from tui.widgets.lines import (
 )
 from tui.widgets.run_rows import amount_words, change_of, partition_name, rate_words, state_of
 from tui.widgets.run_state import headline, overall, said_lines
-
-FLYING = (MoveState.MOVING, MoveState.STUCK)
 
 
 @dataclass(frozen=True, slots=True)

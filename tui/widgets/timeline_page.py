@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import groupby
 
 from core.units import format_duration
 from core.watch.timeline.events import Kind
+from core.watch.timeline.unseen import SILENT
 from tui.lanes import AUTOPILOT, Lane
 from tui.past import Compared, Past, PastRow
 from tui.widgets.lines import (
@@ -32,8 +33,6 @@ from tui.widgets.lines import (
 HORIZONS: tuple[float | None, ...] = (300.0, 900.0, 3600.0, 21600.0, 86400.0, None)
 """Seconds that the lanes may show; None is all that was read."""
 USUAL = 3600.0
-SILENT = timedelta(seconds=30)
-"""Longer than this without a look and nobody records now."""
 
 _CELLS = {
     Lane.ABSENT: (" ", Tone.FAINT),

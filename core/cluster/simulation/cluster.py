@@ -27,6 +27,7 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
+from core.cluster.leaders import NO_LEADER
 from core.cluster.simulation import controller, growing
 from core.cluster.simulation.answers import UNANSWERED, logs_of, no_records, state_of
 from core.cluster.simulation.engine import FINE_SECONDS, STEP_SECONDS, Engine
@@ -217,7 +218,7 @@ class SimulatedCluster:
             found = {}
             for tp in partitions:
                 row = engine.index.get(tp)
-                if row is not None and engine.registrations[row].leader != controller.NO_LEADER:
+                if row is not None and engine.registrations[row].leader != NO_LEADER:
                     found[tp] = int(position[row] // logs.message_bytes[row])
             return found
 

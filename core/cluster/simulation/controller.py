@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from core.cluster.client import Fault
-
-NO_LEADER = -1
+from core.cluster.leaders import NO_LEADER
 
 NO_REASSIGNMENT = Fault("NO_REASSIGNMENT_IN_PROGRESS", "No partition reassignment is in progress.")
 UNKNOWN_PARTITION = Fault(

@@ -21,6 +21,7 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
+from core.cluster.leaders import NO_LEADER
 from core.cluster.simulation import controller
 from core.cluster.simulation.configs import SimulatedConfigs
 from core.cluster.simulation.controller import Registration
@@ -140,7 +141,7 @@ class Engine:
         behind: dict[tuple[int, int], list[int]] = {}
         for row in self.live_rows():
             now = self.registrations[row]
-            up = now.leader != controller.NO_LEADER
+            up = now.leader != NO_LEADER
             self._leader_column[row] = logs.column[now.leader] if up else -1
             self.writable[row] = up and len(now.isr) >= self._min_insync[row]
             for broker in now.replicas:

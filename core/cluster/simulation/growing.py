@@ -5,22 +5,20 @@ After ReplicationControlManager.createTopic and createPartitions (Kafka 4.x).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 
 from core.cluster.client import ConfigChange, ConfigOp, Fault, NewPartitions, NewTopic, Resource
 from core.cluster.simulation import controller
 from core.cluster.simulation.controller import Registration
 from core.cluster.simulation.engine import Engine
-
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+from core.cluster.topics import is_legal_name
 
 Layout = Sequence[tuple[int, ...]]
 
 
 def create(engine: Engine, topic: NewTopic) -> Fault | None:
     """Create a topic, or return why not."""
-    if not _NAME.fullmatch(topic.name) or topic.name in (".", ".."):
+    if not is_legal_name(topic.name):
         return Fault("INVALID_TOPIC_EXCEPTION", f"Topic name is invalid: {topic.name!r}")
     if topic.name in engine.topic_ids:
         return Fault("TOPIC_ALREADY_EXISTS", f"Topic '{topic.name}' already exists.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from core.cluster.quota import Quota
+from core.cluster.quota import BACKOFF_SECONDS, Quota
 
 PARTITION_BYTES = 1 << 20
 """replica.fetch.max.bytes: of one partition in one answer."""
@@ -18,8 +18,6 @@ ANSWER_BYTES = 10 << 20
 """replica.fetch.response.max.bytes."""
 WAIT_SECONDS = 0.5
 """replica.fetch.wait.max.ms: how long a leader holds an answer that has nothing in it."""
-BACKOFF_SECONDS = 1.0
-"""replica.fetch.backoff.ms: how long a follower sleeps that has nothing to ask for."""
 BUSY_SECONDS = 0.02
 """How soon the next fetch follows when other partitions of the link have new data."""
 ROUND_TRIP_SECONDS = 0.008

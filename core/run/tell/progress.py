@@ -27,6 +27,8 @@ from core.run.tell.recent import Recent, recent
 from core.run.tell.story import story
 from core.run.tell.stuck import slowed, stuck
 from core.run.tell.view import (
+    DUE,
+    FLYING,
     Leftovers,
     LoweredRetention,
     MoveProgress,
@@ -36,7 +38,6 @@ from core.run.tell.view import (
     RunView,
 )
 
-_DUE = (MoveState.QUEUED, MoveState.MOVING, MoveState.STUCK)
 _TAKEN_OUT = (Phase.CANCELLED, Phase.SKIPPED)
 
 
@@ -69,12 +70,12 @@ def run_view(
         moves = tuple(
             replace(m, bytes_per_s=None, left_seconds=None, left_range=None) for m in moves
         )
-    flying = [m for m in moves if m.state in (MoveState.MOVING, MoveState.STUCK)]
+    flying = [m for m in moves if m.state in FLYING]
     counted = [m for m, known in zip(moves, history.moves, strict=True) if _counts(history, known)]
     total = sum(m.total_bytes or 0 for m in counted)
     moved = sum(m.moved_bytes for m in counted)
     copied = sum(m.moved_bytes for m in counted if m.state is MoveState.DONE)
-    due = sum((m.total_bytes or 0) - m.moved_bytes for m in counted if m.state in _DUE)
+    due = sum((m.total_bytes or 0) - m.moved_bytes for m in counted if m.state in DUE)
     first = min((m.submitted_at for m in history.moves if m.submitted_at), default=None)
     last = samples[-1].at if samples and flying else (history.ended_at or seen_at)
     elapsed = (last - first).total_seconds() if first else 0.0

@@ -12,7 +12,7 @@ from core.run.limits.throttle import Side
 from core.run.record.history import History, MoveHistory, Phase
 from core.run.record.records import Sample
 from core.run.tell.story import side_word
-from core.run.tell.view import BrokerProgress, MoveProgress, MoveState
+from core.run.tell.view import DUE, BrokerProgress, MoveProgress
 from core.units import format_rate
 
 RATE_SECONDS = 12.0
@@ -89,7 +89,7 @@ def least_seconds(history: History, moves: Sequence[MoveProgress]) -> float:
     """
     due: defaultdict[tuple[int, Side], float] = defaultdict(float)
     for m in moves:
-        if m.state in (MoveState.QUEUED, MoveState.MOVING, MoveState.STUCK) and m.total_bytes:
+        if m.state in DUE and m.total_bytes:
             adding = [(b, Side.FOLLOWER) for b in m.after if b not in m.before]
             sides = [*adding, *((b, Side.LOG_DIRS) for b, _ in m.dir_moves)]
             for key in sides:

@@ -62,6 +62,12 @@ class MoveState(Enum):
     SKIPPED = "skipped"
 
 
+FLYING = (MoveState.MOVING, MoveState.STUCK)
+"""Of a move that was submitted and has not ended."""
+DUE = (MoveState.QUEUED, *FLYING)
+"""Of a move that has not ended, submitted or not."""
+
+
 class Level(Enum):
     """How an event is to be read: blue for ours, green for good, amber to look, red to act."""
 

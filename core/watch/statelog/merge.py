@@ -13,7 +13,7 @@ from core.watch.statelog.clocks import Clocks
 from core.watch.statelog.event import Change, Event, Kind
 from core.watch.statelog.order import Disorder, in_order
 from core.watch.statelog.sources import Record, Source
-from core.watch.statelog.strangers import Strangers
+from core.watch.statelog.strangers import TOPICS_MOST, Strangers
 
 _LOGGER = " (state.change.logger)"
 _TAIL = re.compile(r" \((?:state\.change\.logger|(?:org\.apache\.)?kafka\.[\w.$]+)\)(?: \[.*\])?$")
@@ -50,9 +50,6 @@ class Wanted:
         if self.topic is not None and self.topic.fullmatch(topic) is None:
             return False
         return self.partitions is None or partition in self.partitions
-
-
-TOPICS_MOST = 100_000
 
 
 @dataclass(slots=True)

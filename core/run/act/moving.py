@@ -33,7 +33,7 @@ class Moving:
         return self._chronicle.history
 
     def submit(self, moves: tuple[int, ...]) -> None:
-        batch = self.history.moves[moves[0]].batch
+        batch, begun = self.history.moves[moves[0]].batch, self.history.begun
         self._chronicle.write(Kind.SUBMITTING, batch=batch, moves=list(moves))
         taken: list[int] = []
         again: dict[str, str] = {}
@@ -50,7 +50,11 @@ class Moving:
             if moving:
                 answers |= self._client.alter_reassignments(moving)
         except AccessDeniedError as error:
-            refused = dict.fromkeys(moves, error.title)
+            if begun:  # rights that were there a moment ago may come back
+                why = f"{error.title.rstrip('.')}; give the run's user its rights back"
+                again = dict.fromkeys(map(str, moves), why)
+            else:
+                refused = dict.fromkeys(moves, error.title)
         else:
             self.submitted = self._clock.monotonic()
             for i in moves:

@@ -175,8 +175,10 @@ class Runner:
         if step == self._last_step and not isinstance(step, Poll):
             self._clock.sleep(self._pace())  # it did not help at once: brokers lag, or refuse
         log.debug("%s", step)
-        self._carry_out(step, observed)
-        self._last_step = step
+        try:
+            self._carry_out(step, observed)
+        finally:
+            self._last_step = step  # also one that is refused, and waited for
         return step
 
     def _waits_to_begin(self) -> bool:

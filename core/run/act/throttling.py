@@ -42,7 +42,7 @@ class Throttling(Setting):
             else:
                 self._intend(batch, observed)
         except AccessDeniedError as error:
-            if self._flies(batch):
+            if self._history.begun or self._flies(batch):
                 raise
             self._chronicle.write(Kind.THROTTLE_FAILED, batch=batch, why=error.title.rstrip("."))
 

@@ -96,6 +96,11 @@ class Known(Holdings):
         return [index for index, m in enumerate(self.moves) if m.batch == number]
 
     @property
+    def begun(self) -> bool:
+        """Return whether the cluster has taken any of its moves."""
+        return any(m.phase in (Phase.SUBMITTED, Phase.DONE) for m in self.moves)
+
+    @property
     def in_flight(self) -> list[int]:
         return [i for i, m in enumerate(self.moves) if m.phase.in_flight]
 

@@ -107,6 +107,22 @@ def test_a_run_whose_rights_went_waits_for_them(start: Start, call: str) -> None
     )
 
 
+@pytest.mark.parametrize("call", ["alter_reassignments", "alter_configs"])
+def test_a_batch_waits_for_rights_that_went_after_the_first_one(start: Start, call: str) -> None:
+    client = cluster({"t": [(1, 2)] * 3})
+    before = throttles(client)
+    faulty = Faulty(client)
+    targets = {("t", p): (3, 2) for p in range(3)}
+    run = start(client, plan_of(client, targets), through=faulty, batch_size=1)
+    run.until(lambda step: isinstance(step, Poll))
+    faulty.replaced[call] = _deny(client, client.elapsed_seconds + 600)
+    assert run.runner.run() is Outcome.DONE
+    assert client.elapsed_seconds > 600
+    assert throttles(client) == before
+    assert any("rights back" in event.text for event in run.view().events)
+    assert len(run.journal.records()) < 100, "what is waited for is said once"
+
+
 def test_a_run_whose_rights_went_for_good_ends_when_it_is_cancelled(start: Start) -> None:
     client = cluster(TWO)
     faulty = Faulty(client)

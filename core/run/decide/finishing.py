@@ -48,11 +48,13 @@ def restore_retention(history: History, observed: Observed) -> RestoreRetention 
     return RestoreRetention(idle) if idle else None
 
 
-def elect(history: History, _: Observed) -> ElectLeaders | None:
+def elect(history: History, _: Observed) -> ElectLeaders | Poll | None:
     """Preferred leaders are elected at the end, when that is asked for."""
     if not history.elect or history.cancel_requested or history.in_flight or history.queued:
         return None
     due = next_to_elect(history)
+    if due and history.paused:
+        return Poll("paused, as asked: leaders are not elected yet")
     return ElectLeaders(due[:MOST_AT_A_TIME]) if due else None
 
 

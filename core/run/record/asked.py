@@ -133,7 +133,7 @@ def take(history: History, kind: str, p: Mapping[str, Any]) -> None:
                     history.stopped = ""
         case "rollback" if not history.rolling_back:
             history.rollback_requested, history.cancel_requested = True, False
-            history.paused = False
+            history.leave_requested = history.paused = False
             history.pace = history.pace.asked("resume", {})
             _take_back(history)
         case _:

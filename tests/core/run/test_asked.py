@@ -38,6 +38,8 @@ def test_a_cancel_of_all_takes_back_what_has_not_ended() -> None:
         m.phase = Phase.CANCELLED
     take(past, "cancel", {"moves": None})
     assert past.leave_requested
+    take(past, "rollback", {})
+    assert not past.leave_requested, "what goes back may wait for what it has set"
 
 
 def test_a_cancel_of_one_move_leaves_the_others() -> None:

@@ -108,6 +108,18 @@ def test_a_rate_that_somebody_changes_in_mid_run_is_theirs_until_another_is_aske
     assert own(run.client, Resource.broker(1), LEADER_RATE) is None
 
 
+def test_lists_that_somebody_deletes_twice_are_told_as_changed_by_them(start: Start) -> None:
+    run = a_long_run(start, megabytes=1000)
+    for _ in range(2):
+        delete(run.client, T, LEADER_LIST, FOLLOWER_LIST)
+        run.until(disturbed)
+        spend(run, 3)
+    run.cancel()
+    assert run.to_the_end() is Outcome.CANCELLED
+    told = {c.where: c.after for c in changes(run.journal.records(), run.runner.history)}
+    assert {told[f"{side} list of t"] for side in ("leader", "follower")} == {"changed"}
+
+
 @pytest.mark.parametrize("again", [False, True], ids=["", "by another process"])
 @pytest.mark.parametrize("theirs", ["2000000", "9000000"])
 def test_a_rate_that_somebody_puts_back_is_ours_again(
@@ -578,6 +590,19 @@ def test_preferred_leaders_are_elected_at_the_end_when_asked(start: Start) -> No
     state = client.describe()
     assert [int(state.leader[state.find(TopicPartition("t", p)) or 0]) for p in (0, 1)] == [2, 1]
     assert run.runner.history.ended_why == ""
+
+
+def test_no_leader_is_elected_while_the_run_is_paused(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]})
+    run = start(client, plan_of(client, {("t", 0): (2, 1)}), elect=True)
+    run.until(submitted)
+    ask(run, "pause")
+    spend(run, 30)
+    assert run.runner.history.waiting == "paused, as asked: leaders are not elected yet"
+    assert client.describe().leader[0] == 1
+    ask(run, "resume")
+    assert run.to_the_end() is Outcome.DONE
+    assert client.describe().leader[0] == 2
 
 
 def test_every_leader_has_its_turn_before_those_that_were_refused_are_waited_for(

@@ -163,6 +163,8 @@ def _take(found: dict[tuple[str, str, str], Change], record: Record) -> None:
                 unset = [topic, side] in p["unset"] if "unset" in p else one.before is None
                 one.after = "unset" if unset else "found"
         case Kind.RETENTION_LOWERING:
+            for key in [key for key in found if key[2] == RETENTION]:
+                del found[key]  # intended by a process that died, and looked at anew
             for entry in p["topics"]:
                 source = ConfigSource[entry["source"]]
                 key = "topic", entry["topic"], RETENTION

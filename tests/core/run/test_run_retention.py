@@ -148,3 +148,27 @@ def test_a_retention_that_may_not_be_read_stays_as_it_is_and_that_is_said(start:
     changed = [c.where for c in changes(run.journal.records(), run.runner.history)]
     assert "retention of u" in changed
     assert "retention of t" not in changed
+
+
+def test_a_topic_that_needs_no_shorter_one_once_its_run_is_back_is_not_told_as_changed(
+    start: Start,
+) -> None:
+    client = cluster({"t": [(1, 2)], "u": [(1, 2)]})
+    plan = plan_of(client, {("t", 0): (3, 2), ("u", 0): (3, 2)})
+    run = start(client, plan, retention_ms=HOUR_MS)
+    write = run.journal.write
+
+    def dying(at: Any, kind: Kind, payload: Any) -> Any:
+        written = write(at, kind, payload)
+        if kind is Kind.RETENTION_LOWERING:
+            raise KeyboardInterrupt
+        return written
+
+    run.journal.write = dying  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        run.to_the_end()
+    set_config(client, T, "retention.ms", "600000")
+    run.again()
+    assert run.to_the_end() is Outcome.DONE
+    found = changes(run.journal.records(), run.runner.history)
+    assert [c.name for c in found if c.config == "retention.ms"] == ["u"]

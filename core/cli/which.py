@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core.cli.context import Context
-from core.cluster.connect import short_name
 from core.errors import RefusedError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
@@ -29,16 +28,43 @@ def which_run(context: Context, run: str) -> tuple[str, str]:
     if not run.strip():
         raise UsageError("Which run?", next="`trimtab runs ls` lists them.")
     everywhere = [(c, r) for c in clusters_with_runs() for r in runs_named(c, run)]
+    everywhere = [(c, r) for c, r in everywhere if r == run] or everywhere
     if len(everywhere) == 1:
         return everywhere[0]
-    if len(everywhere) > 1 and context.target.address is None:
-        names = ", ".join(f"{r} on {short_name(c)}" for c, r in everywhere[:5])
-        raise UsageError(f"Several runs match {run!r}: {names}.", next="Say more of its name.")
+    address = context.target.address
+    if len(everywhere) > 1 and address is None:
+        raise _several(run, everywhere)
     try:
         cluster_id = clusters(context)[0] if everywhere else ""
     except UnreachableError as error:
-        raise UsageError(f"Several runs match {run!r}.", next="Say its whole name.") from error
+        there = [
+            found for found in everywhere if address and _bootstrap(*found) == address.bootstrap
+        ]
+        if len(there) == 1:
+            return there[0]
+        raise _several(run, there or everywhere) from error
     return cluster_id, find_run(cluster_id, run)
+
+
+def _several(run: str, found: list[tuple[str, str]]) -> UsageError:
+    """Return how the one of several runs that is meant can be told from the others."""
+    names = ", ".join(f"{r} on {_bootstrap(c, r)}" for c, r in found[:5])
+    alike = len({r for _, r in found}) == 1
+    more = f"Name its cluster, too: `trimtab -b HOST:PORT runs … {run}`."
+    return UsageError(
+        f"Several runs match {run!r}: {names}.", next=more if alike else "Say more of its name."
+    )
+
+
+def _bootstrap(cluster_id: str, run: str) -> str:
+    """Return by which address a run's cluster was reached; its id where that cannot be read."""
+    from core.run.record.journal import JournalError
+    from core.run.tell.runs import read_journal
+
+    try:
+        return read_journal(cluster_id, run).history.bootstrap
+    except JournalError:
+        return cluster_id
 
 
 def require_writable(context: Context, history: History) -> None:

@@ -130,8 +130,10 @@ class Moving:
         if self._led.any():
             items[:, self._led] *= (self._on.at[rows, 0] == source)[:, None]
         gain = self._gain(source, to, items, self._levels)
+        useful = (gain > LEAST) & ~self._barred(source, to, rows)
+        self._spare_bytes(source, to, rows, items, useful)
         score = gain / self._cost(source, to, rows, items)
-        score[(gain <= LEAST) | self._barred(source, to, rows)] = -np.inf
+        score[~useful] = -np.inf
         each = min(max(EACH, len(rows) // PART), most)
         for needless in (False, True):
             if needless:
@@ -233,11 +235,10 @@ class Moving:
     def _barred(self, source: int, to: Int64, rows: Int64) -> Bool:
         """Return which moves must not be, [to, rows].
 
-        Racks less spread, a second replica, no room, too much to carry, a limit.
+        Racks less spread, a second replica, no room, too much to carry.
         """
         problem = self._on.problem
-        most = self._limits.most_bytes - self._on.moved_bytes
-        room = np.minimum(self._on.one_room_bytes[to], most)
+        room = self._on.one_room_bytes[to]
         found = barred(self._on.at[rows], source, to, problem.racks).T
         sizes = problem.needs_bytes[rows]
         if sizes.max(initial=0.0) > room.min():
@@ -247,6 +248,23 @@ class Moving:
             per = self._on.per_share[to, measure]
             found |= more * per[:, None] > self._on.spare(to, measure)[:, None]
         return found
+
+    def _spare_bytes(
+        self, source: int, to: Int64, rows: Int64, items: Float64, useful: Bool
+    ) -> None:
+        """Take what the limit of bytes does not allow out of what is `useful` [to, rows].
+
+        The placement keeps whether something would have helped.
+        """
+        on, sizes = self._on, self._on.problem.needs_bytes[rows]
+        large = sizes > self._limits.most_bytes - on.moved_bytes
+        if not large.any():
+            return
+        kept_out = large & np.isfinite(sizes) & useful.any(axis=0)
+        if kept_out.any() and not on.short_of_bytes:
+            helps = self._gain(source, to, items[kept_out], self._band) > LEAST
+            on.short_of_bytes = bool((helps & useful[:, kept_out]).any())
+        useful[:, large] = False
 
     def _added(self, source: int, rows: Int64, measure: Measure) -> Float64:
         """Return what `source`'s replicas of partitions bring of a measure wherever they go."""

@@ -149,12 +149,10 @@ def few_racks(given: Problem, replicas: int | None) -> list[str]:
 
 
 def limited(on: Placement, wanted: Wanted, names: Names) -> list[str]:
-    """Say which limits may have kept a plan from doing more; those of copies where any are made."""
+    """Say which limits may have kept a plan from doing more; that of bytes where it surely did."""
     given, limits = on.problem, wanted.limits
-    sizes = given.items[given.movable, Measure.DISK]
-    left = limits.most_bytes - on.moved_bytes
     hit = []
-    if left < sizes.max(initial=0.0) and not wanted.leaders_only:
+    if on.short_of_bytes:
         used = format_bytes(on.moved_bytes)
         hit.append((Field.MAX_BYTES, f"{used} of {format_bytes(limits.most_bytes)} are used"))
     if on.moved >= limits.most_moves:

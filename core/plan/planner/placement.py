@@ -34,6 +34,8 @@ class Placement:
         self.share_out()
         self.room_bytes = problem.room_bytes.copy()
         self.moved_bytes = 0.0
+        self.short_of_bytes = False
+        """Whether a limit of bytes kept something from moving that would have helped."""
         self.moved = 0
         """Replicas that have come to a broker."""
         self.led = 0

@@ -212,7 +212,11 @@ def _evened(given: Problem, wanted: Wanted) -> Placement:
             return led
     on = Placement(given)
     _even(on, wanted.limits)
-    return on if _off(on) < hosted else min((start, _led(given, wanted.limits), on), key=_off)
+    if _off(on) < hosted:
+        return on
+    best = min((start, _led(given, wanted.limits), on), key=_off)
+    best.short_of_bytes = on.short_of_bytes
+    return best
 
 
 def _even(on: Placement, limits: Limits) -> None:

@@ -284,6 +284,14 @@ def test_a_limit_of_bytes_is_not_blamed_where_nothing_is_copied() -> None:
     assert not any("--max-bytes" in note for note in found.notes)
 
 
+def test_a_limit_of_bytes_is_not_blamed_where_no_copy_would_help() -> None:
+    state = cluster({"t-0": [1], "t-1": [2]}, size_bytes={"t-0": 10 * GB, "t-1": 7 * GB})
+    wanted = Wanted(limits=Limits(most_bytes=8 * GB))
+    found = suggest(state, load_of(state, MB), wanted)
+    assert not is_reached(found, wanted)
+    assert not any("--max-bytes" in note for note in found.notes)
+
+
 UNSIZED = {f"t-{n}": [1, 2] for n in range(6)}
 
 

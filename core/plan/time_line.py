@@ -39,6 +39,11 @@ class Lane:
         return self.steps[-1].end
 
     @property
+    def bytes(self) -> float:
+        """Return all that it copies, what is produced meanwhile included."""
+        return sum(step.bytes for step in self.steps)
+
+    @property
     def most_bytes_per_s(self) -> float:
         return max(step.bytes_per_s for step in self.steps)
 
@@ -76,7 +81,7 @@ class TimeLine:
     """Every broker and side that copies, the worst first, and when batches begin, in seconds.
 
     Worst is who comes nearest to its capacity (where that is known: before all others), then who
-    ends last.
+    copies most.
     """
 
     lanes: tuple[Lane, ...]
@@ -129,5 +134,5 @@ def time_line(state: ClusterState, load: Load, estimate: Estimate) -> TimeLine |
     )
 
 
-def _worst_first(lane: Lane) -> tuple[float, float, int, str]:
-    return -(lane.most_fraction or 0.0), -lane.ends, lane.broker, lane.side.value
+def _worst_first(lane: Lane) -> tuple[float, int, int, str]:
+    return -(lane.most_fraction or 0.0), -round(lane.bytes), lane.broker, lane.side.value

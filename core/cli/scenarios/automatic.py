@@ -8,7 +8,7 @@ from typing import Any
 
 from core.cli.scenarios.replicas import counted
 from core.cli.scenarios.scenario import Step, same
-from core.cli.scenarios.stage import Stage
+from core.cli.scenarios.stage import ALLOWED, Stage
 from core.errors import ExitCode
 from core.units import format_rate
 
@@ -37,9 +37,7 @@ def _spread(stage: Stage, name: str, limit: int | None) -> Iterator[Step]:
     yield _even(f"{name} a limit: leaders that are planned", planned, targets, stage)
     plan = stage.write(f"automatic-{name}", found["plan"])
     throttle = "-1" if limit is None else f"{limit}B/s"
-    code, events, _ = stage.follow(
-        *("apply", plan, "--throttle", throttle, "--allow", "rf-change,rack-spread", "--yes")
-    )
+    code, events, _ = stage.follow(*("apply", plan, "--throttle", throttle, *ALLOWED, "--yes"))
     yield same(f"apply --throttle {throttle}, its exit code", ExitCode.DONE.value, code)
     shown = stage.document("runs", "show", events[-1]["run"])
     expected = "none" if limit is None else format_rate(limit)

@@ -14,7 +14,7 @@ from typing import Any
 
 from core.cli.scenarios.replicas import listed
 from core.cli.scenarios.scenario import Step, same
-from core.cli.scenarios.stage import Stage
+from core.cli.scenarios.stage import ALLOWED, Stage
 from core.cli.scenarios.waiting import until
 from core.errors import ExitCode
 
@@ -108,11 +108,8 @@ def cancelled(stage: Stage) -> Iterator[Step]:
     yield same("throttles that Kafka's tool shows", "none", stage.throttles())
 
 
-_ALLOWED = ("--allow", "rf-change,rack-spread")
-
-
 def _begun(stage: Stage, plan: Path, *how: str) -> str:
-    answer = stage.document("apply", plan, *how, *_ALLOWED, "--yes", "--detach")
+    answer = stage.document("apply", plan, *how, *ALLOWED, "--yes", "--detach")
     return str(answer["run"])
 
 

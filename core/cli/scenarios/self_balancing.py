@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
@@ -17,10 +17,10 @@ from core.cli.scenarios.replicas import counted, leaders
 from core.cli.scenarios.scenario import Scenario, Step, same
 from core.cli.scenarios.stage import Running, Stage
 from core.cli.scenarios.steady import Producer, Reader
+from core.cli.scenarios.waiting import until
 from core.cluster.client import OffsetAt
 from core.cluster.connect import Address, connect
 from core.cluster.state import TopicPartition
-from core.errors import TrimtabError
 from core.units import format_duration, format_time, parse_time
 from core.watch.timeline.events import Kind
 from core.watch.timeline.telling import Teller
@@ -74,7 +74,7 @@ def _whole(stage: Stage) -> Iterator[Step]:
         yield from _balanced(stage, flying, began)
         yield _rates(stage)
         yield from _off(stage, flying)
-        _until(lambda: producer.is_whole, "the producer's rate to be whole")
+        until(lambda: producer.is_whole, "the producer's rate is whole", seconds=GIVE_UP_SECONDS)
         producer.stop()
         yield from _told(stage, began)
         yield from _nothing_lost(producer, reader)
@@ -113,7 +113,11 @@ def _short(stage: Stage) -> Iterator[Step]:
         stack.callback(producer.stop)
         flying = stage.begin("decisions", *AUTOPILOT, *SHORT_LASTING)
         stack.callback(flying.stop)
-        _until(lambda: bool(_decided(flying, "started")), "the autopilot's run to start")
+        until(
+            lambda: bool(_decided(flying, "started")),
+            "the autopilot's run starts",
+            seconds=GIVE_UP_SECONDS,
+        )
         why = [act["text"] for act in _decided(flying, "act")]
         yield Step("decisions of the autopilot to act", "one", _first(why), len(why) == 1)
         (started,) = _decided(flying, "started")
@@ -152,7 +156,11 @@ def _unbalanced(stage: Stage) -> Iterator[Step]:
         "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
         *("--execute", "--reassignment-json-file", str(plan)),
     )
-    _until(lambda: stage.verified(plan) == PARTITIONS, "the reassignment to end")
+    until(
+        lambda: stage.verified(plan) == PARTITIONS,
+        "the reassignment ends",
+        seconds=GIVE_UP_SECONDS,
+    )
     yield same(
         "leaders, all having been moved to one broker",
         counted({second: PARTITIONS}),
@@ -162,7 +170,11 @@ def _unbalanced(stage: Stage) -> Iterator[Step]:
 
 def _balanced(stage: Stage, flying: Running, began: datetime) -> Iterator[Step]:
     """Wait until the autopilot has nothing left to do, and look at what it came to."""
-    _until(lambda: bool(_decided(flying, "ended")), "the autopilot's run to end")
+    until(
+        lambda: bool(_decided(flying, "ended")),
+        "the autopilot's run ends",
+        seconds=GIVE_UP_SECONDS,
+    )
     acts, ends = _decided(flying, "act"), _decided(flying, "ended")
     why = [act["text"] for act in acts]
     yield Step("decisions of the autopilot to act", "some", _first(why), bool(why))
@@ -237,15 +249,6 @@ def _off(stage: Stage, flying: Running) -> Iterator[Step]:
 
 def _decided(flying: Running, what: str) -> list[dict[str, Any]]:
     return [event for event in flying.events() if event["what"] == what]
-
-
-def _until(done: Callable[[], bool], what: str) -> None:
-    """Wait for what must come; raises TrimtabError when it does not."""
-    deadline = time.monotonic() + GIVE_UP_SECONDS
-    while not done():
-        if time.monotonic() > deadline:
-            raise TrimtabError(f"Waited {GIVE_UP_SECONDS:.0f} s in vain for {what}.")
-        time.sleep(0.5)
 
 
 def _first(texts: list[str]) -> str:

@@ -24,6 +24,8 @@ from core.cluster.workload import fill
 from core.errors import ExitCode, TrimtabError
 from core.units import counted, format_bytes
 
+ALLOWED = ("--allow", "rf-change,rack-spread")
+"""What moves of a scenario's topics may do: they begin with one replica each, or within a rack."""
 _TOOLS = "org.apache.kafka.tools"
 _SECONDS = 600.0
 """No command of a scenario takes as long."""

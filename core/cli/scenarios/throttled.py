@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from core.cli.scenarios.scenario import Step, same
-from core.cli.scenarios.stage import Stage
+from core.cli.scenarios.stage import ALLOWED, Stage
 from core.cli.scenarios.throttles import MB, TABLE, Layout, Throttled, required, targets
 from core.cli.scenarios.waiting import until
 from core.cluster.kafka.client import KafkaClient
@@ -21,7 +21,6 @@ from core.errors import ExitCode, TrimtabError
 from core.plan.spread import START_SECONDS
 from core.units import format_rate
 
-ALLOWED = ("--allow", "rf-change,rack-spread")
 MEASURED_FOR, REQUIRED_WITHIN, PRODUCED_WITHIN = "10s", 0.05, 0.05
 SHORT_MEASURED_FOR, SHORT_REQUIRED_WITHIN, SHORT_PRODUCED_WITHIN = "5s", 0.1, 0.2
 SHORT_TIMES = 3.0

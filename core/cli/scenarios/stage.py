@@ -25,7 +25,7 @@ from core.errors import ExitCode, TrimtabError
 from core.units import counted, format_bytes
 
 ALLOWED = ("--allow", "rf-change,rack-spread")
-"""What moves of a scenario's topics may do: they begin with one replica each, or within a rack."""
+"""Moves of scenarios add replicas, and need not spread them over racks."""
 _TOOLS = "org.apache.kafka.tools"
 _SECONDS = 600.0
 """No command of a scenario takes as long."""

@@ -36,10 +36,11 @@ def shorten(history: History, observed: Observed) -> LowerRetention | NoteShorte
 
 
 def restore_retention(history: History, observed: Observed) -> RestoreRetention | None:
-    """Retention is put back as a topic's last move ends."""
+    """Retention is put back as a topic's last move ends, which one to be retargeted has not."""
     if history.retention is None:
         return None
-    busy = {m.move.tp.topic for m in history.moves if not m.phase.ended}
+    going = (m for m in history.moves if not m.phase.ended or m.retarget is not None)
+    busy = {m.move.tp.topic for m in going}
     idle = tuple(
         topic
         for topic in history.retention.topics

@@ -107,10 +107,9 @@ def _sort_out(
     if not held:
         return None
     why = next(iter(held.values()))
-    first = tuple(index for index in held if index not in history.postponed)
-    if first and len(held) < len(history.queued):
-        return Postpone(first, held[first[0]])
-    return Poll(why)
+    # Behind whatever nothing holds up, now: also what was put off before.
+    all_held = dict(_held_up(history, observed, tuple(history.queued)))
+    return Postpone(tuple(held), why) if len(all_held) < len(history.queued) else Poll(why)
 
 
 def _throttle(

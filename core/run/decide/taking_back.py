@@ -35,7 +35,8 @@ def not_clean(history: History, observed: Observed) -> str:
     late = ", ".join(str(b) for b in move.before if row is not None and b not in row.isr)
     remedy = f" (bring broker {late} back into step)" if late else ""
     why = "too few of its first replicas are in sync"
-    return f"{move.tp} cannot be cancelled: {why}; it goes on{remedy}"
+    on = "it is held on the floor, `resume` it" if history.pace.floored else "it goes on"
+    return f"{move.tp} cannot be cancelled: {why}; {on}{remedy}"
 
 
 def _wished(history: History) -> list[int]:

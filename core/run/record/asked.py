@@ -106,6 +106,7 @@ def take(history: History, kind: str, p: Mapping[str, Any]) -> None:
                 history.in_flight or history.queued
             )
             history.cancel_requested, history.rollback_requested = True, False
+            _lift(history)
             _take_back(history)
         case "cancel":
             for m in _named(history, p["moves"]):
@@ -133,8 +134,8 @@ def take(history: History, kind: str, p: Mapping[str, Any]) -> None:
                     history.stopped = ""
         case "rollback" if not history.rolling_back:
             history.rollback_requested, history.cancel_requested = True, False
-            history.leave_requested = history.paused = False
-            history.pace = history.pace.asked("resume", {})
+            history.leave_requested = False
+            _lift(history)
             _take_back(history)
         case _:
             pass
@@ -143,6 +144,12 @@ def take(history: History, kind: str, p: Mapping[str, Any]) -> None:
 def _named(history: History, indices: list[int]) -> Iterator[MoveHistory]:
     """Yield moves that nothing stands in for yet."""
     return (m for m in (history.moves[i] for i in indices) if not m.replaced)
+
+
+def _lift(history: History) -> None:
+    """End a pause: what cannot be taken back cleanly has to go on, and not at the floor."""
+    history.paused = False
+    history.pace = history.pace.asked("resume", {})
 
 
 def _take_back(history: History) -> None:

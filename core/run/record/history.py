@@ -127,7 +127,6 @@ class History(Known):
                 self.put_pairs(p["lists"], None)
             case Kind.POSTPONED:
                 self.place_last(p["moves"])
-                self.postponed |= set(p["moves"])
             case Kind.MOVES_ADDED:
                 self._add(p)
             case Kind.SUBMITTING:

@@ -44,8 +44,6 @@ class Known(Holdings):
     """What a destination holds at most of moves in flight, several batches' together."""
     late: dict[int, int] = field(default_factory=dict)
     """Batches after all others, of moves that were put off or are tried again, and of which."""
-    postponed: set[int] = field(default_factory=set)
-    """Moves that have been put off."""
     start_at: datetime | None = None
     elect: bool = False
     pace: Pace

@@ -6,9 +6,11 @@ import pytest
 from run_help import (
     MB,
     Start,
+    ask,
     cluster,
     plan_of,
     set_config,
+    spend,
     throttles,
 )
 
@@ -90,3 +92,37 @@ def test_a_cancel_that_would_be_unclean_is_refused_and_the_move_goes_on(start: S
     client.start_broker(2)
     run.to_the_end()
     assert run.replicas()["t-0"] in ((1, 2), (1, 3))
+
+
+def test_a_cancel_that_is_not_clean_is_not_held_on_the_floor(start: Start) -> None:
+    """Too few of the first replicas are in sync: it goes on, and at the run's rate."""
+    configs = {"t": {"min.insync.replicas": "2"}}
+    client = cluster({"t": [(1, 2)]}, size_bytes=100 * MB, topic_configs=configs)
+    before = throttles(client)
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}), rate=5 * MB)
+    run.until(lambda step: isinstance(step, Poll))
+    ask(run, "pause", floor=True)
+    spend(run, 5)
+    client.stop_broker(2)
+    spend(run, 10)
+    ask(run, "cancel")
+    spend(run, 120)
+    assert run.replicas() == {"t-0": (1, 3)}
+    client.start_broker(2)
+    run.to_the_end()
+    assert throttles(client) == before
+
+
+def test_a_single_move_that_cannot_be_cancelled_says_that_it_is_held_on_the_floor(
+    start: Start,
+) -> None:
+    configs = {"t": {"min.insync.replicas": "2"}}
+    client = cluster({"t": [(1, 2), (1, 2)]}, size_bytes=100 * MB, topic_configs=configs)
+    run = start(client, plan_of(client, {("t", 0): (1, 3), ("t", 1): (1, 3)}), rate=5 * MB)
+    run.until(lambda step: isinstance(step, Poll))
+    ask(run, "pause", floor=True)
+    client.stop_broker(2)
+    spend(run, 10)
+    ask(run, "cancel", moves=[0])
+    spend(run, 10)
+    assert "it is held on the floor, `resume` it" in run.runner.history.waiting

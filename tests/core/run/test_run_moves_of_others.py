@@ -10,6 +10,7 @@ from run_help import (
     cluster,
     plan_of,
     set_config,
+    spend,
     throttles,
 )
 
@@ -97,3 +98,20 @@ def test_a_foreign_move_that_began_meanwhile_is_waited_for_and_never_overridden(
     assert run.to_the_end() is Outcome.INCOMPLETE
     assert run.view().moves[1].why == "has other replicas than planned from"
     assert run.replicas()["t-1"] == (1, 6)
+
+
+def test_a_foreign_move_that_never_ends_does_not_hold_up_one_that_has(start: Start) -> None:
+    client = cluster({"t": [(1, 2)] * 3}, size_bytes=50 * MB)
+    wanted = {("t", p): (3, 2) for p in range(3)}
+    run = start(client, plan_of(client, wanted), rate=5 * MB, batch_size=1, allow=("foreign-move",))
+    run.until(lambda step: isinstance(step, Submit))
+    stuck, free = TopicPartition("t", 1), TopicPartition("t", 2)
+    for broker, tp in ((6, stuck), (5, free)):
+        client.stop_broker(broker)
+        client.alter_reassignments({tp: (broker, 2)})
+    spend(run, 60)
+    client.cancel([free])
+    client.alter_reassignments({free: (1, 2)})
+    spend(run, 120)
+    assert run.replicas()["t-2"] == (3, 2)
+    assert "t-1 is being moved by somebody else" in run.runner.history.waiting

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from run_help import MB, Faulty, Run, Start, cluster, plan_of, set_config
+from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of, set_config
 
 from core.cluster.client import Fault, Resource
 from core.run.decide.steps import LowerRetention, Poll
@@ -172,3 +172,17 @@ def test_a_topic_that_needs_no_shorter_one_once_its_run_is_back_is_not_told_as_c
     assert run.to_the_end() is Outcome.DONE
     found = changes(run.journal.records(), run.runner.history)
     assert [c.name for c in found if c.config == "retention.ms"] == ["u"]
+
+
+def test_a_retarget_keeps_logs_short_until_the_move_in_its_place_has_ended(start: Start) -> None:
+    segments = {"t": {"segment.bytes": str(MB)}}
+    client = cluster({"t": [(1, 2)]}, size_bytes=200 * MB, topic_configs=segments)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=HOUR_MS // 2)
+    run.until(lambda step: isinstance(step, Poll) and "retention is lowered" in step.waiting)
+    ask(run, "retarget", move=0, after=[4, 2])
+    run.to_the_end()
+    assert run.replicas() == {"t-0": (4, 2)}
+    kinds = [record.kind for record in run.journal.records()]
+    assert kinds.count(Kind.RETENTION_RESTORED) == 1
+    assert kinds.index(Kind.RETENTION_RESTORED) > kinds.index(Kind.SUBMITTED)
+    assert (run.runner.history.moves[-1].size_bytes or 0) < 200 * MB

@@ -10,14 +10,12 @@ from core.cluster.faults import is_missing, is_settled, passes
 from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError
 from core.run.act.log_dirs import NOT_YET
+from core.run.act.resting import Resting
 from core.run.decide.endings import GONE
 from core.run.decide.steps import Ending
 from core.run.record.chronicle import Chronicle
 from core.run.record.history import History, Phase
 from core.run.record.records import Kind
-
-AGAIN_SECONDS = 5.0
-"""How long what was refused is left alone."""
 
 
 class Moving:
@@ -27,10 +25,21 @@ class Moving:
         self._client, self._clock, self._chronicle = client, clock, chronicle
         self.submitted = clock.monotonic()
         """When this process last submitted something."""
+        self._alone = Resting[TopicPartition](clock)
+        self._reordering: tuple[int, ...] = ()
 
     @property
     def history(self) -> History:
         return self._chronicle.history
+
+    @property
+    def left_alone(self) -> dict[TopicPartition, str]:
+        """Return which partitions were not taken back and are left alone for now, and why."""
+        return self._alone.now
+
+    def was_refused(self, index: int) -> bool:
+        """Return whether a move was not taken back when that was last tried."""
+        return self.history.moves[index].move.tp in self._alone
 
     def submit(self, moves: tuple[int, ...]) -> None:
         batch, begun = self.history.moves[moves[0]].batch, self.history.begun
@@ -105,25 +114,50 @@ class Moving:
         )
 
     def cancel(self, moves: tuple[int, ...]) -> None:
-        self._chronicle.write(Kind.CANCELLING, moves=list(moves))
+        new = [i for i in moves if not self.history.moves[i].cancel_intended]
+        if new:
+            self._chronicle.write(Kind.CANCELLING, moves=new)
         answers = self._client.cancel([self.history.moves[i].move.tp for i in moves])
         sent = [i for i in moves if answers.get(self.history.moves[i].move.tp) is None]
-        self._chronicle.write(Kind.CANCEL_SENT, moves=sent)
-        self._ask_again("cancelled", answers)
+        if sent:
+            self._chronicle.write(Kind.CANCEL_SENT, moves=sent)
+        self._rest("cancelled", answers)
 
     def reorder(self, moves: tuple[int, ...]) -> None:
-        self._chronicle.write(Kind.REORDERING, moves=list(moves))
+        """Submit the journalled order; a move whose order is refused for good ends without it."""
+        if moves != self._reordering:
+            self._chronicle.write(Kind.REORDERING, moves=list(moves))
+        self._reordering = moves
+        partitions = {self.history.moves[i].move.tp: i for i in moves}
         answers = self._client.alter_reassignments(
-            {self.history.moves[i].move.tp: self.history.moves[i].move.before for i in moves}
+            {tp: self.history.moves[i].move.before for tp, i in partitions.items()}
         )
-        faults = {str(tp): str(fault) for tp, fault in answers.items() if fault is not None}
-        self._chronicle.write(Kind.REORDERED, moves=list(moves), faults=faults)
-        self._ask_again("put back in its order", answers)
+        taken = [i for tp, i in partitions.items() if answers.get(tp) is None]
+        if taken:
+            self._chronicle.write(Kind.REORDERED, moves=taken)
+            self._reordering = ()
+        for_good = {
+            tp: f
+            for tp, f in answers.items()
+            if f is not None and not is_settled(f) and not passes(f)
+        }
+        why = "cancelled, but its order as before was refused"
+        if for_good:
+            endings = (
+                Ending(partitions[tp], Phase.FAILED, f"{why}: {f}") for tp, f in for_good.items()
+            )
+            self.note_ended(tuple(endings), "")
+        self._rest(
+            "put back in its order", {tp: f for tp, f in answers.items() if tp not in for_good}
+        )
 
-    def _ask_again(self, what: str, answers: Mapping[TopicPartition, Fault | None]) -> None:
-        """Say what the cluster did not do, and leave it alone a while: it is asked again."""
-        faults = ((tp, f) for tp, f in answers.items() if f is not None and not is_settled(f))
-        tp, fault = next(faults, (None, None))
-        if tp is not None:
-            self._chronicle.note_waiting(f"{tp} is not {what} yet ({fault}): it is asked again")
-            self._clock.sleep(AGAIN_SECONDS)
+    def _rest(self, what: str, answers: Mapping[TopicPartition, Fault | None]) -> None:
+        """Leave what the cluster did not take alone for a while: it is asked again."""
+        refused = {
+            tp: f"{tp} is not {what} yet ({fault}): it is asked again"
+            for tp, fault in answers.items()
+            if fault is not None and not is_settled(fault)
+        }
+        self._alone.tried(answers, refused)
+        if refused:
+            self._chronicle.note_waiting(next(iter(refused.values())))

@@ -35,7 +35,7 @@ class LoweredRetention:
 
     def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
         self._client, self._clock, self._chronicle = client, clock, chronicle
-        self._alone = Resting(clock)
+        self._alone = Resting[Resource](clock)
         self._intended: set[str] = set()
         asked = self._history.retention
         before = asked.topics if asked is not None and not asked.lowered else ()

@@ -34,7 +34,7 @@ class Returning:
     def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
         self._client, self._clock, self._chronicle = client, clock, chronicle
         self._intended: dict[Kind, object] = {}
-        self._alone = Resting(clock)
+        self._alone = Resting[Resource](clock)
         self._seen: set[tuple[int, throttle.Side]] = set()
 
     @property

@@ -206,6 +206,7 @@ class Runner:
             since_submission_seconds=since,
             resting=self._throttling.resting,
             left_alone=self._throttling.left_alone,
+            moves_left=self._moving.left_alone,
             retention_left=self._retention.left_alone,
             disks=self._sampler.disks,
             lies=self._log_dirs.look(self.history, seen.alive),
@@ -292,6 +293,8 @@ class Runner:
         match step:
             case Submit((first, *_)):
                 return self.history.moves[first].phase.in_flight
+            case Cancel((first, *_)) | Reorder((first, *_)):
+                return self._moving.was_refused(first)
             case ElectLeaders((first, *_)):
                 return self.history.moves[first].elections > 0
             case _:

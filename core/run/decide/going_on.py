@@ -237,7 +237,10 @@ def _waits_for(history: History, observed: Observed, flying: list[int]) -> str:
     for index in flying:
         if history.moves[index].batch in observed.resting:
             return observed.resting[history.moves[index].batch]
-    left = (observed.left_alone, observed.retention_left, observed.dirs_left_alone)
+    left = (
+        *(observed.moves_left, observed.left_alone),
+        *(observed.retention_left, observed.dirs_left_alone),
+    )
     for why in (why for of in left for why in of.values()):
         return why
     if not history.paused:

@@ -61,6 +61,8 @@ class Observed:
     """Batches in flight whose limits were refused and are left alone for now: why, in words."""
     left_alone: Mapping[Resource, str] = field(default_factory=dict)
     """Whose throttles were refused a change and are left alone for now: why, in words."""
+    moves_left: Mapping[TopicPartition, str] = field(default_factory=dict)
+    """Partitions that were not taken back and are left alone for now: why, in words."""
     retention_left: Mapping[Resource, str] = field(default_factory=dict)
     """Topics whose retention could not be put back and is left alone for now: why, in words."""
     disks: Mapping[int, str] = field(default_factory=dict)

@@ -12,13 +12,14 @@ from core.run.record.moves import Wish
 
 def take_back(history: History, observed: Observed) -> Cancel | Reorder | None:
     """Moves in flight are to be taken back: cancelled, then in the journalled order again."""
-    cancel, _ = _due(history, observed)
+    cancel = [i for i in _due(history, observed)[0] if _may_be_asked(history, observed, i)]
     if cancel:
         return Cancel(tuple(cancel))
     reorder = [
         index
         for index in _wished(history)
-        if (row := observed.rows.get(history.moves[index].move.tp)) is not None
+        if _may_be_asked(history, observed, index)
+        and (row := observed.rows.get(history.moves[index].move.tp)) is not None
         and history.moves[index].move.tp not in observed.reassignments
         and needs_order(history.moves[index], observed, row)
     ]
@@ -41,6 +42,10 @@ def not_clean(history: History, observed: Observed) -> str:
 
 def _wished(history: History) -> list[int]:
     return [i for i in history.in_flight if history.moves[i].wish is Wish.CANCEL]
+
+
+def _may_be_asked(history: History, observed: Observed, index: int) -> bool:
+    return history.moves[index].move.tp not in observed.moves_left
 
 
 def _due(history: History, observed: Observed) -> tuple[list[int], list[int]]:

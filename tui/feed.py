@@ -50,16 +50,18 @@ LIVE_INTERVAL_SECONDS = 15.0
 SNAPSHOT_INTERVAL_SECONDS = 60.0
 
 
-def _freshness(began: float) -> Freshness:
-    """Return the freshness of what was asked for at `began` and is there now."""
-    return Freshness(began, max(1.0, 10 * (time.monotonic() - began)))
-
-
 class Feed:
     """Reads one target until `stop`; `attach` says where events go."""
 
-    def __init__(self, target: Target, *, start_load: bool = True) -> None:
+    def __init__(
+        self,
+        target: Target,
+        *,
+        start_load: bool = True,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._target = target
+        self._monotonic = monotonic
         self._look: FirstLook | None = None
         self._start_load = start_load
         self._lock = threading.Lock()
@@ -196,10 +198,10 @@ class Feed:
 
     def _read_cluster(self) -> None:
         """Poll the cluster by the observer's cadence; after a failure try again more slowly."""
-        began = time.monotonic()
+        began = self._monotonic()
         seen = self._first_look()
         if seen is not None:
-            self._take_state(seen, _freshness(began))
+            self._take_state(seen, Freshness(began, max(1.0, 10 * (self._monotonic() - began))))
             # What follows imports much, and so does the way to the screen.
             self._painted.wait()
             if self._stopped.is_set():
@@ -209,28 +211,29 @@ class Feed:
         assert self._target.address is not None
         connection = self._connection = connect(self._target.address)
         self._send(Connected(connection))
-        observer = Observer(connection.client, connection.clock)
+        observer = Observer(connection.client, connection.clock, self._monotonic)
         if seen is not None:
             observer.first_look(lambda: seen)
             self._state_known.set()
+        asked = False
         try:
             while not self._stopped.is_set():
                 self._running.wait()
-                began = time.monotonic()
                 try:
                     if self._state is None:
                         # Sizes and configs can wait until there is something to look at.
                         state = observer.first_look(connection.client.describe)
                     else:
                         self._painted.wait()
-                        state = observer.poll()
+                        state = observer.poll(at_once=asked)
                 except TrimtabError as error:
                     self._send(ClusterLost(error))
-                    self._wait(RETRY_SECONDS)
+                    asked = self._wait(max(RETRY_SECONDS, observer.next_due()))
                     continue
-                self._take_state(state, _freshness(began))
+                age = Freshness(observer.metadata_at, observer.metadata_every_seconds)
+                self._take_state(state, age)
                 self._state_known.set()
-                self._wait(max(0.05, observer.next_due()))
+                asked = self._wait(max(0.05, observer.next_due()))
         finally:
             connection.client.close()
 
@@ -315,7 +318,7 @@ class Feed:
                 behind = (self._connection.clock.now() - load.as_of).total_seconds()
                 live = load.source is Source.LIVE
                 interval = LIVE_INTERVAL_SECONDS if live else SNAPSHOT_INTERVAL_SECONDS
-                self._load_age = Freshness(time.monotonic() - max(0.0, behind), interval)
+                self._load_age = Freshness(self._monotonic() - max(0.0, behind), interval)
         self._send_picture()
 
     def _read_runs(self) -> None:
@@ -342,7 +345,8 @@ class Feed:
         if self._state is not None and self._target.address is not None:
             find_ground(self._target.address, self._state.cluster_id, self._send, self._stopped)
 
-    def _wait(self, seconds: float) -> None:
-        """Wait, unless somebody asks for more at once."""
-        self._asked.wait(seconds)
+    def _wait(self, seconds: float) -> bool:
+        """Wait; return whether somebody asked for more at once instead."""
+        asked = self._asked.wait(seconds)
         self._asked.clear()
+        return asked

@@ -12,7 +12,7 @@ from core.clock import Clock
 from core.cluster.broker_logs import BrokerLogs, with_logs
 from core.cluster.client import ClusterClient, ConfigValue, Fault, Resource
 from core.cluster.state import ClusterState, Topic
-from core.errors import AccessDeniedError
+from core.errors import AccessDeniedError, TrimtabError
 
 TOPIC_CONFIGS = ("min.insync.replicas", "retention.ms", "cleanup.policy")
 METADATA_SECONDS = 1.0
@@ -20,6 +20,8 @@ LOG_DIRS_SECONDS = 10.0
 CONFIGS_SECONDS = 60.0
 _QUICK_SECONDS = 0.1
 _SLOW_FACTOR = 10.0
+_SLOWEST_SECONDS = 30.0
+"""One slow answer puts the next question off no longer than this."""
 
 
 def observe(client: ClusterClient) -> ClusterState:
@@ -68,6 +70,8 @@ def _with_configs(topic: Topic, configs: Mapping[str, ConfigValue]) -> Topic:
 class _Cadence:
     """When a call is due again: at its interval while it is quick, else at ten times its duration.
 
+    Ten times one slow answer would be minutes in which nobody looks: there is a cap.
+
     Durations are by `stopwatch`, this machine's time, whatever clock the cluster lives by.
     """
 
@@ -81,7 +85,7 @@ class _Cadence:
     @property
     def every_seconds(self) -> float:
         slow = self._took * _SLOW_FACTOR if self._took > _QUICK_SECONDS else 0.0
-        return max(self._seconds, slow)
+        return max(self._seconds, min(slow, _SLOWEST_SECONDS))
 
     @property
     def wait_seconds(self) -> float:
@@ -110,11 +114,16 @@ class Observer:
         sizes: bool = True,
     ) -> None:
         self._client = client
+        self._stopwatch = stopwatch
         self._sizes = sizes
         self._metadata = _Cadence(clock, METADATA_SECONDS, stopwatch)
         self._log_dirs = _Cadence(clock, LOG_DIRS_SECONDS, stopwatch)
         self._configs = _Cadence(clock, CONFIGS_SECONDS, stopwatch)
         self._state: ClusterState | None = None
+        self._lost: TrimtabError | None = None
+        """Why the newest question for metadata has no answer."""
+        self.metadata_at = 0.0
+        """When the metadata of the newest picture was asked for, by the stopwatch."""
         self._logs: dict[int, BrokerLogs] = {}
         self._topics: dict[str, Topic] = {}
         self._asked: frozenset[tuple[str, str | None]] = frozenset()
@@ -128,6 +137,8 @@ class Observer:
 
     def next_due(self) -> float:
         """Return the seconds until a call is due; the first poll is due at once."""
+        if self._lost is not None:
+            return self._metadata.wait_seconds
         calls = [self._metadata, self._configs, *([self._log_dirs] if self._sizes else [])]
         return min(call.wait_seconds for call in calls)
 
@@ -138,14 +149,18 @@ class Observer:
         """
         return self._joined(self._describe(describe))
 
-    def poll(self) -> ClusterState:
+    def poll(self, *, at_once: bool = False) -> ClusterState:
         """Make the calls that are due and return the newest picture of all of them.
 
-        Raises UnreachableError or AccessDeniedError; the next poll tries again when it is due.
+        With `at_once` metadata is asked for though it is not due. Raises UnreachableError or
+        AccessDeniedError, and again until metadata has been answered: what was there before the
+        cluster was lost is not news. It is asked for again when it is due.
         """
         state = self._state
-        if state is None or self._metadata.wait_seconds == 0:
+        if state is None or at_once or self._metadata.wait_seconds == 0:
             state = self._describe(self._client.describe)
+        elif self._lost is not None:
+            raise self._lost
         self._poll_slow(state)
         return self._joined(state)
 
@@ -153,9 +168,12 @@ class Observer:
         begun = self._metadata.begin()
         try:
             described = describe()
+        except TrimtabError as error:
+            self._lost = error
+            raise
         finally:
             self._metadata.end(begun)
-        self._state = described
+        self._state, self._lost, self.metadata_at = described, None, begun
         return described
 
     def _poll_slow(self, state: ClusterState) -> None:

@@ -16,7 +16,8 @@ from core.auto import background, switch
 from core.cli.context import Target
 from core.cluster import document
 from core.cluster.connect import Address, Connection
-from core.errors import TrimtabError
+from core.cluster.state import ClusterState
+from core.errors import TrimtabError, UnreachableError
 from core.load import layout, locate
 from core.load.published import write_snapshot
 from core.load.snapshot import LoadSnapshot, Quality, Source
@@ -39,6 +40,77 @@ def nothing() -> None: ...
 
 def told(events: list[Event]) -> list[str]:
     return [e.error.title if isinstance(e, Trouble) else type(e).__name__ for e in events]
+
+
+# -- the cluster -----------------------------------------------------------------------------------
+
+
+class Slow:
+    """A cluster by its own clock: its second look takes long, its third fails after as long."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.described = 0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def describe(self) -> ClusterState:
+        self.described += 1
+        if self.described in (2, 3):
+            self.seconds += 26.0
+        if self.described == 3:
+            raise UnreachableError("No broker answers.")
+        return STATE
+
+    def log_dirs(self, brokers: object) -> tuple[()]:
+        return ()
+
+    def configs(self, *asked: object) -> dict[Any, Any]:
+        return {}
+
+    def close(self) -> None: ...
+
+
+def test_a_slow_cluster_is_as_old_as_its_metadata_and_a_lost_one_stays_lost_till_it_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there: Any = Slow()
+    monkeypatch.setattr("tui.feed.connect", lambda address: Connection(there, there, address))
+    feed = Feed(Target(address=Address("sim:none")), monotonic=there.monotonic)
+    feed._painted.set()
+    log: list[tuple[float, str, float | None]] = []
+
+    class Waits:
+        """Passes by the cluster's clock; while the cluster is lost the user asks after a second."""
+
+        def clear(self) -> None: ...
+
+        def wait(self, seconds: float) -> bool:
+            if there.described == 4:
+                feed._stopped.set()
+            asked = log[-1][1] == "ClusterLost"
+            there.seconds += 1.0 if asked else seconds
+            return asked
+
+    waits: Any = Waits()
+    feed._asked = waits
+
+    def deliver(event: Event) -> None:
+        seen = event.metadata_age if isinstance(event, PictureSeen) else None
+        age = None if seen is None else seen.age(there.seconds)
+        log.append((there.seconds, type(event).__name__, age))
+
+    feed.attach(deliver)
+    feed._read_cluster()
+    assert log == [
+        (0.0, "Connected", None),
+        (0.0, "PictureSeen", 0.0),
+        (0.05, "PictureSeen", 0.05),  # sizes
+        (27.0, "PictureSeen", 26.0),
+        (57.0, "ClusterLost", None),
+        (58.0, "PictureSeen", 0.0),
+    ]
 
 
 # -- load ------------------------------------------------------------------------------------------

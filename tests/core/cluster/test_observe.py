@@ -101,7 +101,9 @@ def test_each_call_has_its_own_pace(
     assert client.calls == {"describe": 61, "log_dirs": 7, "configs": 2}
 
 
-@pytest.mark.parametrize(("took", "pause"), [(0.05, 1.0), (0.1, 1.0), (0.2, 2.0), (3.0, 30.0)])
+@pytest.mark.parametrize(
+    ("took", "pause"), [(0.05, 1.0), (0.1, 1.0), (0.2, 2.0), (3.0, 30.0), (25.0, 30.0)]
+)
 def test_a_slow_cluster_is_asked_less_often(
     observer: Observer, client: Counting, cluster: SimulatedCluster, took: float, pause: float
 ) -> None:
@@ -144,6 +146,37 @@ def test_a_cluster_that_is_gone_is_not_pressed(
     client.cut_off = False
     cluster.clock.sleep(1.0)
     observer.poll()
+
+
+def test_what_was_there_before_the_cluster_was_lost_is_not_news(
+    observer: Observer, client: Counting, cluster: SimulatedCluster
+) -> None:
+    observer.poll()
+    client.cut_off, client.took = True, 25.0
+    cluster.clock.sleep(10.0)
+    for _ in range(3):
+        with pytest.raises(UnreachableError):
+            observer.poll()
+        cluster.clock.sleep(2.0)
+    assert client.calls == {"describe": 2, "log_dirs": 1, "configs": 1}
+    assert observer.next_due() == pytest.approx(24.0)
+    client.cut_off = False
+    assert observer.poll(at_once=True).fetched_at == cluster.clock.now()
+
+
+def test_a_picture_of_which_only_the_sizes_are_new_is_as_old_as_its_metadata(
+    observer: Observer, client: Counting, cluster: SimulatedCluster
+) -> None:
+    client.took = 0.0
+    client.seconds = 5.0
+    observer.first_look(client.describe)
+    client.seconds = 5.5
+    observer.poll()
+    assert client.calls == {"describe": 1, "log_dirs": 1, "configs": 1}
+    assert observer.metadata_at == 5.0
+    observer.poll(at_once=True)
+    assert client.calls["describe"] == 2
+    assert observer.metadata_at == 5.5
 
 
 def test_sizes_of_a_broker_that_is_away_are_kept(

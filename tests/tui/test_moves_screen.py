@@ -24,7 +24,7 @@ from pictures import (
 from core.cluster.client import ConfigSource
 from core.run.limits.throttle import RateIntent, Side
 from core.run.tell.view import Leftovers, LoweredRetention, MoveState, RunState, RunSummary
-from core.units import UNLIMITED
+from core.units import UNLIMITED, format_rate
 from tui.widgets.lines import Ground, Lines, Tone, text_of, width_of
 from tui.widgets.page import Page
 from tui.widgets.run_brokers import broker_lines
@@ -192,6 +192,14 @@ def test_brokers_stand_against_their_limits_and_say_why_they_do_not_move() -> No
     assert next(s for s in lines[1] if "foreign" in s.text).tone is Tone.LOOK
     many = broker_lines(a_run().brokers * 4, 80, 3)
     assert "and 6 more" in text_of(many[2])
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_broker_that_a_pause_holds_says_so_beside_its_average(width: int) -> None:
+    row = replace(a_run().brokers[0], bytes_per_s=744805.0, limit_bytes_per_s=1, why="")
+    (line,) = broker_lines([replace(row, average_bytes_per_s=46.5e6)], width, 5)
+    assert text_of(line).split()[-4:] == ["held", "avg", *format_rate(46.5e6).split()]
+    assert "1 B/s" not in text_of(line)
 
 
 def test_the_story_is_told_newest_first() -> None:

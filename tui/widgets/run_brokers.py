@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from core.run.limits.inflow import FLOOR_BYTES_PER_S
 from core.run.tell.view import BrokerProgress
 from core.units import UNLIMITED, format_rate
 from tui.widgets.bars import bar
@@ -35,13 +36,19 @@ def _line(broker: BrokerProgress, width: int) -> Line:
     against = whole if unlimited else f"{_in_unit_of(whole, now)} / {whole}"
     why = broker.why or ("no limit" if unlimited else "")
     average = broker.average_bytes_per_s
+    told = "" if average is None else f"avg {_in_unit_of(whole, average)}"
+    if limit == FLOOR_BYTES_PER_S:  # nothing can be compared with that
+        against, fraction, tone = "held", 0.0, Tone.DIM
+        told = "" if average is None else f"avg {format_rate(average)}"
+        why = broker.why
+    room = max(10, len(told) + 1)
     return fit(
         (
             bright(f"  {f'b{broker.broker}':<5}"),
             dim(left(broker.side, 10)),
             *bar(fraction, track),
-            Span(right(against, 17), tone),
-            dim(right("" if average is None else f"avg {_in_unit_of(whole, average)}", 10)),
+            Span(right(against, 27 - room), tone),
+            dim(right(told, room)),
             Span(f"   {why}", Tone.LOOK if tone is Tone.LOOK else Tone.DIM),
         ),
         width,

@@ -25,7 +25,7 @@ from core.run.tell.rates import (
 )
 from core.run.tell.recent import Recent, recent
 from core.run.tell.story import story
-from core.run.tell.stuck import slowed, stuck
+from core.run.tell.stuck import is_held, slowed, stuck
 from core.run.tell.view import (
     DUE,
     FLYING,
@@ -268,11 +268,12 @@ def _move(
             state = MoveState.SKIPPED
         case Phase.SUBMITTING | Phase.SUBMITTED:
             rate = rate_now(m, track)
-            reason = stuck(m, track, *ailing, never)
+            held = is_held(history, m)
+            reason = stuck(m, track, *ailing, never, held=held)
             state = MoveState.STUCK if reason else MoveState.MOVING
-            why = reason or slowed(history, m)
+            why = reason or ("held, as asked" if held else slowed(history, m))
             lately = pace.of.get(index) or rate
-            if lately and total is not None and not reason:
+            if lately and total is not None and not (reason or held):
                 left = max(0.0, total - moved) / lately
                 between = left_range(total - moved, lately, average)
     return MoveProgress(

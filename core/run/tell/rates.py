@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from core.plan.plan import Move
+from core.run.limits.inflow import FLOOR_BYTES_PER_S
 from core.run.limits.throttle import Side
 from core.run.record.history import History, MoveHistory, Phase
 from core.run.record.records import Sample
@@ -210,6 +211,6 @@ def _broker(
         why = "down"
     elif limit is not None and intent is not None and intent.is_theirs:
         why = f"foreign quota {format_rate(limit)}, kept"
-    elif limit is not None and rate >= 0.95 * limit:
+    elif limit is not None and limit > FLOOR_BYTES_PER_S and rate >= 0.95 * limit:
         why = "at its limit"
     return BrokerProgress(broker, side_word(side), rate, limit, why)

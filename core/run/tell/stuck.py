@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from core.run.limits.inflow import FLOOR_BYTES_PER_S
 from core.run.limits.throttle import Side
 from core.run.record.history import History, MoveHistory
 from core.run.tell.rates import Point, arriving_side
@@ -20,11 +21,14 @@ def stuck(
     down: frozenset[int],
     disks: Mapping[int, str],
     never: Mapping[tuple[int, Side], str],
+    *,
+    held: bool = False,
 ) -> str:
     """Return why a move in flight gets nowhere, in words; "" while it does or may still.
 
     `disks` says which brokers' log dirs fail: the replicas there have vanished from their answers.
-    `never` are the sides whose quota is below what comes in (core.run.limits.inflow).
+    `never` are the sides whose quota is below what comes in (core.run.limits.inflow). What is
+    `held` is meant to get no byte.
     """
     gone = [b for b in m.move.receiving if b in down]
     if gone:
@@ -38,6 +42,8 @@ def stuck(
     failing = next((disks[b] for b in m.move.receiving if b in disks), "")
     if failing and not whole and (newest.held or idle >= STUCK_SECONDS):
         return failing
+    if held:
+        return ""
     sides = [(b, Side.FOLLOWER) for b in m.move.adding]
     if newest.leader is not None and sides:
         sides.insert(0, (newest.leader, Side.LEADER))
@@ -65,3 +71,14 @@ def slowed(history: History, m: MoveHistory) -> str:
             if rate is not None and rate < history.rate_bytes_per_s:
                 return f"b{broker} quota {format_rate(rate)}, not ours"
     return ""
+
+
+def is_held(history: History, m: MoveHistory) -> bool:
+    """Return whether a move waits on the floor, because the run was paused like that."""
+    sides = [(broker, arriving_side(m.move, broker)) for broker in m.move.receiving]
+    held = [history.rates.get(side) for side in sides]
+    return (
+        history.pace.floored
+        and bool(held)
+        and all(rate is not None and rate.limit_bytes_per_s == FLOOR_BYTES_PER_S for rate in held)
+    )

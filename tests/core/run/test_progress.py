@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_help import MB, Start, cluster, plan_of, set_config, spend
+from run_help import MB, Start, ask, cluster, plan_of, set_config, spend, submitted
 
 from core.cluster.client import FOLLOWER_RATE, Resource
 from core.cluster.state import TopicPartition
@@ -162,6 +162,21 @@ def test_a_pause_is_no_part_of_the_pace() -> None:
         for end in ("resume", "rollback", "cancel", "skip")
     }
     assert left["resume"] == left["rollback"] == left["cancel"] != left["skip"]
+
+
+def test_what_a_pause_holds_is_not_stuck(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}))
+    run.until(submitted)
+    spend(run, 10)
+    ask(run, "pause", floor=True)
+    spend(run, 90)
+    (held,) = run.view().moves
+    assert (held.state, held.why) == (MoveState.MOVING, "held, as asked")
+    assert {row.why for row in run.view().brokers} == {""}
+    client.stop_broker(3)
+    spend(run, 10)
+    assert run.view().moves[0].why == "b3 is down"
 
 
 def asked(kind: str, **payload: Any) -> tuple[Kind, dict[str, Any]]:

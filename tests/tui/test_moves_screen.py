@@ -194,6 +194,12 @@ def test_brokers_stand_against_their_limits_and_say_why_they_do_not_move() -> No
     assert "and 6 more" in text_of(many[2])
 
 
+def test_a_brokers_rate_that_is_not_known_is_not_nought() -> None:
+    row = replace(a_run().brokers[0], bytes_per_s=None, why="")
+    assert "? / 50 MB/s" in text_of(broker_lines([row], 80, 5)[0])
+    assert " ? " in text_of(broker_lines([replace(row, limit_bytes_per_s=None)], 80, 5)[0])
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_broker_that_a_pause_holds_says_so_beside_its_average(width: int) -> None:
     row = replace(a_run().brokers[0], bytes_per_s=744805.0, limit_bytes_per_s=1, why="")

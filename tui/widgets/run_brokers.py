@@ -31,9 +31,11 @@ def _line(broker: BrokerProgress, width: int) -> Line:
     now = broker.bytes_per_s or 0.0
     unlimited = limit is None or limit == UNLIMITED
     fraction = 0.0 if unlimited or not limit else now / limit
-    tone = Tone.LOOK if broker.why and now == 0 else Tone.PLAIN if now else Tone.DIM
+    tone = Tone.LOOK if broker.why and not now else Tone.PLAIN if now else Tone.DIM
     whole = format_rate(now if unlimited else limit)
-    against = whole if unlimited else f"{_in_unit_of(whole, now)} / {whole}"
+    unknown = broker.bytes_per_s is None
+    said = "?" if unknown else whole if unlimited else _in_unit_of(whole, now)
+    against = said if unlimited else f"{said} / {whole}"
     why = broker.why or ("no limit" if unlimited else "")
     average = broker.average_bytes_per_s
     told = "" if average is None else f"avg {_in_unit_of(whole, average)}"

@@ -80,7 +80,8 @@ def run_view(
     last = samples[-1].at if samples and flying else (history.ended_at or seen_at)
     elapsed = (last - first).total_seconds() if first else 0.0
     average = moved / elapsed if elapsed > 0 and moved else None
-    now = sum(m.bytes_per_s or 0.0 for m in flying) if flying and samples else None
+    rates = [m.bytes_per_s for m in flying if m.bytes_per_s is not None]
+    now = sum(rates) if rates else None
     estimated = history.estimate.get("seconds") if history.estimate else None
     left, between = None, None
     if not state.ended:

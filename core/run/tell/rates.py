@@ -58,9 +58,10 @@ def tracks(samples: Iterable[Sample]) -> dict[int, list[Point]]:
 
 
 def _window(track: list[Point]) -> tuple[Point, Point]:
+    """Return the ends of a quota window, or the last two samples where these are further apart."""
     newest = track[-1]
-    start = next(p for p in track if (newest.at - p.at).total_seconds() <= RATE_SECONDS)
-    return start, newest
+    earlier = (p for p in track[:-1] if (newest.at - p.at).total_seconds() <= RATE_SECONDS)
+    return next(earlier, track[-2] if len(track) > 1 else newest), newest
 
 
 def rate_now(m: MoveHistory, track: list[Point] | None) -> float | None:
@@ -134,14 +135,22 @@ def left_range(
 def brokers_now(
     history: History, tracks: Mapping[int, list[Point]], down: frozenset[int]
 ) -> tuple[BrokerProgress, ...]:
-    """Return the brokers and sides of the moves in flight, the busiest first."""
-    flows: defaultdict[tuple[int, Side], float] = defaultdict(float)
+    """Return the brokers and sides of the moves in flight, the busiest first.
+
+    What is not known of one move counts for nothing; a side of which nothing is known has no rate.
+    """
+    flows: dict[tuple[int, Side], float | None] = {}
+
+    def flow(key: tuple[int, Side], rate: float | None) -> None:
+        known = flows.setdefault(key, None)
+        flows[key] = known if rate is None else (known or 0.0) + rate
+
     averages = _averages(history, tracks)
     for index in history.in_flight:
         m, track = history.moves[index], tracks.get(index)
         if not track or not m.move.receiving:
             continue
-        rate = rate_now(m, track) or 0.0
+        rate = rate_now(m, track)
         start, newest = _window(track)
         came = [
             (end or 0) - (begin or 0)
@@ -152,10 +161,10 @@ def brokers_now(
         for broker, part in zip(m.move.receiving, came, strict=True):
             share = part / whole if whole > 0 else 1 / len(came)
             side = arriving_side(m.move, broker)
-            flows[broker, side] += rate * share
-            sent += rate * share if side is Side.FOLLOWER else 0.0
+            flow((broker, side), None if rate is None else rate * share)
+            sent += share if side is Side.FOLLOWER else 0.0
         if m.move.moves_data and newest.leader is not None and newest.leader >= 0:
-            flows[newest.leader, Side.LEADER] += sent
+            flow((newest.leader, Side.LEADER), None if rate is None else rate * sent)
     rows = [
         replace(_broker(history, *key, rate, down), average_bytes_per_s=averages.get(key))
         for key, rate in flows.items()
@@ -202,7 +211,7 @@ def _averages(history: History, tracks: Mapping[int, list[Point]]) -> dict[tuple
 
 
 def _broker(
-    history: History, broker: int, side: Side, rate: float, down: frozenset[int]
+    history: History, broker: int, side: Side, rate: float | None, down: frozenset[int]
 ) -> BrokerProgress:
     intent = history.rates.get((broker, side))
     limit = intent.limit_bytes_per_s if intent else None
@@ -211,6 +220,6 @@ def _broker(
         why = "down"
     elif limit is not None and intent is not None and intent.is_theirs:
         why = f"foreign quota {format_rate(limit)}, kept"
-    elif limit is not None and limit > FLOOR_BYTES_PER_S and rate >= 0.95 * limit:
+    elif limit is not None and limit > FLOOR_BYTES_PER_S and (rate or 0.0) >= 0.95 * limit:
         why = "at its limit"
     return BrokerProgress(broker, side_word(side), rate, limit, why)

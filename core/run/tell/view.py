@@ -121,7 +121,10 @@ class MoveProgress:
 
 @dataclass(frozen=True, slots=True)
 class BrokerProgress:
-    """One broker and side of a run against its limit; `limit_bytes_per_s` None is unlimited."""
+    """One broker and side of a run against its limit; `limit_bytes_per_s` None is unlimited.
+
+    `bytes_per_s` is what it gets now; None while that is not known.
+    """
 
     broker: int
     side: str

@@ -113,6 +113,19 @@ def test_rates_now_are_over_a_quota_window_and_average_over_the_whole() -> None:
     assert seen.average_bytes_per_s == 5 * MB
 
 
+def test_samples_further_apart_than_a_window_tell_a_rate_between_them() -> None:
+    seen = view(*(sample(s, s * 10 * MB, 0) for s in (20, 45, 70)))
+    assert seen.moves[0].bytes_per_s == seen.bytes_per_s == 10 * MB
+    receiving = next(row for row in seen.brokers if row.side == "receives")
+    assert receiving.bytes_per_s == 10 * MB
+
+
+def test_a_rate_that_nobody_knows_yet_is_not_nought() -> None:
+    seen = view(sample(20, 200 * MB, 0))
+    assert seen.bytes_per_s is None
+    assert {row.bytes_per_s for row in seen.brokers} == {None}
+
+
 def test_before_the_first_byte_the_estimate_says_what_is_left() -> None:
     assert view().left_seconds == 60.0
     assert view(sample(10, 0, 0)).left_seconds == 50.0

@@ -12,6 +12,7 @@ from tui.speaking import Speaking
 
 if TYPE_CHECKING:
     from core.cluster.drills.drill import Drill, DrillGround, Offer
+    from tui.screens.drill_dialog import DrillDialog
 
 DRILL = "drill"
 """The action's id; where there is no ground for it, nothing shows it and its key does nothing."""
@@ -21,11 +22,11 @@ class Drilling(Speaking):
     """The part of the dashboard that drills; `session.ground` says whether there is where."""
 
     class Offered(Message):
-        """A worker has looked what can be done now."""
+        """A worker has looked what can be done now, or says why it could not."""
 
-        def __init__(self, ground: DrillGround, offers: tuple[Offer, ...]) -> None:
+        def __init__(self, dialog: DrillDialog, found: tuple[Offer, ...] | TrimtabError) -> None:
             super().__init__()
-            self.ground, self.offers = ground, offers
+            self.dialog, self.found = dialog, found
 
     class Drilled(Message):
         """A worker has done it, or could not: then it says why."""
@@ -50,26 +51,29 @@ class Drilling(Speaking):
             screen.say("The past cannot be broken: 0 goes back to now.", "look")
             return
 
-        def answer(found: tuple[Offer, ...] | TrimtabError) -> Message:
-            if isinstance(found, TrimtabError):
-                return self.Drilled(found)
-            return self.Offered(ground, found)
-
-        self.beside("drill", lambda: ground.offers(state), answer)
-
-    def on_drilling_offered(self, message: Offered) -> None:
-        if not isinstance(self.screen, DashboardScreen):
-            return
         from tui.screens.drill_dialog import DrillDialog
 
         broker, topic = self.session.pointed_at or (None, None)
-        dialog = DrillDialog(message.ground.name, message.offers, broker=broker, topic=topic)
+        dialog = DrillDialog(ground.name, broker=broker, topic=topic)
 
         def answered(drill: Drill | None) -> None:
             if drill is not None:
-                self._carry_out(message.ground, drill)
+                self._carry_out(ground, drill)
 
         self.push_screen(dialog, answered)
+        self.beside(
+            "drill", lambda: ground.offers(state), lambda found: self.Offered(dialog, found)
+        )
+
+    def on_drilling_offered(self, message: Offered) -> None:
+        dialog, found = message.dialog, message.found
+        if dialog not in self.screen_stack:  # left meanwhile
+            return
+        if isinstance(found, TrimtabError):
+            dialog.dismiss(None)
+            self.call_after_refresh(self.tell, found)
+        else:
+            dialog.offer(found)
 
     def _carry_out(self, ground: DrillGround, drill: Drill) -> None:
         def work() -> str | None:

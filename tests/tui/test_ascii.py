@@ -91,7 +91,7 @@ DIALOGS: dict[str, Callable[[Session], ModalScreen[object]]] = {
     "autopilot": lambda session: AutopilotDialog(NAME, None, writable=True, because=""),
     "cancel": lambda session: cancel_dialog(a_run(cluster_name=NAME)),
     "cancel some": lambda session: cancel_some_dialog(a_run().moves),
-    "drill": lambda session: DrillDialog(NAME, (Offer(DrillKind.JOIN, why_not="no …"),)),
+    "drill": lambda session: DrillDialog(NAME),
     "pause": lambda session: pause_dialog(a_run()),
     "problem": lambda session: ProblemDialog((TrimtabError("größe → …", detail="±—✓"),)),
     "rate": lambda session: RateDialog(a_run(), STATE, LOAD, 1),
@@ -106,7 +106,10 @@ DIALOGS: dict[str, Callable[[Session], ModalScreen[object]]] = {
 async def test_every_dialog(name: str) -> None:
     session = a_named_session()
     async with dashboard(session, MOVES, (80, 24), ascii_only=True) as pilot:
-        pilot.app.push_screen(DIALOGS[name](session))
+        dialog = DIALOGS[name](session)
+        await pilot.app.push_screen(dialog)
+        if isinstance(dialog, DrillDialog):
+            dialog.offer((Offer(DrillKind.JOIN, why_not="no …"),))
         await pressed(pilot, "down")
         assert not leaked(pilot)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -176,11 +177,53 @@ async def test_escape_breaks_nothing() -> None:
     assert ground.done == []
 
 
+async def test_an_enter_that_was_meant_for_something_else_breaks_nothing() -> None:
+    ground = Ground()
+    async with on_a_sandbox(ground, writable=True) as pilot:
+        await press(pilot, "F", "enter")
+        assert "Break something" not in text(pilot)
+    assert ground.done == []
+
+
+async def test_it_opens_at_once_and_what_is_found_later_opens_nothing() -> None:
+    ground, looked = Ground(), threading.Event()
+    offers = ground.offers
+
+    def slowly(state: ClusterState) -> tuple[Offer, ...]:
+        assert looked.wait(60)
+        return offers(state)
+
+    ground.offers = slowly  # type: ignore[method-assign]
+    async with on_a_sandbox(ground, writable=True) as pilot:
+        try:
+            await pilot.press("F")
+            assert "looking what can be done" in text(pilot)
+            await pilot.press("j", "enter", "3")
+        finally:
+            looked.set()
+        await rested(pilot)
+        assert "Break something" not in text(pilot)
+    assert ground.done == []
+
+
+async def test_why_nothing_was_found_is_said() -> None:
+    ground = Ground()
+
+    def gone(state: ClusterState) -> tuple[Offer, ...]:
+        raise TrimtabError("The sandbox is gone.")
+
+    ground.offers = gone  # type: ignore[method-assign]
+    async with on_a_sandbox(ground, writable=True) as pilot:
+        await press(pilot, "F")
+        assert "Break something" not in text(pilot)
+        assert "The sandbox is gone." in lines(pilot)[-1]
+
+
 async def test_what_could_not_be_done_is_said() -> None:
     ground = Ground()
     ground.trouble = TrimtabError("Broker 2 did not come up.", next="Its whole log: x.")
     async with on_a_sandbox(ground, writable=True) as pilot:
-        await press(pilot, "F", "enter")
+        await press(pilot, "F", "k", "enter")
         assert "Broker 2 did not come up." in lines(pilot)[-1]
         ground.trouble = None
         await press(pilot, "F", "j", "enter")
@@ -196,7 +239,9 @@ async def test_without_anything_to_do_there_is_only_the_way_back() -> None:
     offers = (Offer(DrillKind.JOIN, why_not="no load runs on it"),)
     async with map_of(writable=True) as pilot:
         left: list[Drill | None] = []
-        pilot.app.push_screen(DrillDialog("sandbox x", offers), left.append)
+        dialog = DrillDialog("sandbox x")
+        await pilot.app.push_screen(dialog, left.append)
+        dialog.offer(offers)
         await press(pilot, "j", "l", "enter")
         assert left == [None]
     assert group_drill(DrillKind.JOIN, "g").group == "g"

@@ -66,7 +66,11 @@ class Choices(Static):
 
 
 class DrillDialog(TableDialog[Drill | None]):
-    """Returns what is to be done, None when it was left."""
+    """Returns what is to be done, None when it was left.
+
+    It is open before it is known what can be done, and enter leaves it until something was chosen:
+    a key that was meant for something else breaks nothing.
+    """
 
     BINDINGS: ClassVar = [("escape", "leave", "Back")]
     STEPS: ClassVar = {"up": -1, "k": -1, "down": 1, "j": 1}
@@ -75,16 +79,16 @@ class DrillDialog(TableDialog[Drill | None]):
     def __init__(
         self,
         name: str,
-        offers: Sequence[Offer],
         *,
         broker: int | None = None,
         topic: str | None = None,
     ) -> None:
         super().__init__()
-        self._name = name
-        self._offers = sorted(offers, key=lambda offer: not offer.drills)
-        self._possible = sum(bool(offer.drills) for offer in offers)
-        self._targets = [_pointed_at(offer.drills, broker, topic) for offer in self._offers]
+        self._name, self._broker, self._topic = name, broker, topic
+        self._looking = True
+        self._offers: list[Offer] = []
+        self._possible = 0
+        self._targets: list[int] = []
         self._at = 0
 
     def compose(self) -> ComposeResult:
@@ -92,11 +96,22 @@ class DrillDialog(TableDialog[Drill | None]):
             f"Break something on {self._name}",
             (Choices(id="table"),),
             button("no", "Leave it"),
-            button("yes", "Do it", disabled=not self._possible),
+            button("yes", "Do it", disabled=True),
         )
 
     def on_mount(self) -> None:
-        self.query_one("#yes" if self._possible else "#no").focus()
+        self.query_one("#no").focus()
+        self.draw()
+
+    def offer(self, offers: Sequence[Offer]) -> None:
+        """Show what can be done, and why the rest cannot."""
+        self._looking = False
+        self._offers = sorted(offers, key=lambda offer: not offer.drills)
+        self._possible = sum(bool(offer.drills) for offer in offers)
+        self._targets = [
+            _pointed_at(offer.drills, self._broker, self._topic) for offer in self._offers
+        ]
+        self.query_one("#yes", Button).disabled = not self._possible
         self.draw()
 
     @property
@@ -108,6 +123,8 @@ class DrillDialog(TableDialog[Drill | None]):
     # -- drawing ---------------------------------------------------------------------------------
 
     def table(self, width: int) -> Lines:
+        if self._looking:
+            return (fit((dim("looking what can be done"),), width),)
         lines = [self._line(i, width) for i in range(len(self._offers))]
         drill = self.chosen
         said = WORDS[drill.kind][1].format(times=drill.times) if drill is not None else ""
@@ -143,6 +160,12 @@ class DrillDialog(TableDialog[Drill | None]):
             return
         event.stop()
         event.prevent_default()
+        self._choose()
+
+    def _choose(self) -> None:
+        """Have enter do it from now on."""
+        if self._possible:
+            self.query_one("#yes").focus()
         self.draw()
 
     def _turn(self, step: int) -> None:
@@ -161,7 +184,7 @@ class DrillDialog(TableDialog[Drill | None]):
             if message.x >= start:
                 self._turn(-1 if message.x < start + 2 + len(on) / 2 else 1)
         self._at = message.y
-        self.draw()
+        self._choose()
 
     def action_leave(self) -> None:
         self.dismiss(None)

@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from textual.actions import ActionParseResult
 from textual.app import App
+from textual.dom import DOMNode
 from textual.filter import LineFilter
 from textual.screen import Screen
 
@@ -119,6 +121,15 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
         self.leave_probe()
         if self.feed is not None:
             self.feed.stop()
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Do nothing more once it is ending: a dialog opened then would have no content."""
+        return not self._exit and await super().run_action(action, default_namespace, namespaces)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return what goes over each line before it is shown; Textual asks for it."""

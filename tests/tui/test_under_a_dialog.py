@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hands import rested
 from pictures import GB, SIZES, a_run, a_session, dashboard, pressed
 from textual._compositor import CompositorUpdate
+from textual.events import Key
 from textual.pilot import Pilot
 
 from tui.app import TrimtabApp
@@ -62,3 +64,15 @@ async def test_progress_goes_on_behind_a_dialog(
             app.draw()
             await drawn(pilot, f"{done} of 4 done")
             assert 0 < sum(sent) < BUDGET_BYTES * size[0] * size[1] / (120 * 40)
+
+
+@pytest.mark.parametrize("place", ["map", "plan"])
+@pytest.mark.parametrize("key", ["a", "O", "A", "e", "colon"])
+async def test_a_key_in_the_same_breath_as_the_one_that_ends_it_opens_nothing(
+    place: str, key: str
+) -> None:
+    async with dashboard(a_session(), place) as pilot:
+        for pressed in ("q", key):
+            pilot.app.post_message(Key(pressed, pressed if len(pressed) == 1 else None))
+        await rested(pilot)
+    assert pilot.app.return_code == 0

@@ -27,7 +27,10 @@ def endings(history: History, observed: Observed) -> Iterator[Ending]:
     for index, m in enumerate(history.moves):
         if m.phase.in_flight:
             ending = _ending(history, observed, index, m)
-            if ending is not None:
+            if ending is None:
+                continue
+            # Without the run, and its limit, a copy of ours would go on: it is thrown away first.
+            if ending.why != CHANGED_ELSEWHERE or not log_dirs.copies(m, observed):
                 yield ending
         elif m.phase is Phase.QUEUED:
             if m.wish is Wish.CANCEL:

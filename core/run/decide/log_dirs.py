@@ -23,6 +23,11 @@ def _due(history: History, observed: Observed) -> Iterator[tuple[int, int, str]]
     for index in history.in_flight:
         m = history.moves[index]
         tp, row = m.move.tp, observed.rows.get(m.move.tp)
+        if _strayed(m, observed):
+            for broker, path in copies(m, observed).items():
+                if (tp, broker) not in observed.dirs_left_alone:
+                    yield index, broker, path
+            continue
         if tp in observed.reassignments or row is None or row.replicas != m.move.after:
             continue
         for broker, path in goals(m, observed).items():
@@ -32,6 +37,24 @@ def _due(history: History, observed: Observed) -> Iterator[tuple[int, int, str]]
             on_its_way = lies.future or lies.path
             if on_its_way != path:
                 yield index, broker, path
+
+
+def _strayed(m: MoveHistory, observed: Observed) -> bool:
+    """Return whether somebody else has certainly given a partition other replicas."""
+    listed, row = observed.reassignments.get(m.move.tp), observed.rows.get(m.move.tp)
+    now = listed.target if listed else row.replicas if row else m.move.after
+    return now not in (m.move.after, m.move.before) and observed.is_settled(m.move.tp)
+
+
+def copies(m: MoveHistory, observed: Observed) -> dict[int, str]:
+    """Return where replicas lie of which a copy that we asked for is under way, by broker."""
+    return {
+        broker: lies.path
+        for broker, path in m.move.wanted_dirs.items()
+        if (lies := observed.lies.get((m.move.tp, broker))) is not None
+        and lies.future == path
+        and broker not in m.dirs_refused
+    }
 
 
 def goals(m: MoveHistory, observed: Observed) -> dict[int, str]:

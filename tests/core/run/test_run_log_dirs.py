@@ -14,6 +14,7 @@ from core.cluster.state import TopicPartition
 from core.plan.plan import ANY, Move, Plan
 from core.run.act.log_dirs import NOT_YET
 from core.run.again import Way, plan_again
+from core.run.decide.endings import CHANGED_ELSEWHERE
 from core.run.decide.steps import MoveDirs, Poll, Step
 from core.run.limits.pace import Bounds
 from core.run.limits.throttle import Side
@@ -262,6 +263,23 @@ def test_somebody_elses_copy_to_a_third_place_is_turned_round(start: Start) -> N
     client.alter_log_dirs({(T0, 1): dirs[1][0]})  # which throws ours away
     assert run.to_the_end() is Outcome.DONE
     assert lying(client, T0)[1] == (OTHER[dirs[1][0]],)
+
+
+@pytest.mark.parametrize("target", [(1, 5), (1, 2, 5)])
+def test_no_copy_outlives_a_move_that_somebody_changes(
+    start: Start, target: tuple[int, ...]
+) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB)
+    before, path = rates(client), here(client, T0, 1)
+    run = start(client, plan(client, across(client, T0, [1])))
+    run.until(moving)
+    spend(run, 5)
+    assert lying(client, T0)[1] == (path, OTHER[path])
+    client.alter_reassignments({T0: target})
+    assert run.to_the_end(60) is Outcome.FAILED
+    assert run.runner.history.moves[0].why == CHANGED_ELSEWHERE
+    assert lying(client, T0)[1] == (path,)
+    assert rates(client) == before
 
 
 def test_a_rate_of_somebody_elses_is_kept_or_put_back(start: Start) -> None:

@@ -104,7 +104,8 @@ def said_lines(run: RunView, width: int) -> Lines:
     tone = look_of(run.state).tone
     lines: list[Line] = []
     if sentence := _sentence(run):
-        said = sentence[:1].upper() + sentence[1:]
+        name = not sentence.split()[0].isalpha()  # a partition's: it stays as it is written
+        said = sentence if name else sentence[:1].upper() + sentence[1:]
         lines += [fit((Span(f"   {part}", tone),), width) for part in wrapped(said, width - 4)[:2]]
     waiting = [request for request in run.requests if not request.taken]
     if waiting and not (run.state.ended and run.state is not RunState.DIED):

@@ -230,7 +230,8 @@ def _waits_for(history: History, observed: Observed, flying: list[int]) -> str:
         if move.tp not in observed.reassignments and row.replicas == move.after:
             late = [b for b in move.after if b not in row.isr and move.reassigns]
             if late:
-                return f"{move.tp} has moved, but broker {late[0]} is not in its ISR"
+                gone = "" if late[0] in observed.alive else ": it is down"
+                return f"{move.tp} has moved, but broker {late[0]} is not in its ISR{gone}"
             silent = log_dirs.untold(m, observed)
             if silent is not None:
                 return f"broker {silent} does not tell where {move.tp} lies: asked again"

@@ -152,6 +152,11 @@ def test_the_order_up_to_the_submission(past: dict[str, Any], expected: Step) ->
             Poll("foo-1 has moved, but broker 0 is not in its ISR"),
             id="not in sync yet",
         ),
+        pytest.param(
+            observed((0, 2, 1), (0, 2), alive=ALIVE - {1}),
+            Poll("foo-1 has moved, but broker 1 is not in its ISR: it is down"),
+            id="not in sync, for one that stays is down",
+        ),
         pytest.param(observed((2, 0, 1)), Poll(), id="another order, perhaps only late"),
         pytest.param(
             observed((2, 0, 1), steady=5),

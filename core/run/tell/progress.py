@@ -38,6 +38,8 @@ from core.run.tell.view import (
     RunView,
 )
 
+FAIR_SHARE = 0.1
+"""Of a run's bytes: before as many have come, its pace may be that of its easiest moves."""
 _TAKEN_OUT = (Phase.CANCELLED, Phase.SKIPPED)
 
 
@@ -87,6 +89,11 @@ def run_view(
     if not state.ended:
         least = least_seconds(history, moves)
         left, between = _left(pace, elapsed, due, moved, estimated, least)
+        if left is not None and moved < FAIR_SHARE * (moved + due):
+            told = _as_estimated(history) * due / (moved + due)
+            if told > left and between is not None:
+                between = between[0], max(between[1], 1.1 * told)
+            left = max(left, told)
     return RunView(
         run=history.run,
         cluster_id=history.cluster_id,
@@ -149,6 +156,15 @@ def _left(
         return None, None
     left = due / pace.bytes_per_s if pace.bytes_per_s else average
     return max(left, least), left_range(due, pace.bytes_per_s, moved / elapsed, least)
+
+
+def _as_estimated(history: History) -> float:
+    """Return the seconds estimated for the whole run; 0 once they were for something else."""
+    estimate = history.estimate or {}
+    same = estimate.get("rate_bytes_per_s") == history.rate_bytes_per_s
+    if not same or history.pace.bounds is not None or history.rolling_back:
+        return 0.0
+    return estimate.get("seconds") or 0.0
 
 
 def summary(view: RunView) -> RunSummary:

@@ -258,6 +258,22 @@ def test_a_time_left_that_is_estimated_has_no_range_of_a_pace() -> None:
     assert (seen.left_seconds, seen.left_range) == (pytest.approx(60.0, rel=0.01), None)
 
 
+def test_until_a_fair_share_has_come_no_less_time_is_left_than_was_estimated() -> None:
+    first, *rest = records()
+    estimate = {"seconds": 600.0, "rate_bytes_per_s": 50 * MB}
+    begun = [Record(1, NOON, Kind.CREATED, {**first.payload, "estimate": estimate}), *rest]
+    quick = [sample(s, 10 * s * MB, 0) for s in range(1, 31)]
+    early = run_view(begun, quick[:15], living=True)
+    assert early.left_seconds == pytest.approx(600 * 1850 / 2000)
+    assert early.left_range is not None
+    assert early.left_range[0] < 185 < early.left_seconds < early.left_range[1]
+    assert run_view(begun, quick, living=True).left_seconds == pytest.approx(170)
+    _, other = asked("throttle", rate_bytes_per_s=40 * MB)
+    slower = Record(9, NOON + timedelta(seconds=1), Kind.REQUEST, other)
+    left = run_view([*begun, slower], quick[:15], living=True).left_seconds
+    assert left == pytest.approx(185), "the estimate was for another rate"
+
+
 def test_what_was_asked_is_told_with_what_became_of_it() -> None:
     who = {"who": "ann", "host": "here"}
     later = (

@@ -90,7 +90,11 @@ class Everywhere(Speaking):
                 here = action in actions_of(screen.place)
                 await self.run_action(action.call or action.id, screen if here else self)
 
-        self.push_screen(CommandScreen(offered, self.user_keys, self.palette, self.glyphs), perform)
+        elsewhere = {
+            title: actions_of(name) for name, title in SCREENS.items() if name != screen.PLACE
+        }
+        palette = CommandScreen(offered, self.user_keys, self.palette, self.glyphs, elsewhere)
+        self.push_screen(palette, perform)
 
     def action_copy(self) -> None:
         """Copy what the screen offers; over ssh and tmux too, as far as the terminal allows."""

@@ -139,7 +139,9 @@ class Model:
     @property
     def no_rows(self) -> str:
         """Say why there are no rows."""
-        return "no topic matches" if self.state.topics else "no topics yet"
+        if not self.state.topics:
+            return "no topics yet"
+        return "no topic matches" if self.partitions is None else "no partition matches"
 
     @property
     def partition_row(self) -> int | None:

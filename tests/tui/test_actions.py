@@ -127,6 +127,18 @@ async def test_the_palette_finds_by_name_by_key_and_by_what_it_does() -> None:
         assert "metric: out" in lines(pilot)[-1]
 
 
+async def test_the_palette_says_where_a_command_is_that_is_not_here() -> None:
+    async with map_of() as pilot:
+        await press(pilot, "colon", *"retarg")
+        (line,) = (line for line in lines(pilot) if "no command here" in line)
+        assert "on Moves: retarget" in line
+        await press(pilot, *"xyz")
+        (line,) = (line for line in lines(pilot) if "no command" in line)
+        assert "no command is called that" in line
+        await press(pilot, "enter")
+        assert the_map(pilot)
+
+
 async def test_colon_q_quits() -> None:
     async with map_of() as pilot:
         app = pilot.app

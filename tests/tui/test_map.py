@@ -207,6 +207,16 @@ async def test_slash_filters_while_typing_and_escape_drops_it() -> None:
         assert len(the_map(pilot).model.rows) == every
 
 
+async def test_a_filter_that_nothing_passes_is_why_there_is_nothing_to_take() -> None:
+    async with map_of() as pilot:
+        await press(pilot, "slash", "x", "x", "x", "enter", "a")
+        assert "No topic matches: esc drops the filter." in lines(pilot)[-1]
+        await press(pilot, "escape", "enter", "slash", "x", "x", "enter")
+        assert "no partition matches" in text(pilot)
+        await press(pilot, "a")
+        assert "No partition matches: esc drops the filter." in lines(pilot)[-1]
+
+
 async def test_metric_and_order_go_round() -> None:
     async with map_of() as pilot:
         found = []

@@ -59,9 +59,12 @@ class CommandScreen(ModalScreen[Action | None]):
         keys: Mapping[str, str],
         palette: Palette,
         glyphs: Glyphs,
+        elsewhere: Mapping[str, Sequence[Action]] | None = None,
     ) -> None:
+        """Offer `actions`; those `elsewhere`, by the screen's title, are only told of."""
         super().__init__()
         self._actions = actions
+        self._elsewhere = elsewhere or {}
         self._keys = keys
         self._palette = palette
         self._glyphs = glyphs
@@ -80,6 +83,16 @@ class CommandScreen(ModalScreen[Action | None]):
     @property
     def _found(self) -> list[Action]:
         return found(self._actions, self._typed, self._keys)
+
+    @property
+    def _nothing(self) -> str:
+        """Say that nothing answers what was typed, and on which screen something does."""
+        on = {action: title for title, actions in self._elsewhere.items() for action in actions}
+        best = next(iter(found(list(on), self._typed, self._keys)), None)
+        if best is None:
+            return "no command is called that"
+        key = written(keys_of(best, self._keys)[0])
+        return f"no command here; on {on[best]}: {best.name}, {key}"
 
     def on_key(self, event: events.Key) -> None:
         match event.key:
@@ -125,6 +138,10 @@ class CommandScreen(ModalScreen[Action | None]):
                 help = help[: max(0, room - 1)] + self._glyphs.ellipsis
             row.put(HELP_AT, help, palette.style("dim", on))
             row.put_right(width - 1, key, palette.style("yours", on))
+            rows.append(row)
+        if not choices:
+            row = Row(width, palette.style("text", "panel"))
+            row.put(3, self._nothing, palette.style("dim", "panel"))
             rows.append(row)
         while len(rows) < SHOWN + 2:
             rows.append(Row(width, palette.style("text", "panel")))

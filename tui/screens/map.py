@@ -284,6 +284,9 @@ class MapScreen(CursorKeys, PastMap, PlanKeys):
 
     def action_take_suggestion(self) -> None:
         found = self.ahead.suggestion
+        if self.view.filter and self.model is not None and not self.model.rows:
+            self.say(f"{self.model.no_rows.capitalize()}: esc drops the filter.")
+            return
         if found is None:
             self.say("Nothing to suggest here: this broker is at or below its fair share.")
             return

@@ -45,8 +45,12 @@ def verdicts(
     load: Load,
     totals: BrokerTotals | None = None,
     left_seconds: float | None = None,
+    halted: tuple[Weight, str] | None = None,
 ) -> tuple[Verdict, ...]:
-    """Return what there is to say, worst first; `left_seconds` is of the run in progress."""
+    """Return what there is to say, worst first.
+
+    `left_seconds` is of the run in progress; `halted` is how to tell that a run does not go on.
+    """
     totals = totals or broker_totals(state, load)
     found = [
         *_brokers_down(state),
@@ -54,7 +58,7 @@ def verdicts(
         *_out_of_sync(state),
         *_full_disks(totals),
         *_skews(totals),
-        *_moving(state, left_seconds),
+        *_moving(state, left_seconds, halted),
         *_racks(state),
     ]
     return tuple(sorted(found, key=lambda verdict: verdict.weight))
@@ -149,9 +153,15 @@ def _skews(totals: BrokerTotals) -> list[Verdict]:
     return [verdict for _, verdict in sorted(found, key=lambda item: -item[0])]
 
 
-def _moving(state: ClusterState, left_seconds: float | None) -> list[Verdict]:
+def _moving(
+    state: ClusterState, left_seconds: float | None, halted: tuple[Weight, str] | None
+) -> list[Verdict]:
     mask = state.adding | state.removing
     count = len(np.unique(state.partition_of_replica[mask]))
+    if halted is not None:
+        weight, short = halted
+        words = f"{short}, {count:,} in flight" if count else short
+        return [Verdict("moving", weight, words, short)]
     if not count:
         return []
     left = f", {format_duration(left_seconds)}" if left_seconds is not None else ""

@@ -24,12 +24,14 @@ from maps import (
     text,
     the_map,
 )
+from pictures import a_run
 from textual.pilot import Pilot
 
 from core.cluster.state import ClusterState
 from core.errors import UnreachableError
 from core.load.heat import Metric
 from core.load.snapshot import Load
+from core.run.tell.view import RunState
 from tui.feed_events import ClusterLost
 from tui.map_moves import type_filter
 from tui.map_view import Zoom, matches
@@ -323,6 +325,29 @@ async def test_ages_turn_amber_when_older_than_twice_their_interval() -> None:
 
 
 # -- drawing ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("run_state", "words"),
+    [
+        (RunState.RUNNING, "● 1 moving, 1 h 07 m"),
+        (RunState.PAUSED, "▲ run paused, 1 in flight"),
+        (RunState.DIED, "✗ run died, 1 in flight"),
+        (RunState.DONE, "● 1 moving"),
+    ],
+)
+async def test_a_run_that_does_not_go_on_is_told_of(run_state: RunState, words: str) -> None:
+    state = cluster(
+        {"t-0": [1, 2, 3], "t-1": [1, 2, 3]}, adding={"t-0": [3]}, removing={"t-0": [2]}
+    )
+    async with map_of(picture=(state, Load.unknown(state))) as pilot:
+        session(pilot).run = a_run(run_state)
+        the_map(pilot).show(session(pilot))
+        assert f" {words} " in lines(pilot)[1]
+        left = cluster({"t-0": [1, 2, 3], "t-1": [1, 2, 3]})
+        await tell(pilot, seen(left, Load.unknown(left)))
+        halted, _, count = words.partition(", ")
+        assert (halted in lines(pilot)[1]) == ("in flight" in count)
 
 
 async def test_marks_of_moving_and_lagging_replicas() -> None:

@@ -14,6 +14,12 @@ from tui.session import Session
 if TYPE_CHECKING:
     from tui.screens.map_shown import ShownMap
 
+HALTED = {
+    RunState.PAUSED: (Weight.LOOK, "run paused"),
+    RunState.DIED: (Weight.ACT, "run died"),
+}
+"""How the map tells of a run that does not go on until somebody has it go on."""
+
 
 class Troubles:
     """Hold what is wrong; `selected` is the id of the one that the user went to."""
@@ -29,11 +35,12 @@ class Troubles:
         run = session.run
         going = run is not None and run.state is RunState.RUNNING
         left = run.left_seconds if run is not None and going else None
+        halted = HALTED.get(run.state) if run is not None else None
         felt = client_verdicts(session.clients, model.state) if session.clients is not None else ()
-        key = (model.state, model.load, round(left) if left is not None else None, felt)
+        key = (model.state, model.load, round(left) if left is not None else None, halted, felt)
         if key != self._key:
             self._key = key
-            known = verdicts(model.state, model.load, model.totals, left)
+            known = verdicts(model.state, model.load, model.totals, left, halted)
             self._known = tuple(sorted((*felt, *known), key=lambda verdict: verdict.weight))
         if session.problem is None:
             return self._known

@@ -19,6 +19,9 @@ from core.units import UNLIMITED
 NEAR_CAPACITY = 0.8
 """From here on clients wait longer, as a broker's queues do not empty between bursts."""
 
+LEAST_ROOM = 0.5
+"""What part of a full link copies get: they and all else contend for it on equal terms."""
+
 
 @dataclass(frozen=True, slots=True)
 class Crowded:
@@ -80,6 +83,26 @@ def bearings(
         for side, capacity in can.items()
     )
     return tuple(one for one in found if not math.isnan(one.besides_bytes_per_s))
+
+
+def room(
+    state: ClusterState, loads: Mapping[BrokerSide, SideLoad], bearings: Iterable[Bearing]
+) -> Mapping[BrokerSide, float]:
+    """Return what brokers can send and take in for copies, in bytes/s, as far as that is known.
+
+    It is the capacity without what they bear anyway, but LEAST_ROOM of it at the least: where
+    there is less, clients wait longer rather than copies stand still.
+    """
+    known = state.broker_by_id
+    found = {
+        side: capacity
+        for side in loads
+        if side.broker in known and (capacity := capacity_of(known[side.broker], side.side))
+    }
+    for one in bearings:
+        most = one.capacity_bytes_per_s
+        found[one.side] = max(most - one.besides_bytes_per_s, LEAST_ROOM * most)
+    return found
 
 
 def crowded(bearings: Iterable[Bearing], rate_bytes_per_s: int) -> Crowded | None:

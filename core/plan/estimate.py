@@ -18,7 +18,13 @@ from core.plan.calibration import NOTHING_LEARNED, Calibrated, Calibration
 from core.plan.copying import BrokerSide, Side, SideLoad
 from core.plan.crowding import Crowded, crowded
 from core.plan.dir_copies import SWAP_SECONDS, slow
-from core.plan.estimate_words import never_ends, no_rate_fits, notes_of, risk_of
+from core.plan.estimate_words import (
+    link_gives,
+    never_ends,
+    no_rate_fits,
+    notes_of,
+    risk_of,
+)
 from core.plan.findings import named
 from core.plan.least_rate import least_rate
 from core.plan.plan import Plan
@@ -134,7 +140,9 @@ def estimate_within(
             estimate.total_bytes,
             seconds,
             AROUND_RANGE[1],
-            f"the links give about {format_rate(task.link_bytes_per_s)}",
+            link_gives(task.what.side_loads, task.room)
+            if task.link_known
+            else f"the links give about {format_rate(task.link_bytes_per_s)}",
         )
         return replace(estimate, rate_bytes_per_s=needed, never=reason, seconds=None)
     return replace(
@@ -158,7 +166,7 @@ def rate_table(
         return ()
     floor = max(load.background for load in task.loads)
     largest = max(load.bytes for load in task.loads)
-    slow_enough = (rate for rate in ROUND_RATES if rate <= task.link_bytes_per_s)
+    slow_enough = (rate for rate in ROUND_RATES if rate <= task.fastest_bytes_per_s)
     fastest = max(slow_enough, default=ROUND_RATES[0])
     least = min(max(floor * 0.99, largest / (24 * 3600)), fastest)
     rates = [rate for rate in ROUND_RATES if least <= rate <= fastest]
@@ -290,7 +298,7 @@ def _copied(
         found = spread(task, rate)
         ends = found.ends
         if found.never:
-            limit, never = never_ends(loads, rate)
+            limit, never = never_ends(loads, rate, task.room)
         else:
             slowest = _limit(side_rows(loads, deadline_seconds or found.seconds, {}))
             learned = calibration.sides.get(slowest.side) if slowest is not None else None

@@ -6,12 +6,16 @@ from collections.abc import Mapping
 
 from core.plan.copying import BrokerSide, Copying, Side, SideLoad
 from core.plan.findings import named
-from core.units import format_bytes, format_rate
+from core.units import UNLIMITED, format_bytes, format_rate
 
 
-def never_ends(loads: Mapping[BrokerSide, SideLoad], rate: int) -> tuple[BrokerSide, str]:
-    """Return the side that never catches up, and why."""
+def never_ends(
+    loads: Mapping[BrokerSide, SideLoad], rate: int, room: Mapping[BrokerSide, float] | None = None
+) -> tuple[BrokerSide, str]:
+    """Return the side that never catches up, and why; `room` is what links have for copies."""
     side, load = max(loads.items(), key=lambda item: item[1].background)
+    if room and (rate == UNLIMITED or rate > load.background):
+        return _link_too_slow(loads, room)
     if side.side is Side.LOG_DIRS:
         return side, (
             f"Broker {side.broker} has to copy {format_rate(load.background)} that are produced "
@@ -22,6 +26,27 @@ def never_ends(loads: Mapping[BrokerSide, SideLoad], rate: int) -> tuple[BrokerS
         f"Broker {side.broker} has to {does} {format_rate(load.background)} of ordinary "
         f"replication of the moving partitions alone; {format_rate(rate)} never catches up."
     )
+
+
+def _link_too_slow(
+    loads: Mapping[BrokerSide, SideLoad], room: Mapping[BrokerSide, float]
+) -> tuple[BrokerSide, str]:
+    side = max(room, key=lambda side: loads[side].background / room[side])
+    return side, (
+        f"Broker {side.broker} {_has_room(side, room)} besides what it does anyway; what is "
+        "produced to the moving partitions meanwhile never catches up."
+    )
+
+
+def link_gives(loads: Mapping[BrokerSide, SideLoad], room: Mapping[BrokerSide, float]) -> str:
+    """Return which link copies take the longest on, and how fast it is."""
+    side = max(room, key=lambda side: loads[side].bytes / room[side])
+    return f"broker {side.broker} {_has_room(side, room)}"
+
+
+def _has_room(side: BrokerSide, room: Mapping[BrokerSide, float]) -> str:
+    does = "send" if side.side is Side.LEADER else "take in"
+    return f"has room to {does} {format_rate(room[side])}"
 
 
 def risk_of(loads: Mapping[BrokerSide, SideLoad], rate: int) -> str:

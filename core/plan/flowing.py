@@ -6,13 +6,13 @@ Broker sides are shared fairly among what is in flight; nothing here knows singl
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from core.plan.copying import Copy
+from core.plan.copying import BrokerSide, Copy, Side
 from core.plan.in_batches import Submissions
 
 _STEPS = 500
@@ -34,12 +34,18 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What may flow: `receive_bytes_per_s` is of each unit's destination."""
+    """What may flow: `receive_bytes_per_s` is of each unit's destination, `room` of links."""
 
     send_bytes_per_s: float
     link_bytes_per_s: float
     cut: float
     receive_bytes_per_s: Sequence[float]
+    room: Mapping[BrokerSide, float]
+
+    def room_of(self, brokers: Ints, side: Side) -> Floats:
+        """Return what each broker's link has for copies; infinite is not known."""
+        found = [self.room.get(BrokerSide(broker, side), math.inf) for broker in brokers.tolist()]
+        return np.array(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,11 @@ def ends(
     unit_of = {part.index: i for i, unit in enumerate(units) for part in unit}
     running = np.ones(len(units), np.bool_)
     running[[unit_of[at] for at in submissions.waiting]] = False
-    least_step = _whole_seconds(leader_of, destination_of, left, own, limits) / _STEPS
+    can_send = limits.room_of(flowed.leaders, Side.LEADER)
+    can_receive = limits.room_of(flowed.destinations, Side.FOLLOWER)
+    own = np.minimum(own, can_receive[destination_of])
+    sending = np.minimum(can_send, min(limits.send_bytes_per_s, limits.link_bytes_per_s))
+    least_step = _whole_seconds(leader_of, destination_of, left, own, sending) / _STEPS
     while True:
         while submissions.begins_at <= now:
             running[[unit_of[at] for at in submissions.begin(now)]] = True
@@ -103,7 +113,7 @@ def ends(
         rates = _shared(
             leader_of[at],
             destination_of[at],
-            np.maximum(send, 0.0),
+            np.minimum(np.maximum(send, 0.0), can_send[: len(send)]),
             receive,
             limits.link_bytes_per_s,
         )
@@ -131,11 +141,10 @@ def _in_sync_bytes_per_s(part: Part) -> float:
 
 
 def _whole_seconds(
-    leader_of: Ints, destination_of: Ints, left: Floats, own: Floats, limits: Limits
+    leader_of: Ints, destination_of: Ints, left: Floats, own: Floats, sending: Floats
 ) -> float:
     """Return about how long the busiest side is at work."""
-    rate = min(limits.send_bytes_per_s, limits.link_bytes_per_s)
-    sent = float(np.bincount(leader_of, left).max()) / rate
+    sent = float((np.bincount(leader_of, left) / sending).max())
     return max(sent, float(np.bincount(destination_of, left / own).max()))
 
 

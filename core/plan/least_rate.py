@@ -32,7 +32,7 @@ def least_rate(task: Task, seconds: float, learned: Learned | None) -> int | Non
         return None
     if not task.what.copies:
         return max(LEAST_BYTES_PER_S, math.ceil(within))
-    most = 4 * task.link_bytes_per_s * len(task.what.copies)
+    most = 4 * task.link_bytes_per_s * (1 if task.link_known else len(task.what.copies))
     loads = task.what.side_loads.values()
     slow, fast = 1.0, max(1.0, *(load.required_bytes_per_s(fits) for load in loads))
     while slowest(fast) > seconds:

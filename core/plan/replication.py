@@ -19,11 +19,13 @@ from core.plan import flowing
 from core.plan.copying import (
     PARTITION_FETCH_BYTES,
     PARTITIONS_A_FETCH,
+    BrokerSide,
     Copy,
     Flow,
     wait_seconds,
 )
 from core.plan.in_batches import InBatches, Submissions
+from core.plan.links import Links
 from core.plan.played import Fetch, Played
 
 WINDOW_SECONDS = 11.5
@@ -48,7 +50,8 @@ class Conditions:
     `link_bytes_per_s` is what one fetcher gets when nothing holds it back. `cut` is how many times
     a byte is counted: a fetch of 1 MiB ends inside a batch, whose cut part is counted and fetched
     again. `phase` (0 to 1) is where in a second the brokers' sample slots begin, and how far apart
-    the fetchers that share a quota do: whoever comes first takes what there is.
+    the fetchers that share a quota do: whoever comes first takes what there is. `room` is what
+    brokers can send and take in for copies, in bytes/s and shared by fetchers, as far as known.
     """
 
     leader_bytes_per_s: float
@@ -56,6 +59,7 @@ class Conditions:
     link_bytes_per_s: float = 300e6
     cut: float = 1.007
     phase: float = 0.5
+    room: Mapping[BrokerSide, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -139,6 +143,7 @@ class _Game:
         self.receives = {
             copy.destination: Quota(conditions.follower_bytes_per_s) for copy in copies
         }
+        self.links = Links(conditions.room)
         self.submissions = Submissions(copies, batches)
         self.open_copies: Counter[TopicPartition] = Counter()
         self.sent_in_sync = dict.fromkeys(leaders, 0.0)
@@ -170,6 +175,7 @@ class _Game:
             wait = self._step(fetcher)
             if fetcher.parts:
                 self._awake(fetcher, self.now + wait)
+        self.now = max(self.now, self.links.free_at)
 
     def flow(self) -> flowing.Flowed | None:
         """Let what is left flow at the rates that the steps average to; None when nothing is."""
@@ -196,6 +202,7 @@ class _Game:
             self.conditions.link_bytes_per_s,
             self.conditions.cut,
             [self._average_bytes_per_s(flow, len(parts)) for (flow, _), parts in units.items()],
+            self.conditions.room,
         )
         flowed = flowing.Flowed.of(list(units.values()))
         for at, end in flowing.ends(flowed, limits, self.submissions, self.now):
@@ -244,6 +251,7 @@ class _Game:
             return fetcher.held_seconds
         counted = brought = 0.0
         full = PARTITION_FETCH_BYTES / self.conditions.cut
+        ending: list[_Part] = []
         for _ in range(min(PARTITIONS_A_FETCH, len(fetcher.parts))):
             part = fetcher.parts.popleft()
             left = part.left(now)
@@ -255,17 +263,20 @@ class _Game:
             else:
                 counted += max(left, 0.0)
                 brought += max(left, 0.0)
-                self._catch_up(fetcher, part)
+                ending.append(part)
+        waits = self.links.carry(flow, counted, now)
+        for part in ending:
+            self._catch_up(fetcher, part, now + waits)
         self.fetches.append(Fetch(now, flow, brought))
-        took = counted / self.conditions.link_bytes_per_s + ROUND_TRIP_SECONDS
+        took = max(counted / self.conditions.link_bytes_per_s, waits) + ROUND_TRIP_SECONDS
         sends.record(now, counted)
         receives.record(now + took, counted)
         return took
 
-    def _catch_up(self, fetcher: _Fetcher, part: _Part) -> None:
+    def _catch_up(self, fetcher: _Fetcher, part: _Part, arrived: float) -> None:
         """The replica enters the ISR; with the partition's last one, its throttle pairs go."""
         copy = part.copy
-        self.ends[part.index] = self.now + ROUND_TRIP_SECONDS
+        self.ends[part.index] = arrived + ROUND_TRIP_SECONDS
         self.submissions.caught_up(part.index, self.now)
         fetcher.idle_seconds = min(fetcher.idle_seconds, wait_seconds(copy.in_bytes_per_s))
         self.open_copies[copy.tp] -= 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.copying import BrokerSide, Copying, SideLoad, copying
-from core.plan.crowding import Bearing, bearings
+from core.plan.crowding import Bearing, bearings, room
 from core.plan.dir_copies import DirCopies, dir_copies
 from core.plan.in_batches import InBatches
 from core.plan.plan import Plan
@@ -67,30 +67,38 @@ class Task:
     plan: Plan
     what: Copying
     link_bytes_per_s: float
-    """What one fetcher gets when nothing holds it back."""
+    """What one fetcher gets at the most: the greatest capacity where all are known."""
     link_known: bool
     dirs: DirCopies = field(default_factory=DirCopies)
     """What brokers copy between their own log dirs, side by side with that."""
     most_extra_bytes: int | None = None
     """What a destination may receive at a time; None is no limit."""
     bearings: tuple[Bearing, ...] = ()
+    room: Mapping[BrokerSide, float] = field(default_factory=dict)
+    """What brokers can send and take in for it, as far as capacities are configured."""
+    fastest_bytes_per_s: float = LINK_BYTES_PER_S
+    """No rate above is worth a try: the least capacity where all are known."""
 
     @classmethod
     def of(
         cls, state: ClusterState, load: Load, plan: Plan, most_extra_bytes: int | None = None
     ) -> Task:
         what = copying(state, load, plan)
-        link = _least_capacity(what, state)
+        capacities = _capacities(what, state)
+        loads = what.side_loads
+        borne = bearings(state, load, loads)
         return cls(
             state,
             load,
             plan,
             what,
-            link or LINK_BYTES_PER_S,
-            link is not None,
+            max(capacities, default=LINK_BYTES_PER_S),
+            bool(capacities),
             dir_copies(state, load, plan),
             most_extra_bytes,
-            bearings(state, load, what.side_loads),
+            borne,
+            room(state, loads, borne),
+            min(capacities, default=LINK_BYTES_PER_S),
         )
 
     @property
@@ -177,7 +185,7 @@ def _cases(what: Copying) -> Iterator[Case]:
 def _played(task: Task, rate_bytes_per_s: int, batches: InBatches, case: Case) -> Played:
     what = _at_submission(task.what, case.inflow)
     quota = math.inf if rate_bytes_per_s == UNLIMITED else float(rate_bytes_per_s)
-    conditions = Conditions(quota, quota, task.link_bytes_per_s, case.cut, case.phase)
+    conditions = Conditions(quota, quota, task.link_bytes_per_s, case.cut, case.phase, task.room)
     return played(what.copies, what.idle_seconds, conditions, batches)
 
 
@@ -204,12 +212,12 @@ def _side_ends(what: Copying, ends: Sequence[float]) -> dict[BrokerSide, float]:
     return latest
 
 
-def _least_capacity(what: Copying, state: ClusterState) -> float | None:
-    """Return the least capacity among the brokers concerned, None when one is not configured."""
+def _capacities(what: Copying, state: ClusterState) -> list[float]:
+    """Return the capacities of the brokers concerned; none where one is not configured."""
     known = state.broker_by_id
     senders = {c.leader for c in what.copies} & known.keys()
     receivers = {c.destination for c in what.copies} & known.keys()
     capacities = [known[b].out_capacity_bytes_per_s for b in senders]
     capacities += [known[b].in_capacity_bytes_per_s for b in receivers]
     found = [capacity for capacity in capacities if capacity is not None]
-    return min(found) if found and len(found) == len(capacities) else None
+    return found if len(found) == len(capacities) else []

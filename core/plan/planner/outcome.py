@@ -121,9 +121,10 @@ def _at_least(task: Task, until_seconds: float) -> Estimate:
     """
     total_bytes = task.what.total_bytes + task.dirs.total_bytes
     loads = {**task.what.side_loads, **task.dirs.sides}
+    fastest = task.link_bytes_per_s if task.link_known else ROUND_RATES[-1]
     for rate in ROUND_RATES:
         least = _least_seconds(task, rate)
-        if least is not None and (least <= until_seconds or rate == ROUND_RATES[-1]):
+        if least is not None and (least <= until_seconds or rate >= fastest):
             rows = side_rows(loads, least, {})
             near = crowded(task.bearings, rate)
             return Estimate(rate, least, None, None, None, rows, total_bytes, crowded=near)
@@ -136,5 +137,6 @@ def _least_seconds(task: Task, rate: int) -> float | None:
     between = least_seconds(task.what, rate)
     if between is None:
         return None
-    longest = max((between, *task.dirs.seconds(rate).values()))
+    links = (task.what.side_loads[side].bytes / room for side, room in task.room.items())
+    longest = max((between, *links, *task.dirs.seconds(rate).values()))
     return longest if isfinite(longest) else None

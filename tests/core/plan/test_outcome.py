@@ -133,3 +133,19 @@ def test_a_budget_that_is_too_short_to_play_a_plan_out_tells_the_least_time() ->
     assert by_then.rate_bytes_per_s < 5 * MB
     assert by_then.seconds is not None
     assert by_then.seconds <= 3600
+
+
+def test_what_is_not_played_out_takes_no_less_than_links_do() -> None:
+    """132 GB leave a broker that can send 100 MB/s."""
+    homes = {f"t-{i}": [0] for i in range(3)}
+    state = cluster(homes, brokers=range(4), size_bytes=44_000 * MB)
+    state = state.with_brokers(
+        [
+            replace(b, out_capacity_bytes_per_s=1e8, in_capacity_bytes_per_s=1e9)
+            for b in state.brokers
+        ]
+    )
+    moves = [Move(tp(f"t-{i}"), (0,), (i + 1,)) for i in range(3)]
+    assert hurried(state, *moves, within=600.0)[1] is None
+    assert hurried(state, *moves, within=7200.0) == (20 * MB, 6600.0)
+    assert hurried(state, *moves, within=1400.0) == (100 * MB, 1320.0)

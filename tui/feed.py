@@ -230,7 +230,7 @@ class Feed:
                     self._send(ClusterLost(error))
                     asked = self._wait(max(RETRY_SECONDS, observer.next_due()))
                     continue
-                age = Freshness(observer.metadata_at, observer.metadata_every_seconds)
+                age = Freshness(observer.metadata_at, observer.renewed_every_seconds)
                 self._take_state(state, age)
                 self._state_known.set()
                 asked = self._wait(max(0.05, observer.next_due()))

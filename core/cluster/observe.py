@@ -80,11 +80,11 @@ class _Cadence:
         self._stopwatch = stopwatch
         self._seconds = seconds
         self._asked: float | None = None
-        self._took = 0.0
+        self.took_seconds = 0.0
 
     @property
     def every_seconds(self) -> float:
-        slow = self._took * _SLOW_FACTOR if self._took > _QUICK_SECONDS else 0.0
+        slow = self.took_seconds * _SLOW_FACTOR if self.took_seconds > _QUICK_SECONDS else 0.0
         return max(self._seconds, min(slow, _SLOWEST_SECONDS))
 
     @property
@@ -99,7 +99,7 @@ class _Cadence:
         return self._stopwatch()
 
     def end(self, begun: float) -> None:
-        self._took = self._stopwatch() - begun
+        self.took_seconds = self._stopwatch() - begun
 
 
 class Observer:
@@ -134,6 +134,12 @@ class Observer:
     def metadata_every_seconds(self) -> float:
         """Return how far looks at the metadata are apart, by how long the last one took."""
         return self._metadata.every_seconds
+
+    @property
+    def renewed_every_seconds(self) -> float:
+        """Return how far pictures are apart at most: none is taken while a slow call lasts."""
+        slow = max(self._log_dirs.took_seconds, self._configs.took_seconds)
+        return max(self._metadata.every_seconds, slow)
 
     def next_due(self) -> float:
         """Return the seconds until a call is due; the first poll is due at once."""

@@ -117,6 +117,17 @@ def test_a_slow_cluster_is_asked_less_often(
     assert client.calls["describe"] == 2
 
 
+def test_metadata_is_not_renewed_while_a_slow_call_lasts(
+    observer: Observer, client: Counting
+) -> None:
+    observer.first_look(client.describe)
+    assert observer.renewed_every_seconds == 1.0
+    client.took = 7.0
+    observer.poll()  # sizes and configs
+    assert client.calls["describe"] == 1
+    assert observer.renewed_every_seconds == 7.0
+
+
 def test_without_the_right_to_read_topic_configs_everything_else_is_seen(
     client: Counting, cluster: SimulatedCluster, observer: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,7 +160,11 @@ def rate_table(
     most_extra_bytes: int | None = None,
     calibration: Calibration = NOTHING_LEARNED,
 ) -> tuple[Estimate, ...]:
-    """Return estimates at round rates, slowest first; a rate that never ends begins, if any."""
+    """Return estimates at round rates, slowest first; a rate that never ends begins, if any.
+
+    Where none of them ends there is one more: the first above ordinary replication, or the
+    capacity where that is less.
+    """
     task = Task.of(state, load, plan, most_extra_bytes)
     if not task.loads or not task.known:
         return ()
@@ -175,7 +179,13 @@ def rate_table(
         rates.insert(0, below[-1])
     useful = [rate for rate in rates if largest / rate > 2.0]
     chosen = useful[-TABLE_ROWS:] if len(useful) > 1 else rates[:2]
-    return tuple(_at(task, rate, calibration) for rate in chosen)
+    found = [_at(task, rate, calibration) for rate in chosen]
+    if all(row.seconds is None for row in found):
+        above = next((rate for rate in ROUND_RATES if rate > max(floor, fastest)), fastest)
+        last = min(above, int(task.fastest_bytes_per_s)) if task.link_known else above
+        if last > chosen[-1]:
+            found.append(_at(task, last, calibration))
+    return tuple(found[-TABLE_ROWS:])
 
 
 def default_rate(table: Sequence[Estimate]) -> int | None:

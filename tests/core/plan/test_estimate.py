@@ -459,6 +459,29 @@ def test_where_capacities_are_known_the_rate_to_begin_with_leaves_room():
     assert slower_because(table) == "at 50 MB/s broker 0 comes to 90% of what it can send"
 
 
+def test_a_rate_between_the_last_round_one_and_the_capacity_is_tried_where_none_below_ends():
+    """Ordinary replication takes 24 of 30 MB/s: 20 never catch up, and 50 there are none."""
+    state = cluster({f"t-{i}": [1, 2] for i in range(12)}, brokers=[1, 2, 3], size_bytes=1000 * MB)
+    plan = plan_of(state, {f"t-{i}": [1, 3] for i in range(12)})
+    load = load_of(state, {f"t-{i}": MB for i in range(12)})
+    tight = state.with_brokers(
+        [
+            replace(b, out_capacity_bytes_per_s=30e6, in_capacity_bytes_per_s=90e6)
+            for b in state.brokers
+        ]
+    )
+    table = rate_table(tight, load, plan)
+    assert default_rate(table) == 30 * MB
+    assert [row.rate_bytes_per_s for row in table if row.seconds is None] == [10 * MB, 20 * MB]
+
+
+def test_where_more_is_replicated_than_links_are_taken_for_the_next_round_rate_is_tried():
+    state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=1000 * MB)
+    plan = plan_of(state, {"t-0": [1, 3]})
+    table = rate_table(state, load_of(state, {"t-0": 110 * MB}), plan)
+    assert default_rate(table) == 500 * MB
+
+
 def busy_plan():
     """Return forty partitions whose producers together fill twice what broker 1 may send."""
     state = cluster({f"t-{i}": [1, 2] for i in range(40)}, brokers=range(1, 6), size_bytes=60 * MB)

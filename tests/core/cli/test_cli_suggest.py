@@ -392,7 +392,7 @@ def test_what_is_copied_of_unknown_size_is_no_nothing(saved: Here) -> None:
 
 
 def test_a_plan_that_no_rate_ends_says_so(saved: Here) -> None:
-    busy = {f"t-{n}": ([0, 1], [0, 1], 100_000 * MB, 200.0 * MB) for n in range(4)}
+    busy = {f"t-{n}": ([0, 1], [0, 1], 100_000 * MB, 400.0 * MB) for n in range(2)}
     saved.save_cluster(busy, in_capacity_bytes_per_s=450 * MB)
     code, out, _ = saved.run("plan", "suggest", "--drain", "0")
     assert code == ExitCode.NO

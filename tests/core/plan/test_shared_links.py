@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 from clusters import MB, cluster, load_of, tp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core.cluster.state import ClusterState
 from core.plan.copying import Side
@@ -128,3 +130,35 @@ def test_what_is_produced_to_a_broker_without_room_never_ends():
         "Broker 1 has room to send 15 MB/s besides what it does anyway; what is produced to the "
         "moving partitions meanwhile never catches up."
     )
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    sizes=st.lists(st.floats(0.1, 4_000).map(lambda mb: round(mb * MB)), min_size=1, max_size=30),
+    rate=st.sampled_from([UNLIMITED, 20 * MB, 100 * MB, 1000 * MB]),
+    data=st.data(),
+)
+def test_no_broker_sends_or_takes_in_more_than_it_can(
+    sizes: list[int], rate: int, data: st.DataObject
+):
+    """Short plans, and those that flow once their first fetches have been played."""
+    can = {id: data.draw(st.floats(5, 500), "MB/s") * MB for id in range(1, 7)}
+    moves = [
+        Move(tp(f"t-{i}"), (data.draw(st.integers(1, 3)),), (data.draw(st.integers(4, 6)),))
+        for i in range(len(sizes))
+    ]
+    state = cluster(
+        {f"t-{i}": move.before for i, move in enumerate(moves)},
+        brokers=can,
+        size_bytes={f"t-{i}": size for i, size in enumerate(sizes)},
+    )
+    state = state.with_brokers(
+        [
+            replace(b, out_capacity_bytes_per_s=can[b.id], in_capacity_bytes_per_s=can[b.id])
+            for b in state.brokers
+        ]
+    )
+    estimate = estimate_at(state, load_of(state), Plan.of(moves), rate)
+    least = max(row.bytes / can[row.broker] for row in estimate.rows)
+    assert estimate.seconds >= least + AROUND_SECONDS
+    assert estimate.range_seconds[0] >= 0.98 * least

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from core.clock import Clock
@@ -54,7 +55,12 @@ class Recorder:
     def _remembered(self) -> ClusterState | None:
         """Return the cluster as the recorder before this one saw it last."""
         span = self._timeline.span
-        return None if span is None else self._timeline.state_at(span[1])
+        last = None if span is None else self._timeline.state_at(span[1])
+        noted = self._timeline.noted
+        if last is None or noted is None or (last.fetched_at - noted).total_seconds() < GAP_SECONDS:
+            return last
+        # The clock was set back before: what was seen then has times that are yet to come.
+        return replace(last, fetched_at=noted)
 
     def look(self) -> list[Event]:
         """Look once, keep what has changed since the last look and what onlookers tell; return it.

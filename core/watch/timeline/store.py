@@ -192,6 +192,13 @@ class Timeline:
             ).fetchone()[0]
         return None if first is None else (time_of(first), time_of(last))
 
+    @property
+    def noted(self) -> datetime | None:
+        """Return when the cluster was last noted as looked at, by the clock as it was then."""
+        with guarded(self.path):
+            found = self._database.execute("SELECT at FROM seen").fetchone()
+        return None if found is None else time_of(found[0])
+
     def events(
         self,
         since: datetime | None = None,

@@ -162,6 +162,12 @@ def test_a_clock_that_is_set_back_is_told(recorded: Recorded) -> None:
     newest = recorded.timeline.state_at(span[1])
     assert newest is not None
     assert [broker.id for broker in newest.brokers if not broker.alive] == [1]
+    recorded.timeline.close()
+    recorded.client.clock.sleep(600)
+    again = Recorded(recorded.timeline.path, recorded.client)
+    again.faulty.replaced |= recorded.faulty.replaced
+    (gap,) = again.spend(10)  # an hour back no more, but unseen
+    assert told(gap).startswith("nobody looked for 10 m")
 
 
 def test_a_cluster_that_answers_slowly_is_asked_seldom_and_that_is_no_time_unseen(

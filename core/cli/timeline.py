@@ -36,7 +36,7 @@ NAMED = 3
 
 
 @click.command()
-@click.option("--since", metavar="TIME", help="Not before this: 30m ago, 03:10, or a date.")
+@click.option("--since", metavar="TIME", help="Not before this: 30m (ago), 03:10, or a date.")
 @click.option("--until", metavar="TIME", help="Not after this.")
 @click.option("--kind", metavar="KINDS", help="Only these: broker, leader, isr, …")
 @click.option("--topics", metavar="REGEX", help="Only these topics.")

@@ -105,7 +105,12 @@ def create(
             layout = placed(context, client, state, partitions, rf, rule, expected, start)
         if allow is None:
             least = values.get(MIN_INSYNC) or insync_by_default(client, set().union(*layout))
-            refuse_min_isr(topic, [Changed(MIN_INSYNC, None, least)], min(map(len, layout)))
+            refuse_min_isr(
+                topic,
+                [Changed(MIN_INSYNC, None, least)],
+                min(map(len, layout)),
+                instead=f"Ask for {least} replicas, or --config {MIN_INSYNC}=1",
+            )
         if not as_json:
             show_layout(topic, 0, layout)
         if not dry_run:
@@ -189,7 +194,8 @@ def alter(
             values = {}
         becomes = changed(changes, values)
         if allow is None:
-            refuse_min_isr(topic, becomes, _factor(state, topic))
+            most = _factor(state, topic)
+            refuse_min_isr(topic, becomes, most, instead=f"Set it to {most} at most")
         deleted = list(deletes(becomes, values))
         if not as_json:
             show_layout(topic, now, layout)

@@ -92,14 +92,17 @@ def _kept(name: str, value: str | None) -> str:
     return format_duration(limit / 1000) if name == RETENTION[0] else format_bytes(limit)
 
 
-def refuse_min_isr(topic: str, changes: Iterable[Changed], replicas: int) -> None:
-    """Raise RefusedError for a min.insync.replicas that so many replicas can never reach."""
+def refuse_min_isr(topic: str, changes: Iterable[Changed], replicas: int, *, instead: str) -> None:
+    """Raise RefusedError for a min.insync.replicas that so many replicas can never reach.
+
+    `instead` says what to ask for.
+    """
     least = next((change.after for change in changes if change.name == MIN_INSYNC), None)
     if _limit(least, 0.0) > replicas:
         have = counted(replicas, "replica")
         raise RefusedError(
-            f"{topic} has {have}, and {MIN_INSYNC} would be {least}: every producer that waits for "
-            "all of them (acks=all) would fail.",
-            next=f"Ask for {replicas} at most, or say --allow {MIN_ISR}.",
+            f"{topic} with {have} and {MIN_INSYNC}={least}: every producer that waits for all of "
+            "them (acks=all) would fail.",
+            next=f"{instead}, or say --allow {MIN_ISR}.",
             checks=(MIN_ISR,),
         )

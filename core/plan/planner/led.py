@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.cluster.state import Int32
+from core.cluster.state import Bool, Int32
 from core.load.snapshot import Float64
 from core.plan.planner.measures import LED, Measure
 from core.plan.planner.placement import Placement
@@ -36,13 +36,18 @@ def carried(on: Placement, led_by: Int32) -> Float64:
     return found
 
 
+def electable(on: Placement) -> Bool:
+    """Return which partitions others lead than the preferred replica, which is up and in sync."""
+    return np.asarray((leaders(on) != on.at[:, 0]) & on.may_lead[:, 0], np.bool_)
+
+
 def led_elsewhere(on: Placement) -> list[str]:
-    """Say how many partitions others lead than their preferred replicas, and whom that puts off.
+    """Say how many partitions an election would give back, and whom it is that they put off.
 
     Nothing where no broker is further outside the band for it.
     """
-    given, by = on.problem, leaders(on)
-    away = int((by != on.at[:, 0]).sum())
+    given, able = on.problem, electable(on)
+    by, away = np.where(able, leaders(on), on.at[:, 0]), int(able.sum())
     known = np.array([m for m in LED if given.active[m]], np.int64)
     if not away or not len(known):
         return []

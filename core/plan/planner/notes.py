@@ -10,7 +10,7 @@ from core.load.snapshot import Load
 from core.plan.disk_room import disks_of, whole_bytes
 from core.plan.plan import Plan
 from core.plan.planner.fields import Field, Names
-from core.plan.planner.led import carried, leaders
+from core.plan.planner.led import carried, electable, leaders
 from core.plan.planner.limits import INF
 from core.plan.planner.measures import LED, Measure
 from core.plan.planner.placement import TINY, Placement
@@ -200,8 +200,12 @@ def over_capacity(start: Placement, found: Placement, wanted: Wanted, names: Nam
             words = f"at {format_rate(end)} {measure.words}; it can {does} {format_rate(can)}"
         others = given.ids[rows[1:]].tolist()
         more = f" (above theirs, too: {_brokers(others)})" if others else ""
-        lasts = found.carried[rows[0], measure] > can * (1 + TINY)
-        help = "add brokers, or carry less" if lasts else "trimtab elect gives leaders back first"
+        if found.carried[rows[0], measure] > can * (1 + TINY):
+            help = "add brokers, or carry less"
+        elif electable(found)[leaders(found) == rows[0]].any():
+            help = "trimtab elect gives leaders back first"
+        else:
+            help = "what it leads for others goes back once they are up and in sync"
         notes.append(f"Broker {given.ids[rows[0]]} ends {words}{more}: {help}.")
     return notes
 

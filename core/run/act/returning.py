@@ -119,7 +119,7 @@ class Returning:
         self._intend_once(Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates])
         found = self._configs(brokers, throttle.RATES)
         once_more = self._once_more(intents, found)
-        intents = [i for i in intents if Resource.broker(i.broker) not in once_more]
+        intents = [i for i in intents if (i.broker, i.side) not in once_more]
         due = self._history.rates_due  # set perhaps, though not seen: brokers lag
         changes = {
             i: putting_back.restore_changes(i, found, unseen=(i.broker, i.side) in due)
@@ -140,27 +140,23 @@ class Returning:
         if done:
             self._done(Kind.RATE_RESTORED, rates=done)
         self._leave_alone(brokers, failed)
-        self._alone.tried((), once_more)
+        self._alone.tried((), {Resource.broker(key[0]): why for key, why in once_more.items()})
 
     def _once_more(
         self, intents: Iterable[throttle.RateIntent], found: throttle.Configs
-    ) -> dict[Resource, str]:
+    ) -> dict[tuple[int, throttle.Side], str]:
         """Return which rates somebody else has changed and may be about to put back, in words.
 
         Another run on the same brokers that ends when ours does puts back what it found: our rate.
         """
-        seen = {
-            (
-                i.broker,
-                i.side,
-            ): f"the {i.side.value} throttle rate of broker {i.broker}, changed by "
+        others = {(i.broker, i.side) for i in intents if _is_others(i, found)}
+        new = others - self._seen
+        self._seen |= others
+        return {
+            (broker, side): f"the {side.value} throttle rate of broker {broker}, changed by "
             "somebody else, is looked at once more: they may put it back"
-            for i in intents
-            if i.ours is not None and _stands(i, found) is i
+            for broker, side in sorted(new, key=lambda key: (key[0], key[1].value))
         }
-        new = {Resource.broker(key[0]): why for key, why in seen.items() if key not in self._seen}
-        self._seen |= seen.keys()
-        return new
 
     def _put_back(
         self, changes: list[ConfigChange], names: Collection[str], found: Mapping[Resource, Any]
@@ -209,6 +205,16 @@ def _in_words(faults: Mapping[Resource, Fault]) -> dict[Resource, str]:
 def _stands(intent: throttle.RateIntent, found: throttle.Configs) -> throttle.RateIntent:
     answer = found.get(Resource.broker(intent.broker), {})
     return intent if isinstance(answer, Fault) else throttle.as_it_stands(intent, answer)
+
+
+def _is_others(intent: throttle.RateIntent, found: throttle.Configs) -> bool:
+    """Return whether a broker shows a rate that is neither of ours nor what was found."""
+    answer = found.get(Resource.broker(intent.broker), {})
+    if isinstance(answer, Fault):
+        return False
+    if intent.rate_bytes_per_s is None:  # noted as theirs; kept from the beginning is not
+        return intent.ours is not None and _stands(intent, found) is intent
+    return not (throttle.is_ours(intent, answer) or throttle.is_as_found(intent, answer))
 
 
 def _how_restored(

@@ -280,7 +280,7 @@ def test_more_in_sync_than_there_are_replicas_is_refused(
     words = ("topics", "alter", "orders", "--set", "min.insync.replicas=9", "--yes")
     code, _, err = hand.on(living)(*words)
     assert (code, audited()) == (3, [])
-    assert "orders has 2 replicas, and min.insync.replicas would be 9" in err
+    assert "orders with 2 replicas and min.insync.replicas=9: every producer" in err
     assert "--allow min-isr" in err
     assert hand(*words, "--allow", "min-isr")[0] == 0
 
@@ -297,7 +297,8 @@ def test_a_new_topic_that_nobody_could_write_to_is_refused(
     for more in ((), ("--dry-run",)):
         code, out, err = hand.on(living)(*words, *more)
         assert (code, out, audited()) == (3, "", [])
-        assert "new has 1 replica, and min.insync.replicas would be 2" in err
+        assert "new with 1 replica and min.insync.replicas=2: every producer" in err
+        assert "Ask for 2 replicas, or --config min.insync.replicas=1, or say" in err
         assert "--allow min-isr" in err
     assert hand(*words, "--allow", "min-isr")[0] == 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from clusters import MB, cluster, load_of
@@ -54,6 +55,16 @@ def test_what_ends_above_what_it_can_send_until_leaders_are_elected_is_named() -
     assert (
         "Broker 1 ends at 54 MB/s out; it can send 50 MB/s: trimtab elect gives leaders back first."
     ) in found.notes
+
+
+@pytest.mark.parametrize("gone", [{"dead": [3]}, {"isr": {name: [1, 2] for name in IN_TURNS}}])
+def test_no_election_is_advised_where_the_preferred_replica_cannot_lead(
+    gone: dict[str, Any],
+) -> None:
+    led = {name: next(b for b in held if b != 3) for name, held in IN_TURNS.items()}
+    state = sending(cluster(IN_TURNS, leaders=led, size_bytes=GB, **gone), 30 * MB)
+    found = suggest(state, load_of(state, MB), Wanted())
+    assert not any("trimtab elect" in note for note in found.notes)
 
 
 def test_a_replica_that_leaves_hands_its_leadership_to_a_broker_that_is_named() -> None:

@@ -156,6 +156,27 @@ def test_two_runs_on_the_same_brokers_leave_nothing(
     assert throttles(client) == before
 
 
+@pytest.mark.parametrize("later_seconds", [4.35, 4.4])
+def test_a_rate_of_a_run_that_began_after_our_last_look_is_waited_for(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later_seconds: float
+) -> None:
+    """Nothing of it is in our journal when our last move ends: it is seen as rates go back."""
+    client = cluster({"t": [(1, 2)], "v": [(1, 2)]}, size_bytes=20 * MB)
+    before = throttles(client)
+    ours = start(client, plan_of(client, {("t", 0): (4, 2)}), rate=5 * MB)
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "another"))
+    theirs = start(client, plan_of(client, {("v", 0): (4, 2)}), rate=2 * MB)
+    ours.until(submitted)
+    spend(ours, later_seconds)
+    theirs.until(submitted)
+    both = (ours, theirs)
+    while any(run.runner.history.ended is None for run in both):
+        for run in both:
+            if run.runner.history.ended is None:
+                run.runner.advance()
+    assert throttles(client) == before
+
+
 def test_a_lower_rate_that_somebody_sets_and_deletes_again_leaves_ours(start: Start) -> None:
     run = a_long_run(start, megabytes=600)
     set_config(run.client, B3, FOLLOWER_RATE, "2000000")

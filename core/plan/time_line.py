@@ -32,6 +32,8 @@ class Lane:
     steps: tuple[Step, ...]
     besides_bytes_per_s: float | None = None
     capacity_bytes_per_s: float | None = None
+    limit_bytes_per_s: float = math.inf
+    """The throttle. What a quota lets through in its first window is more, and no rate."""
 
     @property
     def ends(self) -> float:
@@ -45,7 +47,7 @@ class Lane:
 
     @property
     def most_bytes_per_s(self) -> float:
-        return max(step.bytes_per_s for step in self.steps)
+        return min(self.limit_bytes_per_s, max(step.bytes_per_s for step in self.steps))
 
     @property
     def most_fraction(self) -> float | None:
@@ -56,14 +58,15 @@ class Lane:
         """Return how much of its capacity so much for the plan and all else come to."""
         if not self.capacity_bytes_per_s or self.besides_bytes_per_s is None:
             return None
-        return (self.besides_bytes_per_s + bytes_per_s) / self.capacity_bytes_per_s
+        rate = min(self.limit_bytes_per_s, bytes_per_s)
+        return (self.besides_bytes_per_s + rate) / self.capacity_bytes_per_s
 
     def columns(self, count: int, whole_seconds: float) -> list[tuple[float, bool]]:
         """Return the mean rate in equal parts of a time, and whether it is ever too near there."""
         width = whole_seconds / count
         found = [(0.0, False)] * count
-        for start, end, rate in self.steps:
-            near = self.is_near(rate)
+        for start, end, bytes_per_s in self.steps:
+            rate, near = min(self.limit_bytes_per_s, bytes_per_s), self.is_near(bytes_per_s)
             for at in range(max(int(start / width), 0), min(math.ceil(end / width), count)):
                 seconds = min(end, (at + 1) * width) - max(start, at * width)
                 if seconds > 0:
@@ -101,16 +104,17 @@ def time_line(state: ClusterState, load: Load, estimate: Estimate) -> TimeLine |
     if estimate.seconds is None:
         return None
     played = estimate.played
-    now = carried(state, load)
+    now, limit = carried(state, load), estimate.timed_bytes_per_s
     at = {broker.id: i for i, broker in enumerate(state.brokers)}
 
     def lane(broker: int, side: Side, steps: tuple[Step, ...]) -> Lane:
         known = state.broker_by_id.get(broker)
         if known is None or side is Side.LOG_DIRS:
-            return Lane(broker, side, steps)
+            return Lane(broker, side, steps, limit_bytes_per_s=limit)
         besides = float(now[side][at[broker]])
+        unknown = math.isnan(besides)
         return Lane(
-            broker, side, steps, None if math.isnan(besides) else besides, capacity_of(known, side)
+            broker, side, steps, None if unknown else besides, capacity_of(known, side), limit
         )
 
     def lanes() -> Iterator[Lane]:
@@ -122,7 +126,7 @@ def time_line(state: ClusterState, load: Load, estimate: Estimate) -> TimeLine |
             )
         for row in estimate.rows:
             if row.side is Side.LOG_DIRS and row.seconds is not None:
-                step = Step(START_SECONDS, row.seconds - SWAP_SECONDS, estimate.timed_bytes_per_s)
+                step = Step(START_SECONDS, row.seconds - SWAP_SECONDS, limit)
                 yield lane(row.broker, row.side, (step,))
 
     found = [one for one in lanes() if one.steps and one.most_bytes_per_s > 0]

@@ -125,6 +125,17 @@ def test_what_one_fetch_brings_is_no_burst_of_a_rate() -> None:
         assert lane.most_bytes_per_s <= 2 * MB
 
 
+@pytest.mark.parametrize("rate", [20 * MB, 40 * MB, 100 * MB])
+def test_what_a_quota_lets_through_at_first_is_no_rate(rate: int) -> None:
+    held = {f"t-{n}": [1] for n in range(6)}
+    state = with_capacity(cluster(held, brokers=range(1, 5), size_bytes=rate), 1.3 * rate)
+    plan = Plan.of([Move(tp(f"t-{n}"), (1,), (2 + n % 3,)) for n in range(6)])
+    for lane in lanes_of(state, plan, rate, load_of(state, 0.0)).values():
+        assert lane.most_bytes_per_s <= rate
+        assert max(mean for mean, _ in lane.columns(50, lane.ends)) <= rate + 1
+        assert not any(near for _, near in lane.columns(50, lane.ends))
+
+
 def test_a_plan_that_takes_hours_is_told_in_few_steps() -> None:
     lanes = lanes_of(TWO_TO_ONE, TO_3, 100_000)
     assert all(len(lane.steps) <= 8 for lane in lanes.values())

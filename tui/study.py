@@ -17,10 +17,11 @@ from core.load.snapshot import Float64, Load
 from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.check import check_plan, never_finding
 from core.plan.effect import Effect, effect_of
-from core.plan.estimate import Estimate, default_rate, estimate_at, rate_table
+from core.plan.estimate import Estimate, estimate_at
 from core.plan.findings import Finding, Severity, worst_first
 from core.plan.impact import Impact, impact_of
 from core.plan.plan import Plan
+from core.plan.rate_table import default_rate, rate_table
 from core.plan.rebase import Rebased, rebase
 from core.plan.time_line import TimeLine, time_line
 from core.units import UNLIMITED

@@ -198,7 +198,7 @@ def _recommended(
 
     None when none can be recommended.
     """
-    from core.plan.estimate import default_rate, rate_table, slower_because
+    from core.plan.rate_table import default_rate, rate_table, slower_because
     from core.units import format_rate
 
     if not any(move.receiving for move in plan):

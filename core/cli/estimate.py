@@ -17,15 +17,9 @@ from core.cli.table import table
 from core.errors import ExitCode, UsageError
 from core.plan.burden import Burden, burden
 from core.plan.calibration import NOTHING_LEARNED, Calibration
-from core.plan.estimate import (
-    Estimate,
-    default_rate,
-    estimate_at,
-    estimate_within,
-    rate_table,
-    slower_because,
-)
+from core.plan.estimate import Estimate, estimate_at, estimate_within
 from core.plan.estimate_document import burden_document, time_line_document, to_json
+from core.plan.rate_table import default_rate, rate_table, slower_because
 from core.plan.time_line import TimeLine, time_line
 from core.run.tell.runs import calibration
 from core.units import (

@@ -38,13 +38,6 @@ from core.plan.spread import (
 )
 from core.units import UNLIMITED, format_rate
 
-ROUND_RATES = tuple(int(step * 10**power) for power in range(3, 11) for step in (1, 2, 5))
-TABLE_ROWS = 8
-SOON_SECONDS = 600.0
-AT_ONCE_SECONDS = 60.0
-GENTLE_BYTES_PER_S = 10_000_000
-"""A rate that no broker feels beside what it does anyway."""
-
 
 @dataclass(frozen=True, slots=True)
 class SideRow:
@@ -107,7 +100,7 @@ def estimate_at(
     without a throttle have told how fast they copy. `most_extra_bytes` is what a destination may
     receive at a time.
     """
-    return _at(Task.of(state, load, plan, most_extra_bytes), rate_bytes_per_s, calibration)
+    return at_rate(Task.of(state, load, plan, most_extra_bytes), rate_bytes_per_s, calibration)
 
 
 def estimate_within(
@@ -127,15 +120,15 @@ def estimate_within(
     """
     task = Task.of(state, load, plan, most_extra_bytes)
     if not task.loads:
-        return _at(task, UNLIMITED, calibration)
+        return at_rate(task, UNLIMITED, calibration)
     needed = max(1, *(math.ceil(load.required_bytes_per_s(seconds)) for load in task.loads))
     if not task.known:
-        return _at(task, needed, calibration)
+        return at_rate(task, needed, calibration)
     limit = _limit(side_rows(task.what.side_loads, seconds, {}))
     learned = calibration.sides.get(limit.side) if limit is not None else None
     recommended = least_rate(task, seconds, learned)
     if recommended is None:
-        estimate = _at(task, needed, calibration)
+        estimate = at_rate(task, needed, calibration)
         reason = estimate.never or no_rate_fits(
             estimate.total_bytes,
             seconds,
@@ -146,83 +139,19 @@ def estimate_within(
         )
         return replace(estimate, rate_bytes_per_s=needed, never=reason, seconds=None)
     return replace(
-        _at(task, recommended, calibration, deadline_seconds=seconds),
+        at_rate(task, recommended, calibration, deadline_seconds=seconds),
         rate_bytes_per_s=needed,
         recommended_bytes_per_s=recommended,
     )
 
 
-def rate_table(
-    state: ClusterState,
-    load: Load,
-    plan: Plan,
-    *,
-    most_extra_bytes: int | None = None,
-    calibration: Calibration = NOTHING_LEARNED,
-) -> tuple[Estimate, ...]:
-    """Return estimates at round rates, slowest first; a rate that never ends begins, if any.
-
-    Where none of them ends there is one more: the first above ordinary replication, or the
-    capacity where that is less.
-    """
-    task = Task.of(state, load, plan, most_extra_bytes)
-    if not task.loads or not task.known:
-        return ()
-    floor = max(load.background for load in task.loads)
-    largest = max(load.bytes for load in task.loads)
-    slow_enough = (rate for rate in ROUND_RATES if rate <= task.fastest_bytes_per_s)
-    fastest = max(slow_enough, default=ROUND_RATES[0])
-    least = min(max(floor * 0.99, largest / (24 * 3600)), fastest)
-    rates = [rate for rate in ROUND_RATES if least <= rate <= fastest]
-    below = [rate for rate in ROUND_RATES if rate < least]
-    if floor > 0 and below:
-        rates.insert(0, below[-1])
-    useful = [rate for rate in rates if largest / rate > 2.0]
-    chosen = useful[-TABLE_ROWS:] if len(useful) > 1 else rates[:2]
-    found = [_at(task, rate, calibration) for rate in chosen]
-    if all(row.seconds is None for row in found):
-        above = next((rate for rate in ROUND_RATES if rate > max(floor, fastest)), fastest)
-        last = min(above, int(task.fastest_bytes_per_s)) if task.link_known else above
-        if last > chosen[-1]:
-            found.append(_at(task, last, calibration))
-    return tuple(found[-TABLE_ROWS:])
-
-
-def default_rate(table: Sequence[Estimate]) -> int | None:
-    """Return the rate to begin with, None when none ends.
-
-    The slowest that is done in a minute if it is gentle enough for any broker, else the slowest
-    that is done in ten minutes, else the fastest: of those at which no broker comes near its
-    capacity, as far as that is known. Where one does at all of them it is the slowest.
-    """
-    rows = [row for row in table if row.seconds is not None]
-    chosen = _soon([row for row in rows if row.crowded is None] or rows[:1])
-    return chosen.rate_bytes_per_s if chosen is not None else None
-
-
-def slower_because(table: Sequence[Estimate]) -> str:
-    """Return why the rate to begin with is slower than it would be; "" where it is not."""
-    usual = _soon([row for row in table if row.seconds is not None])
-    if usual is None or usual.crowded is None or usual.rate_bytes_per_s == default_rate(table):
-        return ""
-    return f"at {format_rate(usual.rate_bytes_per_s)} {usual.crowded.words}"
-
-
-def _soon(ending: Sequence[Estimate]) -> Estimate | None:
-    done = [(row, row.seconds) for row in ending if row.seconds is not None]
-    at_once = [row for row, seconds in done if seconds <= AT_ONCE_SECONDS]
-    if at_once and at_once[0].rate_bytes_per_s <= GENTLE_BYTES_PER_S:
-        return at_once[0]
-    soon = [row for row, seconds in done if seconds <= SOON_SECONDS]
-    return soon[0] if soon else (ending[-1] if ending else None)
-
-
 # -- from the simulation's answer ----------------------------------------------------------------
 
 
-def _at(
+def at_rate(
     task: Task, rate: int, calibration: Calibration, *, deadline_seconds: float | None = None
 ) -> Estimate:
+    """Return how long a task takes at a rate; the range is as of a deadline, where one is given."""
     estimate = _copied(task, rate, calibration, deadline_seconds)
     if task.dirs:
         estimate = _with_dirs(estimate, task, rate, deadline_seconds)

@@ -166,7 +166,7 @@ class Ahead:
 
         def rates() -> None:
             from core.plan.calibration import NOTHING_LEARNED
-            from core.plan.estimate import rate_table
+            from core.plan.rate_table import rate_table
 
             found = rate_table(state, load, plan, calibration=known or NOTHING_LEARNED)
             screen.post_message(WorkedOut(key, held, rates=found))
@@ -202,7 +202,7 @@ class Ahead:
         if message.rates is not None and message.key == self._asked_rates:
             self._rates, self._asked_rates = message, None
             if self._screen.carry is None:
-                from core.plan.estimate import default_rate
+                from core.plan.rate_table import default_rate
 
                 self._screen.session.propose_rate(default_rate(message.rates))
         elif message.rates is None and message.key == self._asked_suggestion:

@@ -11,19 +11,12 @@ from core.load.snapshot import Load
 from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.copying import least_seconds
 from core.plan.crowding import crowded
-from core.plan.estimate import (
-    ROUND_RATES,
-    Estimate,
-    default_rate,
-    estimate_at,
-    estimate_within,
-    rate_table,
-    side_rows,
-)
+from core.plan.estimate import Estimate, estimate_at, estimate_within, side_rows
 from core.plan.estimate_words import never_ends, no_rate_fits
 from core.plan.plan import Plan
 from core.plan.planner.told import Suggested
 from core.plan.planner.wanted import Wanted
+from core.plan.rate_table import ROUND_RATES, default_rate, rate_table
 from core.plan.spread import AROUND_RANGE, Task
 from core.units import UNLIMITED, format_duration, format_rate
 

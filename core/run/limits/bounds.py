@@ -15,8 +15,8 @@ from core.load.brokers import state_loads
 from core.load.snapshot import Load
 from core.plan.calibration import Calibration
 from core.plan.copying import Copy, Copying, copying
-from core.plan.estimate import default_rate, rate_table
 from core.plan.plan import Plan
+from core.plan.rate_table import default_rate, rate_table
 from core.run.limits.pace import Bounds, Key
 from core.run.limits.throttle import Side
 

@@ -23,9 +23,10 @@ from core.plan.calibration import (
     learn,
 )
 from core.plan.copying import Side
-from core.plan.estimate import estimate_at, estimate_within, rate_table
+from core.plan.estimate import estimate_at, estimate_within
 from core.plan.estimate_document import to_json
 from core.plan.plan import Plan
+from core.plan.rate_table import rate_table
 from core.plan.spread import Spread
 from core.units import UNLIMITED
 

@@ -10,8 +10,9 @@ from clusters import MB, cluster, load_of, tp
 from core.cluster.state import ClusterState
 from core.plan.batches import batch_moves
 from core.plan.copying import BrokerSide, Side
-from core.plan.estimate import default_rate, estimate_at, estimate_within, rate_table
+from core.plan.estimate import estimate_at, estimate_within
 from core.plan.plan import ANY, Move, Plan
+from core.plan.rate_table import default_rate, rate_table
 from core.units import UNLIMITED
 
 STATE = cluster({"t-0": [0, 1], "t-1": [1, 0]}, brokers=range(3), size_bytes=40 * MB)

@@ -13,17 +13,10 @@ from effort import effort
 from core.cluster.state import TopicPartition
 from core.plan.copying import Copy, Flow, Side, copying
 from core.plan.crowding import Crowded
-from core.plan.estimate import (
-    ROUND_RATES,
-    Estimate,
-    default_rate,
-    estimate_at,
-    estimate_within,
-    rate_table,
-    slower_because,
-)
+from core.plan.estimate import Estimate, estimate_at, estimate_within
 from core.plan.estimate_document import to_json
 from core.plan.plan import Move, Plan
+from core.plan.rate_table import ROUND_RATES, default_rate, rate_table, slower_because
 from core.plan.replication import Conditions, end_seconds
 from core.plan.spread import END_SECONDS, START_SECONDS
 from core.units import UNLIMITED

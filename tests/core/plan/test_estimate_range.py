@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from clusters import MB, cluster, load_of, tp
 
-from core.plan.estimate import Estimate, estimate_at, estimate_within, rate_table
+from core.plan.estimate import Estimate, estimate_at, estimate_within
 from core.plan.in_batches import BETWEEN_SECONDS, InBatches, Submissions
 from core.plan.plan import Plan
+from core.plan.rate_table import rate_table
 from core.plan.spread import AROUND_RANGE, START_SECONDS, Task, slow_seconds, spread
 
 

@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "runs": ("core.cli.runs:runs", "Runs: list, show, bring back, pause, cancel, …"),
     "sandbox": ("core.cli.sandbox:sandbox", "Real Kafka brokers on this machine."),
     "show": ("core.cli.show:show", "The cluster document, or the heat map as text."),
-    "snapshot": ("core.cli.snapshot:snapshot", "List and show what was published."),
+    "snapshot": ("core.cli.snapshot:snapshot", "List, show and verify what was published."),
     "statelog": ("core.cli.statelog:statelog", "Merge brokers' state-change logs by time."),
     "throttles": ("core.cli.throttles:throttles", "Throttles in the cluster: list, clear."),
     "timeline": ("core.cli.timeline:timeline", "What happened, and the cluster as it was."),

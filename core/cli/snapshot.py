@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +12,8 @@ import click
 from core.cli.context import Context, emit, json_option, output_option, say, say_none, write_text
 from core.cli.pipeline import cluster_id_option, cluster_of, describe_counts
 from core.cli.table import table
-from core.errors import DocumentError, UsageError
-from core.units import format_bytes, format_duration, format_rate, format_time
+from core.errors import DocumentError, ExitCode, UsageError
+from core.units import counted, format_bytes, format_duration, format_rate, format_time
 
 if TYPE_CHECKING:
     from core.load.manifest import Manifest
@@ -22,7 +23,7 @@ HOTTEST = 10
 
 @click.group()
 def snapshot() -> None:
-    """List and show what was published about load."""
+    """List, show and verify what was published about load."""
 
 
 @snapshot.command("ls")
@@ -94,13 +95,8 @@ def show(
     root, cluster_id = _place(context, cluster_id)
     manifest = read_manifest(root, cluster_id, snapshot_id)
     if manifest is None:
-        raise UsageError(
-            f"There is no snapshot {snapshot_id} of {cluster_id}."
-            if snapshot_id
-            else f"Nothing has been published for {cluster_id} yet.",
-            next="`trimtab snapshot ls` lists them; `trimtab pipeline once` makes one.",
-        )
-    age = (datetime.now(UTC) - manifest.window_end).total_seconds()
+        raise _nothing(cluster_id, snapshot_id)
+    age = _age_seconds(manifest)
     if as_json:
         emit({**manifest.to_json(), "age_seconds": age}, output)
         return
@@ -112,6 +108,75 @@ def show(
         f"samples: {describe_counts(manifest.to_json()['counts'])}",
     )
     write_text("".join(f"{part}\n" for part in parts), output)
+
+
+@snapshot.command()
+@click.argument("snapshot_id", required=False, metavar="[ID]")
+@cluster_id_option
+@json_option
+@output_option
+@click.pass_obj
+def verify(
+    context: Context,
+    snapshot_id: str | None,
+    cluster_id: str | None,
+    as_json: bool,
+    output: Path | None,
+) -> int:
+    """Read one snapshot, by default the newest, whole: is it as it was published?
+
+    Its manifest and every file that it names: format, size, SHA-256, rows. Ends with 6 when
+    something is wrong.
+    """
+    from core.load.soundness import look
+
+    root, cluster_id = _place(context, cluster_id)
+    found = look(root, cluster_id, snapshot_id)
+    if found is None:
+        raise _nothing(cluster_id, snapshot_id)
+    manifest = found.manifest
+    if as_json:
+        emit(
+            {
+                "cluster_id": cluster_id,
+                "snapshot_id": found.snapshot_id,
+                "verified": not found.problems,
+                "published_at": format_time(manifest.published_at) if manifest else None,
+                "age_seconds": _age_seconds(manifest) if manifest else None,
+                "partitions": sum(file.rows for file in manifest.files) if manifest else None,
+                "files": [asdict(file) for file in manifest.files] if manifest else [],
+                "problems": [
+                    {"file": str(one.path), "problem": one.problem, "next": one.next}
+                    for one in found.problems
+                ],
+            },
+            output,
+        )
+    elif manifest is not None and not found.problems:
+        size = format_bytes(sum(file.bytes for file in manifest.files))
+        write_text(
+            f"{manifest.snapshot_id} is sound: {counted(len(manifest.files), 'file')} ({size}) as "
+            f"published, {counted(sum(file.rows for file in manifest.files), 'partition')}, "
+            f"{format_duration(_age_seconds(manifest))} old.\n",
+            output,
+        )
+    else:
+        lines = (f"{one.problem}\n  {one.path}\n  {one.next}\n" for one in found.problems)
+        write_text("".join(lines), output)
+    return ExitCode.NO if found.problems else ExitCode.DONE
+
+
+def _nothing(cluster_id: str, snapshot_id: str | None) -> UsageError:
+    return UsageError(
+        f"There is no snapshot {snapshot_id} of {cluster_id}."
+        if snapshot_id
+        else f"Nothing has been published for {cluster_id} yet.",
+        next="`trimtab snapshot ls` lists them; `trimtab pipeline once` makes one.",
+    )
+
+
+def _age_seconds(manifest: Manifest) -> float:
+    return (datetime.now(UTC) - manifest.window_end).total_seconds()
 
 
 def _brokers(manifest: Manifest) -> str:

@@ -166,8 +166,8 @@ def write_columns(path: Path, snapshot: LoadSnapshot) -> None:
         writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
 
 
-def read_columns(path: Path) -> LoadSnapshot:
-    """Return the snapshot in an Arrow file, mapped rather than read; unknown columns are ignored.
+def read_table(path: Path) -> Any:
+    """Return the table in a snapshot's Arrow file, mapped rather than read.
 
     Raises FileNotFoundError, and DocumentError for a damaged file or a higher major version.
     """
@@ -178,8 +178,21 @@ def read_columns(path: Path) -> LoadSnapshot:
         raise DocumentError(
             f"{path.name} is not a whole Arrow file.", detail=str(path), next=layout.REPAIR
         ) from error
-    head = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-    layout.check_format(head.get("format", ""), FORMAT, path)
+    layout.check_format(_head(table).get("format", ""), FORMAT, path)
+    return table
+
+
+def _head(table: Any) -> dict[str, str]:
+    return {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+
+
+def read_columns(path: Path) -> LoadSnapshot:
+    """Return the snapshot in an Arrow file; unknown columns are ignored.
+
+    Raises as `read_table` does.
+    """
+    table = read_table(path)
+    head = _head(table)
     try:
         topic_of, topics = columns.to_codes(table["topic"])
         names = set(table.column_names)

@@ -23,7 +23,8 @@ ANSWERS = {
     *("show", "doctor", "estimate", "verify", "plan check", "plan diff", "plan inverse"),
     *("plan show", "plan suggest", "plan place", "plan rebase", "plan impact"),
     *("statelog merge", "pipeline status", "runs ls", "runs report"),
-    *("runs retry", "runs rollback", "runs show", "snapshot ls", "snapshot show", "throttles ls"),
+    *("runs retry", "runs rollback", "runs show", "snapshot ls", "snapshot show"),
+    *("snapshot verify", "throttles ls"),
     "timeline",
     *("groups", "replicas verify", "topics describe", "topics ls"),
 }

@@ -236,6 +236,7 @@ LOAD = {
     "pipeline status": ["--root"],
     "snapshot ls": [],
     "snapshot show": [],
+    "snapshot verify": [],
 }
 
 

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from core.cli.context import emit_line, say
+from core.cli.context import emit_line, let_reader_go, say
 from core.errors import ExitCode
 from core.run.tell.events import follow
 from core.run.tell.notices import Notice, Notices
@@ -30,16 +30,26 @@ EXITS = {
     RunState.DIED: ExitCode.INCOMPLETE,
 }
 DETACHED = 128 + signal.SIGINT
+READER_GONE = 128 + signal.SIGPIPE
+"""As a shell tells of whoever writes to a pipe that nobody reads: the run's end is not known."""
 
 
 def follow_run(cluster_id: str, run: str, *, as_json: bool) -> int:
-    """Follow a run to its end and return the exit code that its end means."""
+    """Follow a run to its end and return the exit code that its end means.
+
+    Ctrl-C lets go of it, and so does whoever reads the events (head) and has seen enough.
+    """
     try:
         return _with_events(cluster_id, run) if as_json else _with_bar(cluster_id, run)
     except KeyboardInterrupt:
-        say(f"\nThe run goes on without this. Follow it again: trimtab runs attach {run}")
-        say(f"Cancel it: trimtab runs cancel {run}")
-        return DETACHED
+        say("")
+        code = DETACHED
+    except BrokenPipeError:
+        let_reader_go()
+        code = READER_GONE
+    say(f"The run goes on without this. Follow it again: trimtab runs attach {run}")
+    say(f"Cancel it: trimtab runs cancel {run}")
+    return code
 
 
 def _with_events(cluster_id: str, run: str) -> int:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import signal
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -111,6 +114,24 @@ def test_a_cancel_exits_as_what_became_of_it(
     monkeypatch.setattr(Journal, "ask", answer)
     argv = ["runs", "cancel", path.stem, "--yes", "--json"]
     assert command_line(lambda context: None, argv) == code
+
+
+def test_events_that_nobody_reads_any_more_let_go_of_a_run_that_goes_on(path: Path) -> None:
+    """As `runs attach … --json | head -1`: 0 would tell a script that the run is done."""
+    code = (
+        "import os, sys; from core.cli.following import follow_run;"
+        "read, write = os.pipe(); os.dup2(write, 1); os.close(write); os.close(read);"
+        "sys.exit(follow_run(sys.argv[1], sys.argv[2], as_json=True))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, CLUSTER, path.stem], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 128 + signal.SIGPIPE
+    assert done.stderr.splitlines() == [
+        f"The run goes on without this. Follow it again: trimtab runs attach {path.stem}",
+        f"Cancel it: trimtab runs cancel {path.stem}",
+    ]
+    assert read_run(CLUSTER, path.stem).state.ended is False
 
 
 def test_a_process_that_does_not_come_up_in_time_is_told_not_to_begin(

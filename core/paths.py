@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
 
 APP = "trimtab"
+XDG = tuple(
+    f"XDG_{kind}"
+    for kind in ("CONFIG_HOME", "CACHE_HOME", "DATA_HOME", "STATE_HOME", "RUNTIME_DIR")
+)
+"""What names folders beside `TRIMTAB_HOME`."""
 
 
 def _home(kind: str, default: Callable[[str], Path]) -> Path:
@@ -20,11 +26,18 @@ def _home(kind: str, default: Callable[[str], Path]) -> Path:
     return Path(home) / kind if home else default(APP)
 
 
-def settle_home() -> None:
-    """Make a relative `TRIMTAB_HOME` absolute: a run's process works in no folder of the user's."""
+def settle() -> None:
+    """Let all processes of ours find the same folders: most work in no folder of the user's.
+
+    A relative `TRIMTAB_HOME` is meant from here. Relative `XDG_…` folders are ignored, as the XDG
+    specification has it; what we start does not see them either.
+    """
     home = os.environ.get("TRIMTAB_HOME")
     if home:
         os.environ["TRIMTAB_HOME"] = str(Path(home).absolute())
+    for name in XDG:
+        if not Path(os.environ.get(name, "/")).is_absolute():
+            del os.environ[name]
 
 
 def config_dir() -> Path:
@@ -93,7 +106,10 @@ def log_dir() -> Path:
 
 def runtime_dir() -> Path:
     """Return a private folder for sockets and locks; short, as socket paths must be."""
-    path = _home("run", platformdirs.user_runtime_path)
+    with warnings.catch_warnings():
+        # Without XDG_RUNTIME_DIR (cron, sudo) it is below the temporary folder; that will do.
+        warnings.simplefilter("ignore")
+        path = _home("run", platformdirs.user_runtime_path)
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
 

@@ -179,7 +179,7 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
             # A terminal that is not UTF-8 shows `?` for what it cannot show.
             stream.reconfigure(errors="replace")
     try:
-        paths.settle_home()
+        paths.settle()
         result = refusing_empty(root).main(
             args=argv,
             prog_name="trimtab",

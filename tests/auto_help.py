@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
+import numpy as np
 from clusters import MB, NOON, cluster, load_of
 
 from core.auto.history import Acted, History
-from core.auto.observed import Observed, Sight, judged
+from core.auto.observed import Observed, Sight, judged, judged_as_led
 from core.auto.settings import Mode, Settings
+from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState, TopicPartition
-from core.load.snapshot import Load, Source
+from core.load.published import write_snapshot
+from core.load.snapshot import Load, LoadSnapshot, Quality, Source
 
 EAGER = Settings(mode=Mode.ACT, lasting_seconds=30, lasting_looks=3, cool_down_seconds=60)
 
@@ -58,6 +62,7 @@ def look(
         reassignments={},
         sight=Sight(f"s-{load.as_of}", load, good, looks),
         imbalance=judged(settings, state, load),
+        led=judged_as_led(settings, state, load),
     )
     return replace(found, **changes)  # type: ignore[arg-type]
 
@@ -85,3 +90,25 @@ def acted(
     ended_at: datetime | None = None,
 ) -> Acted:
     return Acted(at, f"run-{at:%H%M%S}", frozenset(moved), bytes, ended_at)
+
+
+def publish(root: Path, client: SimulatedCluster) -> None:
+    """Publish a window of Spark's as of now, in which every partition takes 1 MB/s."""
+    state = client.describe()
+    count = state.partition_count
+    snapshot = LoadSnapshot(
+        cluster_id=state.cluster_id,
+        snapshot_id="0001-00000001",
+        source=Source.SPARK,
+        published_at=client.clock.now(),
+        window_end=client.clock.now(),
+        topics=tuple(topic.name for topic in state.topics),
+        topic_of=state.topic_of,
+        partition=state.partition,
+        rates={("5m", "in_bytes_per_s", "avg"): np.full(count, 1e6)},
+        size_bytes=state.partition_size_bytes,
+        growth_bytes_per_s=np.full(count, np.nan),
+        quality=np.full(count, Quality.FULL, np.int8),
+        method=np.zeros(count, np.int8),
+    )
+    write_snapshot(root, snapshot)

@@ -1,18 +1,28 @@
-"""Starts the run of a plan that was decided on, as `apply` does: checked, estimated, adaptive."""
+"""Does what was decided: starts the run of a plan as `apply` does, or elects as `elect` does."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from core.auto.observed import Observed
 from core.auto.reckoning import reckoned
 from core.auto.switch import Switch
+from core.clock import Clock
+from core.cluster.client import ClusterClient, Fault
+from core.cluster.faults import leads_already
+from core.cluster.state import TopicPartition
+from core.errors import TrimtabError
 from core.plan.check import check_plan, never_finding, refuse
 from core.plan.estimate_document import to_json
 from core.plan.plan import Plan
+from core.run.act.electing import BETWEEN_ELECTIONS_SECONDS
+from core.run.audited import audited
 from core.run.creation import RunOptions
+from core.run.decide.finishing import MOST_AT_A_TIME
 from core.run.prepare import prepared
 from core.run.service import start_run
+from core.units import counted
 
 NOTE = "by the autopilot"
 
@@ -40,3 +50,37 @@ def start(switch: Switch, observed: Observed, plan: Plan) -> str:
     options = prepared(options, state, load, plan)
     noted = replace(plan, notes=(*plan.notes, NOTE))
     return start_run(switch.address, state.cluster_id, noted, options, to_json(estimate))
+
+
+def elect(
+    client: ClusterClient,
+    clock: Clock,
+    cluster_id: str,
+    wanted: Sequence[TopicPartition],
+    goes_on: Callable[[], bool],
+) -> str:
+    """Elect preferred leaders, some at a time as a run does, while it `goes_on`; say what came.
+
+    Raises TrimtabError when not even the first could be asked for.
+    """
+    writer = audited(client, cluster_id, None)
+    answers: dict[TopicPartition, Fault | None] = {}
+    ended = ""
+    for first in range(0, len(wanted), MOST_AT_A_TIME):
+        if first:
+            clock.sleep(BETWEEN_ELECTIONS_SECONDS)
+            if not goes_on():
+                ended = " It was turned off then."
+                break
+        try:
+            answers |= writer.elect_leaders(wanted[first : first + MOST_AT_A_TIME])
+        except TrimtabError as error:
+            if not answers:
+                raise
+            ended = f" {error.title}"
+            break
+    left = {tp: fault for tp, fault in answers.items() if not leads_already(fault)}
+    many = counted(len(answers) - len(left), "partition")
+    of = f" of {len(wanted)}" if len(answers) - len(left) < len(wanted) else ""
+    why = "".join(f" {tp} was not: {fault}." for tp, fault in [*left.items()][:1])
+    return f"{many}{of} given back.{why}{ended}"

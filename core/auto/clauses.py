@@ -11,6 +11,7 @@ class Clause(Enum):
     SET = "was set to"
     ACTS = "decided to act:"
     SUGGESTS = "would have acted:"
+    ELECTED = "elected:"
     STARTED = "started run"
     FAILED = "did not act:"
     ENDED = "saw run"

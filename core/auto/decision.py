@@ -1,9 +1,10 @@
-"""What an autopilot decides at one look: to act, to wait, or that it is off; each with why."""
+"""What an autopilot decides at one look: to act, to elect, to wait, or off; each with why."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from core.cluster.leaders import Election
 from core.plan.plan import Plan
 
 
@@ -48,4 +49,19 @@ class Act:
         return (self.why,)
 
 
-Decision = Off | Wait | Act
+@dataclass(frozen=True, slots=True)
+class Elect:
+    """Preferred leaders to elect, that every rule lets pass; in mode `suggest` only written down.
+
+    No replica moves for it, nor does the order of any.
+    """
+
+    elections: tuple[Election, ...]
+    why: Reason
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        return (self.why,)
+
+
+Decision = Off | Wait | Act | Elect

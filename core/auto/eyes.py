@@ -7,12 +7,14 @@ from pathlib import Path
 
 from core.auto.decision import Reason
 from core.auto.log import Entry, What
-from core.auto.observed import Observed, judged
+from core.auto.observed import Imbalance, Observed, judged, judged_as_led
 from core.auto.settings import Settings
 from core.auto.sights import Sights
 from core.clock import Clock
 from core.cluster.client import ClusterClient
-from core.cluster.observe import Observer
+from core.cluster.leader_rebalance import rebalance_settings, returns_every_seconds
+from core.cluster.observe import CONFIGS_SECONDS, Observer
+from core.cluster.state import ClusterState
 from core.run.record.journal import journal_path
 from core.run.tell.runs import calibration, left_behind, list_runs, read_run, unreadable
 from core.run.tell.view import RunState
@@ -26,6 +28,8 @@ class ClusterEyes:
         self._client, self._clock, self._cluster_id = client, clock, cluster_id
         self._observer = Observer(client, clock)
         self._sights = Sights(root, cluster_id)
+        self._returns: float | None = None
+        self._returns_due = float("-inf")
         self._ahead: dict[datetime, datetime] = {}
         """Ends of runs by a clock that has been set back since, and when they were first seen."""
 
@@ -40,18 +44,33 @@ class ClusterEyes:
         sight = self._sights.look(state, now, settings.stale_seconds)
         runs = list_runs(self._cluster_id)
         ends = [self._end(run.ended_at, now) for run in runs if run.ended_at is not None]
+        led = None if sight is None else judged_as_led(settings, state, sight.load)
         return Observed(
             now=now,
             state=state,
             reassignments=reassignments,
             sight=sight,
             imbalance=None if sight is None else judged(settings, state, sight.load),
+            led=led,
+            returns_every_seconds=self._returns_every(state, led),
             running=tuple(run.run for run in runs if not run.state.ended),
             died=left_behind(self._cluster_id),
             unread=unreadable(self._cluster_id),
             run_ended_at=max(ends, default=None),
             known=calibration(self._cluster_id),
         )
+
+    def _returns_every(self, state: ClusterState, led: Imbalance | None) -> float | None:
+        """Return how often brokers give leaders back; asked for while it matters, as configs are.
+
+        Where that may not be asked nobody is taken to do it: an election too many does no harm.
+        """
+        if led is None or not led.outside:
+            return None
+        if (now := self._clock.monotonic()) >= self._returns_due:
+            self._returns = returns_every_seconds(rebalance_settings(self._client, state))
+            self._returns_due = now + CONFIGS_SECONDS
+        return self._returns
 
     def _end(self, at: datetime, now: datetime) -> datetime:
         return at if at <= now else self._ahead.setdefault(at, now)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from core import files, paths
 from core.auto import switch as switches
-from core.auto.acting import start
+from core.auto.acting import elect, start
 from core.auto.clauses import Clause
 from core.auto.eyes import ClusterEyes
 from core.auto.log import DecisionLog, Entry, What
@@ -55,7 +55,7 @@ def fly_cluster(
             tell(entry)
             clause = in_the_past(entry)
             if clause and not switch.address.simulated:  # such a cluster has no timeline
-                teller.tell(Kind.AUTOPILOT, by=BY, text=clause, brokers=_brokers(entry))
+                teller.tell(Kind.AUTOPILOT, by=BY, text=clause, brokers=brokers(entry))
 
         pilot = Pilot(
             ClusterEyes(
@@ -65,6 +65,9 @@ def fly_cluster(
             DecisionLog(cluster_id),
             switch=lambda: _read(cluster_id),
             start=start,
+            elect=lambda wanted, goes_on: elect(
+                connection.client, connection.clock, cluster_id, wanted, goes_on
+            ),
             suggest=lambda plan: suggest(suggestion(cluster_id), plan),
             tell=told,
             patient=not switch.address.simulated,  # a simulator that is gone never comes back
@@ -122,6 +125,8 @@ def in_the_past(entry: Entry) -> str:
             return Clause.ACTS.with_(lower)
         case What.SUGGEST:
             return Clause.SUGGESTS.with_(lower)
+        case What.ELECTED:
+            return Clause.ELECTED.with_(lower)
         case What.STARTED:
             return Clause.STARTED.with_(f"{entry.run}")
         case What.FAILED:
@@ -134,5 +139,7 @@ def in_the_past(entry: Entry) -> str:
             return ""
 
 
-def _brokers(entry: Entry) -> tuple[int, ...]:
-    return tuple(sorted({b for _, before, after in entry.moved for b in {*before} ^ {*after}}))
+def brokers(entry: Entry) -> tuple[int, ...]:
+    """Return the brokers that get or give away replicas or leaders by what an entry tells."""
+    found = {b for _, before, after in entry.moved for b in {*before} ^ {*after}}
+    return tuple(sorted(found.union(*((leader, to) for _, leader, to in entry.elected))))

@@ -168,18 +168,21 @@ def load_good(_: Settings, __: History, observed: Observed) -> Reason | None:
 
 
 def lasts(settings: Settings, history: History, observed: Observed) -> Reason | None:
-    assert observed.imbalance is not None
-    # What is outside may have changed by the same snapshot, as leaders and sizes do.
-    if history.long_enough(settings) & observed.imbalance.outside:
+    if history.long_enough(settings, observed) or history.long_enough_led(settings, observed):
         return None
-    known = [history.lasting[p] for p in observed.imbalance.outside if p in history.lasting]
+    by_place, by_leader = observed.imbalance, observed.led
+    assert by_place is not None
+    off, lasting = by_place, history.lasting
+    if not by_place.outside and by_leader is not None:
+        off, lasting = by_leader, history.lasting_led
+    known = [lasting[place] for place in off.outside if place in lasting]
     longest = max(known, key=lambda one: (one.seconds, one.looks), default=None)
     seen, looks = (longest.seconds, longest.looks) if longest else (0.0, 0)
     least = format_duration(settings.lasting_seconds)
     snapshots = counted(looks, "snapshot")
     return Reason(
         "not-lasting",
-        f"{_capital(observed.imbalance.words)}, but in {snapshots} over {format_duration(seen)} "
+        f"{off.sentence}, but in {snapshots} over {format_duration(seen)} "
         f"only: {settings.lasting_looks} over {least} are worth a run.",
     )
 
@@ -204,7 +207,9 @@ def cool_down(settings: Settings, history: History, observed: Observed) -> Reaso
     left = settings.cool_down_seconds - (observed.now - max(ends)).total_seconds()
     if left <= 0:
         return None
-    return Reason("cool-down", f"Cooling down after the last run: {format_duration(left)} more.")
+    return Reason(
+        "cool-down", f"Cooling down after what was done last: {format_duration(left)} more."
+    )
 
 
 def budget(settings: Settings, history: History, observed: Observed) -> Reason | None:
@@ -233,7 +238,3 @@ SAFETY: tuple[Guard, ...] = (
     load_good,
 )
 TIMELY: tuple[Guard, ...] = (lasts, busy_hours, maintenance, cool_down, budget)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -33,7 +33,8 @@ class What(Enum):
     WAIT = "wait"
     SUGGEST = "suggest"
     ACT = "act"
-    """Written before its run is started: what was meant is known whatever happens then."""
+    """Written before a run is started, or leaders are elected: what was meant is known then."""
+    ELECTED = "elected"
     STARTED = "started"
     FAILED = "failed"
     ENDED = "ended"
@@ -41,7 +42,10 @@ class What(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line; `moved` holds each partition with its replicas before and after."""
+    """One line; `moved` holds each partition with its replicas before and after.
+
+    `elected` holds each partition to give back, with who leads it before and after.
+    """
 
     at: datetime
     what: What
@@ -49,6 +53,7 @@ class Entry:
     run: str | None = None
     bytes: float = 0.0
     moved: tuple[tuple[TopicPartition, tuple[int, ...], tuple[int, ...]], ...] = ()
+    elected: tuple[tuple[TopicPartition, int, int], ...] = ()
     ended_at: datetime | None = None
 
     @property
@@ -68,6 +73,10 @@ class Entry:
             "moved": [
                 {"topic": tp.topic, "partition": tp.partition, "before": before, "after": after}
                 for tp, before, after in self.moved
+            ],
+            "elected": [
+                {"topic": tp.topic, "partition": tp.partition, "leader": leader, "to": to}
+                for tp, leader, to in self.elected
             ],
         }
 
@@ -90,6 +99,14 @@ class Entry:
                     tuple(map(int, m["after"])),
                 )
                 for m in document["moved"]
+            ),
+            elected=tuple(
+                (
+                    TopicPartition(str(e["topic"]), int(e["partition"])),
+                    int(e["leader"]),
+                    int(e["to"]),
+                )
+                for e in document.get("elected", ())  # earlier logs have none
             ),
             ended_at=parse_time(document["ended_at"]) if document["ended_at"] else None,
         )
@@ -174,6 +191,8 @@ def remembered(entries: Iterable[Entry]) -> History:
                 meant = entry
                 # Until its run is known it is taken for one that ended as it began.
                 acts.append(_acted(entry, "", entry.at))
+            case What.ELECTED:
+                meant = None
             case What.STARTED if meant is not None and entry.run is not None:
                 acts[-1] = _acted(meant, entry.run, None)
                 meant = None
@@ -191,5 +210,5 @@ def remembered(entries: Iterable[Entry]) -> History:
 
 
 def _acted(entry: Entry, run: str, ended_at: datetime | None) -> Acted:
-    moved = frozenset(tp for tp, _, _ in entry.moved)
-    return Acted(entry.at, run, moved, entry.bytes, ended_at)
+    moved, elected = (frozenset(tp for tp, _, _ in of) for of in (entry.moved, entry.elected))
+    return Acted(entry.at, run, moved, entry.bytes, ended_at, elected)

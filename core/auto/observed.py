@@ -9,13 +9,17 @@ from datetime import datetime
 import numpy as np
 
 from core.auto.settings import Settings
+from core.cluster.leaders import preferred_elections, rows_of
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
-from core.load.snapshot import Load
+from core.load.snapshot import Load, Source
 from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.plan import Plan
+from core.plan.planner.elected import elected
 from core.plan.planner.evenness import Evenness, evenness
 from core.plan.planner.measures import Measure
 
+LEAST_GAIN = 0.01
+"""Shares that whatever is done must bring into the band to be any help."""
 Place = tuple[int, Measure]
 """A broker by its id, and what it carries too much or too little of."""
 
@@ -32,6 +36,12 @@ class Sight:
     looks: int = 1
     """How many intervals of the collector's it is the mean of; 1 for a window of Spark's."""
 
+    @property
+    def words(self) -> str:
+        """Return what a decision by it says of it; "" for a window of Spark's."""
+        live = self.load.source is Source.LIVE
+        return f" (by {self.looks} of the collector's intervals)" if live else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Imbalance:
@@ -42,13 +52,21 @@ class Imbalance:
     worst: Place | None
     share: float
     """What the worst carries, 1 is even."""
+    led: bool = False
+    """Whether leaders are counted as they are, not as they should be: a placement's preferred."""
 
     @property
     def words(self) -> str:
         if self.worst is None:
             return "nothing is known"
         broker, measure = self.worst
-        return f"broker {broker} is at {self.share:.0%} of its fair share of {measure.words}"
+        by = " as partitions are led now" if self.led else ""
+        return f"broker {broker} is at {self.share:.0%} of its fair share of {measure.words}{by}"
+
+    @property
+    def sentence(self) -> str:
+        """Return the words as a sentence begins."""
+        return self.words[:1].upper() + self.words[1:]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -60,7 +78,11 @@ class Observed:
     reassignments: Mapping[TopicPartition, Reassignment]
     sight: Sight | None = None
     imbalance: Imbalance | None = None
-    """By the sight's load; None without one."""
+    """By the sight's load and preferred leaders; None without a load."""
+    led: Imbalance | None = None
+    """By who leads now; None without a load, and where no election would change that."""
+    returns_every_seconds: float | None = None
+    """How often brokers give leaders back by themselves; None where they do not, or not asked."""
     running: tuple[str, ...] = ()
     """Runs of this machine in progress."""
     died: tuple[str, ...] = ()
@@ -78,8 +100,19 @@ def judged(settings: Settings, state: ClusterState, load: Load) -> Imbalance:
     return imbalance_of(settings, evenness(state, load, Plan()))
 
 
-def imbalance_of(settings: Settings, even: Evenness, *, after: bool = False) -> Imbalance:
-    """Return how uneven brokers are now, or `after` the plan that `even` is of."""
+def judged_as_led(settings: Settings, state: ClusterState, load: Load) -> Imbalance | None:
+    """Return how uneven leaders are as they are now; None where no election would change that."""
+    found = preferred_elections(state, rows_of(state, None))
+    if all(election.hindrance for election in found):
+        return None
+    _, even = elected(state, load, rows_of(state, ()), 0)
+    return imbalance_of(settings, even, led=True)
+
+
+def imbalance_of(
+    settings: Settings, even: Evenness, *, after: bool = False, led: bool = False
+) -> Imbalance:
+    """Return how uneven brokers are now, or `after` what `even` is of."""
     loads = even.after if after else even.before
     off = even.off(loads)
     rows, columns = np.nonzero(off > settings.start_band + 1e-9)
@@ -89,9 +122,9 @@ def imbalance_of(settings: Settings, even: Evenness, *, after: bool = False) -> 
     )
     furthest = even.furthest(loads)
     if furthest is None:
-        return Imbalance(outside, None, 1.0)
+        return Imbalance(outside, None, 1.0, led)
     row, measure = furthest
-    return Imbalance(outside, (even.brokers[row], measure), float(loads[row, measure]))
+    return Imbalance(outside, (even.brokers[row], measure), float(loads[row, measure]), led)
 
 
 def excess(even: Evenness, band: float, *, after: bool = False) -> float:

@@ -6,19 +6,19 @@ It reads its switch before each look; right before a run is started it looks and
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from core.auto.decide import against, decide
-from core.auto.decision import Act, Decision, Reason, Wait
+from core.auto.decision import Act, Decision, Elect, Reason, Wait
 from core.auto.history import Acted
 from core.auto.log import DecisionLog, Entry, What, remembered
 from core.auto.observed import Observed
 from core.auto.settings import Mode, Settings
 from core.auto.switch import Switch
 from core.clock import Clock
+from core.cluster.state import TopicPartition
 from core.errors import TrimtabError
 from core.plan.plan import Plan
 
@@ -54,17 +54,20 @@ class Pilot:
         *,
         switch: Callable[[], Switch | None],
         start: Callable[[Switch, Observed, Plan], str],
+        elect: Callable[[Sequence[TopicPartition], Callable[[], bool]], str],
         suggest: Callable[[Plan | None], None],
         tell: Callable[[Entry], None],
         patient: bool = True,
     ) -> None:
         """`patient` waits for a cluster that does not answer; else its end is the pilot's.
 
-        `suggest` is given what holds by each look: a plan, or that there is none.
+        `start` returns the run that it has started; `elect` elects for as long as it may, and says
+        what came of it. `suggest` is given what holds by each look: a plan, or that there is none.
         """
         self._patient = patient
         self._eyes, self._clock, self._log = eyes, clock, log
-        self._switch, self._start, self._suggest, self._tell = switch, start, suggest, tell
+        self._switch, self._start, self._elect = switch, start, elect
+        self._suggest, self._tell = suggest, tell
         self.history = remembered(log.entries())
         self._last: Entry | None = None
         self._set_at: datetime | None = None
@@ -85,7 +88,7 @@ class Pilot:
         if observed is None:
             return self._patient
         decision = decide(settings, self.history, observed)
-        if isinstance(decision, Act) and settings.mode is Mode.ACT:
+        if isinstance(decision, Act | Elect) and settings.mode is Mode.ACT:
             return self._act(switch, decision)
         self._note(decision)
         return True
@@ -106,7 +109,7 @@ class Pilot:
         self.history = self.history.seeing(settings, observed)
         return observed
 
-    def _act(self, switch: Switch, act: Act) -> bool:
+    def _act(self, switch: Switch, act: Act | Elect) -> bool:
         self._offer(None)
         observed = self._see(switch.settings)  # planning may have taken long
         if observed is None:
@@ -120,23 +123,41 @@ class Pilot:
         now = self._clock.now()
         self._write(_entry(now, What.ACT, act))
         if self.is_off():  # whoever turned it off before this line relies on that nothing begins
-            self._fail(Reason("off", "It was turned off before the run was started."))
+            self._fail(Reason("off", "It was turned off before anything was begun."))
             return False
+        if isinstance(act, Elect):
+            self._give_back(now, act)
+        else:
+            self._begin(now, switch, observed, act)
+        return True
+
+    def _begin(self, now: datetime, switch: Switch, observed: Observed, act: Act) -> None:
         try:
             run = self._start(switch, observed, act.plan)
         except (TrimtabError, OSError) as error:
             why = f"The run could not be started: {_sentence(error)}"
             self._fail(Reason("failed", why))
-            return True
+            return
         began = Reason("started", f"Run {run} carries it out.")
         self._write(Entry(self._clock.now(), What.STARTED, (began,), run=run))
         moved = frozenset(move.tp for move in act.plan)
         self.history = self.history.acting(Acted(now, run, moved, act.bytes))
-        return True
+
+    def _give_back(self, now: datetime, act: Elect) -> None:
+        wanted = [election.tp for election in act.elections]
+        try:
+            said = self._elect(wanted, lambda: not self.is_off())
+        except (TrimtabError, OSError) as error:
+            self._fail(Reason("failed", f"No leader was elected: {_sentence(error)}"))
+            return
+        at = self._clock.now()
+        self._write(Entry(at, What.ELECTED, (Reason("elected", said),), ended_at=at))
+        done = Acted(now, "", frozenset(), 0.0, at, frozenset(wanted))
+        self.history = self.history.electing(done)
 
     def _fail(self, why: Reason) -> None:
         self._write(Entry(self._clock.now(), What.FAILED, (why,)))
-        self.history = replace(self.history, failed_at=self._clock.now(), lasting={})
+        self.history = self.history.failing(self._clock.now())
 
     def _see_ends(self) -> None:
         for act in self.history.acts:
@@ -148,7 +169,7 @@ class Pilot:
     def _note(self, decision: Decision) -> None:
         """Suggest what is decided, and write it down unless it is what was before."""
         self._offer(decision.plan if isinstance(decision, Act) else None)
-        what = What.SUGGEST if isinstance(decision, Act) else What.WAIT
+        what = What.SUGGEST if isinstance(decision, Act | Elect) else What.WAIT
         entry = _entry(self._clock.now(), what, decision)
         if not self._is_known(entry):
             self._write(entry)
@@ -158,7 +179,8 @@ class Pilot:
         last = self._last
         if last is None or (last.what, _ids(last)) != (entry.what, _ids(entry)):
             return False
-        often = REPEATED if last.moved == entry.moved else REPLANNED
+        same = (last.moved, last.elected) == (entry.moved, entry.elected)
+        often = REPEATED if same else REPLANNED
         return entry.at - last.at < often
 
     def _offer(self, plan: Plan | None) -> None:
@@ -173,6 +195,13 @@ class Pilot:
 
 
 def _entry(at: datetime, what: What, decision: Decision) -> Entry:
+    if isinstance(decision, Elect):
+        elected = tuple(
+            (one.tp, one.leader, one.to)
+            for one in decision.elections
+            if one.leader is not None and one.to is not None
+        )
+        return Entry(at, what, decision.reasons, elected=elected)
     if not isinstance(decision, Act):
         return Entry(at, what, decision.reasons)
     moved = tuple((move.tp, move.before, move.after) for move in decision.plan)

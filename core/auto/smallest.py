@@ -9,12 +9,19 @@ import numpy as np
 
 from core.auto.decision import Act, Reason
 from core.auto.history import History
-from core.auto.observed import Imbalance, Observed, Sight, excess, imbalance_of, share_bytes
+from core.auto.observed import (
+    LEAST_GAIN,
+    Imbalance,
+    Observed,
+    Sight,
+    excess,
+    imbalance_of,
+    share_bytes,
+)
 from core.auto.reckoning import lateness, reckoned
 from core.auto.settings import Settings
 from core.cluster.state import ClusterState, TopicPartition
 from core.errors import UsageError
-from core.load.snapshot import Source
 from core.plan.check import check_plan
 from core.plan.findings import Severity
 from core.plan.plan import Move, Plan
@@ -25,8 +32,6 @@ from core.plan.planner.told import Suggested
 from core.plan.planner.wanted import Wanted
 from core.units import counted, format_bytes, format_duration
 
-LEAST_GAIN = 0.01
-"""Shares that a plan must bring into the band to be any help."""
 TRIES = 3
 """How often a plan that takes too long is made anew with fewer bytes."""
 SPARE = 0.8
@@ -89,7 +94,7 @@ def _too_long(settings: Settings, observed: Observed, late: float, left: float) 
         ends = f"the maintenance window ({settings.only.text}) ends"
     return Reason(
         "too-long",
-        f"{_capital(observed.imbalance.words)}, but a run would take up to "
+        f"{observed.imbalance.sentence}, but a run would take up to "
         f"{format_duration(late + left)}, and {ends} in {format_duration(left)}.",
     )
 
@@ -139,7 +144,7 @@ def _weighed(
     """Return the plan if it is worth what it costs and no check speaks against it."""
     state, before = observed.state, observed.imbalance
     assert before is not None
-    off = _capital(before.words)
+    off = before.sentence
     gain = excess(even, settings.aim_band) - excess(even, settings.aim_band, after=True)
     if not plan.moves or gain < LEAST_GAIN:
         why = f": {found.notes[0]}" if found.notes else ", and no move within the rules helps."
@@ -177,9 +182,7 @@ def _why(off: str, after: Imbalance, plan: Plan, copied: float, sight: Sight) ->
         does = f"{many} moved, {format_bytes(copied)} to copy"
     else:
         does = f"{many} led by another of its replicas, nothing to copy"
-    live = sight.load.source is Source.LIVE
-    by = f" (by {sight.looks} of the collector's intervals)" if live else ""
-    return f"{off}{by}: {does}, and then {after.words}."
+    return f"{off}{sight.words}: {does}, and then {after.words}."
 
 
 def copied_bytes(state: ClusterState, plan: Plan) -> float:
@@ -201,7 +204,3 @@ def _of_unknown_size(state: ClusterState) -> frozenset[TopicPartition]:
 def _sight(observed: Observed) -> Sight:
     assert observed.sight is not None
     return observed.sight
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

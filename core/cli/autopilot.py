@@ -50,10 +50,11 @@ def autopilot(
 ) -> int:
     """Keep a cluster balanced by itself, within limits; --mode off stops it at once.
 
-    It looks for brokers that stay off their fair shares, and lets the smallest plan that helps be
-    carried out as `apply` would; `suggest` only writes down what `act` would do. Without --mode it
-    says how it stands. What is not said stays as it was set before. In the foreground Ctrl-C ends
-    it; --mode off works from anywhere, without the cluster.
+    It looks for brokers that stay off their fair shares, elects preferred leaders where these are
+    away, else lets the smallest plan that helps be carried out as `apply` would; `suggest` only
+    writes down what `act` would do. Without --mode it says how it stands. What is not said stays as
+    it was set before. In the foreground Ctrl-C ends it; --mode off works from anywhere, without the
+    cluster.
     """
     from core.auto.settings import Mode
 

@@ -10,17 +10,16 @@ import click
 
 from core.cli.confirm import confirm
 from core.cli.context import Context, emit, json_option, say, write_text
-from core.errors import AccessDeniedError, ExitCode, UnreachableError, UsageError
+from core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient, Fault
+    from core.cluster.client import Fault
     from core.cluster.leaders import BrokerLeaders, Election
     from core.cluster.state import ClusterState, Int64, TopicPartition
 
 ROWS = 50
 """Partitions that are printed one by one; --json has them all."""
 
-_TAKEN_ALREADY = "ELECTION_NOT_NEEDED"
 _NOT_AVAILABLE = (
     *("PREFERRED_LEADER_NOT_AVAILABLE", "ELIGIBLE_LEADERS_NOT_AVAILABLE"),
     "UNKNOWN_TOPIC_OR_PARTITION",
@@ -70,6 +69,7 @@ def elect(
     Partitions whose preferred replica is not in the ISR are named and left. With --unclean those
     that nobody leads get a live replica instead, and what that has not copied is lost.
     """
+    from core.cluster.leader_rebalance import rebalance_settings
     from core.cluster.leaders import imbalance, preferred_elections, unclean_elections
 
     if topics and partitions:
@@ -128,32 +128,6 @@ def elect(
     if not failed:
         return ExitCode.DONE
     return ExitCode.FAILED if failed == len(able) else ExitCode.INCOMPLETE
-
-
-def rebalance_settings(
-    client: ClusterClient, state: ClusterState
-) -> dict[int, Mapping[str, str | None] | Fault]:
-    """Return what each live broker reports of the automatic return of leaders.
-
-    A fault where it may not be asked; names that a broker does not report are left out.
-    """
-    from core.cluster.client import Fault, Resource
-    from core.cluster.leaders import REBALANCE_CONFIGS
-
-    alive = [broker.id for broker in state.brokers if broker.alive]
-    try:
-        answers = client.configs([Resource.broker(b) for b in alive], REBALANCE_CONFIGS)
-    except (AccessDeniedError, UnreachableError) as error:
-        return dict.fromkeys(alive, Fault("NOT_KNOWN", error.title))
-    found: dict[int, Mapping[str, str | None] | Fault] = {}
-    for broker in alive:
-        answer = answers[Resource.broker(broker)]
-        found[broker] = (
-            answer
-            if isinstance(answer, Fault)
-            else {name: answer[name].value for name in REBALANCE_CONFIGS if name in answer}
-        )
-    return found
 
 
 def _chosen(state: ClusterState, topics: str | None, partitions: str | None) -> Int64:
@@ -218,7 +192,9 @@ def _brokers(ids: Sequence[int]) -> str:
 
 
 def _outcome(election: Election, fault: Fault | None) -> _Outcome:
-    if fault is None or fault.name == _TAKEN_ALREADY:
+    from core.cluster.faults import leads_already
+
+    if fault is None or leads_already(fault):
         return _Outcome(election, "elected", "" if fault is None else "it leads already")
     return _Outcome(election, "left" if fault.name in _NOT_AVAILABLE else "failed", str(fault))
 
@@ -236,7 +212,7 @@ def _broker_json(broker: BrokerLeaders) -> dict[str, Any]:
 
 def _settings_json(broker: int, answer: Mapping[str, str | None] | Fault) -> dict[str, Any]:
     from core.cluster.client import Fault
-    from core.cluster.leaders import REBALANCE_CONFIGS
+    from core.cluster.leader_rebalance import REBALANCE_CONFIGS
 
     unknown = str(answer) if isinstance(answer, Fault) else None
     values = {} if isinstance(answer, Fault) else answer
@@ -273,7 +249,7 @@ def _imbalance_text(
 def _settings_text(settings: Mapping[int, Mapping[str, str | None] | Fault]) -> str:
     """Return a line for each config, with the brokers that say so where they differ."""
     from core.cluster.client import Fault
-    from core.cluster.leaders import REBALANCE_CONFIGS
+    from core.cluster.leader_rebalance import REBALANCE_CONFIGS
 
     lines = []
     told = {b: answer for b, answer in settings.items() if not isinstance(answer, Fault)}

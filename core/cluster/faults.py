@@ -13,6 +13,11 @@ _PASSING = _UNANSWERED | {
 }
 
 
+def leads_already(answer: Fault | None) -> bool:
+    """Return whether an election has come to what was wanted, or had before."""
+    return answer is None or answer.name == "ELECTION_NOT_NEEDED"
+
+
 def is_missing(answer: object) -> bool:
     """Return whether an answer says that the topic or partition asked for does not exist."""
     return isinstance(answer, Fault) and answer.name == "UNKNOWN_TOPIC_OR_PARTITION"

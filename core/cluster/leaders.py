@@ -15,14 +15,6 @@ from core.cluster.state import ClusterState, Int64, TopicPartition
 
 NO_LEADER = -1
 
-REBALANCE_CONFIGS = (
-    "auto.leader.rebalance.enable",
-    "leader.imbalance.check.interval.seconds",
-    "leader.imbalance.per.broker.percentage",
-)
-"""What decides whether leaders return by themselves. KRaft brokers do not report the last one:
-their controller acts on any imbalance."""
-
 
 @dataclass(frozen=True, slots=True)
 class BrokerLeaders:

@@ -34,7 +34,7 @@ TOPIC_DEFAULTS: Mapping[str, str] = {
     "unclean.leader.election.enable": "false",
 }
 BROKER_DEFAULTS: Mapping[str, str] = {
-    "auto.leader.rebalance.enable": "true",
+    "auto.leader.rebalance.enable": "false",
     "leader.imbalance.check.interval.seconds": "300",
     "min.insync.replicas": "1",
     "num.replica.fetchers": "1",

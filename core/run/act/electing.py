@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient
-from core.cluster.faults import is_missing
+from core.cluster.faults import is_missing, leads_already
 from core.run.act.resting import AGAIN_SECONDS
 from core.run.decide.finishing import next_to_elect
 from core.run.record.chronicle import Chronicle
@@ -27,7 +27,7 @@ def elect(
     done = []
     for tp, index in tps.items():
         fault = answers.get(tp)
-        if fault is None or fault.name == "ELECTION_NOT_NEEDED" or is_missing(fault):
+        if leads_already(fault) or is_missing(fault):
             done.append(index)
         else:
             again[str(index)] = str(fault)

@@ -225,7 +225,7 @@ def test_an_imbalance_has_to_last() -> None:
     assert ids(decide(EAGER, history, observed)) == ["not-lasting"]
     # The same snapshot again is no other look.
     history = history.seeing(EAGER, observed)
-    assert history.long_enough(replace(EAGER, lasting_seconds=0, lasting_looks=2)) == frozenset()
+    assert not history.long_enough(replace(EAGER, lasting_seconds=0, lasting_looks=2), observed)
     for seconds, rule in ((15, "not-lasting"), (29, "not-lasting"), (44, "act")):
         later = look(hot(), now=NOON + timedelta(seconds=seconds))
         history = history.seeing(EAGER, later)
@@ -237,7 +237,7 @@ def test_that_something_else_lasted_is_no_reason_to_act() -> None:
     before = look(hot())
     history = lasted(EAGER, before)
     assert before.imbalance is not None
-    assert history.long_enough(EAGER) == before.imbalance.outside
+    assert history.long_enough(EAGER, before)
     held = {f"t-{n}": [1 + n % 2] for n in range(8)}
     after = look(steady(cluster(held, brokers=(1, 2, 3, 4), size_bytes=MB)))
     assert after.imbalance is not None

@@ -12,12 +12,12 @@ from datetime import datetime, timedelta
 import numpy as np
 import pytest
 from auto_help import loaded, look, steady
-from clusters import MB, NOON, cluster
+from clusters import MB, NOON, cluster, tp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.auto.decide import decide
-from core.auto.decision import Act
+from core.auto.decision import Act, Elect
 from core.auto.history import HOUR, RESTS, Acted, History
 from core.auto.hours import Hours
 from core.auto.observed import Observed, Place
@@ -41,7 +41,10 @@ class Weather:
     age_seconds: int
     good: float
     theirs: tuple[str, ...]
+    away: list[str]
+    """Partitions that their second replica leads."""
     outside: frozenset[Place] = frozenset()
+    led_outside: frozenset[Place] = frozenset()
 
 
 @dataclass
@@ -59,6 +62,8 @@ class Life:
     rates: dict[str, float] = field(default_factory=dict)
     age_seconds: int = 0
     runs: int = 0
+    away: set[str] = field(default_factory=set)
+    elections: int = 0
     copied: list[tuple[datetime, datetime, float, int]] = field(default_factory=list)
     left: dict[tuple[TopicPartition, int], datetime] = field(default_factory=dict)
     """When each partition left a broker, last."""
@@ -75,7 +80,11 @@ class Life:
             age_seconds=self.age_seconds,
             good=float(random.choice([1.0, 0.5], p=[0.95, 0.05])),
             theirs=("theirs",) if random.random() < 0.05 else (),
+            away=sorted(self.away),
         )
+        if random.random() < 0.1:  # a broker was away for a moment
+            self.away |= {n for n in self.held if len(self.held[n]) > 1 and self.held[n][0] < 3}
+            weather.away = sorted(self.away)
         if not self.rates or random.random() < 0.2:  # else what is off stays so
             self.rates = {n: float(random.lognormal(10, 1.5)) for n in self.held}
         self.weather.append((self.now, weather))
@@ -86,6 +95,7 @@ class Life:
             self.held,
             brokers=(1, 2, 3, 4),
             dead=weather.dead,
+            leaders={name: self.held[name][1] for name in weather.away},
             isr={name: self.held[name][:1] for name in weather.late},
             size_bytes=self.sizes,
         )
@@ -101,6 +111,7 @@ class Life:
         )
         assert observed.imbalance is not None
         weather.outside = observed.imbalance.outside
+        weather.led_outside = observed.led.outside if observed.led else frozenset()
         return observed
 
     def against(self) -> list[str]:
@@ -120,16 +131,17 @@ class Life:
                 self.now - end < timedelta(seconds=self.settings.cool_down_seconds) for end in ends
             ),
             "it is a busy hour": busy,
-            "it has not lasted": not self.lasted(),
+            "it has not lasted": not (self.lasted() or self.lasted(led=True)),
         }
         return [rule for rule, holds in rules.items() if holds]
 
-    def lasted(self) -> bool:
+    def lasted(self, *, led: bool = False) -> bool:
         """Return whether one and the same was outside in every look for long enough."""
         at, now = self.weather[-1]
-        latest, common = at - timedelta(seconds=now.age_seconds), now.outside
+        latest = at - timedelta(seconds=now.age_seconds)
+        common = now.led_outside if led else now.outside
         for before, weather in reversed(self.weather[:-1]):
-            common &= weather.outside
+            common &= weather.led_outside if led else weather.outside
             as_of = before - timedelta(seconds=weather.age_seconds)
             if common and (latest - as_of).total_seconds() >= self.settings.lasting_seconds:
                 return True
@@ -143,7 +155,12 @@ class Life:
         against = self.against()
         if isinstance(found, Act):
             assert against == []
+            assert self.lasted()
             self.begin(found.plan, found.bytes)
+        if isinstance(found, Elect):
+            assert against == []
+            assert self.lasted(led=True)
+            self.elect([str(election.tp) for election in found.elections])
         self.end_runs()
         self.now += self.step_by
         return against
@@ -161,6 +178,16 @@ class Life:
             for broker in move.removing:
                 self.left[move.tp, broker] = self.now
             self.held[str(move.tp)] = list(move.after)
+            self.away.discard(str(move.tp))
+
+    def elect(self, names: list[str]) -> None:
+        assert set(names) <= self.away
+        self.away -= set(names)
+        self.elections += 1
+        elected = frozenset(map(tp, names))
+        act = Acted(self.now, "", frozenset(), 0.0, self.now, elected)
+        self.history = self.history.electing(act)
+        self.copied.append((self.now, self.now, 0.0, len(names)))
 
     def end_runs(self) -> None:
         for began, ended, size, _ in self.copied:
@@ -230,4 +257,5 @@ def test_such_lives_have_runs_in_them(stale_seconds: int, step_by: timedelta) ->
     for _ in range(200):
         forbidden.update(life.step())
     assert life.runs >= 2
+    assert life.elections >= 2
     assert len(forbidden) == (10 if stale_seconds < 400 else 9)  # all, where load is ever old

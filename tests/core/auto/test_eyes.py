@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-import numpy as np
 import pytest
+from auto_help import publish
 from run_help import TARGETS, TWO, Start, cluster, plan_of
 
 from core.auto.eyes import ClusterEyes
@@ -15,34 +15,11 @@ from core.auto.history import History
 from core.auto.settings import Settings
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
-from core.load.published import write_snapshot
-from core.load.snapshot import LoadSnapshot, Quality, Source
 from core.run.decide.steps import Submit
 from core.run.record.journal import journal_path
 from core.run.record.records import Kind
 
 SETTINGS = Settings()
-
-
-def publish(root: Path, client: SimulatedCluster) -> None:
-    state = client.describe()
-    count = state.partition_count
-    snapshot = LoadSnapshot(
-        cluster_id=state.cluster_id,
-        snapshot_id="0001-00000001",
-        source=Source.SPARK,
-        published_at=client.clock.now(),
-        window_end=client.clock.now(),
-        topics=tuple(topic.name for topic in state.topics),
-        topic_of=state.topic_of,
-        partition=state.partition,
-        rates={("5m", "in_bytes_per_s", "avg"): np.full(count, 1e6)},
-        size_bytes=state.partition_size_bytes,
-        growth_bytes_per_s=np.full(count, np.nan),
-        quality=np.full(count, Quality.FULL, np.int8),
-        method=np.zeros(count, np.int8),
-    )
-    write_snapshot(root, snapshot)
 
 
 def said(eyes: ClusterEyes) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,14 +14,14 @@ from auto_help import EAGER, hot, look, steady
 from clusters import MB, NOON, cluster, tp
 
 from core.auto.decision import Reason
-from core.auto.flying import suggest
+from core.auto.flying import brokers, in_the_past, suggest
 from core.auto.log import DecisionLog, Entry, What, remembered
 from core.auto.observed import Observed
 from core.auto.pilot import REPEATED, REPLANNED, Pilot, fly
 from core.auto.settings import Mode, Settings
 from core.auto.switch import Switch
 from core.cluster.connect import Address
-from core.cluster.state import Reassignment
+from core.cluster.state import Reassignment, TopicPartition
 from core.errors import RefusedError, TrimtabError, UnreachableError
 from core.plan.plan import Move, Plan
 
@@ -36,6 +36,7 @@ class Hangar:
     switch: Switch | None = SWITCH
     unreachable: bool = False
     refused: Exception | None = None
+    elected: list[TopicPartition] = field(default_factory=list)
     runs: dict[str, Plan] = field(default_factory=dict)
     ends: dict[str, Entry] = field(default_factory=dict)
     suggested: list[Plan] = field(default_factory=list)
@@ -55,6 +56,7 @@ class Hangar:
             self.log,
             switch=lambda: self.switch,
             start=self.start,
+            elect=self.elect,
             suggest=self.suggest,
             tell=self.told.append,
         )
@@ -90,6 +92,14 @@ class Hangar:
         self.suggestion = plan
         if plan is not None:
             self.suggested.append(plan)
+
+    def elect(self, wanted: Sequence[TopicPartition], goes_on: Callable[[], bool]) -> str:
+        assert [entry.what for entry in self.log.entries()][-1] is What.ACT
+        if self.refused is not None:
+            raise self.refused
+        assert goes_on()
+        self.elected += wanted
+        return f"{len(wanted)} partitions given back."
 
     def start(self, switch: Switch, observed: Observed, plan: Plan) -> str:
         assert [entry.what for entry in self.log.entries()][-1] is What.ACT
@@ -305,6 +315,7 @@ def test_a_simulator_that_is_gone_is_not_waited_for(hangar: Hangar) -> None:
         hangar.log,
         switch=lambda: SWITCH,
         start=hangar.start,
+        elect=hangar.elect,
         suggest=hangar.suggest,
         tell=hangar.told.append,
         patient=False,
@@ -372,3 +383,69 @@ def test_what_was_meant_counts_though_its_process_died_before_the_run_was_known(
     known = remembered(entry for entry in entries if entry.what is not What.STARTED)
     assert known.resting(hangar.time) == {tp(f"t-{n}") for n in range(4)}
     assert known.spent(hangar.time) == (4e6, 4)
+
+
+# -- leaders given back ----------------------------------------------------------------------------
+
+
+def led_elsewhere(hangar: Hangar) -> None:
+    """Let broker 2 lead all that 1 should, at whatever time is looked."""
+    held = {f"t-{n}": [1 + n % 2, 2 - n % 2] for n in range(8)}
+    state = steady(cluster(held, leaders=dict.fromkeys(held, 2), size_bytes=MB))
+
+    def seen(settings: Settings) -> Observed:
+        if hangar.unreachable:
+            raise UnreachableError("No broker answers at 127.0.0.1:1.")
+        return look(state, settings, now=hangar.time)
+
+    hangar.look = seen  # type: ignore[method-assign]
+
+
+def test_leaders_are_given_back_written_down_first_and_cooled_down_after(hangar: Hangar) -> None:
+    led_elsewhere(hangar)
+    assert hangar.fly(looks=3) == ["wait", "act", "elected"]
+    assert hangar.elected == [tp(f"t-{n}") for n in (0, 2, 4, 6)]
+    assert not hangar.runs
+    meant, done = hangar.told[-2:]
+    assert meant.elected == tuple((tp(f"t-{n}"), 2, 1) for n in (0, 2, 4, 6))
+    assert done.text == "4 partitions given back."
+    known = hangar.another().history
+    assert known.acts == hangar.pilot.history.acts
+    assert known.spent(hangar.time) == (0.0, 4)
+    # They are away still: that lasts anew, and is cooled down before.
+    assert hangar.fly(looks=3) == ["wait", "wait"]
+    assert {reason.id for reason in hangar.told[-1].reasons} == {"cool-down"}
+    assert hangar.fly(looks=3) == ["act", "elected", "wait"]
+
+
+def test_suggested_elections_are_written_down_and_no_plan_is_offered(hangar: Hangar) -> None:
+    suggesting(hangar)
+    assert hangar.fly(looks=3) == ["wait", "suggest"]
+    assert hangar.suggestion is not None
+    led_elsewhere(hangar)
+    hangar.pilot = hangar.another()
+    assert hangar.fly(looks=3) == ["wait", "suggest"]
+    assert len(hangar.told[-1].elected) == 4
+    assert hangar.suggestion is None, "an election is no plan to apply"
+    assert not hangar.elected
+
+
+def test_an_election_that_failed_is_told_and_cooled_down_after(hangar: Hangar) -> None:
+    led_elsewhere(hangar)
+    hangar.refused = UnreachableError("No broker answers at 127.0.0.1:1.")
+    assert hangar.fly(looks=3) == ["wait", "act", "failed"]
+    assert hangar.told[-1].text == "No leader was elected: No broker answers at 127.0.0.1:1."
+    hangar.refused = None
+    hangar.fly(looks=2)
+    assert "cool-down" in {reason.id for reason in hangar.told[-1].reasons}
+    assert not hangar.elected
+    assert hangar.another().history.spent(hangar.time) == (0.0, 0)
+
+
+def test_on_the_timeline_an_election_is_told_of_the_brokers_that_it_is_about() -> None:
+    reason = (Reason("elect", "Broker 1 is at 0% of its share."),)
+    act = Entry(NOON, What.ACT, reason, elected=((tp("t-0"), 2, 1), (tp("t-1"), 3, 1)))
+    assert brokers(act) == (1, 2, 3)
+    assert in_the_past(act) == "decided to act: broker 1 is at 0% of its share"
+    done = Entry(NOON, What.ELECTED, (Reason("elected", "2 partitions given back."),))
+    assert in_the_past(done) == "elected: 2 partitions given back"

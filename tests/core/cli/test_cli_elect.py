@@ -60,7 +60,7 @@ def test_a_look_changes_nothing(hand: Hand) -> None:
     code, out, _ = hand.on(client)("elect", "--dry-run")
     assert code == 0
     assert "Would be elected: 3" in out
-    assert "auto.leader.rebalance.enable: true" in out
+    assert "auto.leader.rebalance.enable: false" in out
     assert "leader.imbalance.per.broker.percentage: not reported (KRaft" in out
     assert leaders(client)["orders-0"] == 2
     assert audited() == []

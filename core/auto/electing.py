@@ -1,0 +1,58 @@
+"""Preferred leaders given back: what helps without moving anything is done first; pure."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.auto.decision import Elect, Reason
+from core.auto.history import History
+from core.auto.observed import LEAST_GAIN, Observed, excess, imbalance_of
+from core.auto.settings import Settings
+from core.cluster.leaders import preferred_elections
+from core.cluster.state import ClusterState, Int64
+from core.errors import UsageError
+from core.plan.planner.elected import elected
+from core.plan.planner.wanted import Wanted, untouched
+from core.units import counted, format_duration
+
+
+def giving_back(settings: Settings, history: History, observed: Observed) -> Elect | Reason:
+    """Return the election to make, or in one sentence why there is none.
+
+    `observed` has a load, and brokers that are outside the band by who leads now.
+    """
+    assert observed.sight is not None
+    assert observed.led is not None
+    off = observed.led.sentence
+    try:
+        rows = _may_be_elected(settings, observed.state)
+    except UsageError as error:  # a topic of the settings that is not there any more
+        return Reason("nothing-helps", f"{error.title} {error.next}")
+    left = settings.most_moves_per_hour - history.spent(observed.now)[1]
+    sight, band = observed.sight, settings.aim_band
+    chosen, even = elected(observed.state, sight.load, rows, left, band=band)
+    gain = excess(even, band) - excess(even, band, after=True)
+    if gain < LEAST_GAIN:
+        return Reason(
+            "election-helps-not", f"{off}, and no preferred leader that may be elected helps."
+        )
+    if observed.returns_every_seconds is not None:
+        every = format_duration(observed.returns_every_seconds)
+        return Reason(
+            "leaders-return",
+            f"{off}, and brokers give leaders back by themselves (auto.leader.rebalance.enable, "
+            f"every {every}): that is waited for; trimtab elect does it at once.",
+        )
+    after = imbalance_of(settings, even, after=True)
+    back = "its preferred leader" if len(chosen) == 1 else "their preferred leaders"
+    does = f"{counted(len(chosen), 'partition')} given back to {back}, nothing to move"
+    elections = preferred_elections(observed.state, chosen)
+    return Elect(elections, Reason("elect", f"{off}{sight.words}: {does}, and then {after.words}."))
+
+
+def _may_be_elected(settings: Settings, state: ClusterState) -> Int64:
+    """Return the partitions that others lead than their preferred replica, which is in the ISR."""
+    touched = ~untouched(state, Wanted(topics=settings.topics, keep=settings.keep))
+    found = preferred_elections(state, np.flatnonzero(touched))
+    rows = [state.find(election.tp) for election in found if not election.hindrance]
+    return np.array([row for row in rows if row is not None], np.int64)

@@ -17,7 +17,7 @@ from core.cli.table import table
 from core.errors import ExitCode, UsageError
 from core.plan.burden import Burden, burden
 from core.plan.calibration import NOTHING_LEARNED, Calibration
-from core.plan.estimate import Estimate, estimate_at, estimate_within
+from core.plan.estimate import Estimate, SideRow, estimate_at, estimate_within
 from core.plan.estimate_document import burden_document, time_line_document, to_json
 from core.plan.rate_table import default_rate, rate_table, slower_because
 from core.plan.time_line import TimeLine, time_line
@@ -30,6 +30,9 @@ from core.units import (
     parse_rate,
     parse_size,
 )
+
+ROWS = 15
+"""Brokers and sides that are printed, those that need most first."""
 
 
 class _Reckoned(TypedDict):
@@ -154,12 +157,20 @@ def _text(
             format_rate(row.required_bytes_per_s),
             format_duration(row.seconds),
         )
-        for row in ordered
+        for row in ordered[:ROWS]
     ]
     header = ("broker", "", "copies", "background", "needs", "done after")
-    return "\n".join(
-        filter(None, ("".join(lines), table(header, rows, right="> >>>>"), lanes_text(goes)))
-    )
+    shown = table(header, rows, right="> >>>>") + _more(ordered[ROWS:])
+    return "\n".join(filter(None, ("".join(lines), shown, lanes_text(goes))))
+
+
+def _more(rows: Sequence[SideRow]) -> str:
+    """Say how many rows are not printed, and until when they copy; "" of none."""
+    if not rows:
+        return ""
+    ends = [row.seconds for row in rows if row.seconds is not None]
+    last = f"; done after {format_duration(max(ends))} at most" if len(ends) == len(rows) else ""
+    return f"… and {len(rows)} more{last}; --json has them all.\n"
 
 
 def _rates_text(

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 from cli_help import validate
+from clusters import cluster, load_of
 from offline import MB
 
 from core.cli.lanes import LANES
+from core.cluster.document import ClusterDocument, to_json
 from core.errors import ExitCode
 from core.plan.calibration import Calibration, Learned
 from core.plan.copying import Side
@@ -416,3 +418,21 @@ def test_a_calibrated_estimate_holds_what_it_was_before(saved, taught):
     assert (found["calibration"]["runs"], found["calibration"]["factor"]) == (4, 1.1)
     assert found["calibration"]["uncalibrated_seconds"] == plain["seconds"] < found["seconds"]
     assert plain["calibration"] is None
+
+
+def test_of_two_hundred_brokers_an_estimate_prints_those_that_need_most(saved):
+    held = {f"t-{n}": [n, (n + 1) % 200] for n in range(200)}
+    state = cluster(held, size_bytes={name: (1 + n) * MB for n, name in enumerate(held)})
+    load = load_of(state, MB / 100)
+    document = to_json(ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s))
+    saved.write("cluster.json", document)
+    plan = saved.plan(**{f"t{n}": [n, (n + 2) % 200] for n in range(200)})
+    words = ("estimate", plan, "--throttle", "10MB/s")
+    code, out, _ = saved.run(*words)
+    rows = saved.json(*words)[1]["rows"]
+    assert (code, len(rows)) == (ExitCode.DONE, 400)
+    printed = out.split("done after\n")[1].split("\n\n")[0].splitlines()
+    assert len(printed) == 16
+    assert "199" in printed[0].split()
+    assert printed[-1].startswith("… and 385 more; done after ")
+    assert printed[-1].endswith("at most; --json has them all.")

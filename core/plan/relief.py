@@ -102,16 +102,6 @@ def reliefs(state: ClusterState, load: Load, plan: Plan) -> list[Relief | None]:
     return found
 
 
-def worst(state: ClusterState, load: Load, plan: Plan) -> tuple[int, frozenset[int]] | None:
-    """Return the worst broker that the plan relieves, and the indices of the moves that do so."""
-    pressure, unit = pressures(state, load)
-    relieving, _ = _relieving(state, load, plan, pressure, unit, [1.0] * len(plan))
-    if not relieving:
-        return None
-    row = max(relieving, key=lambda at: (float(pressure[at].max()), -at))
-    return int(state.broker_ids[row]), frozenset(i for _, i in relieving[row])
-
-
 def pressures(state: ClusterState, load: Load) -> tuple[Float64, Float64]:
     """Return each broker's pressures, shape [B, 3], 1 is fair; and what one byte adds there.
 

@@ -93,26 +93,17 @@ class _Fetcher:
         return min(self.idle_seconds, max(wait_seconds(appended), APPEND_SECONDS))
 
 
-def end_seconds(
-    copies: Sequence[Copy],
-    idle_seconds: Mapping[Flow, float],
-    conditions: Conditions,
-    batches: InBatches | None = None,
-) -> list[float]:
-    """Return for each copy when it has caught up, in seconds from the first submission.
-
-    Infinite is never. Without `batches` all are submitted at once.
-    """
-    return played(copies, idle_seconds, conditions, batches).ends
-
-
 def played(
     copies: Sequence[Copy],
     idle_seconds: Mapping[Flow, float],
     conditions: Conditions,
     batches: InBatches | None = None,
 ) -> Played:
-    """Return when each copy has caught up, and who sent and received what until then."""
+    """Return when each copy has caught up, and who sent and received what until then.
+
+    Times are seconds from the first submission, infinite is never. Without `batches` all are
+    submitted at once.
+    """
     game = _Game(copies, idle_seconds, conditions, batches or InBatches.at_once(len(copies)))
     game.play()
     until = game.now

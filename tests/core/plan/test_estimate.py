@@ -17,7 +17,7 @@ from core.plan.estimate import Estimate, estimate_at, estimate_within
 from core.plan.estimate_document import to_json
 from core.plan.plan import Move, Plan
 from core.plan.rate_table import ROUND_RATES, default_rate, rate_table, slower_because
-from core.plan.replication import Conditions, end_seconds
+from core.plan.replication import Conditions, played
 from core.plan.spread import END_SECONDS, START_SECONDS
 from core.units import UNLIMITED
 
@@ -102,7 +102,7 @@ def simulated(these, rate, cut=1.007, sides="both"):
     leader = math.inf if sides == "follower" else rate * MB
     follower = math.inf if sides == "leader" else rate * MB
     ends = [
-        max(end_seconds(these, idle, Conditions(leader, follower, cut=cut, phase=phase)))
+        max(played(these, idle, Conditions(leader, follower, cut=cut, phase=phase)).ends)
         for phase in (0.05, 0.35, 0.65, 0.95)
     ]
     return min(ends), max(ends)
@@ -487,7 +487,7 @@ def test_a_busy_plan_that_would_never_end_at_once_ends_batch_by_batch():
     estimate = estimate_at(state, load, plan, 40 * MB)
     what = copying(state, load, plan)
     conditions = Conditions(40.0 * MB, 40.0 * MB)
-    assert math.isinf(max(end_seconds(what.copies, what.idle_seconds, conditions)))
+    assert math.isinf(max(played(what.copies, what.idle_seconds, conditions).ends))
     assert estimate.never is None
     low, high = estimate.range_seconds
     assert 60 < low < estimate.seconds < high < 400

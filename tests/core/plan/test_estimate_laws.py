@@ -17,7 +17,7 @@ from core.cluster.state import TopicPartition
 from core.plan.copying import Copy, Copying, least_seconds
 from core.plan.estimate import estimate_at
 from core.plan.plan import Plan
-from core.plan.replication import WINDOW_SECONDS, Conditions, end_seconds
+from core.plan.replication import WINDOW_SECONDS, Conditions, played
 
 RATES = st.floats(0.5 * MB, 50 * MB)
 SHARES = st.just(0.0) | st.floats(0.001, 0.5)
@@ -48,7 +48,7 @@ def _copies(draw: st.DrawFn) -> tuple[list[Copy], float]:
 
 def _last(copies: list[Copy], rate: float) -> float:
     idle = {copy.flow: 1.0 for copy in copies}
-    return max(end_seconds(copies, idle, Conditions(rate, rate)))
+    return max(played(copies, idle, Conditions(rate, rate)).ends)
 
 
 def _changed(copies: list[Copy], *, size: float = 1.0, produced: float = 1.0) -> list[Copy]:

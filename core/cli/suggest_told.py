@@ -100,13 +100,12 @@ def text(
     reached: bool,
     within: float | None,
 ) -> str:
+    from core.plan.planner.outcome import no_plan
+
     lines = [f"{note}\n" for note in found.notes]
     if not found.because:
         between = " between brokers" if found.dirs is not None else ""
-        why = f"No move{between} helps within these limits."
-        if reached:
-            why = f"Nothing to do{between}: it is so already."
-        return "".join(lines) + why + "\n"
+        return "".join(lines) + no_plan(found, between, reached=reached) + "\n"
     if found.counts.any():
         lines += [_measures_text(found), "\n"]
     lines.append(_moves_text(found))

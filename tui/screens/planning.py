@@ -12,7 +12,7 @@ from core.errors import TrimtabError
 from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate import Estimate
 from core.plan.plan import Plan
-from core.plan.planner.outcome import time_of
+from core.plan.planner.outcome import no_plan, time_of
 from core.plan.planner.planner import suggest
 from core.plan.rebase import rebase
 from core.units import format_duration
@@ -188,7 +188,5 @@ def found_for(making: Making, state: ClusterState, load: Load, known: Calibratio
 
 def _nothing(made: Made) -> str:
     """Say why a plan is empty."""
-    if made.reached:
-        return "Nothing to do: it is so already."
-    notes = made.found.notes
-    return f"No move helps within these limits. {notes[0] if notes else ''}".strip()
+    notes = () if made.reached else made.found.notes[:1]
+    return " ".join((no_plan(made.found, "", reached=made.reached), *notes))

@@ -63,8 +63,8 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
     is_off = not wanted.forces or wanted.fill or wanted.brokers
     off = _off_notes(found, wanted, names, bool(undone)) if is_off else []
     undone += notes.over_capacity(start, found, wanted, names)
-    if is_off and not wanted.fill:
-        undone += led_elsewhere(found)
+    elsewhere = led_elsewhere(found) if is_off and not wanted.fill else []
+    undone += elsewhere
     known = [
         *notes.unknown(given, load, wanted, names),
         *notes.left_alone(given),
@@ -73,7 +73,8 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
     # What stands in the way comes first, then what is not known.
     said = [*undone, *notes.small_racks(found.problem), *off, *known]
     plan = told(start, found, said, bool(undone))
-    return replace(plan, notes=(*plan.notes, *notes.no_disk_sizes(given, plan.moves)))
+    more = notes.no_disk_sizes(given, plan.moves)
+    return replace(plan, notes=(*plan.notes, *more), elects=bool(elsewhere))
 
 
 def _with_dirs(state: ClusterState, load: Load, wanted: Wanted, names: Names) -> Suggested:

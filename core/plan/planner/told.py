@@ -58,6 +58,8 @@ class Suggested:
     notes: tuple[str, ...] = ()
     undone: bool = False
     """Whether something that had to be done is not; a note says what."""
+    elects: bool = False
+    """Whether a note advises an election, which moves leaders and no data."""
     dirs: EvenedDirs | None = None
     """What was chosen between log dirs, where that was wanted; it is part of the plan."""
 

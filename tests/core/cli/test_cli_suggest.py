@@ -6,8 +6,10 @@ import json
 
 import pytest
 from cli_help import validate
+from clusters import cluster, load_of
 from offline import MB, Here
 
+from core.cluster.document import ClusterDocument, to_json
 from core.errors import ExitCode
 from core.plan.calibration import Calibration, Learned
 from core.plan.copying import Side
@@ -47,6 +49,20 @@ def test_as_json_it_holds_the_plan_and_a_reason_for_every_move(saved: Here) -> N
     validate("plan-suggest", found)
     assert found["bytes"] == 20 * 100 * MB
     assert 0 < found["seconds"] <= 3600
+
+
+def test_where_an_election_does_it_no_sentence_says_that_nothing_helps(saved: Here) -> None:
+    held = {f"t-{n}": [1 + (n + k) % 3 for k in range(3)] for n in range(18)}
+    state = cluster(held, leaders=dict.fromkeys(held, 1), size_bytes=MB)
+    rates = load_of(state, MB)
+    document = to_json(ClusterDocument(state, rates.in_bytes_per_s, rates.out_bytes_per_s))
+    saved.write("cluster.json", document)
+    code, out, _ = saved.run("plan", "suggest")
+    assert code == ExitCode.NO
+    first, *_, last = out.splitlines()
+    assert "trimtab elect gives them back." in first
+    assert last == "An election comes first: no move is suggested before it."
+    assert "helps" not in out
 
 
 def test_a_reason_among_brokers_that_stay_is_in_fair_shares(saved: Here) -> None:

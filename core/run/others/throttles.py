@@ -80,23 +80,49 @@ class Throttles(NamedTuple):
     unread: Mapping[Resource, Fault]
 
 
+Answers = Mapping[Resource, Mapping[str, ConfigValue] | Fault]
+
+
 def find_throttles(client: ClusterClient, state: ClusterState, runs: Iterable[Known]) -> Throttles:
     """Return every throttle in the cluster; `runs` are those that may have set some.
 
     Brokers that are down are left out: only they know their rates.
     """
-    runs = tuple(runs)
     flying = client.reassignments()
+    rates = asked_rates(client, state)
+    lists = asked_lists(client, [topic.name for topic in state.topics])
+    return explained({**rates, **lists}, flying, _dir_copies(client, rates), runs)
+
+
+def asked_rates(client: ClusterClient, state: ClusterState) -> Answers:
+    """Return what live brokers say of their rates."""
     brokers = [Resource.broker(b.id) for b in state.brokers if b.alive]
-    topics = [Resource.topic(topic.name) for topic in state.topics]
-    rates = client.configs(brokers, RATES) if brokers else {}
-    lists = client.configs(topics, LISTS) if topics else {}
-    copies = _dir_copies(client, rates)
+    return client.configs(brokers, RATES) if brokers else {}
+
+
+def asked_lists(client: ClusterClient, topics: Iterable[str]) -> Answers:
+    """Return what the lists of these topics hold."""
+    asked = [Resource.topic(topic) for topic in topics]
+    return client.configs(asked, LISTS) if asked else {}
+
+
+def any_rate(rates: Answers) -> bool:
+    """Return whether any broker is throttled by a rate."""
+    told = (answer for answer in rates.values() if not isinstance(answer, Fault))
+    return any(_limits(answer.get(name)) for answer in told for name in RATES)
+
+
+def explained(
+    answers: Answers,
+    flying: Mapping[TopicPartition, Reassignment],
+    copies: Mapping[int, int],
+    runs: Iterable[Known],
+) -> Throttles:
+    """Return the throttles in what brokers say, as far as moves in flight are known."""
+    runs = tuple(runs)
     found: list[Throttle] = []
     unread: dict[Resource, Fault] = {}
-    answers = {**rates, **lists}
-    for resource in (*brokers, *topics):
-        answer = answers[resource]
+    for resource, answer in sorted(answers.items(), key=lambda one: _order(one[0])):
         if isinstance(answer, Fault):
             if not is_missing(answer):  # deleted meanwhile
                 unread[resource] = answer
@@ -107,9 +133,13 @@ def find_throttles(client: ClusterClient, state: ClusterState, runs: Iterable[Kn
     return Throttles(tuple(found), unread)
 
 
-def _dir_copies(
-    client: ClusterClient, rates: Mapping[Resource, Mapping[str, ConfigValue] | Fault]
-) -> dict[int, int]:
+def _order(resource: Resource) -> tuple[bool, int, str]:
+    """Return brokers by id first, then topics by name."""
+    is_topic = resource.kind is ResourceKind.TOPIC
+    return is_topic, 0 if is_topic else int(resource.name), resource.name
+
+
+def _dir_copies(client: ClusterClient, rates: Answers) -> dict[int, int]:
     """Return how many replicas brokers copy between their log dirs, of those with a rate for it.
 
     One that does not say is left out.

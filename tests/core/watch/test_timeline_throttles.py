@@ -16,6 +16,7 @@ from core.cluster.client import (
     ConfigOp,
     Fault,
     Resource,
+    ResourceKind,
 )
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.run.others.throttles import find_throttles
@@ -34,10 +35,24 @@ class Watched:
         self.events = events or []
         through: Any = self.faulty
         cluster_id = client.describe().cluster_id
-        self.news = ThrottleNews(through, cluster_id, client.clock, self.events)
+        self.took = 0.0
+        """What each call takes by the stopwatch."""
+        self.asked: list[int] = []
+        """Of how many topics lists were asked for, each time."""
+        self._time = 0.0
+        self.faulty.replaced["configs"] = self._configs
+        self.news = ThrottleNews(
+            through, cluster_id, client.clock, self.events, stopwatch=lambda: self._time
+        )
 
-    def look(self) -> list[str]:
-        self.client.advance(LOOK_SECONDS)
+    def _configs(self, real: Any, resources: Any, names: Any) -> Any:
+        if topics := [r for r in resources if r.kind is ResourceKind.TOPIC]:
+            self.asked.append(len(topics))
+            self._time += self.took
+        return real(resources, names)
+
+    def look(self, *, after: float = LOOK_SECONDS) -> list[str]:
+        self.client.advance(after)
         found = self.news.news(self.client.describe())
         self.events += found
         assert {event.kind for event in found} <= {Kind.CONFIG}
@@ -70,15 +85,57 @@ def test_a_rate_that_is_set_changed_and_gone(watched: Watched) -> None:
 
 def test_lists_of_topics(watched: Watched) -> None:
     watched.look()
+    limit(watched)
+    watched.look()
     set_config(watched.client, Resource.topic("t"), LEADER_LIST, "0:1,0:2")
     set_config(watched.client, Resource.topic("u"), LEADER_LIST, "*")
     assert watched.look() == [
         f"topic t: {LEADER_LIST} set to 2 replicas",
         f"topic u: {LEADER_LIST} set to every replica",
     ]
-    assert [event.topic for event in watched.events] == ["t", "u"]
+    assert [event.topic for event in watched.events] == [None, "t", "u"]
     watched.client.delete_topic("u")
     assert watched.look() == [], "that it was deleted is told already"
+
+
+def limit(watched: Watched) -> None:
+    """Throttle a broker: lists count for nothing without a rate."""
+    set_config(watched.client, Resource.broker(5), LEADER_RATE, "1000")
+
+
+def test_of_lists_that_throttle_nothing_is_asked_now_and_then(watched: Watched) -> None:
+    for _ in range(10):
+        watched.look()
+    assert watched.asked == [2], "once, as recording began"
+    set_config(watched.client, Resource.topic("t"), LEADER_LIST, "*")
+    assert [watched.look() for _ in range(10)].count([]) == 9
+    assert [event.topic for event in watched.events] == ["t"]
+    assert watched.asked == [2, 2, 1], "and once more of the one that is new"
+
+
+def test_lists_go_as_the_last_rate_goes(watched: Watched) -> None:
+    watched.look()
+    limit(watched)
+    set_config(watched.client, Resource.topic("t"), LEADER_LIST, "*")
+    watched.look()
+    unset(watched.client, Resource.broker(5), LEADER_RATE)
+    unset(watched.client, Resource.topic("t"), LEADER_LIST)
+    assert watched.look() == [
+        f"broker 5: {LEADER_RATE} is set no more",
+        f"topic t: {LEADER_LIST} is set no more",
+    ]
+
+
+def test_what_takes_long_is_asked_less_often(watched: Watched) -> None:
+    limit(watched)
+    watched.took = 30.0
+    for _ in range(10):
+        watched.look()
+    assert watched.asked == [2, 2], "ten times half a minute apart"
+    watched.took = 0.0
+    for _ in range(10):
+        watched.look()
+    assert len(watched.asked) > 8
 
 
 def test_what_stands_as_recording_begins_was_not_set_then(watched: Watched) -> None:

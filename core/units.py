@@ -136,7 +136,7 @@ def id_list(ids: Iterable[int]) -> str:
 
 def counted(count: int, thing: str) -> str:
     """Return `1 partition`, `2 partitions`, for things whose plural only takes an s."""
-    return f"{count} {thing}" + ("" if count == 1 else "s")
+    return f"{count:,} {thing}" + ("" if count == 1 else "s")
 
 
 def format_bytes(value: float | None, *, unit: str = "B") -> str:

@@ -57,7 +57,7 @@ class Carry:
         kind = "first replica" if self.leads[tp] else "replica"
         if tp in self.leading:
             kind = "leader"
-        return f"{kind} of p{tp.partition}" if count == 1 else f"{count} replicas"
+        return f"{kind} of p{tp.partition}" if count == 1 else f"{count:,} replicas"
 
     @property
     def leads_already(self) -> bool:

@@ -44,7 +44,7 @@ def ls(run: str | None, everything: bool, as_json: bool) -> None:
         return
     shown = found if everything else found[-SHOWN:]
     if len(shown) < len(found):
-        say(f"{len(found) - len(shown)} older entries are not shown: --all shows them.")
+        say(f"{len(found) - len(shown):,} older entries are not shown: --all shows them.")
     rows = [
         [
             str(entry["at"]),
@@ -127,4 +127,4 @@ def _words(entry: Any) -> str:
 
 def _some(things: Any) -> str:
     first, *rest = [*map(str, things)] or [""]
-    return f"{first} and {len(rest)} more" if rest else first
+    return f"{first} and {len(rest):,} more" if rest else first

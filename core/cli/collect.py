@@ -46,7 +46,7 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
             if not once:
                 emit_line(_document(event))
         else:
-            say(f"{event.at:%H:%M:%S} {event.rows} replicas, {event.with_rates} rates known")
+            say(f"{event.at:%H:%M:%S} {event.rows:,} replicas, {event.with_rates:,} rates known")
 
     with context.connected() as connection:
         cluster_id = connection.client.describe().cluster_id

@@ -289,7 +289,7 @@ def _tell(outcomes: Sequence[_Outcome], unclean: bool) -> None:
         ("failed", "Failed"),
     ):
         if found := of(what):
-            write_text(f"{title}: {len(found)}\n{_rows(found)}", None)
+            write_text(f"{title}: {len(found):,}\n{_rows(found)}", None)
 
 
 def _rows(outcomes: Sequence[_Outcome]) -> str:

@@ -119,7 +119,7 @@ def _part(view: RunView) -> float:
 
 
 def _now(view: RunView) -> str:
-    parts = [f"{view.done} of {view.partitions} done"]
+    parts = [f"{view.done:,} of {view.partitions:,} done"]
     if view.total_bytes:
         parts.append(f"{format_bytes(view.moved_bytes)} of {format_bytes(view.total_bytes)}")
     if view.bytes_per_s is not None:

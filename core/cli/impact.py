@@ -89,7 +89,7 @@ def _picture(
 def _text(found: Impact, plan: str) -> str:
     parts = [
         f"{counted(found.moves, 'partition')}: {found.copied} copied, "
-        f"{found.leader_changes} with another leader.\n"
+        f"{found.leader_changes:,} with another leader.\n"
     ]
     said = headroom_sentences(found.headroom)
     if found.headroom_unknown:

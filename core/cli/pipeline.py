@@ -145,11 +145,11 @@ def status_document(root: Path, cluster_id: str) -> dict[str, Any]:
 
 def describe_counts(counts: dict[str, Any]) -> str:
     """Return the counts of a snapshot as one line."""
-    refused = ", ".join(f"{count} {reason}" for reason, count in counts["quarantined"].items())
-    return (
-        f"{counts['read']} read, {counts['accepted']} accepted, {counts['duplicate']} duplicate, "
-        f"{counts['late']} late, quarantined: {refused or 'none'}"
+    refused = ", ".join(f"{count:,} {reason}" for reason, count in counts["quarantined"].items())
+    came = ", ".join(
+        f"{counts[what]:,} {what}" for what in ("read", "accepted", "duplicate", "late")
     )
+    return f"{came}, quarantined: {refused or 'none'}"
 
 
 def cluster_of(context: Context, root: Path, cluster_id: str | None) -> str:

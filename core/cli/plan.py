@@ -193,7 +193,7 @@ def diff(
         )
         for r in rows
     ]
-    count = f"{len(rows)} {'partition differs' if len(rows) == 1 else 'partitions differ'}.\n"
+    count = f"{len(rows):,} {'partition differs' if len(rows) == 1 else 'partitions differ'}.\n"
     write_text(
         table(("partition", *names, ""), lines) + count if rows else "No difference.\n", output
     )

@@ -90,7 +90,7 @@ def show(
     notes = "".join(f"{note}\n" for note in wanted.notes)
     sums = (
         f"{counted(len(wanted), 'partition')}: {moving} to copy "
-        f"({format_bytes(total)}), {leader_moves} with another preferred "
+        f"({format_bytes(total)}), {leader_moves:,} with another preferred "
         f"leader{dropped_words(wanted)}.\n"
     )
     if form == "markdown":

@@ -265,11 +265,11 @@ def _end(found: Verification) -> str:
     different = found.count(Standing.DIFFERENT)
     open_ones = [v.compared for v in found.verdicts if v.standing is Standing.INCOMPLETE]
     count = len(found.verdicts)
-    said = [f"{different} of {count} different"] if different else []
+    said = [f"{different:,} of {count:,} different"] if different else []
     if any(open_ones):
-        said.append(f"{sum(open_ones)} of {count} the same as far as they were compared")
+        said.append(f"{sum(open_ones):,} of {count:,} the same as far as they were compared")
     if not all(open_ones):
-        said.append(f"{open_ones.count(False)} of {count} not compared")
+        said.append(f"{open_ones.count(False):,} of {count:,} not compared")
     whole = f"{counted(count, 'partition')} the same on all replicas"
     ended = f"; it ended early: {found.ended}" if found.ended else ""
     return (

@@ -111,7 +111,7 @@ def text(
     lines.append(_moves_text(found))
     copies = f"{counted(found.moves, 'partition')} to copy"
     lines.append(
-        f"{copies} ({_bytes_text(found)}), {found.leader_moves} with another preferred "
+        f"{copies} ({_bytes_text(found)}), {found.leader_moves:,} with another preferred "
         f"leader{dropped_words(found.plan)}{time_text(estimate)}.\n"
     )
     lines += [f"{note}\n" for note in (*bears.sentences, *time_notes(estimate))]

@@ -215,7 +215,7 @@ def _summary(
 
 def _say_left_out(count: int, what: str) -> None:
     if count:
-        say(f"{count} earlier {what} are left out: narrow it down, or ask with --last N.")
+        say(f"{count:,} earlier {what} are left out: narrow it down, or ask with --last N.")
 
 
 def _lines(rows: Iterable[tuple[datetime, str]]) -> str:

@@ -78,7 +78,7 @@ def held(client: ClusterClient, state: ClusterState, topic: str) -> str:
     from core.units import format_bytes
 
     rows = state.partitions_of(topic)
-    held: list[str] = [f"{len(rows)} partitions"]
+    held: list[str] = [f"{len(rows):,} partitions"]
     try:
         sizes = with_logs(
             state, client.log_dirs([b.id for b in state.brokers if b.alive])

@@ -61,7 +61,7 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
         )
     else:
         count = counted(len(found), "partition")
-        end = f"{len(open_ones)} of {count} not as planned.\n" if open_ones else (
+        end = f"{len(open_ones):,} of {count} not as planned.\n" if open_ones else (
             f"{count} as planned, all in sync.\n"
         )  # fmt: skip
         write_text("".join(f"{v.sentence}\n" for v in open_ones) + end, output)

@@ -48,7 +48,7 @@ class Rebased:
     def words(self) -> str:
         """Return what became of the moves in short: `3 kept, 1 done, 2 lost`."""
         counts = ((len(self.plan), "kept"), (len(self.done), "done"), (len(self.lost), "lost"))
-        return ", ".join(f"{count} {word}" for count, word in counts if count) or "nothing in it"
+        return ", ".join(f"{count:,} {word}" for count, word in counts if count) or "nothing in it"
 
 
 def rebase(state: ClusterState, plan: Plan) -> Rebased:

@@ -155,7 +155,7 @@ def notice(event: str, history: History, at: datetime, why: str) -> dict[str, An
         "done": whole,
         "moved_bytes": moved,
         "seconds": round(seconds, 1),
-        "text": f"{text} ({whole} of {len(newest)} done, {format_bytes(moved)} in "
+        "text": f"{text} ({whole:,} of {len(newest):,} done, {format_bytes(moved)} in "
         f"{format_duration(seconds)})",
     }
 

@@ -186,7 +186,8 @@ def test_what_is_no_broker_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "said"), [(0, "0 replicas"), (1, "1 replica"), (2, "2 replicas")]
+    ("count", "said"),
+    [(0, "0 replicas"), (1, "1 replica"), (2, "2 replicas"), (12_000, "12,000 replicas")],
 )
 def test_things_are_counted(count: int, said: str) -> None:
     assert counted(count, "replica") == said

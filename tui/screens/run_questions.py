@@ -72,7 +72,7 @@ def cancel_dialog(run: RunView) -> TypedDialog:
     return TypedDialog(
         f"Cancel run {run.run}?",
         (
-            f"{len(started)} in flight go back to their replicas, in the order they had; "
+            f"{len(started):,} in flight go back to their replicas, in the order they had; "
             f"{format_bytes(lost)} that were copied are dropped.",
             f"{queued} queued are not begun.",
             f"{run.done} done stay where they are: R rolls them back.",
@@ -92,7 +92,7 @@ def roll_back_dialog(run: RunView) -> TypedDialog:
     return TypedDialog(
         f"Roll run {run.run} back?",
         (
-            f"{len(done)} done move back to where they were: {format_bytes(back)} to copy again.",
+            f"{len(done):,} done move back to where they were: {format_bytes(back)} to copy again.",
             f"{started} in flight go back at once, in the order they had.",
             "Queued ones are not begun. It takes the same throttle.",
         ),
@@ -114,13 +114,13 @@ def cancel_some_dialog(moves: Sequence[MoveProgress]) -> ConfirmDialog:
     elif started:
         lost = format_bytes(sum(move.moved_bytes for move in started))
         words.append(
-            f"{len(started)} in flight go back to their replicas, in the order they had; "
+            f"{len(started):,} in flight go back to their replicas, in the order they had; "
             f"{lost} that were copied are dropped."
         )
     if rest := len(moves) - len(started):
         words.append("It is not begun." if len(moves) == 1 else f"{rest} queued are not begun.")
     words.append("The run goes on with the others.")
-    yes = "Cancel this move" if len(moves) == 1 else f"Cancel {len(moves)} moves"
+    yes = "Cancel this move" if len(moves) == 1 else f"Cancel {len(moves):,} moves"
     return ConfirmDialog(f"Cancel {named(moves)}?", words, no="Keep going", yes=yes)
 
 
@@ -140,7 +140,7 @@ def recover_dialog(run: RunView) -> ConfirmDialog:
 
 def named(moves: Sequence[MoveProgress]) -> str:
     """Return one move's partition, or how many there are."""
-    return str(moves[0].tp) if len(moves) == 1 else f"{len(moves)} moves"
+    return str(moves[0].tp) if len(moves) == 1 else f"{len(moves):,} moves"
 
 
 def _ids(replicas: Sequence[int]) -> str:

@@ -182,8 +182,9 @@ class SuggestDialog(Dialog[tuple[Wish, Asked] | None]):
         if not count:
             return ""
         if self._wish.beside:
-            return f"The plan's {'move stays' if count == 1 else f'{count} moves stay'} as planned."
-        moves = "1 move makes" if count == 1 else f"{count} moves make"
+            stay = "move stays" if count == 1 else f"{count:,} moves stay"
+            return f"The plan's {stay} as planned."
+        moves = "1 move makes" if count == 1 else f"{count:,} moves make"
         return f"The plan's {moves} room for it; u brings them back."
 
     # -- leaving ---------------------------------------------------------------------------------

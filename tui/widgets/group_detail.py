@@ -97,7 +97,7 @@ def _said(view: GroupsView, of: GroupView) -> list[str]:
         said.append(f"What it has committed is not known: {group.committed_fault}")
     unread = sum(p.member is None for p in of.partitions)
     if unread and group.members:
-        said.append(f"{unread} of {len(of.partitions)} partitions are read by nobody now.")
+        said.append(f"{unread:,} of {len(of.partitions):,} partitions are read by nobody now.")
     return said
 
 
@@ -135,7 +135,7 @@ def _members(of: GroupView, members: tuple[Member, ...], width: int, height: int
     if hidden:
         rest = members[shown:]
         among = sum(member.id in idle for member in rest)
-        words = f"    and {len(rest)} more" + (f", {among} idle" if among else "")
+        words = f"    and {len(rest):,} more" + (f", {among} idle" if among else "")
         lines.append(fit((dim(words),), width))
     return tuple(lines)
 

@@ -56,7 +56,7 @@ def impact_lines(found: Impact, width: int) -> Lines:
             plain(" "),
             dim("impact  "),
             bright(counted(found.moves, "partition")),
-            dim(f" · {found.copied} copied · {found.leader_changes} with another leader"),
+            dim(f" · {found.copied:,} copied · {found.leader_changes:,} with another leader"),
         ),
         BLANK,
         *_headroom(found, width),

@@ -93,7 +93,7 @@ def _draw_head(scene: Scene, rows: Sequence[Row], brush: Brush) -> None:
             row.put_right(columns.skew_end, f"{prefix}{unit}", brush.style("dim"))
         room = columns.cells_at - 2
         name = model.partitions.topic
-        count = f"{len(model.partitions.rows)} partitions"
+        count = f"{len(model.partitions.rows):,} partitions"
         above = rows[1] if scene.layout.racks else row
         if scene.layout.racks or len(name) <= room:
             x = (above if len(name) > room else row).put(1, name, brush.style("bright", bold=True))

@@ -80,7 +80,7 @@ def log_lines(
         lines += request_lines(run.requests, width, min(REQUESTS, max(height // 4, 2)))
         lines += [BLANK]
     events = matching(run.events, words)
-    note = f"{len(events)} of {len(run.events)}" if words else f"{len(run.events)}"
+    note = f"{len(events):,} of {len(run.events):,}" if words else f"{len(run.events):,}"
     lines += [rule("what happened", width, note=note)]
     if typing or words:
         field: Line = (Span("  / ", Tone.YOURS, bold=True), plain(words))

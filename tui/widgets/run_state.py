@@ -63,7 +63,7 @@ def headline(run: RunView, width: int) -> Line:
     mark, tone, word = look_of(run.state)
     started = f"{mark} run {run.started_at.astimezone(UTC):%H:%M}Z"
     amount = plain(amount_words(run.moved_bytes, run.total_bytes, " of "))
-    count = plain(f"{run.done} of {run.partitions} done")
+    count = plain(f"{run.done:,} of {run.partitions:,} done")
     facts: list[Line] = []
     if run.state is RunState.RUNNING:
         facts.append((Span(started, tone, bold=True),))
@@ -112,7 +112,7 @@ def said_lines(run: RunView, width: int) -> Lines:
         what = ", ".join(request.what for request in waiting[:3])
         more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
         how = "until its process is back" if run.state is RunState.DIED else "to be taken up"
-        asked = Span(f"   ▲ {len(waiting)} asked, waiting {how}: ", Tone.LOOK, bold=True)
+        asked = Span(f"   ▲ {len(waiting):,} asked, waiting {how}: ", Tone.LOOK, bold=True)
         lines.append(fit((asked, plain(f"{what}{more}")), width))
     elif run.requests and run.requests[-1].refused and not run.state.ended:
         last = run.requests[-1]

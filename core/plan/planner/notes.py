@@ -30,19 +30,19 @@ def unknown(given: Problem, load: Load, wanted: Wanted, names: Names) -> list[st
     rates = int(np.isnan(load.in_bytes_per_s).sum())
     if rates:
         notes.append(
-            f"What is produced to {rates} of {state.partition_count} partitions is not known: "
+            f"What is produced to {rates:,} of {state.partition_count:,} partitions is not known: "
             "they are planned for by size and count."
         )
     reads = int((np.isnan(load.out_bytes_per_s) & ~np.isnan(load.in_bytes_per_s)).sum())
     if reads:
         notes.append(
-            f"What is read of {reads} of {state.partition_count} partitions is not known: of what "
-            "they send only what followers fetch is counted."
+            f"What is read of {reads:,} of {state.partition_count:,} partitions is not known: of "
+            "what they send only what followers fetch is counted."
         )
     sizes = int((state.partition_size_bytes < 0).sum())
     if sizes:
         notes.append(
-            f"The size of {sizes} of {state.partition_count} partitions is not known: "
+            f"The size of {sizes:,} of {state.partition_count:,} partitions is not known: "
             f"{_unsized(given, wanted, names)}."
         )
     return notes

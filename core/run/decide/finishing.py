@@ -98,7 +98,7 @@ def _outcome(history: History) -> tuple[Outcome, str]:
         return Outcome.INCOMPLETE, "nothing was left to move: every topic was deleted"
     whole = len(done) + len(gone) + len(skipped) == len(counted)
     if whole and not any(m.why for m in done):
-        return Outcome.DONE, f"{len(skipped)} skipped, as asked" if skipped else ""
+        return Outcome.DONE, f"{len(skipped):,} skipped, as asked" if skipped else ""
     failed = [m for m in counted if m.phase is Phase.FAILED]
     if history.cancel_requested:
         if failed:

@@ -90,7 +90,7 @@ class Change:
             return ", then ".join(self._words(value) for value in self.during)
         rates = sorted(map(int, self.during))
         least, most = format_rate(rates[0]), format_rate(rates[-1])
-        return f"{len(rates)} rates from {least} to {most}"
+        return f"{len(rates):,} rates from {least} to {most}"
 
     @property
     def after_words(self) -> str:

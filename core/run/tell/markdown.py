@@ -49,7 +49,7 @@ def _asked(look: Reading) -> Iterator[str]:
     data = sum(bool(m.total_bytes) for m in view.moves)
     size = format_bytes(view.total_bytes)
     batches = "1 batch" if view.batches == 1 else f"{view.batches} batches"
-    yield f"- {len(view.moves)} moves, {data} with data, {size} to copy, in {batches}"
+    yield f"- {len(view.moves):,} moves, {data:,} with data, {size} to copy, in {batches}"
     for request in view.requests:
         became = "waits" if not request.taken else "taken up"
         if request.refused:
@@ -60,7 +60,7 @@ def _asked(look: Reading) -> Iterator[str]:
 def _done(view: RunView) -> Iterator[str]:
     states = ((state, view.count(state)) for state in MoveState)
     counts = ", ".join(f"{n} {state.value}" for state, n in states if n)
-    yield f"- {view.done} of {view.partitions} done ({counts})"
+    yield f"- {view.done:,} of {view.partitions:,} done ({counts})"
     yield f"- {format_bytes(view.moved_bytes)} of {format_bytes(view.total_bytes)} moved"
     took = format_duration(view.elapsed_seconds)
     estimated = view.estimated_seconds

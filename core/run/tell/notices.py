@@ -59,11 +59,11 @@ def _stall(run: RunView) -> str:
     stuck = [move for move in run.moves if move.state is MoveState.STUCK]
     if not stuck or any(move.state is MoveState.MOVING for move in run.moves):
         return ""
-    return f"{stuck[0].tp} {stuck[0].why}" if len(stuck) == 1 else f"{len(stuck)} moves are stuck"
+    return f"{stuck[0].tp} {stuck[0].why}" if len(stuck) == 1 else f"{len(stuck):,} moves are stuck"
 
 
 def _end(run: RunView) -> Notice:
-    moved = f"{run.done} of {run.partitions} done, {format_bytes(run.moved_bytes)}"
+    moved = f"{run.done:,} of {run.partitions:,} done, {format_bytes(run.moved_bytes)}"
     if run.state is RunState.DIED:
         text = f"run {run.run}: its process died; {moved}"
     else:

@@ -34,7 +34,7 @@ def headline(view: RunView) -> str:
     """Return where the run stands, in one line."""
     parts = [
         f"run {view.run} on {view.cluster_name}: {view.state.value}",
-        f"{view.done} of {view.partitions} done",
+        f"{view.done:,} of {view.partitions:,} done",
     ]
     if view.total_bytes:
         parts.append(f"{format_bytes(view.moved_bytes)} of {format_bytes(view.total_bytes)}")
@@ -60,7 +60,7 @@ def asked_lines(created: Record) -> list[str]:
     estimated = format_duration(seconds) if seconds else "not known"
     lines = [
         f"asked for by {p['who']} on {p['host']}{came} at {format_time(created.at)}",
-        f"{len(p['moves'])} partitions, {limit}, estimated {estimated}",
+        f"{len(p['moves']):,} partitions, {limit}, estimated {estimated}",
     ]
     if options.get("at"):
         lines.append(f"to start at {options['at']}")

@@ -150,7 +150,7 @@ def find_run(cluster_id: str, name: str) -> str:
     matching = runs_named(cluster_id, name)
     if len(matching) == 1:
         return matching[0]
-    what = "No run here matches" if not matching else f"{len(matching)} runs here match"
+    what = "No run here matches" if not matching else f"{len(matching):,} runs here match"
     known = ", ".join((matching or runs_named(cluster_id, ""))[-5:]) or "none"
     raise UsageError(f"{what} {name!r}.", next=f"There are: {known}.")
 

@@ -182,7 +182,7 @@ def _subjects(event: Event) -> Iterator[tuple[Kind, str]]:
 
 
 def _counted(one: Happening) -> str:
-    count = f"{len(one.events)} partitions"
+    count = f"{len(one.events):,} partitions"
     match one.kind:
         case Kind.OFFLINE:
             return f"{count} have no leader (was {one.about})"
@@ -199,21 +199,21 @@ def _counted(one: Happening) -> str:
             gone = one.events[0].after is None
             return f"{count} of {one.about} {'went' if gone else 'came'}"
         case Kind.CONFIG if (topics := {e.topic for e in one.events}) and len(topics) > 1:
-            return f"{len(topics)} topics: {one.about}"
+            return f"{len(topics):,} topics: {one.about}"
         case Kind.CONFIG if len(brokers := sorted({b for e in one.events for b in e.brokers})) > 1:
             return f"brokers {_ids(brokers)}: {one.about}"
         case _:
-            return f"{told(one.events[0])}, {len(one.events)} times"
+            return f"{told(one.events[0])}, {len(one.events):,} times"
 
 
 def _to_whom(events: Sequence[Event]) -> str:
     leaders = Counter(e.after.leader for e in events if isinstance(e.after, Replicas))
-    return ", ".join(f"{count} on {id}" for id, count in sorted(leaders.items()))
+    return ", ".join(f"{count:,} on {id}" for id, count in sorted(leaders.items()))
 
 
 def _spread(one: Happening) -> str:
     topics = sorted({e.topic for e in one.events if e.topic})
-    many = "" if one.kind is Kind.CONFIG else f"{len(topics)} topics"
+    many = "" if one.kind is Kind.CONFIG else f"{len(topics):,} topics"
     named = ", ".join(topics) if len(topics) <= NAMED else many
     of = f" ({named})" if one.kind is not Kind.PARTITION and named else ""
     seconds = (one.ended - one.began).total_seconds()

@@ -240,7 +240,7 @@ def test_a_large_plans_time_is_the_least_it_takes(saved: Here) -> None:
     saved.save_cluster(layout)
     code, out, _ = saved.run("plan", "suggest", "--drain", "0")
     assert code == ExitCode.DONE
-    assert "1200 partitions to copy (1.2 GB), 1200 with another preferred leader; at least" in out
+    assert "1,200 partitions to copy (1.2 GB), 1,200 with another preferred leader; at least" in out
     found = saved.json("plan", "suggest", "--drain", "0")[1]
     sent = 1200 * MB / (found["rate_bytes_per_s"] - 1200 * 2 * 10.0)
     assert 0.2 * sent < found["seconds"] <= sent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from core.auto.observed import Imbalance, Observed, judged, judged_as_led
 from core.auto.settings import Settings
 from core.auto.sights import Sights
 from core.clock import Clock
+from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity, laid_on
 from core.cluster.client import ClusterClient
 from core.cluster.leader_rebalance import rebalance_settings, returns_every_seconds
 from core.cluster.observe import CONFIGS_SECONDS, Observer
@@ -22,10 +24,21 @@ from core.units import format_bytes, format_duration
 
 
 class ClusterEyes:
-    """Sees a cluster through a client; `root` is where its load is published. For one thread."""
+    """Sees a cluster through a client; `root` is where its load is published. For one thread.
 
-    def __init__(self, client: ClusterClient, clock: Clock, cluster_id: str, root: Path) -> None:
+    `capacity` tells at each look what brokers can carry by then.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        clock: Clock,
+        cluster_id: str,
+        root: Path,
+        capacity: Callable[[], Capacity] = lambda: UNKNOWN_CAPACITY,
+    ) -> None:
         self._client, self._clock, self._cluster_id = client, clock, cluster_id
+        self._capacity = capacity
         self._observer = Observer(client, clock)
         self._sights = Sights(root, cluster_id)
         self._returns: float | None = None
@@ -39,7 +52,8 @@ class ClusterEyes:
         Raises UnreachableError, AccessDeniedError, or JournalError.
         """
         reassignments = self._client.reassignments()
-        state = self._observer.poll()
+        capacity = self._capacity()
+        state = laid_on(self._observer.poll(), capacity)
         now = self._clock.now()
         sight = self._sights.look(state, now, settings.stale_seconds)
         runs = list_runs(self._cluster_id)
@@ -48,6 +62,7 @@ class ClusterEyes:
         return Observed(
             now=now,
             state=state,
+            capacity=capacity,
             reassignments=reassignments,
             sight=sight,
             imbalance=None if sight is None else judged(settings, state, sight.load),

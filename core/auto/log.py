@@ -30,6 +30,8 @@ class What(Enum):
     """What a line tells; the values are what `--json` prints."""
 
     SWITCH = "switch"
+    CAPACITY = "capacity"
+    """Somebody has changed in config.toml what brokers can carry."""
     WAIT = "wait"
     SUGGEST = "suggest"
     ACT = "act"

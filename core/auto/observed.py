@@ -9,6 +9,7 @@ from datetime import datetime
 import numpy as np
 
 from core.auto.settings import Settings
+from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity
 from core.cluster.leaders import preferred_elections, rows_of
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.load.snapshot import Load, Source
@@ -91,6 +92,8 @@ class Observed:
     """In words, what is wrong with journals of this machine that cannot be read."""
     run_ended_at: datetime | None = None
     """When a run of this machine ended last."""
+    capacity: Capacity = UNKNOWN_CAPACITY
+    """What brokers can carry, as it is laid onto them."""
     known: Calibration = NOTHING_LEARNED
     """What runs of this machine teach about how long another takes."""
 

@@ -18,6 +18,7 @@ from core.auto.observed import Observed
 from core.auto.settings import Mode, Settings
 from core.auto.switch import Switch
 from core.clock import Clock
+from core.cluster.capacity import UNKNOWN_CAPACITY
 from core.cluster.state import TopicPartition
 from core.errors import TrimtabError
 from core.plan.plan import Plan
@@ -72,6 +73,7 @@ class Pilot:
         self._last: Entry | None = None
         self._set_at: datetime | None = None
         self._suggested: Plan | None = None
+        self._capacity = UNKNOWN_CAPACITY
 
     def look(self) -> bool:
         """Look once, and do what is decided; return False once the switch is off.
@@ -84,6 +86,7 @@ class Pilot:
         settings = switch.settings
         if switch.changed_at != self._set_at:  # what was said before was said of other limits
             self._set_at, self._last = switch.changed_at, None
+            self._capacity = switch.address.capacity
         observed = self._see(settings)
         if observed is None:
             return self._patient
@@ -107,6 +110,11 @@ class Pilot:
             self._note(Wait((Reason("unreachable", error.title),)))
             return None
         self.history = self.history.seeing(settings, observed)
+        if observed.capacity != self._capacity:
+            now = f"Brokers can carry {observed.capacity.words} by config.toml"
+            why = Reason("capacity", f"{now}; before it was {self._capacity.words}.")
+            self._write(Entry(self._clock.now(), What.CAPACITY, (why,)))
+            self._capacity = observed.capacity
         return observed
 
     def _act(self, switch: Switch, act: Act | Elect) -> bool:

@@ -47,8 +47,8 @@ def shown_log(switch: Switch, last: int, *, as_json: bool) -> None:
 def entry_line(entry: Entry) -> str:
     """Return one decision by this machine's clock; what else spoke against it below."""
     at = f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S}"
-    more = "".join(f"\n{'':30}{reason.text}" for reason in entry.reasons[1:])
-    return f"{at}  {entry.what.value:<7}  {entry.text}{more}"
+    more = "".join(f"\n{'':31}{reason.text}" for reason in entry.reasons[1:])
+    return f"{at}  {entry.what.value:<8}  {entry.text}{more}"
 
 
 def standing_document(one: Standing) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from core.cli.json_text import json_text
-from core.cluster.capacity import Capacity
+from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, Connection, connect, short_name
 from core.errors import RefusedError, UsageError
 from core.terminal import printable
@@ -180,12 +180,10 @@ def configured(address: Address, name: str | None, settings: Settings) -> Addres
     """Return `address` with what config.toml says of the cluster where itself says nothing."""
     about = settings.about(name, address.bootstrap).values()
     reached = (one.command_config for one in about if one.command_config)
-    taken = (one.in_capacity_bytes_per_s for one in about if one.in_capacity_bytes_per_s)
-    sent = (one.out_capacity_bytes_per_s for one in about if one.out_capacity_bytes_per_s)
     return replace(
         address,
         command_config=address.command_config or next(reached, None),
-        capacity=Capacity(next(taken, None), next(sent, None)),
+        capacity=configured_capacity(settings, name, address.bootstrap),
     )
 
 

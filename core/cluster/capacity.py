@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from core.units import format_rate
+
 if TYPE_CHECKING:
     from core.cluster.client import ClusterClient
     from core.cluster.state import ClusterState
+    from core.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +20,39 @@ class Capacity:
     in_bytes_per_s: float | None = None
     out_bytes_per_s: float | None = None
 
+    @property
+    def words(self) -> str:
+        """Return what brokers carry, like `in 125 MB/s, out unknown`."""
+        taken, sent = (
+            "unknown" if rate is None else format_rate(rate)
+            for rate in (self.in_bytes_per_s, self.out_bytes_per_s)
+        )
+        return f"in {taken}, out {sent}"
+
 
 UNKNOWN_CAPACITY = Capacity()
+
+
+def configured_capacity(settings: Settings, name: str | None, bootstrap: str) -> Capacity:
+    """Return what config.toml says of a cluster, known by its name or any of its brokers."""
+    about = settings.about(name, bootstrap).values()
+    taken = (one.in_capacity_bytes_per_s for one in about if one.in_capacity_bytes_per_s)
+    sent = (one.out_capacity_bytes_per_s for one in about if one.out_capacity_bytes_per_s)
+    return Capacity(next(taken, None), next(sent, None))
+
+
+def laid_on(state: ClusterState, capacity: Capacity) -> ClusterState:
+    """Return the same cluster with brokers that can carry this."""
+    return state.with_brokers(
+        [
+            replace(
+                broker,
+                in_capacity_bytes_per_s=capacity.in_bytes_per_s,
+                out_capacity_bytes_per_s=capacity.out_bytes_per_s,
+            )
+            for broker in state.brokers
+        ]
+    )
 
 
 def with_capacity(client: ClusterClient, capacity: Capacity) -> ClusterClient:
@@ -36,14 +70,4 @@ class _Told:
         return getattr(self._client, name)
 
     def describe(self) -> ClusterState:
-        state, capacity = self._client.describe(), self._capacity
-        return state.with_brokers(
-            [
-                replace(
-                    broker,
-                    in_capacity_bytes_per_s=capacity.in_bytes_per_s,
-                    out_capacity_bytes_per_s=capacity.out_bytes_per_s,
-                )
-                for broker in state.brokers
-            ]
-        )
+        return laid_on(self._client.describe(), self._capacity)

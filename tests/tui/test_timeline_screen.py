@@ -145,7 +145,9 @@ def test_the_autopilot_has_a_lane_with_its_mode_and_what_it_decided(session: Ses
     assert AUTOPILOT not in lanes.worst(at(0).timestamp(), at(120).timestamp())
 
 
-@pytest.mark.parametrize("what", [what for what in What if what is not What.SWITCH])
+@pytest.mark.parametrize(
+    "what", [what for what in What if what not in (What.SWITCH, What.CAPACITY)]
+)
 def test_all_that_an_autopilot_tells_is_told_apart(what: What) -> None:
     entry = Entry(at(0), what, (Reason("broker-down", "Not while a broker is down: 3."),), "r-1")
     assert clause_of(in_the_past(entry)) is not None

@@ -9,10 +9,15 @@ import pytest
 from auto_help import publish
 from run_help import TARGETS, TWO, Start, cluster, plan_of
 
+from core import paths
+from core.auto.capacities import Capacities
 from core.auto.eyes import ClusterEyes
 from core.auto.guards import SAFETY, spoken
 from core.auto.history import History
 from core.auto.settings import Settings
+from core.auto.switch import Switch
+from core.cluster.capacity import Capacity
+from core.cluster.connect import Address
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.run.decide.steps import Submit
@@ -128,3 +133,30 @@ def test_a_run_whose_journal_cannot_be_read_is_seen(
     path.parent.mkdir(parents=True)
     path.write_text("not a journal at all")
     assert "journal" in said(eyes)
+
+
+def test_capacities_are_read_again_with_each_look(
+    client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "config_file", lambda: tmp_path / "config.toml")
+    cluster_id = client.describe().cluster_id
+    address = Address("b:9092", capacity=Capacity(7e6))
+    switch = Switch(cluster_id, "prod", address, SETTINGS, client.clock.now(), "ada")
+    eyes = ClusterEyes(client, client.clock, cluster_id, Path("/nowhere"), Capacities(switch).read)
+
+    def carried(*lines: str) -> set[tuple[float | None, float | None]]:
+        (tmp_path / "config.toml").write_text("\n".join(lines))
+        observed = eyes.look(SETTINGS)
+        found = {
+            (b.in_capacity_bytes_per_s, b.out_capacity_bytes_per_s) for b in observed.state.brokers
+        }
+        known = observed.capacity
+        assert found == {(known.in_bytes_per_s, known.out_bytes_per_s)}
+        return found
+
+    assert carried("[clusters.other") == {(7e6, None)}, "as it was set, while that is not TOML"
+    of = ("[clusters.prod]", 'bootstrap = "b:9092"')
+    assert carried(*of, 'in_capacity = "125MB/s"') == {(125e6, None)}
+    assert carried(*of, 'in_capacity = "1GB/s"', 'out_capacity = "2GB/s"') == {(1e9, 2e9)}
+    assert carried("[clusters.prod]") == {(1e9, 2e9)}, "not while it is wrong"
+    assert carried() == {(None, None)}

@@ -20,6 +20,7 @@ from core.auto.observed import Observed
 from core.auto.pilot import REPEATED, REPLANNED, Pilot, fly
 from core.auto.settings import Mode, Settings
 from core.auto.switch import Switch
+from core.cluster.capacity import Capacity
 from core.cluster.connect import Address
 from core.cluster.state import Reassignment, TopicPartition
 from core.errors import RefusedError, TrimtabError, UnreachableError
@@ -449,3 +450,20 @@ def test_on_the_timeline_an_election_is_told_of_the_brokers_that_it_is_about() -
     assert in_the_past(act) == "decided to act: broker 1 is at 0% of its share"
     done = Entry(NOON, What.ELECTED, (Reason("elected", "2 partitions given back."),))
     assert in_the_past(done) == "elected: 2 partitions given back"
+
+
+def test_other_capacities_are_said_once_and_hold(hangar: Hangar) -> None:
+    told = Capacity(125e6)
+    hangar.fly()
+    hangar.seen = replace(look(hot()), capacity=told)
+    assert hangar.fly(looks=3)[:1] == ["capacity"]
+    (said,) = [entry for entry in hangar.log.entries() if entry.what is What.CAPACITY]
+    assert said.text == (
+        "Brokers can carry in 125 MB/s, out unknown by config.toml; before it was in unknown, "
+        "out unknown."
+    )
+    assert in_the_past(said) == ""
+    # The switch was set with what holds: there is nothing to say.
+    hangar.switch = replace(SWITCH, address=Address("127.0.0.1:1", capacity=told))
+    hangar.pilot = hangar.another()
+    assert "capacity" not in hangar.fly(looks=2)

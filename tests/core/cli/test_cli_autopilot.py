@@ -257,7 +257,7 @@ def test_how_it_stands_and_what_it_decided(here) -> None:  # type: ignore[no-unt
     assert "does not fly: its process has ended" in out
     assert "0 B of 100 GB and 0 of 200 partitions in the last hour" in out
     code, out, _ = here("autopilot", "log")
-    assert "wait     Run x is in progress." in out
+    assert "wait      Run x is in progress." in out
     assert "All is used up." in out
     known("c-2", "127.0.0.1:2")
     code, _, err = here("autopilot", "log")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from bench.measured import run_measured
-from bench.summary import documents, pipeline, plans, tools
+from bench.sections import documents, pipeline, plans, tools
+from bench.summary import page
 
 
 def test_memory_is_that_of_the_process_itself_at_its_peak() -> None:
@@ -51,3 +55,15 @@ def test_a_pipeline_bench_of_some_parts_only_is_told_as_far_as_it_went() -> None
     told = pipeline({"P1": part})
     assert told[-1] == "| P1 | exactness | 0 lost | 0 lost | yes |"
     assert pipeline({"P1": part, "P9": beside})[-1] == "an even split 3.0."
+
+
+def test_what_was_not_measured_anew_stands_as_it_stood(tmp_path: Path) -> None:
+    before = "# Measurements\n\nold words\n\n## Bytes to the terminal\n\nold\n\n## Chaos\n\nkept\n"
+    sizes = {"idle_10_s": 115, "one_cell": 56, "one_row_scrolled": 7006}
+    found = {**sizes, "budgets": {"idle_10_s": 1000, "one_cell": 400, "one_row_scrolled": 16000}}
+    (tmp_path / "terminal-bytes.json").write_text(json.dumps(found))
+    made = page(tmp_path, before)
+    assert "old" not in made
+    assert "| one row scrolled | 7,006 | 16,000 |" in made
+    assert made.endswith("\n\n## Chaos\n\nkept\n")
+    assert page(tmp_path, made) == made

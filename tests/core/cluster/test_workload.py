@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future
 from threading import Event
 
 import pytest
@@ -12,10 +11,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from core.cluster import workload
 from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import carried_out
 from core.cluster.sway import Followed
 from core.cluster.workload import Crowd, TopicLoad, skewed_workload
-from core.errors import TrimtabError
 
 
 @pytest.mark.parametrize("brokers", [(1, 2, 3, 4), (2, 5), (1, 2, 3, 4, 5, 6, 7, 8)])
@@ -48,42 +45,6 @@ def test_within_a_topic_few_partitions_carry_most() -> None:
     payments = skewed_workload((1, 2, 3, 4)).topics[0]
     rates = sorted(payments.bytes_per_s, reverse=True)
     assert sum(rates[:3]) > sum(rates[3:])
-
-
-def answers(**errors: int | None) -> dict[str, Future[None]]:
-    """Return what librdkafka's admin answers: a future for each topic, failed with an error."""
-    futures: dict[str, Future[None]] = {}
-    for name, code in errors.items():
-        futures[name] = Future()
-        if code is None:
-            futures[name].set_result(None)
-        else:
-            futures[name].set_exception(KafkaException(KafkaError(code)))
-    return futures
-
-
-def test_an_answer_lost_with_its_connection_is_asked_for_again() -> None:
-    asked: list[list[str]] = []
-    told = [
-        answers(a=None, b=KafkaError._DESTROY_BROKER, c=KafkaError._TRANSPORT),
-        answers(b=KafkaError.TOPIC_ALREADY_EXISTS, c=None),
-    ]
-
-    def ask(topics: list[str]) -> dict[str, Future[None]]:
-        asked.append(topics)
-        return told.pop(0)
-
-    wanted = {name: name for name in "abc"}
-    carried_out(wanted, ask, KafkaError.TOPIC_ALREADY_EXISTS, "created")
-    assert asked == [["a", "b", "c"], ["b", "c"]]
-
-
-def test_a_topic_that_is_refused_is_named() -> None:
-    def ask(topics: list[str]) -> dict[str, Future[None]]:
-        return answers(a=KafkaError.TOPIC_AUTHORIZATION_FAILED)
-
-    with pytest.raises(TrimtabError, match="^Topic a cannot be created: "):
-        carried_out({"a": "a"}, ask, KafkaError.TOPIC_ALREADY_EXISTS, "created")
 
 
 class FakeProducer:

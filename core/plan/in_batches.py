@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
-from core.plan.batches import MOST_MOVES, WINDOW_SECONDS, Flight, batch_moves, fitting
+from core.plan.batches import MOST_MOVES, batch_moves
 from core.plan.copying import Copy, Copying
+from core.plan.next_batch import WINDOW_SECONDS, Flight, fitting
 from core.plan.plan import Plan
 
 BETWEEN_SECONDS = 0.8
@@ -67,7 +68,7 @@ class InBatches:
 
 
 class Submissions:
-    """What is in flight, and when the next batch begins (core.plan.batches.may_start).
+    """What is in flight, and when the next batch begins (core.plan.next_batch.may_start).
 
     `begins_at` is that time in seconds from the first submission, infinite while it waits for
     what is in flight, or when there is none left. `begun` tells when each copy was submitted.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.cluster.state import PartitionRow, TopicPartition
-from core.plan.batches import Flight, fitting, may_start
+from core.plan.next_batch import Flight, fitting, may_start
 from core.run.decide import log_dirs
 from core.run.decide.endings import GONE, OFF, never_ends
 from core.run.decide.steps import (

@@ -128,7 +128,7 @@ def _to_a_node(kind: DrillKind, id: int, name: str, as_json: bool) -> None:
 
 def _skew(sandbox: Sandbox, topic: str | None, broker: int | None, times: float) -> Drill:
     from core.cluster.connect import Address, connect
-    from core.cluster.workload import topic_names
+    from core.cluster.skewed import topic_names
 
     if broker is not None:
         sandbox.node(broker)

@@ -92,7 +92,8 @@ def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
 
     from core.cluster.kafka.connection import ConnectionSettings
     from core.cluster.sandbox.sandbox import Sandbox
-    from core.cluster.workload import run, skewed_workload
+    from core.cluster.skewed import skewed_workload
+    from core.cluster.workload import run
     from core.process import Process
     from core.units import parse_rate
 

@@ -31,8 +31,9 @@ from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.topics import create_topics, delete_topics
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.skewed import TopicLoad, Workload
 from core.cluster.state import TopicPartition
-from core.cluster.workload import TopicLoad, Workload, fill, run
+from core.cluster.workload import fill, run
 from tests.waiting import eventually
 
 TRIMTAB = str(Path(sys.executable).with_name("trimtab"))

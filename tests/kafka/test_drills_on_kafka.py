@@ -14,8 +14,8 @@ from core.cluster.drills.drill import DrillGround, DrillKind
 from core.cluster.drills.ground import ground_of
 from core.cluster.sandbox import disks, folders
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.skewed import skewed_workload
 from core.cluster.state import TopicPartition
-from core.cluster.workload import skewed_workload
 from core.errors import UnreachableError
 from core.process import running_with
 

@@ -19,9 +19,9 @@ from core.cluster.drills.drill import (
 from core.cluster.sandbox import disks
 from core.cluster.sandbox.layout import Node, Role
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.skewed import group_ids, topic_names
 from core.cluster.state import ClusterState
 from core.cluster.sway import Skew
-from core.cluster.workload import group_ids, topic_names
 from core.errors import TrimtabError, UsageError
 
 NOTICED_SECONDS = 30.0

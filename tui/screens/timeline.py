@@ -25,17 +25,9 @@ from tui.screens.export import export_timeline
 from tui.screens.timeline_asking import Asking
 from tui.screens.timeline_why import why_nothing
 from tui.session import Session
+from tui.widgets.lane_lines import HORIZONS, BrokerHit, LaneHit, usual_horizon
 from tui.widgets.page import Page
-from tui.widgets.timeline_page import (
-    HORIZONS,
-    BrokerHit,
-    LaneHit,
-    RowHit,
-    TimelineView,
-    dated,
-    timeline_lines,
-    usual_horizon,
-)
+from tui.widgets.timeline_page import RowHit, TimelineView, dated, timeline_lines
 
 LOOK_SECONDS = 1.0
 

@@ -113,29 +113,6 @@ def at_verdict(view: MapView, state: ClusterState, load: Load, verdict: Verdict)
     return replace(view, cursor_topic=model.heat.topics[rows[worst]])
 
 
-def type_filter(words: str, key: str, character: str | None) -> tuple[str, bool] | None:
-    """Return the filter after a key and whether it goes on being typed; None for other keys."""
-    match key:
-        case "enter":
-            return words, False
-        case "escape":
-            return "", False
-        case _ if key.startswith("alt+"):
-            # Esc and another key, which a slow line delivered in one piece.
-            return "", False
-        case "backspace":
-            return words[:-1], True
-        case _ if character is not None and character.isprintable():
-            return words + character, True
-    return None
-
-
-def pasted(text: str) -> str:
-    """Return what a paste types: the first line that says something, without controls."""
-    line = next((line for line in text.splitlines() if line.strip()), "")
-    return "".join(c for c in line if c.isprintable()).strip()
-
-
 def scrolled(top: int, cursor: int, rows: int, count: int) -> int:
     """Return the first row in sight, moved as little as brings the cursor into sight."""
     top = max(min(top, cursor), cursor - rows + 1)

@@ -33,11 +33,11 @@ from core.load.heat import Metric
 from core.load.snapshot import Load
 from core.run.tell.view import RunState
 from tui.feed_events import ClusterLost
-from tui.map_moves import type_filter
 from tui.map_view import Zoom, matches
 from tui.past import Then
 from tui.screens.map_hands import MapCanvas
 from tui.session import Freshness
+from tui.typed import type_filter
 from tui.widgets.header import HeaderLine
 from tui.widgets.topic_rows import short_racks
 

@@ -9,8 +9,8 @@ from pictures import a_run, a_session, body, dashboard, pressed
 from textual import events
 from textual.pilot import Pilot
 
-from tui.map_moves import pasted
 from tui.screens.commands import CommandScreen
+from tui.typed import pasted
 from tui.widgets.canvas import Canvas
 
 

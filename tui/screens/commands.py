@@ -9,8 +9,8 @@ from textual.app import ComposeResult
 from textual.screen import ModalScreen
 
 from tui.actions import Action, keys_of, written
-from tui.map_moves import pasted
 from tui.theming import Glyphs, Palette
+from tui.typed import pasted
 from tui.widgets.canvas import Canvas, Row
 
 WIDTH = 92

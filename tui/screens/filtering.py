@@ -8,8 +8,8 @@ from textual import events
 
 from tui.action import Action
 from tui.actions import actions_of, keys_of
-from tui.map_moves import pasted, type_filter
 from tui.screens.base import DashboardScreen
+from tui.typed import pasted, type_filter
 
 
 class Filtering(DashboardScreen):
@@ -39,7 +39,11 @@ class Filtering(DashboardScreen):
             self.show(self.session)
 
     def on_key(self, event: events.Key) -> None:
-        """Keys go to the filter while it is being typed; it opens here, as on the map."""
+        """Keys go to the filter while it is being typed.
+
+        It opens here, not through its binding: bindings run later, and the letters of a paste,
+        or of a fast hand on a slow line, would be taken for commands before that.
+        """
         super().on_key(event)
         if not self.typing:
             if event.key in keys_of(_filter_of(self.PLACE), self.trimtab.user_keys):

@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from core.load.heat import Metric
 from core.load.verdicts import Verdict
-from tui.actions import CARRY, MAP, THEN, actions_of, bindings_of, keys_of
+from tui.actions import CARRY, MAP, THEN, actions_of, bindings_of
 from tui.carry import Carry
 from tui.map_moves import (
     at_column,
@@ -22,13 +22,12 @@ from tui.map_moves import (
     inward,
     lit_up,
     outward,
-    pasted,
     scrolled,
     still_there,
-    type_filter,
 )
 from tui.map_view import MapView, Model, Zoom, build_model
 from tui.screens.cursor import CursorKeys
+from tui.screens.filtering import Filtering
 from tui.screens.map_ahead import Ahead, WorkedOut
 from tui.screens.map_hands import Hands, MapCanvas
 from tui.screens.map_past import EDITS, OF_THEN, PastMap
@@ -42,7 +41,7 @@ from tui.widgets.then_banner import ThenBanner
 from tui.widgets.topic_rows import Brush, rack_names
 
 
-class MapScreen(CursorKeys, PastMap, PlanKeys):
+class MapScreen(CursorKeys, PastMap, Filtering, PlanKeys):
     """Triage at a glance, and manual edits of the plan."""
 
     PLACE = MAP
@@ -59,7 +58,6 @@ class MapScreen(CursorKeys, PastMap, PlanKeys):
         self.hands = Hands(self)
         self.ahead = Ahead(self)
         self.troubles = Troubles(self)
-        self._filter: str | None = None
 
     def compose_body(self) -> Iterable[Widget]:
         yield ThenBanner()
@@ -103,7 +101,7 @@ class MapScreen(CursorKeys, PastMap, PlanKeys):
         if self.view.lit is not session.lit:
             self.view, self.top = lit_up(self.view, session.lit), 0
         if self.view is not (view := still_there(self.view, session.state)):
-            self.view, self._filter = view, None
+            self.view, self.typing = view, False
         self.hands.check(session)
         self.model = model = build_model(session.state, session.load, self.view, self.model)
         session.pointed_at = (model.broker, model.topic if model.rows else None)
@@ -131,7 +129,7 @@ class MapScreen(CursorKeys, PastMap, PlanKeys):
             preview=self.ahead.preview,
             carry=self.carry,
             stale=session.problem is not None and session.metadata_age is not None,
-            editing_filter=self._filter,
+            editing_filter=self.view.filter if self.typing else None,
             groups=session.groups or (),
             run=session.run,
             clients=clients,
@@ -320,45 +318,24 @@ class MapScreen(CursorKeys, PastMap, PlanKeys):
 
     # -- filtering -------------------------------------------------------------------------------
 
-    def action_filter(self) -> None:
-        self._filter = self.view.filter
+    @property
+    def words(self) -> str:
+        return self.view.filter
+
+    @property
+    def can_filter(self) -> bool:
+        return self.carry is None
+
+    def filter_by(self, words: str) -> None:
+        self.view = replace(self.view, filter=words)
         self.show(self.session)
 
     def on_key(self, event: events.Key) -> None:
-        """Keys go to the filter while it is being typed.
-
-        It opens here, not through its binding: bindings run later, and the letters of a paste,
-        or of a fast hand on a slow line, would be taken for commands before that.
-        """
-        super().on_key(event)
-        if self._filter is None and self.refuses(event):
-            return
-        if self._filter is None:
-            keys = keys_of(_FILTER, self.trimtab.user_keys)
-            if event.key in keys and self.carry is None:
-                event.stop()
-                event.prevent_default()
-                self.action_filter()
-            return
-        typed = type_filter(self._filter, event.key, event.character)
-        if typed is None:
-            return
-        words, open_still = typed
-        self._filter = words if open_still else None
-        self.view = replace(self.view, filter=words)
-        event.stop()
-        event.prevent_default()
-        self.show(self.session)
-
-    def on_paste(self, event: events.Paste) -> None:
-        if self._filter is not None:
-            self._filter += pasted(event.text)
-            self.view = replace(self.view, filter=self._filter)
-            event.stop()
-            self.show(self.session)
+        """Refuse what would edit the past; Textual hands all other keys on to Filtering."""
+        if not self.typing:
+            self.refuses(event)
 
 
-_FILTER = next(action for action in actions_of(MAP) if action.id == "filter")
 _NOT_WHILE_CARRYING = {action.id for action in actions_of(MAP)} - {
     "left",
     "right",

@@ -116,21 +116,13 @@ class Placement:
 
     def move(self, partition: int, source: int, destination: int) -> None:
         """Put one replica elsewhere, in the same place of the order."""
-        row = self.at[partition]
-        place = int(np.flatnonzero(row == source)[0])
+        place = int(np.flatnonzero(self.at[partition] == source)[0])
         self._shift(partition, source, destination, _HOSTED)
         if place == 0:
             self._shift(partition, source, destination, _LED)
-        row[place] = destination
-        self.may_lead[partition, place] = True
-        size = float(self.problem.items[partition, Measure.DISK])
-        self.room_bytes[destination] -= size
-        self.moved_bytes += size
-        self.moved += 1
+        self._receive(partition, place, destination)
         self.part_in[source] += 1
-        self.part_in[destination] += 1
         self._held[source] = self._held[source][self._held[source] != partition]
-        self._held[destination] = np.append(self._held[destination], partition)
 
     def move_all(self, partitions: Int64, source: int, destinations: Int64) -> None:
         """Put replicas of different partitions elsewhere, each in the same place of the order."""
@@ -168,10 +160,13 @@ class Placement:
 
     def add(self, partition: int, destination: int) -> None:
         """Give a partition one replica more, behind the others."""
-        row = self.at[partition]
-        place = int(np.flatnonzero(row == NOBODY)[0])
+        place = int(np.flatnonzero(self.at[partition] == NOBODY)[0])
         self._carry(partition, destination, 1.0)
-        row[place] = destination
+        self._receive(partition, place, destination)
+
+    def _receive(self, partition: int, place: int, destination: int) -> None:
+        """Take in that a broker gets a replica, all its bytes with it."""
+        self.at[partition, place] = destination
         self.may_lead[partition, place] = True
         size = float(self.problem.items[partition, Measure.DISK])
         self.room_bytes[destination] -= size

@@ -20,13 +20,12 @@ class Pings:
         self._client, self._clock = client, clock
         self.delays: dict[int, float] = {}
         self.sent: list[tuple[float, int]] = []
-        self.aimed: Mapping[int, int] = {}
         self.closed = False
         self.then: list[tuple[float, Callable[[], None]]] = []
         """What happens, and when."""
 
     def aim(self, partitions: Mapping[int, int]) -> None:
-        self.aimed = dict(partitions)
+        pass
 
     def send(self, broker: int) -> None:
         self.sent.append((self._clock.monotonic(), broker))

@@ -48,7 +48,7 @@ from core.run.record.journal import Journal, JournalError, journal_path
 from core.run.record.records import Kind
 from core.run.spawning import log_path
 from core.run.tell.runs import read_run
-from core.run.tell.view import MoveState, RunState, RunView
+from core.run.tell.view import MoveState, RunView
 
 ROOT = Path(__file__).resolve().parents[2]
 INJECT = Path(__file__).with_name("inject")
@@ -165,9 +165,6 @@ class Brokers:
         """Return what the run's processes have logged."""
         path = log_path(journal_path(self.sandbox.cluster_id, run))
         return path.read_text(errors="replace") if path.exists() else ""
-
-    def is_dead(self, run: str) -> bool:
-        return self.view(run).state is RunState.DIED
 
     def is_over(self, run: str) -> bool:
         """Return whether the run itself has ended, whatever became of its process."""

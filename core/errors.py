@@ -46,6 +46,10 @@ class DocumentError(UsageError):
     """A file the user named cannot be read as what it should be."""
 
 
+class NewerFormatError(DocumentError):
+    """A file is whole, and a newer trimtab wrote it."""
+
+
 class RefusedError(TrimtabError):
     """A check refuses; `checks` are the ids that `--allow` takes."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core import paths
+from core.cli.confirm import confirm, yes_option
 from core.cli.context import (
     Context,
     emit,
@@ -20,9 +21,11 @@ from core.cli.context import (
     write_text,
 )
 from core.errors import RefusedError, UsageError
-from core.units import format_duration, format_time, parse_duration
+from core.units import counted, format_duration, format_time, parse_duration
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from core.pipeline.job import Job, Published
 
 root_option = click.option(
@@ -116,6 +119,72 @@ def status(
     write_text("".join(f"{line}\n" for line in lines), output)
 
 
+@pipeline.command()
+@root_option
+@cluster_id_option
+@yes_option
+@json_option
+@click.pass_obj
+def rebuild(
+    context: Context, root: Path | None, cluster_id: str | None, yes: bool, as_json: bool
+) -> None:
+    """Publish anew what the segments say that are kept, 48 hours of them.
+
+    After damage: Spark's checkpoint, batches, partials, windows and the newest snapshot are made
+    again. Until that is done, readers have what is there; windows from before the segments stay.
+    """
+    root = root or paths.load_root()
+    cluster_id = cluster_of(context, root, cluster_id)
+    with _lease(root, cluster_id):
+        _say_reach(root, cluster_id)
+        if not yes:
+            name = context.target.called(cluster_id)
+            confirm(name, "rebuild", "Rebuilding", "nothing was changed")
+        with _session(quick=True) as spark:
+            from core.clock import SystemClock
+            from core.pipeline.rebuild import rebuild as publish_anew
+
+            found = publish_anew(spark, root, cluster_id, SystemClock(), _played)
+    manifest = found.manifest
+    if as_json:
+        emit(
+            {
+                "cluster_id": cluster_id,
+                "snapshot_id": manifest.snapshot_id if manifest else None,
+                "published_at": format_time(manifest.published_at) if manifest else None,
+                "segments": found.segments,
+                "left_out": found.left_out,
+                "windows": found.windows,
+                "since": format_time(found.since) if found.since else None,
+            }
+        )
+        return
+    since = f" since {format_time(found.since)}" if found.since else ""
+    say(
+        f"{counted(found.segments, 'segment')} made {counted(found.windows, 'window')}{since} "
+        f"anew; older windows are as they were. Snapshot: "
+        f"{manifest.snapshot_id if manifest else 'none, as nobody is known to hold anything'}."
+    )
+    if found.left_out:
+        say(f"{counted(found.left_out, 'damaged segment')} could not be read and is missing there.")
+
+
+def _say_reach(root: Path, cluster_id: str) -> None:
+    """Say how far back the segments go that are kept, by the folders they lie in."""
+    from core.load.spool import kept
+
+    segments = kept(root, cluster_id)
+    if segments:
+        day, hour = (part.partition("=")[2] for part in min(p.parent for p in segments).parts)
+        say(f"{counted(len(segments), 'segment')} kept, back to {day} {hour}:00 UTC.")
+
+
+def _played(published: Published) -> None:
+    batch = published.batch
+    until = f" until {format_time(batch.newest)}" if batch.newest else ""
+    say(f"{batch.read} samples{until} played")
+
+
 def status_document(root: Path, cluster_id: str) -> dict[str, Any]:
     """Return what `pipeline status --json` prints."""
     from dataclasses import asdict
@@ -197,10 +266,18 @@ def _teller(as_json: bool) -> Any:
 @contextmanager
 def _job(root: Path, cluster_id: str, tell: Any, *, quick: bool = False) -> Iterator[Job]:
     """Hold the cluster's lease and a Spark session around a job."""
+    with _lease(root, cluster_id), _session(quick=quick) as spark:
+        from core.clock import SystemClock
+        from core.pipeline.job import Job
+
+        yield Job(spark, root, cluster_id, SystemClock(), tell)
+
+
+@contextmanager
+def _lease(root: Path, cluster_id: str) -> Iterator[None]:
+    """Be the only one that publishes a cluster's load from this machine; raises RefusedError."""
     from core import files
-    from core.clock import SystemClock
     from core.load import layout
-    from core.pipeline.session import open_session
 
     with files.lease(layout.lock(root, cluster_id, "pipeline")) as ours:
         if not ours:
@@ -208,10 +285,15 @@ def _job(root: Path, cluster_id: str, tell: Any, *, quick: bool = False) -> Iter
                 "Another pipeline publishes this cluster's load from this machine.",
                 next="Leave it to that one, or stop it first (`trimtab pipeline status`).",
             )
-        session = open_session(quick=quick)
-        try:
-            from core.pipeline.job import Job
+        yield
 
-            yield Job(session.spark, root, cluster_id, SystemClock(), tell)
-        finally:
-            session.stop()
+
+@contextmanager
+def _session(*, quick: bool) -> Iterator[SparkSession]:
+    from core.pipeline.session import open_session
+
+    session = open_session(quick=quick)
+    try:
+        yield session.spark
+    finally:
+        session.stop()

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from core import files
-from core.errors import DocumentError, UsageError
+from core.errors import DocumentError, NewerFormatError, UsageError
 from core.paths import safe_name
 
 FORMAT = "trimtab.load/1"
 
-REPAIR = "Move it away: the next snapshot is whole again (`trimtab pipeline once` makes one)."
+REPAIR = "Move it away: the next snapshot is whole again (`trimtab pipeline rebuild` makes one)."
 """What to do about a damaged file below a load root."""
 
 
@@ -32,6 +32,11 @@ def spool(root: Path, cluster_id: str) -> Path:
 def archive(root: Path, cluster_id: str) -> Path:
     """Return where segments go once two later batches have been committed."""
     return root / "archive" / cluster_folder(cluster_id)
+
+
+def rebuilding(root: Path, cluster_id: str) -> Path:
+    """Return the load root that segments are played in once more, while they are."""
+    return root / "rebuild" / cluster_folder(cluster_id)
 
 
 def quarantine(root: Path, cluster_id: str) -> Path:
@@ -75,6 +80,12 @@ def hour_file(root: Path, cluster_id: str, start: datetime) -> Path:
     """Return the file of the hour that starts at `start`."""
     utc = start.astimezone(UTC)
     return hours(root, cluster_id) / f"date={utc:%Y-%m-%d}" / f"h1-{utc:%H}.parquet"
+
+
+def hour_start(path: Path) -> datetime:
+    """Return when the hour of an hour file starts."""
+    text = f"{path.parent.name.removeprefix('date=')} {path.stem.removeprefix('h1-')}"
+    return datetime.strptime(text, "%Y-%m-%d %H").replace(tzinfo=UTC)
 
 
 def window_start(path: Path) -> datetime:
@@ -152,7 +163,7 @@ def check_format(written: str, known: str, path: Path) -> None:
             f"{path.name} is not a {known_kind} file.", detail=str(path), next=REPAIR
         )
     if int(major) > int(known_major):
-        raise DocumentError(
+        raise NewerFormatError(
             f"{path.name} has format {written}; this trimtab reads up to {known}.",
             detail=str(path),
             next=f"Install a trimtab that reads {kind}/{major}.",

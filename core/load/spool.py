@@ -100,7 +100,7 @@ def _admit(root: Path, cluster_id: str, path: Path) -> Path | None:
     if refusal is not None:
         quarantine(root, cluster_id, path, refusal)
         return None
-    at = datetime.fromisoformat(_head(pq.ParquetFile(path))["at"]).astimezone(UTC)
+    at = written_of(path)
     name = path.name.removeprefix(f"{layout.cluster_folder(cluster_id)}-")
     folder = layout.spool(root, cluster_id) / f"date={at:%Y-%m-%d}" / f"hour={at:%H}"
     if not folder.exists():
@@ -111,6 +111,11 @@ def _admit(root: Path, cluster_id: str, path: Path) -> Path | None:
     path.replace(place)
     files.sync_folder(folder)
     return place
+
+
+def written_of(path: Path) -> datetime:
+    """Return when the samples of a segment were taken, by its footer."""
+    return datetime.fromisoformat(_head(pq.ParquetFile(path))["at"]).astimezone(UTC)
 
 
 def admit_all(root: Path, cluster_id: str) -> int:
@@ -176,6 +181,15 @@ def archive(root: Path, cluster_id: str, path: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():
         path.replace(place)
+
+
+def kept(root: Path, cluster_id: str) -> dict[Path, Path]:
+    """Return every segment that is kept, used or not, by its place below spool or archive."""
+    return {
+        path.relative_to(folder): path
+        for folder in (layout.archive(root, cluster_id), layout.spool(root, cluster_id))
+        for path in folder.glob("date=*/hour=*/*.parquet")
+    }
 
 
 def retire(root: Path, cluster_id: str, now: float | None = None) -> None:

@@ -158,6 +158,15 @@ class Job:
         newest = self._ledger.newest(self._clock.now())
         windows.restore([batch for batch in batches if batch is not None], newest)
 
+    def publish(self) -> Manifest | None:
+        """Publish what windows on disk say, without a batch; None while there is nothing."""
+        self._restore()
+        now = self._clock.now()
+        newest = self._ledger.newest(now)
+        if newest is None:
+            return None
+        return self._publisher.publish(0, newest, now, self._counts())
+
     # -- running -----------------------------------------------------------------------------------
 
     def once(self) -> None:

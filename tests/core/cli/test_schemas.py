@@ -38,6 +38,7 @@ from core.load.manifest import read_manifest
 from core.load.simulator import Simulator, start_simulator
 from core.pipeline.job import Published
 from core.pipeline.ledger import Batch
+from core.pipeline.rebuild import Rebuilt
 from core.plan.plan import Move, Plan
 from core.plan.reassignment import dump
 from core.process import Process
@@ -234,6 +235,7 @@ LOAD = {
     "pipeline once": ["--root"],
     "pipeline run": ["--root"],
     "pipeline status": ["--root"],
+    "pipeline rebuild": ["--yes", "--root"],
     "snapshot ls": [],
     "snapshot show": [],
     "snapshot verify": [],
@@ -253,7 +255,16 @@ def test_of_load(
     def job(root: Path, cluster_id: str, tell: Any, *, quick: bool = False) -> Iterator[Any]:
         yield PublishedBefore(Published(batch, read_manifest(root, cluster_id)), tell)
 
+    @contextmanager
+    def session(*, quick: bool) -> Iterator[None]:
+        yield None
+
+    def rebuilt(*_: Any) -> Rebuilt:
+        return Rebuilt(read_manifest(tmp_path, "abc-DEF_1"), 3, batch.began_at, 9, 1)
+
     monkeypatch.setattr(pipeline, "_job", job)
+    monkeypatch.setattr(pipeline, "_session", session)
+    monkeypatch.setattr("core.pipeline.rebuild.rebuild", rebuilt)
     before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM)}
     place = [*LOAD[command], str(tmp_path)] if LOAD[command] else []
     words = ["--snapshots", str(tmp_path), *command.split(), *place, "--json"]

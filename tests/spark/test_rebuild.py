@@ -1,0 +1,183 @@
+"""`pipeline rebuild`: from the segments that are kept comes what was published before."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from feeding import CLUSTER, START, Row, StillClock, feed, messages, newest, row, run, window_rows
+
+from core import files
+from core.cli.main import run as command_line
+from core.errors import DocumentError, UsageError
+from core.load import layout
+from core.load.manifest import snapshot_ids
+from core.load.snapshot import LoadSnapshot
+from core.load.soundness import look
+from core.pipeline import rebuild as rebuilding
+from core.pipeline.rebuild import rebuild
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CLOCK = StillClock(START + timedelta(hours=8))
+
+
+@pytest.fixture
+def root(spark: SparkSession, tmp_path: Path) -> Path:
+    """Return a load root with two batches: segments of a window each, compacted and open ones."""
+    for part in range(2):
+        for window in range(2 * part, 2 * part + 2):
+            feed(tmp_path, f"s{window}", polls(30 * window, 30 * window + 30))
+        run(spark, tmp_path)
+    return tmp_path
+
+
+def polls(first: int, last: int) -> list[Row]:
+    return [
+        row(poll, partition=p, in_bytes=(1000.0 * (p + 1) + poll) if poll else None)
+        for poll in range(first, last)
+        for p in range(2)
+    ]
+
+
+def same(one: LoadSnapshot, other: LoadSnapshot) -> None:
+    assert one.snapshot_id < other.snapshot_id
+    assert (one.window_end, one.topics, one.brokers) == (
+        other.window_end,
+        other.topics,
+        other.brokers,
+    )
+    assert one.counts == other.counts
+    assert one.rates.keys() == other.rates.keys()
+    for key, column in one.rates.items():
+        np.testing.assert_allclose(column, other.rates[key], err_msg=str(key))
+    for name in ("partition", "size_bytes", "growth_bytes_per_s", "quality", "method", "leader"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def lose_partials(root: Path) -> None:
+    for path in layout.partials(root, CLUSTER).glob("b=*.parquet"):
+        path.unlink()
+
+
+def lose_everything_but_segments(root: Path) -> None:
+    lose_partials(root)
+    for path in layout.partials(root, CLUSTER).glob("placement-*.parquet"):
+        path.write_bytes(b"")
+    for path in layout.windows(root, CLUSTER).rglob("*.parquet"):
+        path.write_bytes(path.read_bytes()[:50])
+    for path in layout.batches(root, CLUSTER).glob("*.json"):
+        path.write_text("{")
+    shutil.rmtree(layout.checkpoint(root, CLUSTER))
+    layout.current(root, CLUSTER).write_text("{")
+
+
+DAMAGE = {
+    "nothing": lambda root: None,
+    "partials": lose_partials,
+    "everything": lose_everything_but_segments,
+}
+
+
+@pytest.mark.parametrize("damaged", DAMAGE)
+def test_what_was_damaged_is_published_as_it_was(
+    spark: SparkSession, root: Path, damaged: str
+) -> None:
+    before, held = newest(root), messages(root)
+    DAMAGE[damaged](root)
+    found = rebuild(spark, root, CLUSTER, CLOCK)
+    assert (found.segments, found.left_out, found.windows) == (4, 0, 4)
+    same(before, newest(root))
+    assert messages(root) == held
+    looked = look(root, CLUSTER)
+    assert looked is not None
+    assert looked.problems == ()
+    assert not (root / "rebuild").exists()
+
+
+def test_what_comes_afterwards_is_counted_once(spark: SparkSession, root: Path) -> None:
+    held = messages(root)
+    feed(root, "waits", polls(120, 125))
+    rebuild(spark, root, CLUSTER, CLOCK)
+    assert messages(root) == held + 2 * 100 * 5
+    assert run(spark, root) == [], "all that is there has been taken"
+    feed(root, "new", polls(125, 150))
+    run(spark, root)
+    assert messages(root) == held + 2 * 100 * 30
+    assert newest(root).counts.duplicate == 0
+
+
+def test_windows_that_no_segment_reaches_stay_as_they_were(spark: SparkSession, root: Path) -> None:
+    held = messages(root)
+    for segment in root.rglob("s[01].parquet"):
+        segment.unlink()
+    found = rebuild(spark, root, CLUSTER, CLOCK)
+    assert (found.segments, found.windows) == (1, 1), "the oldest may lack some"
+    assert messages(root) == held
+    assert len({r["window_start"] for r in window_rows(root)}) == 4
+
+
+def test_a_damaged_segment_is_left_out_and_counted(spark: SparkSession, root: Path) -> None:
+    (segment,) = root.rglob("s1.parquet")
+    segment.write_bytes(segment.read_bytes()[:-40])
+    found = rebuild(spark, root, CLUSTER, CLOCK)
+    assert (found.segments, found.left_out) == (3, 1)
+
+
+def test_readers_have_what_was_published_until_it_is_whole(
+    spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, windows = newest(root), list(window_rows(root))
+    seen: list[str] = []
+    rebuild(spark, root, CLUSTER, CLOCK, lambda _: seen.append(newest(root).snapshot_id))
+    assert set(seen) == {before.snapshot_id}
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    current, kept = newest(root).snapshot_id, snapshot_ids(root, CLUSTER)
+    monkeypatch.setattr(rebuilding, "_move_in", full)
+    with pytest.raises(OSError, match="No space"):
+        rebuild(spark, root, CLUSTER, CLOCK)
+    assert (newest(root).snapshot_id, snapshot_ids(root, CLUSTER)) == (current, kept)
+    assert len(list(window_rows(root))) == len(windows)
+    assert not (root / "rebuild").exists()
+
+
+def test_what_a_newer_trimtab_published_is_not_replaced(spark: SparkSession, root: Path) -> None:
+    text = '{"format": "trimtab.snapshot/9"}'
+    layout.current(root, CLUSTER).write_text(text)
+    with pytest.raises(DocumentError, match="reads up to"):
+        rebuild(spark, root, CLUSTER, CLOCK)
+    assert layout.current(root, CLUSTER).read_text() == text
+
+
+def test_it_asks_first_and_never_beside_a_pipeline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.pipeline.session.open_session", None)
+    feed(tmp_path, "a", polls(0, 3))
+    words = ["pipeline", "rebuild", "--root", str(tmp_path)]
+    assert command_line(lambda _: None, words) == 2
+    said = capsys.readouterr().err
+    assert "1 segment kept, back to 2026-03-01 12:00 UTC." in said
+    assert "Say --yes to rebuild" in said
+    with files.lease(layout.lock(tmp_path, CLUSTER, "pipeline")) as ours:
+        assert ours
+        assert command_line(lambda _: None, [*words, "--yes"]) == 3
+    assert "Another pipeline publishes" in capsys.readouterr().err
+
+
+def test_where_no_segment_is_kept_nothing_is_touched(spark: SparkSession, root: Path) -> None:
+    before = newest(root).snapshot_id
+    shutil.rmtree(layout.archive(root, CLUSTER), ignore_errors=True)
+    shutil.rmtree(layout.spool(root, CLUSTER))
+    with pytest.raises(UsageError, match="No segment is kept"):
+        rebuild(spark, root, CLUSTER, CLOCK)
+    assert newest(root).snapshot_id == before
+    assert len(list(window_rows(root))) == 8

@@ -12,10 +12,11 @@ from core.errors import UsageError
 def pattern(text: str, said: str) -> re.Pattern[str]:
     """Return a compiled expression; `said` is the option or word that it was given for.
 
+    Names are not always of one line, a group's for one: a dot is any character.
     Raises UsageError for one that is wrong.
     """
     try:
-        return re.compile(text)
+        return re.compile(text, re.DOTALL)
     except re.error as error:
         raise UsageError(
             f"{said} {text} is no regular expression: {error}.", next="Mend the pattern."
@@ -36,6 +37,11 @@ def matching(text: str, said: str, names: Iterable[str], kind: str) -> list[str]
         whole_name = f"Expressions must match a {kind}'s whole name, like orders.* for orders-eu."
         raise UsageError(f"No {kind} matches {text}.", next=near or whole_name)
     return found
+
+
+def is_whole(expression: str | None, name: str) -> bool:
+    """Return whether an expression matches a name as a whole; None matches all there are."""
+    return expression is None or re.fullmatch(expression, name, re.DOTALL) is not None
 
 
 def named(name: str, names: Collection[str], kind: str) -> str:

@@ -15,6 +15,10 @@ def test_an_expression_matches_whole_names() -> None:
     assert matching("orders.*", "--topics", TOPICS, "topic") == ["orders", "orders-eu"]
 
 
+def test_a_dot_is_any_character_of_a_name_which_may_have_lines() -> None:
+    assert matching("or.*", "The id", ["or\nders", "payments"], "group") == ["or\nders"]
+
+
 @pytest.mark.parametrize(
     ("text", "title", "next"),
     [

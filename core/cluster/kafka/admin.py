@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from core.cluster.kafka.group_answers import group_of, is_elsewhere
 from core.cluster.kafka.reach import denied, unreachable
 from core.cluster.kafka.wire import fault
 from core.cluster.state import TopicPartition
+from core.patterns import is_whole
 
 CommittedBy: TypeAlias = Callable[
     [Mapping[str, int]], Mapping[str, Mapping[TopicPartition, int] | Fault]
@@ -181,8 +181,7 @@ class Admin:
         if lost is not None:
             for failure in listed.errors:
                 lost(_fault(failure))
-        whole = re.compile(".*" if matching is None else matching)
-        ids = [group.group_id for group in listed.valid if whole.fullmatch(group.group_id)]
+        ids = [group.group_id for group in listed.valid if is_whole(matching, group.group_id)]
         if not ids:
             return ()
         described = self._described(ids, _SECONDS)

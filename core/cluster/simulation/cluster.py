@@ -5,7 +5,6 @@ It speaks ClusterClient; the same spec and seed, advanced by the same steps, giv
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -38,6 +37,7 @@ from core.cluster.state import (
     Reassignment,
     TopicPartition,
 )
+from core.patterns import is_whole
 
 
 class SimulatedClock:
@@ -235,10 +235,9 @@ class SimulatedCluster:
     def groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
     ) -> tuple[Group, ...]:
-        whole = re.compile(".*" if matching is None else matching)
         with self._lock:
             found = self._engine.readers.groups(self._engine)
-        return tuple(group for group in found if whole.fullmatch(group.id))
+        return tuple(group for group in found if is_whole(matching, group.id))
 
     def active_groups(self, most: int) -> ActiveGroups:
         return ActiveGroups.of(self.groups(), most)

@@ -24,9 +24,8 @@ from core.errors import RefusedError, UsageError
 from core.units import counted, format_duration, format_time, parse_duration
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from core.pipeline.job import Job, Published
+    from core.pipeline.session import Session
 
 root_option = click.option(
     "--root", type=click.Path(path_type=Path), metavar="DIR", help="Where load data is."
@@ -140,11 +139,11 @@ def rebuild(
         if not yes:
             name = context.target.called(cluster_id)
             confirm(name, "rebuild", "Rebuilding", "nothing was changed")
-        with _session(quick=True) as spark:
+        with _session(quick=True) as session:
             from core.clock import SystemClock
             from core.pipeline.rebuild import rebuild as publish_anew
 
-            found = publish_anew(spark, root, cluster_id, SystemClock(), _played)
+            found = publish_anew(session.spark, root, cluster_id, SystemClock(), _played)
     manifest = found.manifest
     if as_json:
         emit(
@@ -266,11 +265,11 @@ def _teller(as_json: bool) -> Any:
 @contextmanager
 def _job(root: Path, cluster_id: str, tell: Any, *, quick: bool = False) -> Iterator[Job]:
     """Hold the cluster's lease and a Spark session around a job."""
-    with _lease(root, cluster_id), _session(quick=quick) as spark:
+    with _lease(root, cluster_id), _session(quick=quick) as session:
         from core.clock import SystemClock
         from core.pipeline.job import Job
 
-        yield Job(spark, root, cluster_id, SystemClock(), tell)
+        yield Job(session.spark, root, cluster_id, SystemClock(), tell)
 
 
 @contextmanager
@@ -289,11 +288,11 @@ def _lease(root: Path, cluster_id: str) -> Iterator[None]:
 
 
 @contextmanager
-def _session(*, quick: bool) -> Iterator[SparkSession]:
+def _session(*, quick: bool) -> Iterator[Session]:
     from core.pipeline.session import open_session
 
     session = open_session(quick=quick)
     try:
-        yield session.spark
+        yield session
     finally:
         session.stop()

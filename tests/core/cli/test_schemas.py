@@ -256,8 +256,8 @@ def test_of_load(
         yield PublishedBefore(Published(batch, read_manifest(root, cluster_id)), tell)
 
     @contextmanager
-    def session(*, quick: bool) -> Iterator[None]:
-        yield None
+    def session(*, quick: bool) -> Iterator[Any]:
+        yield SimpleNamespace(spark=None)
 
     def rebuilt(*_: Any) -> Rebuilt:
         return Rebuilt(read_manifest(tmp_path, "abc-DEF_1"), 3, batch.began_at, 9, 1)

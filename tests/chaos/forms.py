@@ -26,6 +26,7 @@ from chaos.layout import (
     held_back,
     one_way,
     opposite,
+    receives_last,
 )
 from chaos.orders import Order
 from waiting import eventually
@@ -228,16 +229,18 @@ class Disturbed(Form):
     moved = TopicPartition("chaos-b", 0)
     """One of the second batch: moved by others while the first is in flight."""
 
-    def prepare(self) -> None:
-        (self.broker,) = self.brokers.nodes_of("destination", self.targets, self.before)
+    def __init__(self, brokers: Brokers, rng: Random) -> None:
+        super().__init__(brokers, rng)
+        self.broker = receives_last(self.moved, self.targets, self.before)
 
     def script(self, run: str) -> Script:
         first = self.before[self.moved]
-        yield from self.until(lambda: self.brokers.is_flying(run) and self._has_rate())
+        yield from self.until(lambda: self.brokers.is_flying(run))
         if not self._is_queued(run):
             return  # its batch has begun: nobody means to override it
         yield from self.until(lambda: self._is_moved((*first[:2], DEAD)))
         yield from self.until(lambda: self.brokers.done_moves(run) > 0)
+        yield from self.until(self._has_rate)
         change = ConfigChange(Resource.broker(self.broker), FOLLOWER_RATE, ConfigOp.DELETE)
         yield from self.until(
             lambda: self.brokers.client.alter_configs([change]) == {change.resource: None}

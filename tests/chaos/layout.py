@@ -97,6 +97,15 @@ def sources(targets: Targets, before: Targets) -> list[int]:
     return [b for b in (1, 2, 3, 4) if b not in arriving]
 
 
+def receives_last(tp: TopicPartition, targets: Targets, before: Targets) -> int:
+    """Return the broker that a partition moves to which others hold up until all else is done.
+
+    Its rate is needed to the end: one that a broker has done with is nobody's to miss.
+    """
+    (broker,) = set(targets[tp]) - set(before[tp])
+    return broker
+
+
 def held_back(targets: Targets, before: Targets) -> list[int]:
     """Return the sources that a run's own pairs hold back when they return, whoever leads by then.
 

@@ -269,8 +269,8 @@ class Runner:
         if not isinstance(step, ChangeRates):  # reads what it changes, maybe every second
             self._lookout.forget_throttles()
         match step:
-            case IntendThrottles(batch) | SetThrottles(batch):
-                self._throttling.set_up(batch, observed)
+            case IntendThrottles() | SetThrottles():
+                self._throttling.set_up(step, observed)
             case IntendRates(batch, brokers):
                 self._throttling.intend_rates(batch, brokers)
             case SetRates(batch, rates):

@@ -5,6 +5,7 @@ What is to be set, and what puts it back exactly, `core.run.limits` says: `inten
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -22,7 +23,7 @@ from core.run.act.setting import (
     first_fault,
 )
 from core.run.decide.keeping import lost_rate, note_disturbed, wanted_lists
-from core.run.decide.steps import Observed
+from core.run.decide.steps import IntendThrottles, Observed, SetThrottles
 from core.run.limits import intents, putting_back, throttle
 from core.run.limits.throttle import ListIntent
 from core.run.others.held import LAG_SECONDS
@@ -34,45 +35,48 @@ from core.run.record.records import Kind
 class Throttling(Setting):
     """The throttles of one run."""
 
-    def set_up(self, batch: int, observed: Observed) -> None:
+    def set_up(self, step: IntendThrottles | SetThrottles, observed: Observed) -> None:
         """Intend a batch's throttles, or set them; a cluster that says no fails one not begun."""
+        batch = step.batch
         try:
-            if batch in self._history.throttles:
+            if isinstance(step, SetThrottles):
                 self._set_throttles(batch, observed)
             else:
-                self._intend(batch, observed)
+                self._intend(batch, step.moves, observed)
         except AccessDeniedError as error:
-            if self._history.begun or self._flies(batch):
+            if self._history.begun or self._fly(self._history.batch(batch)):
                 raise
             self._chronicle.write(Kind.THROTTLE_FAILED, batch=batch, why=error.title.rstrip("."))
 
-    def _flies(self, batch: int) -> bool:
+    def _fly(self, indices: Iterable[int]) -> bool:
         """Return whether moves go on without a limit until it can be set: nothing fails by that."""
-        moves = self._history.moves
-        return any(moves[index].phase.in_flight for index in self._history.batch(batch))
+        return any(self._history.moves[index].phase.in_flight for index in indices)
 
-    def _intend(self, batch: int, observed: Observed) -> None:
+    def _intend(self, batch: int, indices: tuple[int, ...], observed: Observed) -> None:
+        """Journal the lists of these moves, and the rates of all that is left of the batch."""
+        beginning = [self._history.moves[index].move for index in indices]
         moves = [m.move for m in self._left_of(batch)]
         topics, brokers = intents.resources(moves, observed.alive)
         found = self._configs(topics, throttle.LISTS)
         found |= self._configs([Resource.broker(b) for b in sorted(brokers)], throttle.RATES)
         faults = {r: a for r, a in found.items() if isinstance(a, Fault) and not is_missing(a)}
-        copying = sorted({move.tp.topic for move in moves if move.moves_data})
+        copying = sorted({move.tp.topic for move in beginning if move.moves_data})
         held, untold = self._held((topic, side) for topic in copying for side in throttle.LISTED)
         faults |= untold
-        if faults and not self._flies(batch) and not all(passes(f) for f in faults.values()):
+        if faults and not self._fly(indices) and not all(passes(f) for f in faults.values()):
             why = first_fault("reading", faults)
             self._chronicle.write(Kind.THROTTLE_FAILED, batch=batch, why=why)
             return
         if faults:  # one that died is not shown so yet
-            self._later(batch, first_fault("reading", faults))
+            self._later(batch, indices, first_fault("reading", faults))
             return
         ours, left = self._history.lists, self._history.lists_left
-        lists = intents.intend_lists(moves, found, ours, held, left)
+        lists = intents.intend_lists(beginning, found, ours, held, left)
         rates = self._rates(moves, found, self._history.rates)
         self._chronicle.write(
             Kind.THROTTLE_INTENT,
             batch=batch,
+            moves=list(indices),
             lists=[i.to_json() for i in lists],
             rates=[r.to_json() for r in rates],
             foreign=[list(tp) for tp in observed.reassignments],
@@ -89,7 +93,7 @@ class Throttling(Setting):
             late = [[r.broker, r.side.value] for r in down]
             self._chronicle.write(Kind.THROTTLE_SET, batch=batch, **{"late": late} if late else {})
             self._rests.pop(batch, None)
-        elif self._flies(batch):
+        elif self._fly(intent.moves):
             self._rest(batch, refusal.why)
         elif refusal.passing:
             seconds = UNANSWERED_SECONDS if refusal.unanswered else RETURNED_SECONDS
@@ -128,7 +132,7 @@ class Throttling(Setting):
                 Kind.RATE_INTENT, batch=batch, rates=[rate.to_json() for rate in rates]
             )
         if faults:
-            self._later(batch, first_fault("reading", faults))
+            self._later(batch, self._history.batch(batch), first_fault("reading", faults))
 
     def set_rates(self, batch: int, keys: tuple[tuple[int, throttle.Side], ...]) -> None:
         """Set rates that were journalled for brokers that are back; where refused, wait."""
@@ -139,15 +143,15 @@ class Throttling(Setting):
         keys = tuple(key for key in keys if key in due)
         refusal = self._refused((), [due[key] for key in keys])
         if refusal is not None:
-            self._later(batch, refusal.why)
+            self._later(batch, self._history.batch(batch), refusal.why)
         elif keys:
             rates = [[broker, side.value] for broker, side in keys]
             self._chronicle.write(Kind.RATE_SET, batch=batch, rates=rates)
             self._rests.pop(batch, None)
 
-    def _later(self, batch: int, why: str) -> None:
+    def _later(self, batch: int, indices: Iterable[int], why: str) -> None:
         """Moves that fly go on without a limit until it can be set; others do not begin."""
-        if self._flies(batch):
+        if self._fly(indices):
             self._rest(batch, why)
         else:
             self._set_later(why)

@@ -117,12 +117,14 @@ def _throttle(
 ) -> IntendThrottles | SetThrottles | IntendRates | SetRates | None:
     batch = history.moves[moves[0]].batch
     throttle = history.throttles.get(batch)
-    if throttle is None:
-        copying = any(history.moves[i].move.receiving for i in moves)
-        limited = copying and history.rate_bytes_per_s != UNLIMITED
-        return IntendThrottles(batch) if limited else None
-    if not throttle.set:
+    if throttle is not None and not throttle.set:
         return SetThrottles(batch)
+    begin = (i for i in moves if history.moves[i].move.receiving)
+    bare = tuple(i for i in begin if not history.moves[i].limited)
+    if bare and history.rate_bytes_per_s != UNLIMITED:
+        return IntendThrottles(batch, bare)
+    if throttle is None:
+        return None
     needed = {key for i in moves for key in sides(history.moves[i].move)}
     alive = sorted(
         key[0] for key in needed if key[0] in observed.alive and key not in history.rates

@@ -106,7 +106,7 @@ def _lost_pairs(history: History, observed: Observed) -> Iterator[LostPairs]:
 
 def wanted_lists(history: History) -> dict[ListKey, frozenset[str]]:
     """Return the entries that moves need which are limited, whoever has set these entries."""
-    limited = (m.move for m in under_way(history) if m.batch in history.throttles)
+    limited = (m.move for m in under_way(history) if m.limited)
     lists = batch_lists(limited)
     found = {(topic, Side.LEADER): pairs for topic, pairs in lists.leader.items()}
     return found | {(topic, Side.FOLLOWER): pairs for topic, pairs in lists.follower.items()}
@@ -115,7 +115,7 @@ def wanted_lists(history: History) -> dict[ListKey, frozenset[str]]:
 def under_way(history: History) -> Iterator[MoveHistory]:
     """Yield the moves that are in flight, or about to be: their throttles are being set."""
     for m in history.moves:
-        begins = m.batch in history.throttles and not history.stopped
+        begins = m.limited and not history.stopped
         if m.phase.in_flight or (m.phase is Phase.QUEUED and begins):
             yield m
 
@@ -133,13 +133,13 @@ def catch_up(
         if not (history.limit_late and m.move.receiving and m.wish is Wish.GO_ON):
             continue
         throttle = history.throttles.get(m.batch)
-        if throttle is None:
-            return IntendThrottles(m.batch)
-        if not throttle.set:
+        if throttle is not None and not throttle.set:
             return SetThrottles(m.batch)
+        if not m.limited:
+            return IntendThrottles(m.batch, tuple(_unlimited(history, m.batch)))
     for index in flying:
         m = history.moves[index]
-        if m.batch not in history.throttles:
+        if not m.limited:
             continue
         needed = [key for key in sides(m.move) if key[0] in observed.alive]
         due = tuple(key for key in needed if key in history.rates_due)
@@ -149,6 +149,13 @@ def catch_up(
         if brokers:
             return IntendRates(m.batch, brokers)
     return None
+
+
+def _unlimited(history: History, batch: int) -> Iterator[int]:
+    for index in history.batch(batch):
+        m = history.moves[index]
+        if m.phase.in_flight and m.move.receiving and not m.limited:
+            yield index
 
 
 def change_rates(history: History, observed: Observed) -> ChangeRates | None:

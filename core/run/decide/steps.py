@@ -103,9 +103,11 @@ class NoteMeasured:
 
 @dataclass(frozen=True, slots=True)
 class IntendThrottles:
-    """Read what throttles there are and journal what to set for a batch."""
+    """Read what throttles there are and journal what to set for moves of a batch."""
 
     batch: int
+    moves: tuple[int, ...]
+    """Those that are about to begin, or lack a limit; what waits longer is not listed."""
 
 
 @dataclass(frozen=True, slots=True)

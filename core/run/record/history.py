@@ -91,7 +91,8 @@ class History(Known):
             case Kind.THROTTLE_INTENT:
                 if not self.throttles:
                     self.foreign_before = frozenset(TopicPartition(t, n) for t, n in p["foreign"])
-                self.intend_throttles(p)
+                for index in self.intend_throttles(p, self.batch(p["batch"])):
+                    self.moves[index].limited = True
                 self._keep(record)
             case Kind.THROTTLE_SET:
                 rates = self.throttles_are_set(p)

@@ -31,13 +31,16 @@ class Away(Enum):
 
 @dataclass(slots=True)
 class BatchThrottle:
-    """What one batch's throttles are to be; `set` once they have been read back."""
+    """What throttles a batch's next moves are to have; `set` once they have been read back."""
 
     lists: tuple[ListIntent, ...]
     rates: tuple[RateIntent, ...]
     set: bool = False
     late: tuple[RateIntent, ...] = ()
     """Rates of brokers that were down at first."""
+    earlier: tuple[RateIntent, ...] = ()
+    """Those that moves of the batch had before: not all of them fit at a time."""
+    moves: tuple[int, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,10 +63,18 @@ class Holdings:
     mended: set[Key | ListKey] = field(default_factory=set)
     """What somebody else deleted once and we put back, or changed: from then on it is theirs."""
 
-    def intend_throttles(self, p: Mapping[str, Any]) -> None:
+    def intend_throttles(self, p: Mapping[str, Any], whole: Iterable[int]) -> tuple[int, ...]:
+        """Take in what is to be set for a batch; return its moves: `whole`, unless it says which.
+
+        Those that wait are not listed: a follower of theirs that returns would be held back.
+        """
+        before = self.throttles.get(p["batch"])
         batch = BatchThrottle(
             tuple(ListIntent.from_json(entry) for entry in p["lists"]),
             tuple(RateIntent.from_json(entry) for entry in p["rates"]),
+            late=before.late if before else (),
+            earlier=(*before.earlier, *before.rates) if before else (),
+            moves=tuple(p.get("moves", whole)),
         )
         self.throttles[p["batch"]] = batch
         for intent in batch.lists:
@@ -72,6 +83,7 @@ class Holdings:
             self.lists[key] = known.joined(intent) if known else intent
             self.lists_due.add(key)
         self._due(batch.rates)
+        return batch.moves
 
     def still_wanted(self, batch: int) -> BatchThrottle:
         """Return a batch's throttles but for what was given back since they were intended."""

@@ -95,6 +95,8 @@ class MoveHistory:
     batch: int
     long: bool = False
     """It takes longer than its batch: the next one does not wait for it."""
+    limited: bool = False
+    """Its throttles have been intended: its pairs are listed, or about to be."""
     role: Role = Role.PLAN
     instead_of: int | None = None
     """The index of the move that this one stands in for, or takes back."""
@@ -133,5 +135,5 @@ class MoveHistory:
         self.batch, self.phase, self.wish, self.why = batch, Phase.QUEUED, Wish.GO_ON, ""
         self.submitted_at = self.ended_at = self.retarget = None
         self.tries, self.put_off, self.refused = 0, "", ""
-        self.cancel_intended = self.cancel_sent = False
+        self.limited = self.cancel_intended = self.cancel_sent = False
         self.dirs_refused = {}

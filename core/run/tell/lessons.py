@@ -53,7 +53,7 @@ def _is_plain(history: History) -> bool:
     kept = any(
         rate.rate_bytes_per_s is None
         for batch in history.throttles.values()
-        for rate in (*batch.rates, *batch.late)
+        for rate in (*batch.rates, *batch.late, *batch.earlier)
     )
     return (
         history.ended is Outcome.DONE

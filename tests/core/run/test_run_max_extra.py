@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from run_help import MB, Run, Start, cluster, plan_of
+from run_help import MB, Run, Start, cluster, own, plan_of, spend, submitted, throttles
 
 from core.cli.carrying import Wishes
+from core.cluster.client import FOLLOWER_LIST, LEADER_LIST, Resource
 from core.cluster.observe import observe
+from core.cluster.state import TopicPartition
 from core.errors import UsageError
 from core.load.snapshot import Load
+from core.plan.throttle_lists import entries
 from core.run.creation import RunOptions
 from core.run.decide.steps import Submit
 from core.run.prepare import prepared
@@ -70,6 +73,54 @@ def test_a_larger_move_goes_alone(start: Start) -> None:
     assert len(first.moves) == 1
     assert most_at_a_time(run) == SIZE
     assert run.runner.history.ended is Outcome.DONE
+
+
+T = Resource.topic("t")
+LAST = TopicPartition("t", COUNT - 1)
+
+
+def listed(run: Run) -> set[int]:
+    """Return the partitions that the throttle lists name."""
+    lists = [own(run.client, T, name) for name in (LEADER_LIST, FOLLOWER_LIST)]
+    return {int(pair.split(":")[0]) for value in lists for pair in entries(value)}
+
+
+def test_only_what_is_submitted_is_listed(start: Start) -> None:
+    """From its first byte on, though its process dies at any time."""
+    run = begun(start, tuple(range(COUNT)))
+    before = throttles(run.client)
+    while run.runner.history.ended is None:
+        step = run.runner.advance()
+        flying = {tp.partition for tp in run.client.reassignments()}
+        if submitted(step):
+            assert flying == listed(run) != set()
+        assert flying <= listed(run)
+        assert len(listed(run)) <= 4, "those that end, and those that are about to begin"
+        run.again()
+    assert run.runner.history.ended is Outcome.DONE
+    assert throttles(run.client) == before
+
+
+def test_a_follower_of_a_partition_that_waits_comes_back_at_wire_speed(start: Start) -> None:
+    client = cluster({"t": [(1, 2)] * COUNT}, size_bytes=SIZE, in_bytes_per_s={LAST: MB / 4})
+    plan = plan_of(client, {("t", p): (1, 3) for p in range(COUNT)})
+    run = start(client, plan, rate=MB, batches=(tuple(range(COUNT)),), most_extra_bytes=MOST)
+    run.until(submitted)
+    client.stop_broker(2)
+    spend(run, 40)
+    assert not in_sync(run)
+    client.start_broker(2)
+    came = run.client.elapsed_seconds
+    run.until(lambda _: in_sync(run))
+    assert run.client.elapsed_seconds - came < 3
+    assert LAST in {run.runner.history.moves[i].move.tp for i in run.runner.history.queued}
+    assert run.to_the_end() is Outcome.DONE
+
+
+def in_sync(run: Run) -> bool:
+    state = run.client.describe()
+    index = state.find(LAST)
+    return index is not None and 2 in state.row(index).isr
 
 
 def test_batches_are_cut_by_it() -> None:

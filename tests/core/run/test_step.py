@@ -71,7 +71,9 @@ def history(*moves: Move, phase: Phase = Phase.QUEUED, **more: Any) -> History:
             "who": "ann",
             "host": "here",
             "created_at": NOON,
-            "moves": [MoveHistory(m, batch=0, phase=phase) for m in moves],
+            "moves": [
+                MoveHistory(m, batch=0, phase=phase, limited="throttles" in more) for m in moves
+            ],
             "batch_size": 200,
             "pace": Pace(100),
             "preflight": True,
@@ -127,7 +129,7 @@ LIMITED = {"throttles": {0: BatchThrottle((), (), set=True)}, "rates": KEPT}
     ("past", "expected"),
     [
         ({"preflight": False}, Preflight()),
-        ({}, IntendThrottles(0)),
+        ({}, IntendThrottles(0, (0,))),
         ({"throttles": {0: BatchThrottle((), ())}}, SetThrottles(0)),
         (LIMITED, Submit((0,))),
         (LIMITED | {"rates": {k: r for k, r in KEPT.items() if k[0] != 2}}, IntendRates(0, (2,))),
@@ -273,7 +275,7 @@ def test_a_move_of_somebody_else_holds_up_no_other_partition() -> None:
         Record(1, NOON, Kind.POSTPONED, {"moves": [0], "why": WAITS}),
     )
     assert (past.moves[0].batch, past.batches, past.batch(0), past.batch(1)) == (1, 2, [1], [0])
-    assert next_step(past, seen) == IntendThrottles(0)
+    assert next_step(past, seen) == IntendThrottles(0, (1,))
     past.moves[1].phase = Phase.DONE
     assert next_step(past, seen) == Poll(WAITS)
 
@@ -289,10 +291,10 @@ UNDER = "foo-1 has fewer than 2 replicas in sync: no further batch starts"
 @pytest.mark.parametrize(
     ("min_insync", "online", "slows", "step"),
     [
-        (1, True, True, IntendThrottles(0)),
+        (1, True, True, IntendThrottles(0, (0,))),
         (2, True, True, Poll(UNDER)),
-        (1, False, False, IntendThrottles(0)),
-        (2, False, False, IntendThrottles(0)),
+        (1, False, False, IntendThrottles(0, (0,))),
+        (2, False, False, IntendThrottles(0, (0,))),
     ],
     ids=["slow down", "stop", "offline", "offline, under min.insync"],
 )
@@ -312,7 +314,7 @@ def test_new_replicas_that_are_not_in_sync_yet_are_no_reason_to_stop() -> None:
     seen = observed((0, 2, 1, 3), (2, 1), listed=LISTED, alive=ALIVE - {3})
     own = PartitionRow("foo", 2, 2, (3, 2), (3, 2))
     seen = replace(seen, rows={**seen.rows, TopicPartition("foo", 2): own})
-    assert next_step(past, seen) == IntendThrottles(0)
+    assert next_step(past, seen) == IntendThrottles(0, (0,))
 
 
 def test_no_more_leaders_change_at_a_time_than_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,13 +24,13 @@ from core.cli.topic_layout import (
     typed_layout,
 )
 from core.cli.topic_steps import (
-    MIN_INSYNC,
     configs_of,
     held,
     insync_by_default,
     settled,
     there,
 )
+from core.cluster.config_names import MIN_INSYNC
 from core.errors import ExitCode, IncompleteError, TrimtabError, UsageError
 
 if TYPE_CHECKING:

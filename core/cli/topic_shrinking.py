@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from core.cli.topic_steps import MIN_INSYNC
 from core.cluster.client import Beneath, ConfigChange, ConfigOp, ConfigSource, ConfigValue
+from core.cluster.config_names import MIN_INSYNC
 from core.errors import RefusedError
 from core.units import counted, format_bytes, format_duration
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from core.cli.context import say
+from core.cluster.config_names import MIN_INSYNC
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 SETTLE_SECONDS = 10.0
 """How long brokers are given to hear of a change; librdkafka and they refresh much sooner."""
-
-MIN_INSYNC = "min.insync.replicas"
 
 Configs = Mapping[str, "ConfigValue"]
 

@@ -10,7 +10,8 @@ import click
 
 from core.cli import topic_changes, topic_delete
 from core.cli.context import Context, emit, json_option, output_option, say_none, write_text
-from core.cli.topic_steps import MIN_INSYNC, Configs, configs_of
+from core.cli.topic_steps import Configs, configs_of
+from core.cluster.config_names import MIN_INSYNC
 
 if TYPE_CHECKING:
     from core.cluster.client import Fault

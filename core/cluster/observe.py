@@ -11,10 +11,11 @@ import numpy as np
 from core.clock import Clock
 from core.cluster.broker_logs import BrokerLogs, with_logs
 from core.cluster.client import ClusterClient, ConfigValue, Fault, Resource
+from core.cluster.config_names import MIN_INSYNC
 from core.cluster.state import ClusterState, Topic
 from core.errors import AccessDeniedError, TrimtabError
 
-TOPIC_CONFIGS = ("min.insync.replicas", "retention.ms", "cleanup.policy")
+TOPIC_CONFIGS = (MIN_INSYNC, "retention.ms", "cleanup.policy")
 METADATA_SECONDS = 1.0
 LOG_DIRS_SECONDS = 10.0
 CONFIGS_SECONDS = 60.0
@@ -57,7 +58,7 @@ def _with_configs(topic: Topic, configs: Mapping[str, ConfigValue]) -> Topic:
         found = configs.get(name)
         return found.value if found is not None else None
 
-    min_insync, retention = text("min.insync.replicas"), text("retention.ms")
+    min_insync, retention = text(MIN_INSYNC), text("retention.ms")
     return Topic(
         topic.name,
         topic.id,

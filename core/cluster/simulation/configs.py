@@ -20,6 +20,7 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
+from core.cluster.config_names import MIN_INSYNC
 
 TOPIC_DEFAULTS: Mapping[str, str] = {
     "cleanup.policy": "delete",
@@ -27,7 +28,7 @@ TOPIC_DEFAULTS: Mapping[str, str] = {
     FOLLOWER_LIST: "",
     LEADER_LIST: "",
     "max.message.bytes": "1048588",
-    "min.insync.replicas": "1",
+    MIN_INSYNC: "1",
     "retention.bytes": "-1",
     "retention.ms": "604800000",
     "segment.bytes": "1073741824",
@@ -36,7 +37,7 @@ TOPIC_DEFAULTS: Mapping[str, str] = {
 BROKER_DEFAULTS: Mapping[str, str] = {
     "auto.leader.rebalance.enable": "false",
     "leader.imbalance.check.interval.seconds": "300",
-    "min.insync.replicas": "1",
+    MIN_INSYNC: "1",
     "num.replica.fetchers": "1",
     "replica.lag.time.max.ms": "30000",
 }
@@ -48,7 +49,7 @@ _INTEGER = re.compile(r"-?\d+")
 _INTEGERS = {
     *RATES,
     "max.message.bytes",
-    "min.insync.replicas",
+    MIN_INSYNC,
     "retention.bytes",
     "retention.ms",
     "segment.bytes",

@@ -21,6 +21,7 @@ from core.cluster.client import (
     Resource,
     ResourceKind,
 )
+from core.cluster.config_names import MIN_INSYNC
 from core.cluster.leaders import NO_LEADER
 from core.cluster.simulation import controller
 from core.cluster.simulation.configs import SimulatedConfigs
@@ -218,7 +219,7 @@ class Engine:
         rows = {tp.partition: row for tp, row in self.index.items() if tp.topic == resource.name}
         for row in rows.values():
             self.logs.retain(row, values)
-            self._min_insync[row] = int(values["min.insync.replicas"] or 1)
+            self._min_insync[row] = int(values[MIN_INSYNC] or 1)
         self.throttles.take_lists(
             rows, self.logs.column, values[LEADER_LIST], values[FOLLOWER_LIST]
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 from core.cluster.broker_logs import with_logs
 from core.cluster.client import ClusterClient, Fault, Resource
+from core.cluster.config_names import MIN_INSYNC
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, RefusedError, UnreachableError
 from core.load.snapshot import Load
@@ -18,7 +19,6 @@ from core.plan.plan import Move, Plan
 from core.run.record.history import History
 
 Look = Callable[[], ClusterState]
-MIN_INSYNC = "min.insync.replicas"
 
 
 def preflight(client: ClusterClient, history: History) -> dict[str, Any]:

@@ -21,8 +21,6 @@ from core.run.record.history import History
 from core.run.record.holdings import Away
 from core.run.record.records import Kind
 
-READ_BACK_SECONDS = 10.0
-
 ListEntry = tuple[str, throttle.Side, tuple[str, ...]]
 """A topic and side, and pairs of ours there."""
 Lists = tuple[ListEntry, ...]
@@ -168,7 +166,7 @@ class Returning:
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)} | self._alter(changes)
         failed = {r: str(fault) for r, fault in faults.items() if not is_missing(fault)}
         left = [change for change in changes if change.resource not in failed]
-        deadline = self._clock.monotonic() + READ_BACK_SECONDS
+        deadline = self._clock.monotonic() + putting_back.READ_BACK_SECONDS
         while left:
             touched = sorted({change.resource for change in left}, key=lambda r: r.name)
             left = list(putting_back.still_there(left, self._configs(touched, names)))

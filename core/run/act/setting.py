@@ -14,10 +14,11 @@ from core.cluster.client import ClusterClient, Fault, Resource
 from core.cluster.faults import is_missing, is_unanswered, passes
 from core.plan.plan import Move
 from core.plan.throttle_lists import ALL
-from core.run.act.returning import READ_BACK_SECONDS, Returning
+from core.run.act.returning import Returning
 from core.run.decide.keeping import is_freed, lost_rate
 from core.run.decide.steps import LostPairs, LostRate
 from core.run.limits import intents, throttle
+from core.run.limits.putting_back import READ_BACK_SECONDS
 from core.run.limits.throttle import ListIntent, RateIntent
 from core.run.record.chronicle import Chronicle
 from core.run.record.holdings import Key

@@ -21,6 +21,9 @@ from core.run.limits.throttle import (
     own_value,
 )
 
+READ_BACK_SECONDS = 10.0
+"""How long brokers are given to show what has been changed."""
+
 
 def subtraction(
     intent: ListIntent, pairs: Collection[str], there: frozenset[str], *, unseen: bool = False

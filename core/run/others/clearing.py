@@ -28,8 +28,6 @@ from core.run.limits.throttle import Configs, ListKey, Side
 from core.run.others.held import told_lists
 from core.run.others.throttles import Known, Throttle, find_throttles
 
-READ_BACK_SECONDS = 10.0
-
 
 @dataclass(frozen=True, slots=True)
 class Clearing:
@@ -84,7 +82,7 @@ def clear(client: ClusterClient, clock: Clock, clearing: Clearing) -> dict[Resou
     empty = [change for key, change in asked.items() if held.get(key) == frozenset()]
     failed |= _altered(client, empty)
     left = tuple(change for change in (*first, *empty) if change.resource not in failed)
-    deadline = clock.monotonic() + READ_BACK_SECONDS
+    deadline = clock.monotonic() + putting_back.READ_BACK_SECONDS
     while left:
         names = list({change.name for change in left})
         resources = list(dict.fromkeys(change.resource for change in left))

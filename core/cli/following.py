@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from core.cli.context import emit_line, let_reader_go, say
+from core.cli.leaving import unwinding
 from core.errors import ExitCode
 from core.run.tell.events import follow
 from core.run.tell.notices import Notice, Notices
@@ -82,16 +83,20 @@ def _with_bar(cluster_id: str, run: str) -> int:
         fill_char="█",
         empty_char="·",
     )
-    with bar:
-        for view, _ in follow(cluster_id, run):
-            for event in view.events[told:]:
-                clear = "\r\033[2K" if stream.isatty() else ""
-                click.echo(f"{clear}{event.at:%H:%M:%S}  {event.text}", file=stream)
-            told, now = len(view.events), _now(view)
-            bar.pos = round(STEPS * _part(view))
-            bar.render_progress()
-            call_out(notices.seen(view), stream)
-            last = view
+    with unwinding(signal.SIGHUP, signal.SIGTERM):
+        try:
+            for view, _ in follow(cluster_id, run):
+                for event in view.events[told:]:
+                    clear = "\r\033[2K" if stream.isatty() else ""
+                    click.echo(f"{clear}{event.at:%H:%M:%S}  {event.text}", file=stream)
+                told, now = len(view.events), _now(view)
+                bar.pos = round(STEPS * _part(view))
+                bar.render_progress()
+                call_out(notices.seen(view), stream)
+                last = view
+        finally:
+            # A bar hides the cursor as it is drawn: whatever ends this shows it again.
+            bar.render_finish()
     assert last is not None, "follow yields at least once"
     say(headline(last) + (f"\n{last.why}" if last.why else ""))
     if last.leftovers is not None:

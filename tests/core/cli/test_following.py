@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -131,6 +132,29 @@ def test_events_that_nobody_reads_any_more_let_go_of_a_run_that_goes_on(path: Pa
         f"The run goes on without this. Follow it again: trimtab runs attach {path.stem}",
         f"Cancel it: trimtab runs cancel {path.stem}",
     ]
+    assert read_run(CLUSTER, path.stem).state.ended is False
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_whatever_ends_following_a_run_shows_the_cursor_again(
+    path: Path, number: signal.Signals
+) -> None:
+    code = (
+        "import sys; from core.cli.following import follow_run;"
+        "follow_run(*sys.argv[1:], as_json=False)"
+    )
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([sys.executable, "-c", code, CLUSTER, path.stem], stderr=theirs) as child:
+        os.close(theirs)
+        seen = b""
+        while b"\x1b[?25l" not in seen:
+            seen += os.read(ours, 4096)
+        child.send_signal(number)
+        assert child.wait(30) == 128 + number
+    after = os.read(ours, 4096)
+    os.close(ours)
+    assert after.rindex(b"\x1b[?25h") > after.rfind(b"\x1b[?25l")
+    assert b"Traceback" not in after
     assert read_run(CLUSTER, path.stem).state.ended is False
 
 

@@ -43,10 +43,10 @@ class Settings:
     lasting_looks: int = 3
     """… and in how many of them at least."""
     cool_down_seconds: float = 1800.0
-    """How long nothing is begun after any run has ended."""
+    """How long nothing is begun after any run, or an election of its own, has ended."""
     most_bytes_per_hour: float = 100e9
     most_moves_per_hour: int = 200
-    """Partitions that get other replicas, or another preferred leader."""
+    """Partitions that get other replicas or another preferred leader, or are given back to it."""
     least_benefit: float = 0.25
     """Shares that must come into the band for each broker's share of data that is copied."""
     avoid: Hours = field(default_factory=Hours)

@@ -18,7 +18,7 @@ def limits(settings: Settings) -> dict[str, str]:
         "budget": f"{format_bytes(settings.most_bytes_per_hour)} and "
         f"{settings.most_moves_per_hour} partitions in any hour",
         "benefit": f"{settings.least_benefit:g} shares evened for each share copied",
-        "cool-down": f"{format_duration(settings.cool_down_seconds)} after any run",
+        "cool-down": f"{format_duration(settings.cool_down_seconds)} after any run or election",
         "busy hours": settings.avoid.text or "none",
         "windows": settings.only.text or "any time",
         "topics": settings.topics or "all",

@@ -154,8 +154,11 @@ class History(Known):
                 self.pace = self.pace.given_back(keys)
             case Kind.REQUEST:
                 self.requests_seen = p["seq"]
+                floored = self.pace.floored
                 if not p.get("refused"):
                     asked.take(self, p["kind"], p)
+                if floored and not self.pace.floored:
+                    self.unheld_at = record.at
             case Kind.CANCELLING:
                 for index in p["moves"]:
                     self.moves[index].cancel_intended = True

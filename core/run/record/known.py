@@ -58,6 +58,8 @@ class Known(Holdings):
     foreign_before: frozenset[TopicPartition] = frozenset()
     """Moves of others that were in flight before we set the first rate."""
     paused: bool = False
+    unheld_at: datetime | None = None
+    """When a pause on the floor last ended: until then no byte was meant to come."""
     cancel_requested: bool = False
     """All of it is to be taken back; what is asked of single moves is their `wish`."""
     leave_requested: bool = False

@@ -10,7 +10,7 @@ from core.run.limits.inflow import FLOOR_BYTES_PER_S, Key, never
 from core.run.limits.throttle import Side
 from core.run.record.growing import growing_sides
 from core.run.record.history import History
-from core.run.tell.rates import Point
+from core.run.tell.rates import Point, heading_for
 
 
 def never_sides(history: History, tracks: Mapping[int, Sequence[Point]]) -> dict[Key, str]:
@@ -30,7 +30,8 @@ def never_sides(history: History, tracks: Mapping[int, Sequence[Point]]) -> dict
         held = history.rates.get(key)
         rate = held.limit_bytes_per_s if held is not None else None
         if rate is not None and rate > FLOOR_BYTES_PER_S:
-            found[key] = never(*key, rate, growing, left[key])
+            asked = heading_for(history, key) or rate  # one that rises yet is not judged as it is
+            found[key] = never(*key, max(rate, asked), growing, left[key])
     return {key: why for key, why in found.items() if why}
 
 

@@ -286,7 +286,7 @@ def _move(
         case Phase.SUBMITTING | Phase.SUBMITTED:
             rate = rate_now(m, track)
             held = is_held(history, m)
-            reason = stuck(m, track, *ailing, never, held=held)
+            reason = stuck(m, track, *ailing, never, held=held, unheld_at=history.unheld_at)
             state = MoveState.STUCK if reason else MoveState.MOVING
             why = reason or ("held, as asked" if held else slowed(history, m))
             lately = pace.of.get(index) or rate

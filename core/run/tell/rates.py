@@ -98,13 +98,13 @@ def least_seconds(history: History, moves: Sequence[MoveProgress]) -> float:
                 due[key] += (m.total_bytes - m.moved_bytes) / len(sides)
     least = 0.0
     for (broker, side), left_bytes in due.items():
-        limit = _heading_for(history, (broker, side))
+        limit = heading_for(history, (broker, side))
         if limit:
             least = max(least, left_bytes / limit)
     return least
 
 
-def _heading_for(history: History, key: tuple[int, Side]) -> int | None:
+def heading_for(history: History, key: tuple[int, Side]) -> int | None:
     """Return the limit of a side once it is as asked: a pause ends, a raised rate has risen."""
     held = history.rates.get(key)
     if held is None or held.rate_bytes_per_s is None:

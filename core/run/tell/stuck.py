@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from core.run.limits.inflow import FLOOR_BYTES_PER_S
 from core.run.limits.throttle import Side
@@ -23,12 +24,13 @@ def stuck(
     never: Mapping[tuple[int, Side], str],
     *,
     held: bool = False,
+    unheld_at: datetime | None = None,
 ) -> str:
     """Return why a move in flight gets nowhere, in words; "" while it does or may still.
 
     `disks` says which brokers' log dirs fail: the replicas there have vanished from their answers.
     `never` are the sides whose quota is below what comes in (core.run.limits.inflow). What is
-    `held` is meant to get no byte.
+    `held` is meant to get no byte, and what was held until `unheld_at` is judged from then on.
     """
     gone = [b for b in m.move.receiving if b in down]
     if gone:
@@ -36,7 +38,8 @@ def stuck(
     if not track:
         return ""
     newest = track[-1]
-    idle = newest.at.timestamp() - newest.since
+    since = max(newest.since, unheld_at.timestamp()) if unheld_at else newest.since
+    idle = newest.at.timestamp() - since
     copies = len(m.move.receiving)
     whole = newest.size_bytes is not None and newest.bytes >= newest.size_bytes * copies
     failing = next((disks[b] for b in m.move.receiving if b in disks), "")
@@ -54,7 +57,8 @@ def stuck(
         if newest.leader is not None and newest.leader in down:
             return f"b{newest.leader}, its leader, is down"
         return "no byte has come"
-    first = next((p for p in track if (newest.at - p.at).total_seconds() >= GROWTH_SECONDS), None)
+    free = (p for p in track if unheld_at is None or p.at >= unheld_at)
+    first = next((p for p in free if (newest.at - p.at).total_seconds() >= GROWTH_SECONDS), None)
     if first is not None and first.size_bytes is not None and newest.size_bytes is not None:
         grown = (newest.size_bytes - first.size_bytes) * copies
         if grown > 0 and grown >= newest.bytes - first.bytes and not whole:

@@ -177,6 +177,33 @@ def test_a_pause_is_no_part_of_the_pace() -> None:
     assert left["resume"] == left["rollback"] == left["cancel"] != left["skip"]
 
 
+def test_a_rate_that_rises_after_a_resume_is_not_judged_as_it_is(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB, in_bytes_per_s=2 * MB)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=9 * MB)
+    run.until(submitted)
+    spend(run, 10)
+    ask(run, "pause", floor=True)
+    spend(run, 90)
+    ask(run, "resume")
+    resumed = client.elapsed_seconds
+    while client.elapsed_seconds < resumed + 40:
+        run.runner.advance()
+        (move,) = run.view().moves
+        assert move.state is MoveState.MOVING, (client.elapsed_seconds - resumed, move.why)
+    assert run.runner.history.in_flight
+
+
+@pytest.mark.parametrize(
+    ("second", "state"), [(59, MoveState.STUCK), (70, MoveState.MOVING), (95, MoveState.STUCK)]
+)
+def test_what_a_pause_has_held_is_judged_from_its_resume_on(second: int, state: MoveState) -> None:
+    """No byte has come since second 5; a pause on the floor ends at 60, unless nobody asked yet."""
+    kinds = ((10, asked("pause", floor=True)), (60, asked("resume")))
+    asks = [Record(5, NOON + timedelta(seconds=at), *of) for at, of in kinds if second >= 60]
+    seen = run_view([*records(), *asks], [sample(second, 10 * MB, 10 * MB, since=5)], living=True)
+    assert seen.moves[0].state is state
+
+
 def test_what_a_pause_holds_is_not_stuck(start: Start) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB)
     run = start(client, plan_of(client, {("t", 0): (3, 2)}))

@@ -173,21 +173,24 @@ def over_capacity(start: Placement, found: Placement, wanted: Wanted, names: Nam
 
     Where only what has to move does, not those that were so before and get no more. Where others
     lead than the preferred replicas, both count: what brokers carry at first, and once leaders have
-    been elected.
+    been elected. Brokers that the plan may not give anything can still be handed leadership.
     """
     given, notes = found.problem, []
     ways = [
         (start.carried, found.carried),
         (carried(start, leaders(start)), carried(found, leaders(found))),
     ]
-    for measure in found.bound:
-        if wanted.leaders_only and measure not in LED:
+    limited_at_all = np.isfinite(given.capacity).any(axis=0)
+    for measure in Measure:
+        if not limited_at_all[measure] or (wanted.leaders_only and measure not in LED):
             continue
         most, ends = given.capacity[:, measure], np.zeros(given.brokers)
         for before, after in ways:
-            over = given.counts & (after[:, measure] > most * (1 + TINY))
+            over = after[:, measure] > most * (1 + TINY)
             if wanted.forces:
                 over &= after[:, measure] > before[:, measure] * (1 + TINY)
+            else:
+                over &= given.counts
             ends = np.where(over, np.maximum(ends, after[:, measure]), ends)
         rows = sorted(np.flatnonzero(ends).tolist(), key=lambda row: most[row] - ends[row])
         if not rows:
@@ -202,6 +205,8 @@ def over_capacity(start: Placement, found: Placement, wanted: Wanted, names: Nam
         more = f" (above theirs, too: {_brokers(others)})" if others else ""
         if found.carried[rows[0], measure] > can * (1 + TINY):
             help = "add brokers, or carry less"
+        elif not given.counts[rows[0]]:
+            help = "it comes to lead what others give up; plan with it, too"
         elif electable(found)[leaders(found) == rows[0]].any():
             help = "trimtab elect gives leaders back first"
         else:

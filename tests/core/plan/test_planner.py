@@ -331,7 +331,7 @@ def test_each_move_says_which_broker_it_is_for() -> None:
 def test_unknown_load_is_said_and_planned_for_by_size_and_count() -> None:
     state, _ = skewed(Shape(12, 2_000, "new"))
     found = suggest(state, Load.unknown(state), Wanted())
-    assert "What is produced to 2000 of 2000 partitions is not known" in found.notes[0]
+    assert "What is produced to 2,000 of 2,000 partitions is not known" in found.notes[0]
     assert not found.active[Measure.IN]
     assert abs(found.after[11, Measure.DISK] - 1) <= 0.10
 

@@ -97,3 +97,17 @@ def test_of_replicas_that_share_a_rack_one_that_does_not_lead_moves() -> None:
     found = suggest(state, load_of(state, MB), Wanted(racks_only=True))
     (move,) = found.plan
     assert move.after == (1, 4, 3)
+
+
+def test_a_broker_out_of_scope_that_comes_to_lead_too_much_is_named() -> None:
+    held = {f"t-{n}": [1, 2] for n in range(12)}
+    state = cluster(held, brokers=[1, 2, 3], leaders=dict.fromkeys(held, 2))
+    one, two, three = state.brokers
+    state = state.with_brokers([replace(one, out_capacity_bytes_per_s=20 * MB), two, three])
+    wanted = Wanted(drain=(2,), brokers=(3,))
+    found = suggest(state, load_of(state, MB), wanted)
+    assert any(
+        note.startswith("Broker 1 ends at 24 MB/s out; it can send 20 MB/s: it comes to lead")
+        for note in found.notes
+    )
+    assert not is_reached(found, wanted)

@@ -180,7 +180,7 @@ def over_capacity(start: Placement, found: Placement, wanted: Wanted, names: Nam
         (start.carried, found.carried),
         (carried(start, leaders(start)), carried(found, leaders(found))),
     ]
-    limited_at_all = np.isfinite(given.capacity).any(axis=0)
+    limited_at_all = np.asarray(np.isfinite(given.capacity).any(axis=0))
     for measure in Measure:
         if not limited_at_all[measure] or (wanted.leaders_only and measure not in LED):
             continue

@@ -40,7 +40,9 @@ HEADLESS_SPEED = 30.0
 )
 @click.option("--brokers", type=click.IntRange(3, 60), default=12, show_default=True)
 @click.option("--partitions", type=click.IntRange(100, 100_000), default=4180, show_default=True)
-@click.option("--speed", type=click.FloatRange(0.1, 600), help="Of its clock; 1 by default.")
+@click.option(
+    "--speed", type=click.FloatRange(0.1, 600), help="Of its clock; 1 on a terminal, else 30."
+)
 @click.pass_obj
 def demo(context: Context, seed: int, brokers: int, partitions: int, speed: float | None) -> int:
     """Open the dashboard on a simulated cluster under load: no Java, no network."""

@@ -192,8 +192,8 @@ def parse_time(text: str) -> datetime:
     """
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise UsageError(f"Not a time: {text!r}.", next="Write it like 2026-01-31T02:00:00Z.")
-    return moment.astimezone(UTC)
+        if moment.tzinfo is not None:
+            return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise UsageError(f"Not a time: {text!r}.", next="Write it like 2026-01-31T02:00:00Z.")

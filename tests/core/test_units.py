@@ -191,3 +191,9 @@ def test_what_is_no_broker_is_refused(text: str) -> None:
 )
 def test_things_are_counted(count: int, said: str) -> None:
     assert counted(count, "replica") == said
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_time_that_no_calendar_of_utc_has_is_not_a_time(text: str) -> None:
+    with pytest.raises(UsageError, match="Not a time"):
+        parse_time(text)

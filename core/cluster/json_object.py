@@ -64,6 +64,8 @@ class JsonObject:
 
     def capacity(self, key: str) -> float | None:
         value = self.rate(key)
+        if value < 1:
+            raise WrongError(f"{key!r} of {self.where} is less than 1 byte/s")
         return None if math.isnan(value) else value
 
     def size(self, key: str) -> int | None:

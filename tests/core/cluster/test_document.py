@@ -18,6 +18,7 @@ from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.client import ClusterClient, Fault, Group, Member, OffsetAt
 from core.cluster.document import ClusterDocument, DocumentGroup, all_known, read_groups, to_json
 from core.cluster.document_reader import read_document
+from core.cluster.json_object import JsonObject, WrongError
 from core.cluster.state import (
     UNKNOWN,
     Broker,
@@ -265,3 +266,9 @@ def test_whatever_stands_in_it_is_a_document_or_a_document_error(
     path.write_text(json.dumps({"brokers": [broker], "partitions": [partition]}))
     with suppress(DocumentError):
         read_document(path)
+
+
+@pytest.mark.parametrize("capacity", [0, 0.0, 1e-300, -1])
+def test_a_capacity_that_carries_nothing_is_refused(capacity: float) -> None:
+    with pytest.raises(WrongError, match=r"'in' of brokers\[0\]"):
+        JsonObject({"in": capacity}, "brokers[0]").capacity("in")

@@ -162,3 +162,11 @@ def test_no_broker_sends_or_takes_in_more_than_it_can(
     least = max(row.bytes / can[row.broker] for row in estimate.rows)
     assert estimate.seconds >= least + AROUND_SECONDS
     assert estimate.range_seconds[0] >= 0.98 * least
+
+
+@pytest.mark.parametrize("side", [Side.LEADER, Side.FOLLOWER])
+def test_a_link_that_takes_years_is_told_at_once(side: Side):
+    """Not a quota's every tick of these years is played."""
+    state, plan = star(side, 1_000 * MB)
+    tiny = with_capacities(state, 1, 1)
+    assert estimate_at(tiny, load_of(tiny), plan, UNLIMITED).seconds > 1e8

@@ -95,7 +95,8 @@ def _out_of_sync(state: ClusterState) -> list[Verdict]:
     if not len(behind):
         return []
     words = f"{len(behind):,} out of sync"
-    brokers = np.bincount(state.replica_broker[mask])
+    # Not counted by id: brokers may have ids near 2^31.
+    brokers, counts = np.unique(state.replica_broker[mask], return_counts=True)
     topics = np.bincount(state.topic_of[behind])
     return [
         Verdict(
@@ -103,7 +104,7 @@ def _out_of_sync(state: ClusterState) -> list[Verdict]:
             Weight.ACT,
             words,
             words,
-            broker=int(brokers.argmax()),
+            broker=int(brokers[counts.argmax()]),
             topic=state.topics[int(topics.argmax())].name,
         )
     ]
@@ -175,13 +176,13 @@ def _racks(state: ClusterState) -> list[Verdict]:
     if len(names) < 2:
         return []
     number = {rack: i for i, rack in enumerate(names)}
-    highest = max(racks) + 1
-    rack_of = np.full(highest, -1, np.int64)
-    for broker, rack in racks.items():
-        rack_of[broker] = number.get(rack, -1) if rack is not None else -1
+    ids = np.array(sorted(racks))
+    rack_of = np.array([number.get(racks[broker] or "", -1) for broker in ids.tolist()])
     held = state.replica_broker >= 0
     partitions = state.partition_of_replica[held]
-    in_rack = rack_of[np.minimum(state.replica_broker[held], highest - 1)]
+    holders = state.replica_broker[held]
+    at = np.minimum(np.searchsorted(ids, holders), len(ids) - 1)
+    in_rack = np.where(ids[at] == holders, rack_of[at], -1)
     pairs = np.unique(partitions * (len(names) + 1) + in_rack + 1)
     spread = np.bincount(pairs // (len(names) + 1), minlength=state.partition_count)
     wanted = np.minimum(np.diff(state.replica_start), len(names))

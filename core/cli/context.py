@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import sys
@@ -15,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from core.cli.json_text import json_text
+from core.cli.json_text import json_line, json_text
 from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, Connection, connect, short_name
 from core.errors import RefusedError, UsageError
@@ -194,7 +193,7 @@ def emit(document: Any, output: Path | None = None) -> None:
 
 def emit_line(event: Any) -> None:
     """Print one JSON document on one line, at once: for streams of events."""
-    print(json.dumps(event, ensure_ascii=False), flush=True)
+    print(json_line(event), flush=True)
 
 
 def write_text(text: str, output: Path | None) -> None:

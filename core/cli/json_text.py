@@ -11,12 +11,30 @@ from typing import Any
 MANY = 100
 """Items beyond which a list has one on each line, whole: rows that grep and diff can take."""
 
-_encode = json.JSONEncoder(ensure_ascii=False).encode
+_plain = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def json_text(document: Any) -> str:
     """Return a document's text with a newline at its end; keys must be strings."""
     return _text(document, "\n") + "\n"
+
+
+def json_line(document: Any) -> str:
+    """Return a document's text on one line, without an end."""
+    return _encode(document)
+
+
+def _encode(value: Any) -> str:
+    """Return JSON with escapes for all that a terminal would obey or not show: it means the same.
+
+    Python escapes what is below a space; C1's controls and bidi marks are no less obeyed.
+    """
+    text = _plain(value)
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def _escaped(char: str) -> str:
+    return char if char.isprintable() else json.dumps(char)[1:-1]
 
 
 def _text(value: Any, margin: str) -> str:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from core.cli.json_text import MANY, json_text
 
+SHOWN = st.text(st.characters(exclude_categories=("C", "Z")) | st.sampled_from(" \n\t\x1b"))
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | SHOWN,
+    lambda inner: st.lists(inner) | st.dictionaries(SHOWN, inner),
     max_leaves=20,
 )
 
@@ -28,3 +29,12 @@ def test_a_long_list_has_each_of_its_items_on_a_line() -> None:
     assert json.loads(text) == {"rows": rows, "more": [1, 2]}
     assert '    {"partition": 7, "replicas": [1, 2]},\n' in text
     assert len(text.splitlines()) == len(rows) + 8
+
+
+def test_what_a_terminal_would_obey_is_escaped_and_means_the_same() -> None:
+    name = "a\x9b31m\u202eb\u200b漢é\U000e0001"
+    for document in ({name: name}, [name] * (MANY + 1)):
+        text = json_text(document)
+        assert all(part.isprintable() for part in text.split("\n"))
+        assert "漢é" in text
+        assert json.loads(text) == document

@@ -19,6 +19,7 @@ import click
 from core import paths
 from core.cli.context import Context, emit, json_option, output_option, write_text
 from core.errors import AccessDeniedError, ExitCode, TrimtabError
+from core.terminal import printable
 from core.units import format_bytes
 
 if TYPE_CHECKING:
@@ -77,11 +78,11 @@ def doctor(context: Context, as_json: bool, output: Path | None) -> int:
 
 def _lines(finding: Finding, width: int) -> str:
     mark = "✓" if finding.fine else "✗"
-    line = f"{mark} {finding.name:<{width}}  {finding.found}\n"
+    line = f"{mark} {finding.name:<{width}}  {printable(finding.found)}\n"
     if finding.fine:
         return line
     what = f" (needed for {finding.needed_for})" if finding.needed_for else ""
-    return f"{line}  {'':<{width}}  → {finding.remedy}{what}\n"
+    return f"{line}  {'':<{width}}  → {printable(finding.remedy)}{what}\n"
 
 
 def examine(context: Context) -> Iterator[Finding]:

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli.context import Context, emit, json_option, output_option, say, say_none, write_text
+from core.terminal import printable
 
 if TYPE_CHECKING:
     from core.cluster.client import ClusterClient, Member
     from core.watch.groups import GroupView, PartitionView
+
+
+LONGEST_ID = 100
+"""Characters of an id in a list on a terminal; --json and -o have all of it."""
 
 
 @click.command()
@@ -58,7 +63,7 @@ def groups(
     elif not found:
         say_none(f"There is no consumer group{' that others list' if now.lost else ''}.", output)
     elif regex is None:
-        write_text(_lines(found), output)
+        write_text(_lines(found, whole=output is not None), output)
     else:
         write_text("\n".join(_text(view) for view in found), output)
     return ExitCode.INCOMPLETE if now.lost else ExitCode.DONE
@@ -132,12 +137,12 @@ def _rates_json(of: GroupView | PartitionView) -> dict[str, Any]:
 # -- as text ---------------------------------------------------------------------------------------
 
 
-def _lines(found: Sequence[GroupView]) -> str:
+def _lines(found: Sequence[GroupView], *, whole: bool) -> str:
     from core.cli.table import table
 
     rows = [
         (
-            view.group.id,
+            view.group.id if whole else _shortened(view.group.id),
             view.group.state,
             view.group.protocol,
             view.group.assignor or "-",
@@ -152,6 +157,11 @@ def _lines(found: Sequence[GroupView]) -> str:
     return table(header, rows, right="    >>> ")
 
 
+def _shortened(id: str) -> str:
+    """Return an id that leaves the other columns in sight: Kafka takes any length."""
+    return id if len(id) <= LONGEST_ID else f"{id[: LONGEST_ID - 1]}…"
+
+
 def _text(view: GroupView) -> str:
     from core.cli.table import table
 
@@ -160,8 +170,8 @@ def _text(view: GroupView) -> str:
     assignor = f", {group.assignor}" if group.assignor else ""
     ending = _catch_up(view)
     parts = [
-        f"{group.id}  {group.state}  {group.protocol} protocol{assignor}  coordinator {at}  "
-        f"members {_members(view)}  lag {_number(view.lag)}"
+        f"{printable(group.id)}  {group.state}  {group.protocol} protocol{assignor}  "
+        f"coordinator {at}  members {_members(view)}  lag {_number(view.lag)}"
         + (f"  caught up: {ending}" if ending != "-" else "")
         + "\n"
     ]

@@ -175,3 +175,19 @@ def test_what_is_said_and_printed_does_nothing_to_a_terminal(
     assert err == "Group a\ufffd[2Jb is gone.\n"
     assert out == "a\ufffd[2Jb\nc d\n"
     assert (tmp_path / "kept").read_text() == "a\x1b[2Jb\n"
+
+
+def test_an_id_forges_no_line_and_hides_no_column(hand: Hand, tmp_path: Path) -> None:
+    """Kafka lets a group be called anything, of any length."""
+    forged, long = "a\nreaders  stable", "x" * 10_000
+    there = cluster(
+        {"orders": [(1, 2)]},
+        groups=tuple(GroupSpec(id, ("orders",)) for id in (forged, long)),
+    )
+    _, listed, _ = hand.on(there)("groups")
+    assert len(listed.splitlines()) == 3
+    assert max(map(len, listed.splitlines())) < 200
+    _, one, _ = hand("groups", "a.*")
+    assert one.splitlines()[0].startswith("a\N{REPLACEMENT CHARACTER}readers  stable  ")
+    hand("groups", "-o", str(tmp_path / "all"))
+    assert long in (tmp_path / "all").read_text()

@@ -94,3 +94,9 @@ def test_a_probe_topic_of_a_run_that_is_not_in_progress_is_named(
         == ("topic __trimtab_probe-r1 is of the probe of run r1, which is not in progress here",)
         * said
     )
+
+
+def test_what_a_cluster_is_called_forges_no_finding() -> None:
+    from core.cli.doctor import Finding, _lines
+
+    assert len(_lines(Finding("cluster", "C\n✓ right to see log dirs  yes"), 10).splitlines()) == 1

@@ -24,7 +24,7 @@ def log_bug() -> str:
 
 def _log() -> Path:
     path = paths.log_dir() / "trimtab.log"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    paths.make_folder(path.parent)
     handler = RotatingFileHandler(path, maxBytes=1_000_000, backupCount=2)
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
     logger = logging.getLogger("trimtab.bug")

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from core import paths
 from core.process import Process
 
 STDIN = Path("-")
@@ -25,6 +26,11 @@ TEMPORARY = ".tmp-"
 """What the name of a file or folder begins with until it is whole."""
 ASKED_SECONDS = 0.2
 """How long a lease may seem taken because somebody asks whether it is."""
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file as `open` asks; one made in a folder of ours is its owner's only."""
+    return os.open(path, flags, 0o600 if paths.is_ours(Path(path)) else 0o666)
 
 
 def sync_folder(folder: Path) -> None:
@@ -47,7 +53,7 @@ def sync_file(path: Path) -> None:
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a file beside `path`, then sync it and rename it to `path`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    paths.make_folder(path.parent)
     aside = path.parent / f"{TEMPORARY}{os.getpid()}-{path.name}"
     try:
         write(aside)
@@ -65,7 +71,7 @@ def write_text(path: Path, text: str) -> None:
 
 def replace_text(path: Path, text: str) -> None:
     """Write a small text file whole, but not synced: it is written again in a moment."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    paths.make_folder(path.parent)
     aside = path.parent / f"{TEMPORARY}{os.getpid()}-{path.name}"
     try:
         _write(aside, text)
@@ -75,7 +81,8 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    with open(path, "w", encoding="utf-8", opener=private) as file:
+        file.write(text)
 
 
 def read_input(path: Path) -> bytes:
@@ -92,7 +99,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
     An older folder of that name is taken away; readers that have its files open keep them.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    paths.make_folder(path.parent)
     aside = path.parent / f"{TEMPORARY}{os.getpid()}-{path.name}"
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir()
@@ -141,8 +148,8 @@ def remove_empty(folder: Path) -> None:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold `path` as a lock among processes of this host, waiting for it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
+    paths.make_folder(path.parent)
+    with open(path, "a", opener=private) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -150,8 +157,8 @@ def locked(path: Path) -> Iterator[None]:
 @contextmanager
 def lease(path: Path) -> Iterator[bool]:
     """Hold `path` as the only process of this host, or find that another one does (False)."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
+    paths.make_folder(path.parent)
+    with open(path, "a", opener=private) as file:
         deadline = time.monotonic() + ASKED_SECONDS
         while not _flocked(file):
             if time.monotonic() > deadline:
@@ -169,7 +176,7 @@ def is_leased(path: Path) -> bool:
     """Return whether some process holds this lease."""
     if not path.exists():
         return False
-    with path.open("a") as file:
+    with open(path, "a", opener=private) as file:
         return not _flocked(file)
 
 

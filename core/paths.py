@@ -110,8 +110,33 @@ def runtime_dir() -> Path:
         # Without XDG_RUNTIME_DIR (cron, sudo) it is below the temporary folder; that will do.
         warnings.simplefilter("ignore")
         path = _home("run", platformdirs.user_runtime_path)
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make(path, 0o700)
     return path
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, where they are missing.
+
+    Ours are their owner's only, whatever the umask: in one that others may write to, they could
+    put theirs in the place of ours. One elsewhere is as its user has it: others may read there.
+    """
+    _make(folder, 0o700 if is_ours(folder) else 0o777)
+
+
+def is_ours(place: Path) -> bool:
+    """Return whether this is in a folder of ours, and not in a `--root` that others may read."""
+    homes = (data_dir(), cache_dir(), config_dir(), log_dir())
+    return any(place.is_relative_to(home) for home in homes)
+
+
+def _make(folder: Path, mode: int) -> None:
+    try:
+        folder.mkdir(mode, exist_ok=True)
+    except FileNotFoundError:
+        if folder.parent == folder:
+            raise
+        _make(folder.parent, mode)
+        folder.mkdir(mode, exist_ok=True)
 
 
 def safe_name(name: str) -> str:

@@ -125,7 +125,7 @@ class DecisionLog:
         """Write one line, on disk as this returns; raises TrimtabError when it cannot be kept."""
         text = json.dumps(entry.to_json(), ensure_ascii=False, separators=(",", ":")) + "\n"
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            paths.make_folder(self.path.parent)
             with self._locked():
                 self._make_room()
                 _append(self.path, text.encode())

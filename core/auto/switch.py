@@ -71,7 +71,7 @@ def write(switch: Switch) -> None:
         "settings": switch.settings.to_json(),
     }
     path = path_of(switch.cluster_id)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    paths.make_folder(path.parent)
     files.write_text(path, json.dumps(document, ensure_ascii=False, indent=2) + "\n")
 
 

@@ -270,7 +270,7 @@ def _own_folder_missing(error: OSError) -> bool:
     if folder is None:
         return False
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        paths.make_folder(folder)
     except OSError:
         return True
     return False

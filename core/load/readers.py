@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from core import files
+from core import files, paths
 from core.load import layout
 
 BEAT_SECONDS = 5.0
@@ -77,7 +77,7 @@ class Heartbeat:
         self, root: Path, cluster_id: str, tend: Callable[[], None] = lambda: None
     ) -> None:
         folder = layout.readers(root, cluster_id)
-        folder.mkdir(parents=True, exist_ok=True)
+        paths.make_folder(folder)
         self._path = folder / f"{os.getpid()}-{secrets.token_hex(4)}.beat"
         self._closed = threading.Event()
         self._tend = tend

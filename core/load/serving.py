@@ -59,7 +59,7 @@ def start(
         if address.command_config is not None:
             where.append(f"--command-config={address.command_config}")
     log = paths.log_dir() / f"{role}-{paths.safe_name(cluster_id)}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
+    paths.make_folder(log.parent)
     # -P: a folder `core` where the user happens to be must not be taken for ours.
     return spawn([*under, sys.executable, "-P", "-m", module, *where, *words], output=log)
 

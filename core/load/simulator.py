@@ -73,7 +73,7 @@ def start_simulator(
             next=f"It takes {FEWEST_BROKERS} brokers, a partition, and a speed up to {FASTEST:g}.",
         )
     log = paths.log_dir() / "simulator.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
+    paths.make_folder(log.parent)
     folder = _socket_folder()
     socket = folder / "sock"
     cluster_id = f"demo-{secrets.token_hex(8)}"

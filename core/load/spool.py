@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from core import files
+from core import files, paths
 from core.load import layout
 from core.load.sample import COLUMNS, FORMAT
 from core.units import format_time
@@ -105,7 +105,7 @@ def _admit(root: Path, cluster_id: str, path: Path) -> Path | None:
     folder = layout.spool(root, cluster_id) / f"date={at:%Y-%m-%d}" / f"hour={at:%H}"
     if not folder.exists():
         # A new hour: the time to look for old ones, also where no pipeline ever does.
-        folder.mkdir(parents=True)
+        paths.make_folder(folder)
         retire(root, cluster_id)
     place = folder / name
     path.replace(place)
@@ -154,7 +154,7 @@ def inspect(path: Path, cluster_id: str) -> Refusal | None:
 def quarantine(root: Path, cluster_id: str, path: Path, refusal: Refusal) -> Path:
     """Move a segment to quarantine, its reason beside it."""
     folder = layout.quarantine(root, cluster_id) / refusal.reason
-    folder.mkdir(parents=True, exist_ok=True)
+    paths.make_folder(folder)
     place = folder / path.name
     note = {"reason": refusal.reason, "detail": refusal.detail, "file": path.name}
     note["at"] = format_time(datetime.now(UTC))
@@ -178,7 +178,7 @@ def sweep(root: Path, cluster_id: str) -> int:
 def archive(root: Path, cluster_id: str, path: Path) -> None:
     """Take a segment that is done with out of the spool, so that listing it stays quick."""
     place = layout.archive(root, cluster_id) / path.relative_to(layout.spool(root, cluster_id))
-    place.parent.mkdir(parents=True, exist_ok=True)
+    paths.make_folder(place.parent)
     if path.exists():
         path.replace(place)
 

@@ -102,7 +102,7 @@ def open_session(*, cores: int = 2, quick: bool = False) -> Session:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ.pop("SPARK_HOME", None)
     folder = paths.cache_dir() / "spark"
-    folder.mkdir(parents=True, exist_ok=True)
+    paths.make_folder(folder)
     logging = folder / "log4j2.properties"
     if not logging.exists() or logging.read_text(encoding="utf-8") != _LOGGING:
         logging.write_text(_LOGGING, encoding="utf-8")
@@ -130,7 +130,7 @@ def open_session(*, cores: int = 2, quick: bool = False) -> Session:
 @contextmanager
 def _stderr_to(log: Path) -> Iterator[None]:
     """Give the JVM that starts meanwhile a log file for its stderr: it has much to say."""
-    log.parent.mkdir(parents=True, exist_ok=True)
+    paths.make_folder(log.parent)
     sys.stderr.flush()
     ours = os.dup(2)
     theirs = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

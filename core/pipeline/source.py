@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 from pyspark.sql import types as T
 
+from core import paths
 from core.load import layout
 from core.load.sample import COLUMNS
 
@@ -40,7 +41,7 @@ SCHEMA = T.StructType([T.StructField(c.name, _TYPES[c.type], c.nullable) for c i
 def new_segments(spark: SparkSession, root: Path, cluster_id: str) -> DataFrame:
     """Return the stream of one cluster's segments, as `path`."""
     folder = layout.spool(root, cluster_id)
-    folder.mkdir(parents=True, exist_ok=True)
+    paths.make_folder(folder)
     return (
         # Of these columns only the path is asked for, so no content is read.
         spark.readStream.format("binaryFile")

@@ -90,7 +90,7 @@ def note(cluster_id: str, run: str | None, what: str, **detail: Any) -> None:
 def _open() -> Iterator[int]:
     path = paths.audit_file()
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        paths.make_folder(path.parent)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)

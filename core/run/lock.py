@@ -26,7 +26,7 @@ def take_lock(cluster_id: str, *, patience_seconds: float = 0.0) -> int:
     """
     folder = paths.runs_dir(cluster_id)
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        paths.make_folder(folder)
         handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise JournalError(

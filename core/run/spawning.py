@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from core import paths
+from core import files, paths
 from core.cluster.connect import Address
 from core.errors import TrimtabError
 from core.run import logout
@@ -35,7 +35,7 @@ def log_size(path: Path) -> int:
 def spawn(path: Path, lock: int, address: Address | None = None) -> None:
     """Start the process and return once it stands on its own (it forks before any import)."""
     where = log_path(path)
-    where.parent.mkdir(parents=True, exist_ok=True)
+    paths.make_folder(where.parent)
     package_root = str(Path(__file__).resolve().parents[2])
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH")))),
@@ -43,7 +43,7 @@ def spawn(path: Path, lock: int, address: Address | None = None) -> None:
     }
     module = ("-P", "-m", "core.run.service")
     elsewhere = address_to_json(address).values() if address else ()
-    with where.open("ab") as output:
+    with open(where, "ab", opener=files.private) as output:
         subprocess.run(
             [
                 *(*logout.look().prefix(), sys.executable, *module, str(path), str(lock)),

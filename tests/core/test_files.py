@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from core import files
+from core import files, paths
 
 
 def test_a_folder_goes_only_when_nothing_is_in_it(tmp_path: Path) -> None:
@@ -34,3 +35,18 @@ def test_what_has_just_been_taken_away_has_no_age(tmp_path: Path) -> None:
     assert files.age_seconds(path, path.stat().st_mtime + 5) == 5
     path.unlink()
     assert files.age_seconds(path, 1e12) == 0
+
+
+def test_locks_and_small_texts_of_ours_are_their_owners_only(tmp_path: Path) -> None:
+    """What is published in a folder of the user's own is for whom the umask lets read it."""
+    before = os.umask(0o022)
+    try:
+        for folder in (paths.data_dir() / "a", tmp_path / "published"):
+            files.write_text(folder / "text", "a")
+            with files.locked(folder / "lock"), files.lease(folder / "lease"):
+                pass
+    finally:
+        os.umask(before)
+    for folder, mode in (paths.data_dir() / "a", 0o600), (tmp_path / "published", 0o644):
+        found = {place.name: place.stat().st_mode & 0o777 for place in folder.iterdir()}
+        assert found == dict.fromkeys(("text", "lock", "lease"), mode)

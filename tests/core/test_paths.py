@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from core import paths
 
 TELL = """
 import json, os, subprocess, sys
@@ -64,3 +67,20 @@ def test_a_relative_home_is_meant_from_where_it_was_typed(tmp_path: Path, home: 
     given = home.format(here=tmp_path)
     found = folders(tmp_path, TRIMTAB_HOME=given, XDG_DATA_HOME="elsewhere")
     assert found == [str(tmp_path / "own" / k) for k in ("config", "cache", "data", "log", "run")]
+
+
+def test_our_folders_are_their_owners_only_whatever_the_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one that others may write to, they could put a journal of their own in our place."""
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "own" / "home"))
+    before = os.umask(0)
+    try:
+        paths.make_folder(paths.runs_dir("C"))
+        paths.make_folder(paths.runs_dir("C"))
+        paths.make_folder(tmp_path / "given" / "root")
+    finally:
+        os.umask(before)
+    ours = [place for place in (tmp_path / "own").rglob("*") if place.stat().st_mode & 0o077]
+    assert (ours, (tmp_path / "own" / "home").stat().st_mode & 0o777) == ([], 0o700)
+    assert (tmp_path / "given" / "root").stat().st_mode & 0o777 == 0o777, "as its user has it"

@@ -70,7 +70,7 @@ def classpath(jars: Path) -> str:
 
 def _bring(version: str, java: Java, folder: Path, say: Say) -> None:
     ivy = _ivy()
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    paths.make_folder(folder.parent)
     say(f"Bringing Kafka {version} (about 45 MB, once)…")
     wanted = (
         ("org.apache.kafka", "kafka_2.13", version),

@@ -61,7 +61,7 @@ class Journal:
         Half of one never stays: it would be taken for a damaged journal.
         """
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            paths.make_folder(path.parent)
             refuse_network(path.parent)
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         except FileExistsError:

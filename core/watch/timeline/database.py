@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from core import files
+from core import files, paths
 from core.errors import TrimtabError
 from core.watch.timeline import told_table
 
@@ -43,7 +43,9 @@ class TimelineError(TrimtabError):
 def open_to_write(path: Path) -> sqlite3.Connection:
     """Return a timeline to write to, made or brought up to this format. Raises TimelineError."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        paths.make_folder(path.parent)
+        # SQLite would make it as the umask has it, and what lies beside it like it.
+        open(path, "ab", opener=files.private).close()
     except OSError as error:
         raise unusable(path, error) from error
     with _opened(path, str(path)) as database:

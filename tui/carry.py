@@ -129,28 +129,17 @@ def lift(
     by_mouse: bool = False,
 ) -> Carry | None:
     """Return the replicas of `partitions` on `broker`, lifted; None when it holds none of them."""
-    from core.plan.check import drop_finding
+    from core.plan.drop import drop_findings
 
-    sources: dict[TopicPartition, int] = {}
-    leads: dict[TopicPartition, bool] = {}
-    findings: dict[TopicPartition, dict[int, Finding]] = {}
-    for tp in partitions:
-        target = plan.target(state, tp)
-        if broker not in target:
-            continue
-        sources[tp] = broker
-        leads[tp] = target[0] == broker
-        found = {
-            other.id: drop_finding(state, load, plan, tp, broker, other.id)
-            for other in state.brokers
-            if other.id != broker
-        }
-        findings[tp] = {id: finding for id, finding in found.items() if finding is not None}
+    targets = {tp: plan.target(state, tp) for tp in partitions}
+    sources = {tp: broker for tp, target in targets.items() if broker in target}
     if not sources:
         return None
     leading = frozenset(
         tp for tp in sources if (at := state.find(tp)) is not None and state.leader[at] == broker
     )
+    leads = {tp: targets[tp][0] == broker for tp in sources}
+    findings = drop_findings(state, load, plan, sources)
     basis = _basis(state, plan, sources)
     return Carry(sources, leads, broker, findings, basis, leading, by_mouse)
 

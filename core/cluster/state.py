@@ -292,6 +292,23 @@ class ClusterState:
         counts = np.diff(self.replica_start)
         return frozen(np.repeat(np.arange(self.partition_count, dtype=np.int64), counts))
 
+    def columns(self, brokers: Int32) -> Int64:
+        """Return which of `brokers` each id is, -1 for none of them; the shape stays."""
+        ids = self.broker_ids
+        at = np.searchsorted(ids, brokers).astype(np.int64)
+        at[at == len(ids)] = 0
+        return np.where(ids[at] == brokers, at, -1) if len(ids) else np.full(len(brokers), -1)
+
+    @cached_property
+    def leader_column(self) -> Int64:
+        """Return which of `brokers` leads each partition, -1 for none, shape [P]."""
+        return frozen(self.columns(self.leader))
+
+    @cached_property
+    def replica_column(self) -> Int64:
+        """Return which of `brokers` holds each replica, -1 for none, shape [R]."""
+        return frozen(self.columns(self.replica_broker))
+
     @cached_property
     def moving(self) -> Bool:
         """Return which partitions are in flight, between brokers or log dirs, shape [P]."""

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.state import Bool, ClusterState, Int32, Int64
+from core.cluster.state import Bool, ClusterState, Int64
 from core.load.snapshot import Float64, Load
 
 Int8 = npt.NDArray[np.int8]
@@ -52,14 +52,6 @@ class Order(Enum):
     SKEW = "skew"
     TOTAL = "total"
     NAME = "name"
-
-
-def broker_index(state: ClusterState, brokers: Int32) -> Int64:
-    """Return the column of each broker id, -1 for none."""
-    ids = state.broker_ids
-    at = np.searchsorted(ids, brokers).astype(np.int64)
-    at[at == len(ids)] = 0
-    return np.where(ids[at] == brokers, at, -1) if len(ids) else np.full(len(brokers), -1)
 
 
 def eligible(state: ClusterState) -> Bool:
@@ -114,10 +106,10 @@ def spread(state: ClusterState, load: Load, metric: Metric) -> tuple[Int64, Int6
     values = partition_values(state, load, metric)
     if metric.of_leaders:
         partitions = np.arange(state.partition_count)
-        columns = broker_index(state, state.leader)
+        columns = state.leader_column
     else:
         partitions = state.partition_of_replica
-        columns = broker_index(state, state.replica_broker)
+        columns = state.replica_column
         if metric is Metric.SIZE:
             own = state.size_bytes
             values = np.where(own < 0, np.nan, own.astype(np.float64))
@@ -245,7 +237,7 @@ def replica_marks(state: ClusterState) -> ReplicaMarks:
 
 
 def _marked(state: ClusterState, mask: Bool, shape: tuple[int, int]) -> Int64:
-    columns = broker_index(state, state.replica_broker[mask])
+    columns = state.replica_column[mask]
     rows = state.topic_of[state.partition_of_replica[mask]].astype(np.int64)
     held = columns >= 0
     at = rows[held] * shape[1] + columns[held]

@@ -36,8 +36,8 @@ __all__ = [
     "Finding",
     "Severity",
     "check_plan",
-    "drop_finding",
     "never_finding",
+    "of_one",
     "parse_allow",
     "refuse",
     "stale",
@@ -88,44 +88,9 @@ def stale(state: ClusterState, plan: Plan) -> tuple[Finding, ...]:
     return tuple(_grouped((move.tp, fact) for move in plan for fact in _stale(state, move)))
 
 
-def drop_finding(
-    state: ClusterState, load: Load, plan: Plan, tp: TopicPartition, source: int, destination: int
-) -> Finding | None:
-    """Return the worst that putting `tp`'s replica from `source` on `destination` would bring.
-
-    None when nothing new speaks against it. ILLEGAL means that it cannot be dropped there.
-    """
-    try:
-        after = plan.with_move(state, tp, source, destination)
-    except KeyError:
-        return finding("missing-partition", f"{tp} does not exist.", [tp])
-    except ValueError:
-        if source not in plan.target(state, tp):
-            return finding("not-a-replica", f"Broker {source} holds no replica of {tp}.", [tp])
-        return finding("same-broker-twice", f"Broker {destination} already holds {tp}.", [tp])
-    before = {
-        (old.id, old.sentence)
-        for old in (
-            *_per_move(state, load, _only(plan, tp), _NONE_IN_FLIGHT),
-            *disks(state, load, plan.moves, GROWTH_SECONDS),
-        )
-    }
-    found = [
-        new
-        for new in (
-            *_per_move(state, load, _only(after, tp), _NONE_IN_FLIGHT),
-            *disks(state, load, after.moves, GROWTH_SECONDS),
-            *over_capacity(state, load, after.moves, only=destination),
-            *hotter(state, load, after.moves, only=destination),
-        )
-        if (new.id, new.sentence) not in before
-    ]
-    return worst_first(found)[0] if found else None
-
-
-def _only(plan: Plan, tp: TopicPartition) -> Plan:
-    move = plan.by_partition.get(tp)
-    return Plan(plan.cluster_id, (move,) if move else ())
+def of_one(state: ClusterState, load: Load, move: Move) -> tuple[Finding, ...]:
+    """Return what speaks against one move alone, whatever else is planned or in flight."""
+    return tuple(_per_move(state, load, [move], _NONE_IN_FLIGHT))
 
 
 def _cruise_control(state: ClusterState, plan: Plan) -> Iterator[Finding]:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from core.cluster.state import ClusterState, TopicPartition
-from core.load.snapshot import Load
+from core.load.snapshot import Float64, Load
 from core.plan.disk_room import disks_of, free_bytes, still_coming, whole_bytes
 from core.plan.effect import effect_of
 from core.plan.findings import Finding, finding
-from core.plan.plan import Move, Plan
+from core.plan.plan import Move
 from core.plan.planner.problem import BAND
 from core.units import format_bytes, format_rate
 
@@ -20,79 +20,101 @@ FULL = 0.85
 """The share of a disk above which a plan that fills it so far is unwise."""
 
 
+Arrivals = dict[int, list[tuple[TopicPartition, int]]]
+"""What comes to each broker, and how many bytes of it."""
+
+
 def disks(
-    state: ClusterState, load: Load, moves: Iterable[Move], seconds: float
+    state: ClusterState, load: Load, moves: Sequence[Move], seconds: float
 ) -> Iterator[Finding]:
     """Compare free disk with what arrives, by moves in flight too.
 
     Nothing that leaves counts before it has left.
     """
+    rows = (state.find(move.tp) for move in moves)
+    in_flight = still_coming(state, beside={row for row in rows if row is not None})
+    for broker, sizes in sorted(arrivals(state, load, moves, seconds).items()):
+        yield from filled(state, broker, sizes, in_flight.get(broker, 0))
+
+
+def arrivals(state: ClusterState, load: Load, moves: Iterable[Move], seconds: float) -> Arrivals:
+    """Return what these moves bring to brokers, grown as it will be after so many seconds."""
     arriving: defaultdict[int, list[tuple[TopicPartition, int]]] = defaultdict(list)
-    grown = np.nan_to_num(load.in_bytes_per_s) * seconds
-    planned = set()
     for move in moves:
         index = state.find(move.tp)
         if index is None:
             continue
-        planned.add(index)
         size = max(0, int(state.partition_size_bytes[index]))
+        grown = round(size + float(np.nan_to_num(load.in_bytes_per_s[index])) * seconds)
         for broker in move.adding:
-            arriving[broker].append((move.tp, round(size + float(grown[index]))))
-    in_flight = still_coming(state, beside=planned)
-    for id, sizes in sorted(arriving.items()):
-        there = disks_of(state.broker_by_id[id].log_dirs) if id in state.broker_by_id else ()
-        free = free_bytes(there)
-        if free is None:
-            continue
-        largest = max(disk.usable_bytes or 0 for disk in there)
-        tps = [tp for tp, _ in sizes]
-        others = in_flight.get(id, 0)
-        incoming = sum(size for _, size in sizes)
-        biggest, bytes_of_it = max(sizes, key=lambda item: item[1])
-        if incoming + others > free:
-            beside = f", and {format_bytes(others)} are still coming by moves in flight"
-            yield finding(
-                "disk",
-                f"Broker {id} has {format_bytes(free)} free{beside if others else ''}; "
-                f"the plan brings {format_bytes(incoming)}, growth meanwhile included.",
-                tps,
-            )
-        elif bytes_of_it > largest:
-            yield finding(
-                "disk",
-                f"No log dir of broker {id} has room for {biggest} "
-                f"({format_bytes(bytes_of_it)}; the emptiest has {format_bytes(largest)}).",
-                [biggest],
-            )
-        elif capacity := whole_bytes(there):
-            share = 1 - (free - incoming - others) / capacity
-            if share > FULL:
-                yield finding("disk-fuller", f"The disks of broker {id} get {share:.0%} full.", tps)
+            arriving[broker].append((move.tp, grown))
+    return dict(arriving)
 
 
-def hotter(
-    state: ClusterState, load: Load, moves: Iterable[Move], only: int | None = None
+def filled(
+    state: ClusterState, id: int, sizes: Sequence[tuple[TopicPartition, int]], others: int
 ) -> Iterator[Finding]:
+    """Say whether a broker's disks have room for what arrives, and for `others` in flight."""
+    there = disks_of(state.broker_by_id[id].log_dirs) if id in state.broker_by_id else ()
+    free = free_bytes(there)
+    if free is None or not sizes:
+        return
+    largest = max(disk.usable_bytes or 0 for disk in there)
+    tps = [tp for tp, _ in sizes]
+    incoming = sum(size for _, size in sizes)
+    biggest, bytes_of_it = max(sizes, key=lambda item: item[1])
+    if incoming + others > free:
+        beside = f", and {format_bytes(others)} are still coming by moves in flight"
+        yield finding(
+            "disk",
+            f"Broker {id} has {format_bytes(free)} free{beside if others else ''}; "
+            f"the plan brings {format_bytes(incoming)}, growth meanwhile included.",
+            tps,
+        )
+    elif bytes_of_it > largest:
+        yield finding(
+            "disk",
+            f"No log dir of broker {id} has room for {biggest} "
+            f"({format_bytes(bytes_of_it)}; the emptiest has {format_bytes(largest)}).",
+            [biggest],
+        )
+    elif capacity := whole_bytes(there):
+        share = 1 - (free - incoming - others) / capacity
+        if share > FULL:
+            yield finding("disk-fuller", f"The disks of broker {id} get {share:.0%} full.", tps)
+
+
+def hotter(state: ClusterState, load: Load, moves: Iterable[Move]) -> Iterator[Finding]:
     """Say which broker the plan lifts furthest above the mean of those that are alive.
 
     By what is produced to leaders there, which is what `in` means on the screen.
     """
-    told = ~np.isnan(load.in_bytes_per_s)
-    known = [move for move in moves if (row := state.find(move.tp)) is not None and told[row]]
-    effect = effect_of(state, load, Plan.of(known))
-    before, after = effect.before.in_bytes_per_s, effect.after.in_bytes_per_s
+    effect = effect_of(state, load, with_rates(state, load, moves))
+    yield from raised(state, effect.before.in_bytes_per_s, effect.after.in_bytes_per_s)
+
+
+def with_rates(state: ClusterState, load: Load, moves: Iterable[Move]) -> list[Move]:
+    """Return the moves of partitions of which what is produced to them is known."""
+    rows = ((move, state.find(move.tp)) for move in moves)
+    return [m for m, row in rows if row is not None and not np.isnan(load.in_bytes_per_s[row])]
+
+
+def raised(
+    state: ClusterState, before: Float64, after: Float64, only: int | None = None
+) -> Iterator[Finding]:
+    """Say which broker, or whether `only` this, ends above the fair share by more than before."""
     if np.isnan(after).all():
         return
     alive = np.array([broker.alive for broker in state.brokers])
     fair = float(after[alive].mean()) if alive.any() else 0.0
     if fair <= 0:
         return
-    raised = (after > before) & (after > fair * (1 + BAND))
+    lifted = (after > before) & (after > fair * (1 + BAND))
     if only is not None:
-        raised &= state.broker_ids == only
-    if not raised.any():
+        lifted &= state.broker_ids == only
+    if not lifted.any():
         return
-    worst = int(np.argmax(np.where(raised, after, -1.0)))
+    worst = int(np.argmax(np.where(lifted, after, -1.0)))
     yield finding(
         "hotter-broker",
         f"Broker {state.broker_ids[worst]} ends at {format_rate(after[worst])} in, "

@@ -7,36 +7,51 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from core.cluster.state import ClusterState
-from core.load.heat import broker_index
 from core.load.snapshot import Float64, Load
+from core.plan.check_brokers import with_rates
 from core.plan.effect import effect_of
 from core.plan.findings import Finding, finding
-from core.plan.plan import Move, Plan
+from core.plan.plan import Move
 from core.units import format_rate
 
 NOTICED_BYTES_PER_S = 1.0
 """What a sum of many rates may be off by."""
 
 
-def over_capacity(
-    state: ClusterState, load: Load, moves: Iterable[Move], only: int | None = None
-) -> Iterator[Finding]:
+def over_capacity(state: ClusterState, load: Load, moves: Iterable[Move]) -> Iterator[Finding]:
     """Say which brokers the plan gives more than they can take in or send.
 
     Those that are over it already, and get no more, are none of the plan's doing.
     """
-    taken = _column([broker.in_capacity_bytes_per_s for broker in state.brokers])
-    sent = _column([broker.out_capacity_bytes_per_s for broker in state.brokers])
-    if np.isnan(taken).all() and np.isnan(sent).all():
+    if not is_limited(state):
         return
-    told = ~np.isnan(load.in_bytes_per_s)
-    known = [move for move in moves if (row := state.find(move.tp)) is not None and told[row]]
-    effect = effect_of(state, load, Plan.of(known))
-    before = taken_in(state, load)
-    sides = (
-        (before, before + _brought(state, load, known), taken, "in; it can take in"),
-        (effect.before.out_bytes_per_s, effect.after.out_bytes_per_s, sent, "out; it can send"),
+    known = with_rates(state, load, moves)
+    effect, before = effect_of(state, load, known), taken_in(state, load)
+    sent = effect.before.out_bytes_per_s, effect.after.out_bytes_per_s
+    yield from above(state, (before, before + brought(state, load, known)), sent)
+
+
+def is_limited(state: ClusterState) -> bool:
+    """Return whether any broker says what it can take in or send."""
+    return any(
+        broker.in_capacity_bytes_per_s is not None or broker.out_capacity_bytes_per_s is not None
+        for broker in state.brokers
     )
+
+
+def above(
+    state: ClusterState,
+    taken: tuple[Float64, Float64],
+    sent: tuple[Float64, Float64],
+    only: int | None = None,
+) -> Iterator[Finding]:
+    """Say which brokers, or whether `only` this, take in or send more than they can.
+
+    `taken` and `sent` are what each broker does before and after, shape [B].
+    """
+    can_take = _column([broker.in_capacity_bytes_per_s for broker in state.brokers])
+    can_send = _column([broker.out_capacity_bytes_per_s for broker in state.brokers])
+    sides = ((*taken, can_take, "in; it can take in"), (*sent, can_send, "out; it can send"))
     found = [
         (id, f"Broker {id} ends at {format_rate(after[i])} {words} {format_rate(most[i])}.")
         for was, after, most, words in sides
@@ -51,13 +66,13 @@ def taken_in(state: ClusterState, load: Load) -> Float64:
     """Return what each broker takes in, as leader and as follower, shape [B]; NaN is unknown."""
     if np.isnan(load.in_bytes_per_s).all():
         return np.full(len(state.brokers), np.nan)
-    column = broker_index(state, state.replica_broker)
+    column = state.replica_column
     rates = np.nan_to_num(load.in_bytes_per_s)[state.partition_of_replica]
     held = column >= 0
     return np.asarray(np.bincount(column[held], rates[held], len(state.brokers)), np.float64)
 
 
-def _brought(state: ClusterState, load: Load, moves: Iterable[Move]) -> Float64:
+def brought(state: ClusterState, load: Load, moves: Iterable[Move]) -> Float64:
     """Return by how much more each broker takes in after these moves, shape [B]."""
     at = {broker.id: i for i, broker in enumerate(state.brokers)}
     more = np.zeros(len(at))

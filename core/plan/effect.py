@@ -6,15 +6,16 @@ consumers and once to every follower, as everywhere on the screen (core.load.tot
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from core.cluster.state import ClusterState, Int32, Int64
-from core.load.heat import Metric, broker_index
+from core.load.heat import Metric
 from core.load.snapshot import Float64, Load
 from core.load.totals import carried, disk_bytes
-from core.plan.plan import Move, Plan
+from core.plan.plan import Move
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +40,33 @@ class BrokerTotals:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Totals before and after a plan, and which brokers it changes (row indices)."""
+    """Totals before and after a plan."""
 
     before: BrokerTotals
     after: BrokerTotals
-    touched: tuple[int, ...]
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """Return which brokers the plan changes, as row indices."""
+        before, after = self.before, self.after
+        changed = (before.leaders != after.leaders) | (before.replicas != after.replicas)
+        for was, becomes in (
+            (before.in_bytes_per_s, after.in_bytes_per_s),
+            (before.out_bytes_per_s, after.out_bytes_per_s),
+            (before.disk_used_bytes, after.disk_used_bytes),
+        ):
+            changed |= ~np.isclose(becomes, was, equal_nan=True)
+        return tuple(np.flatnonzero(changed).tolist())
 
 
-def effect_of(state: ClusterState, load: Load, plan: Plan) -> Effect:
-    """Return what the plan does; moves of partitions that are gone count nothing."""
-    before = totals(state, load)
+def effect_of(
+    state: ClusterState, load: Load, plan: Iterable[Move], before: BrokerTotals | None = None
+) -> Effect:
+    """Return what the plan does; moves of partitions that are gone count nothing.
+
+    `before` saves reckoning what brokers carry, or has other moves in it already.
+    """
+    before = before or totals(state, load)
     at = {int(broker): i for i, broker in enumerate(before.brokers)}
     # Lists: to take single values out of arrays takes longer than to reckon with them.
     received, sent = before.in_bytes_per_s.tolist(), before.out_bytes_per_s.tolist()
@@ -62,7 +80,6 @@ def effect_of(state: ClusterState, load: Load, plan: Plan) -> Effect:
         np.maximum(state.partition_size_bytes[rows], 0).tolist(),
         strict=True,
     )
-    touched: set[int] = set()
     for (row, move), (w, consumed, size) in zip(found, facts, strict=True):
         held, leader = state.replicas(row), int(state.leader[row])
         for sign, brokers, led in (
@@ -72,7 +89,6 @@ def effect_of(state: ClusterState, load: Load, plan: Plan) -> Effect:
             for broker in brokers:
                 if (i := at.get(broker)) is None:
                     continue
-                touched.add(i)
                 replicas[i] += sign
                 used[i] += sign * size
                 if broker == led:
@@ -88,16 +104,7 @@ def effect_of(state: ClusterState, load: Load, plan: Plan) -> Effect:
         np.array(used, np.float64),
         before.disk_total_bytes,
     )
-    changed = [
-        i
-        for i in sorted(touched)
-        if leaders[i] != before.leaders[i]
-        or replicas[i] != before.replicas[i]
-        or not np.isclose(sent[i], before.out_bytes_per_s[i], equal_nan=True)
-        or not np.isclose(received[i], before.in_bytes_per_s[i], equal_nan=True)
-        or not np.isclose(used[i], before.disk_used_bytes[i], equal_nan=True)
-    ]
-    return Effect(before, after, tuple(changed))
+    return Effect(before, after)
 
 
 def leader_after(move: Move, leader: int) -> int:
@@ -138,6 +145,6 @@ def _sent(state: ClusterState, load: Load) -> Float64:
         return np.full(len(state.brokers), np.nan)
     followers = np.maximum(np.diff(state.replica_start) - 1, 0)
     sent = np.nan_to_num(load.out_bytes_per_s) + np.nan_to_num(load.in_bytes_per_s) * followers
-    leads = broker_index(state, state.leader)
+    leads = state.leader_column
     led = leads >= 0
     return np.asarray(np.bincount(leads[led], sent[led], len(state.brokers)), np.float64)

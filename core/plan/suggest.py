@@ -13,7 +13,8 @@ from core.load.heat import Metric, eligible, weights
 from core.load.heat import partition_values as values_of
 from core.load.snapshot import Float64, Load
 from core.load.totals import broker_totals, fair_shares
-from core.plan.check import Severity, drop_finding
+from core.plan.check import Severity
+from core.plan.drop import drop_finding
 from core.plan.effect import BrokerTotals, effect_of
 from core.plan.plan import Plan
 

@@ -10,11 +10,11 @@ from core.errors import RefusedError, UsageError
 from core.plan.check import (
     Severity,
     check_plan,
-    drop_finding,
     never_finding,
     parse_allow,
     refuse,
 )
+from core.plan.drop import drop_finding
 from core.plan.findings import CATALOGUE
 from core.plan.plan import Move, Plan
 

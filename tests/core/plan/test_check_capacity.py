@@ -10,7 +10,8 @@ import pytest
 from clusters import MB, cluster, load_of, tp
 
 from core.cluster.state import ClusterState
-from core.plan.check import check_plan, drop_finding
+from core.plan.check import check_plan
+from core.plan.drop import drop_finding
 from core.plan.effect import effect_of
 from core.plan.findings import Finding, Severity
 from core.plan.plan import Move, Plan

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient, Fault, Group, OffsetAt
@@ -126,43 +127,50 @@ class PartitionView:
         return bool(self.still_unread or (self.lag and self.rates is None))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GroupView:
-    """One group with everything that it reads; None is unknown."""
+    """One group with everything that it reads; None is unknown.
+
+    What follows from that is worked out once: a screen asks with each key, of thousands of groups.
+    """
 
     group: Group
     partitions: tuple[PartitionView, ...]
 
-    @property
+    @cached_property
     def lag(self) -> int | None:
         """Return the messages that are known to be unread; None when nothing is known."""
-        return _sum_of(self.partitions)[0]
+        return self._summed[0]
 
-    @property
+    @cached_property
     def rates(self) -> Rates | None:
-        return _sum_of(self.partitions)[1]
+        return self._summed[1]
 
-    @property
+    @cached_property
     def pace(self) -> Pace:
         """Return the worst pace of what it reads: one partition that is stuck is not made good."""
         paces = (_pace(*part) for part in self._parts)
         return max(paces, key=_WORSE.__getitem__, default=Pace.UNKNOWN)
 
-    @property
+    @cached_property
     def catch_up_seconds(self) -> float | None:
         """Return how long its last partition takes to catch up; None is never, or not known."""
         times = [_catch_up_seconds(*part) for part in self._parts]
         known = [seconds for seconds in times if seconds is not None]
         return max(known) if known and len(known) == len(times) else None
 
-    @property
+    @cached_property
     def never(self) -> tuple[PartitionView, ...]:
         """Return the partitions whose lag does not shrink, as far as that is known."""
         return tuple(
             p for p in self.partitions if p.waits and p.rates and p.catch_up_seconds is None
         )
 
-    @property
+    @cached_property
+    def _summed(self) -> tuple[int | None, Rates | None]:
+        return _sum_of(self.partitions)
+
+    @cached_property
     def _parts(self) -> list[tuple[int | None, Rates | None]]:
         """Return the lag and rates of each partition that waits, and of all others together.
 
@@ -173,14 +181,14 @@ class GroupView:
         rest = [p for p in self.partitions if p.lag is not None and not p.waits]
         return [*parts, _sum_of(rest)] if rest else parts
 
-    @property
+    @cached_property
     def idle(self) -> tuple[str, ...]:
         """Return the ids of members that were given nothing to read; none while it rebalances."""
         if self.group.state != "stable":
             return ()
         return tuple(member.id for member in self.group.members if not member.assignment)
 
-    @property
+    @cached_property
     def unattended(self) -> tuple[PartitionView, ...]:
         """Return partitions with a committed offset that no member reads."""
         return tuple(p for p in self.partitions if p.member is None)

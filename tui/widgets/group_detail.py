@@ -189,7 +189,7 @@ def _map(view: GroupsView, members: tuple[Member, ...], width: int, height: int)
         lines.append(highlighted(line, width, hit) if here else hitting(fit(line, width), hit))
     if hidden and not view.inside and len(lines) < height:
         more = len(view.partitions) - len(shown)
-        lines.append(fit((dim(f"  and {more} more: enter shows them"),), width))
+        lines.append(fit((dim(f"  and {more:,} more: enter shows them"),), width))
     return tuple(lines)
 
 

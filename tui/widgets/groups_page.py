@@ -78,17 +78,17 @@ def _title(view: GroupsView, width: int) -> Line:
     words: list[Span] = [bright(f" {counted(len(groups), 'group')}")]
     if behind:
         words.append(
-            Span(f"   ▲ {behind} fall{'s' if behind == 1 else ''} behind", Tone.LOOK, True)
+            Span(f"   ▲ {behind:,} fall{'s' if behind == 1 else ''} behind", Tone.LOOK, True)
         )
     if unsettled:
-        words.append(Span(f"   ▲ {unsettled} not stable", Tone.LOOK, bold=True))
+        words.append(Span(f"   ▲ {unsettled:,} not stable", Tone.LOOK, bold=True))
     if view.age:
         words.append(Span(f"   looked {_ago(view.age)}", Tone.LOOK if view.stale else Tone.DIM))
     if view.over_seconds is not None:
         words.append(dim(f"   rates over {format_duration(view.over_seconds)}"))
     elif view.age:
         words.append(dim("   rates in some seconds"))
-    some_idle = plain(f"   {idle} with idle members")
+    some_idle = plain(f"   {idle:,} with idle members")
     if idle and width_of((*words, some_idle)) <= width:
         words.append(some_idle)
     return fit(tuple(words), width)
@@ -109,7 +109,9 @@ def _list(view: GroupsView, width: int, height: int) -> Lines:
     wide = width >= WIDE
     longest = max((len(g.group.id) for g in view.rows), default=0)
     name = min(max(longest, 12), max(width - (101 if wide else 61), 12), 60)
-    note = "" if len(view.rows) == len(view.groups) else f"{len(view.rows)} of {len(view.groups)}"
+    note = (
+        "" if len(view.rows) == len(view.groups) else f"{len(view.rows):,} of {len(view.groups):,}"
+    )
     heads = [left("", 2), left("group", name), "  ", left("state", 12)]
     if wide:
         heads += [left("protocol", 10), left("assignor", 12)]
@@ -156,5 +158,5 @@ def _members(of: GroupView) -> Span:
         return dim(right("-", 11))
     idle = len(of.idle)
     if idle:
-        return plain(right(f"{len(of.group.members)}, {idle} idle", 11))
-    return plain(right(str(len(of.group.members)), 11))
+        return plain(right(f"{len(of.group.members):,}, {idle:,} idle", 11))
+    return plain(right(f"{len(of.group.members):,}", 11))

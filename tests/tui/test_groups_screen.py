@@ -31,7 +31,7 @@ from core.watch.timeline.telling import Teller
 from tui.group_history import recorded_rebalances
 from tui.group_view import Order, listed, members_of
 from tui.session import Session
-from tui.widgets.group_words import pace_words
+from tui.widgets.group_words import pace_words, rate
 from tui.widgets.lines import text_of
 from tui.widgets.page import Page
 
@@ -441,3 +441,11 @@ async def test_what_a_group_reads_is_marked_on_the_map_until_esc(*, ascii_only: 
         await pressed(pilot, "escape")
         assert marked() == []
         assert session.lit is None
+
+
+@pytest.mark.parametrize(
+    ("per_s", "said"),
+    [(0, "0"), (0.25, "0.2"), (12.5, "12"), (999_999, "999,999"), (4_856_742, "4.86M")],
+)
+def test_rates_fit_their_column(per_s: float, said: str) -> None:
+    assert rate(per_s) == said

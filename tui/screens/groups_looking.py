@@ -30,10 +30,16 @@ class Looking(DashboardScreen):
         """A worker has looked at the groups, or could not."""
 
         def __init__(
-            self, look: Look | None, at: datetime, error: TrimtabError | None, seconds: float
+            self,
+            followed: Followed | None,
+            views: tuple[GroupView, ...],
+            at: datetime,
+            error: TrimtabError | None,
+            seconds: float,
         ) -> None:
             super().__init__()
-            self.look, self.at, self.error, self.seconds = look, at, error, seconds
+            self.followed, self.views = followed, views
+            self.at, self.error, self.seconds = at, error, seconds
 
     class Recalled(Message):
         """A worker has read what was recorded before this screen looked."""
@@ -80,17 +86,24 @@ class Looking(DashboardScreen):
         connection = self.session.connection
         if connection is None or self._looking:
             return
-        self._looking = True
+        self._looking, before = True, self.followed
 
         def work() -> None:
             began = time.monotonic()
-            found, failed = None, None
+            found: Followed | None = None
+            views: tuple[GroupView, ...] = ()
+            failed: TrimtabError | None = None
             try:
-                found = look(connection.client, connection.clock)
+                newest = look(connection.client, connection.clock)
             except TrimtabError as error:
                 failed = error
+            else:
+                found = before.then(newest) if before else Followed(newest)
+                views = found.views
+                for view in views:  # is kept with it: here, or as the screen draws
+                    _ = view.lag, view.pace, view.idle
             took = time.monotonic() - began
-            self.post_message(self.Looked(found, connection.clock.now(), failed, took))
+            self.post_message(self.Looked(found, views, connection.clock.now(), failed, took))
 
         self.run_worker(work, thread=True, group="groups")
 
@@ -103,11 +116,9 @@ class Looking(DashboardScreen):
         interval = max(LOOK_SECONDS, COST * message.seconds)
         self._due = now + interval - LOOK_SECONDS / 2  # the timer ticks a little early or late
         self.error = message.error
-        if message.look is not None:
-            follow = self.followed
-            self.followed = follow.then(message.look) if follow else Followed(message.look)
-            self.views = self.followed.views
-            self._take_rebalances(message.look, message.at)
+        if message.followed is not None:
+            self.followed, self.views = message.followed, message.views
+            self._take_rebalances(message.followed.newest, message.at)
             self.age = Freshness(now - message.seconds, interval)
         self.trimtab.draw()
 

@@ -24,7 +24,9 @@ def number(value: int | None) -> str:
 
 
 def rate(per_s: float) -> str:
-    """Return messages a second, with a digit after the point where there are few."""
+    """Return messages a second, with a digit after the point where there are few; `4.86M` fits."""
+    if per_s >= 1e6:
+        return f"{per_s / 1e6:,.2f}M"
     return f"{per_s:,.1f}" if 0 < per_s < 10 else f"{per_s:,.0f}"
 
 

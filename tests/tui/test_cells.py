@@ -10,7 +10,7 @@ from rich.style import Style
 from tui.painting import Pen
 from tui.widgets.canvas import Row
 from tui.widgets.cells import cells
-from tui.widgets.lines import fit, left, plain, right, width_of
+from tui.widgets.lines import fit, left, plain, right, shortened, width_of
 
 PLAIN = Style()
 NAMES = {
@@ -59,3 +59,20 @@ def test_what_is_painted_does_nothing_else_to_the_terminal() -> None:
     pen = Pen(ColorSystem.TRUECOLOR)
     pen.write([Segment("a\x1b[31mb\x9b2J\rc\td é…", PLAIN)])
     assert pen.text().endswith("a[31mb2Jcd é…\x1b[0m")
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "said"),
+    [
+        ("orders", 11, "orders"),
+        ("topic-000412", 11, "topic-0…412"),
+        ("topic-000423", 11, "topic-0…423"),
+        ("identity.changelog", 13, "identity…elog"),
+        ("orders", 3, "o…s"),
+        ("orders", 1, "…"),
+        ("orders", 0, ""),
+    ],
+)
+def test_a_name_that_is_too_long_keeps_its_ends(name: str, width: int, said: str) -> None:
+    assert shortened(name, width) == said
+    assert len(said) <= width

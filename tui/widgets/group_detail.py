@@ -27,6 +27,7 @@ from tui.widgets.lines import (
     plain,
     right,
     rule,
+    shortened,
     window,
     wrapped,
 )
@@ -125,7 +126,7 @@ def _members(of: GroupView, members: tuple[Member, ...], width: int, height: int
             fit(
                 (
                     Span(f"  {letter(n) or ' '} ", Tone.YOURS, bold=True),
-                    plain(left(names[n], name)),
+                    plain(left(shortened(names[n], name), name)),
                     dim(f"  {left(host, HOST)}  "),
                     what,
                 ),
@@ -196,7 +197,7 @@ def _map(view: GroupsView, members: tuple[Member, ...], width: int, height: int)
 def _row(
     one: PartitionView, readers: dict[str, int], name: int, pitch: int, *, roomy: bool, here: bool
 ) -> Line:
-    words = left(str(one.tp), name)
+    words = left(shortened(str(one.tp), name), name)
     spans = [
         Span("▸ " if here else "  ", Tone.YOURS, bold=True),
         bright(words) if here else plain(words),

@@ -25,6 +25,7 @@ from tui.widgets.lines import (
     plain,
     right,
     rule,
+    shortened,
     width_of,
     window,
     wrapped,
@@ -138,7 +139,7 @@ def _row(view: GroupsView, of: GroupView, name: int, *, chosen: bool, wide: bool
     unsettled = gone or group.state not in SETTLED
     spans = [
         Span("▸ " if chosen else "  ", Tone.YOURS, bold=True),
-        bright(left(group.id, name)) if chosen else plain(left(group.id, name)),
+        (bright if chosen else plain)(left(shortened(group.id, name), name)),
         Span("  " + left(state, 12), Tone.LOOK if unsettled else Tone.DIM, bold=unsettled),
     ]
     if wide:

@@ -26,6 +26,7 @@ from tui.widgets.lines import (
     plain,
     right,
     rule,
+    shortened,
     width_of,
     wrapped,
 )
@@ -109,7 +110,12 @@ def _groups(groups: Sequence[GroupTouched] | None, width: int) -> Lines:
         )
         numbers = "".join(right(cell, room) for cell, room in zip(cells, NUMBERS, strict=True))
         rows.append(
-            (plain("  "), bright(left(group.id, name)), dim(left(group.state, 10)), plain(numbers))
+            (
+                plain("  "),
+                bright(left(shortened(group.id, name), name)),
+                dim(left(group.state, 10)),
+                plain(numbers),
+            )
         )
     return tuple(rows)
 
@@ -126,5 +132,5 @@ def _topics(topics: Sequence[TopicTouched], width: int) -> Lines:
             + right(str(topic.leader_changes), 11)
             + right(str(topic.copied), 11)
         )
-        rows.append((plain("  "), bright(left(topic.topic, name)), plain(numbers)))
+        rows.append((plain("  "), bright(left(shortened(topic.topic, name), name)), plain(numbers)))
     return tuple(rows)

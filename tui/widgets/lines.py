@@ -80,6 +80,18 @@ def left(text: str, width: int) -> str:
     return drawn[: width - 1] + "…" if width > 0 else ""
 
 
+def shortened(name: str, width: int, ellipsis: str = "…") -> str:
+    """Return a name in at most `width` columns; where it is longer, its middle goes.
+
+    Names that begin alike, as topics of one kind do, end differently.
+    """
+    drawn = cells(name)
+    if len(drawn) <= width:
+        return drawn
+    end = width // 3
+    return (drawn[: width - 1 - end] + ellipsis + drawn[len(drawn) - end :])[: max(width, 0)]
+
+
 def right(text: str, width: int) -> str:
     drawn = cells(text)
     return drawn.rjust(width) if len(drawn) <= width else left(drawn, width)

@@ -31,6 +31,7 @@ from tui.widgets.lines import (
     plain,
     right,
     rule,
+    shortened,
     window,
     wrapped,
 )
@@ -239,7 +240,7 @@ def _choices(view: LoadView, width: int, height: int) -> Lines:
         line = fit(
             (
                 Span("▸ " if chosen else "  ", Tone.YOURS, bold=True),
-                bright(left(choice.name, room)) if chosen else plain(left(choice.name, room)),
+                (bright if chosen else plain)(left(shortened(choice.name, room), room)),
                 *_pair("in", choice.in_bytes_per_s),
                 *_pair("out", choice.out_bytes_per_s),
                 plain(right(known_words(choice.size_bytes, format_bytes), 9)),

@@ -22,6 +22,7 @@ from tui.widgets.lines import (
     left,
     plain,
     right,
+    shortened,
     width_of,
     window,
     wrapped,
@@ -198,7 +199,7 @@ def _move_line(
     partition = f"  p{move.tp.partition}"
     if named:
         number = f" p{move.tp.partition}"
-        partition = left(move.tp.topic, name - len(number)).rstrip() + number
+        partition = shortened(move.tp.topic, name - len(number)) + number
     return (
         Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
         bright(left(partition, name + 1)) if selected else plain(left(partition, name + 1)),

@@ -127,11 +127,6 @@ def move_words(move: Move, arrow: str) -> str:
     return f"{','.join(map(str, out)) or '+'}{arrow}{','.join(map(str, into)) or '-'}"
 
 
-def short_name(tp: TopicPartition, width: int = 13) -> str:
-    name = str(tp)
-    return name if len(name) <= width else "…" + name[-(width - 1) :]
-
-
 def size_of(state: ClusterState, tp: TopicPartition) -> int | None:
     row = state.find(tp)
     size = int(state.partition_size_bytes[row]) if row is not None else -1

@@ -24,6 +24,7 @@ from tui.widgets.lines import (
     left,
     plain,
     right,
+    shortened,
     window,
 )
 from tui.widgets.plan_diff import change_words
@@ -141,9 +142,9 @@ def rate_words(move: MoveProgress) -> str:
 
 
 def partition_name(tp: TopicPartition, width: int) -> str:
-    """Return `topic-17`; a topic that is too long loses its end, never the number."""
+    """Return `topic-17`; a topic that is too long loses its middle, never the number."""
     number = f"-{tp.partition}"
-    return left(tp.topic, min(width - len(number), len(tp.topic))) + number
+    return shortened(tp.topic, width - len(number)) + number
 
 
 def state_of(move: MoveProgress, width: int) -> Span:

@@ -20,10 +20,10 @@ from tui.widgets.preview import (
     changes,
     move_words,
     plan_words,
-    short_name,
     size_of,
     touched,
 )
+from tui.widgets.run_rows import partition_name
 from tui.widgets.side_run import draw_run
 from tui.widgets.throttle_table import SIDES
 from tui.widgets.topic_rows import Brush
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 PLAN_LINES = 6
 CELL_LINES = 12
+MOVED_NAME = 13
 GROUP_LINES = 3
 GROUP_NAME = 13
 
@@ -78,7 +79,7 @@ def rate_lines(preview: Preview) -> list[tuple[Sentence, bool]]:
         text = "no data to move" if preview.plan.moves else "nothing planned"
         return [((Word(text, "dim"),), False)]
     lines: list[tuple[Sentence, bool]] = [
-        ((Word(f"{'a side':>9}{'time':>9}  slowest", "dim"),), False)
+        ((Word(f"{'a side':>9}{'time':>11}  slowest", "dim"),), False)
     ]
     for rate in preview.rates:
         chosen = rate.rate_bytes_per_s == preview.rate_bytes_per_s
@@ -88,14 +89,14 @@ def rate_lines(preview: Preview) -> list[tuple[Sentence, bool]]:
             why = "" if rate.limit is None else f"  b{rate.limit.broker} inflow"
             words: Sentence = (
                 Word(amount, "text"),
-                Word(f"{'never':>9}", "act", True),
+                Word(f"{'never':>11}", "act", True),
                 Word(why, "act"),
             )
         else:
             time = "?" if rate.seconds is None else format_duration(rate.seconds)
             words = (
                 Word(amount, "yours" if chosen else "text", chosen),
-                Word(f"{time:>9}", "bright" if chosen else "text", chosen),
+                Word(f"{time:>11}", "bright" if chosen else "text", chosen),
                 Word(f"  {limit}"),
             )
         lines.append((words, chosen))
@@ -209,10 +210,10 @@ def _draw_plan(panel: Panel, state: ClusterState, preview: Preview, shown: str |
     moves = sorted(plan.moves, key=lambda move: (move.tp.topic != shown, move.tp))
     for move in moves[:PLAN_LINES]:
         here = move.tp.topic == shown
-        name = f"p{move.tp.partition}" if here else short_name(move.tp)
+        name = f"p{move.tp.partition}" if here else partition_name(move.tp, MOVED_NAME)
         panel.write(
             (
-                Word(f"{name:<13} "),
+                Word(f"{name:<{MOVED_NAME}} "),
                 Word(f"{move_words(move, arrow):<7}", "yours"),
                 Word(
                     f" {format_bytes(size_of(state, move.tp)) if move.receiving else '':>7}", "dim"

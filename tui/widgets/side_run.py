@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from core.run.tell.view import Level, MoveState
 from core.units import format_duration
 from tui.widgets.inspector import Word
-from tui.widgets.preview import move_words, short_name
+from tui.widgets.preview import move_words
+from tui.widgets.run_rows import partition_name
 
 if TYPE_CHECKING:
     from core.run.tell.view import MoveProgress, RunView
@@ -48,7 +49,7 @@ def _draw_move(panel: Panel, move: MoveProgress) -> None:
     state = move.state.value if stuck or move.state is MoveState.QUEUED else left
     panel.write(
         (
-            Word(f"{short_name(move.tp, NAME):<{NAME}} "),
+            Word(f"{partition_name(move.tp, NAME):<{NAME}} "),
             Word(f"{move_words(move.as_move(), arrow):<8}", "yours"),
             Word(f"{share:>5.0%}  ", "bright" if share else "dim"),
             Word(state, "look" if stuck else "dim", stuck),

@@ -18,6 +18,7 @@ from tui.widgets.canvas import Row
 from tui.widgets.cells import cells
 from tui.widgets.columns import SKEW as SKEW_WIDTH
 from tui.widgets.columns import Columns
+from tui.widgets.lines import shortened
 from tui.widgets.numbers import bar, ratio
 
 
@@ -107,7 +108,7 @@ def _draw_name_head(row: Row, model: Model, columns: Columns, brush: Brush) -> N
         row.put(columns.name_at - 1, "topic", brush.style("dim"))
         return
     room = columns.name - 1
-    name = lit.of if len(lit.of) <= room else lit.of[: room - 1] + brush.glyphs.ellipsis
+    name = shortened(lit.of, room, brush.glyphs.ellipsis)
     row.put(1, brush.glyphs.lit, brush.style("yours", bold=True))
     row.put(columns.name_at, name, brush.style("yours", bold=True))
 
@@ -138,9 +139,7 @@ def draw_topic(
 ) -> None:
     """Draw one topic: `at_row` is its row in the heat map."""
     heat, glyphs = model.heat, brush.glyphs
-    name = heat.topics[at_row]
-    if len(name) > columns.name - 1:
-        name = name[: columns.name - 2] + glyphs.ellipsis
+    name = shortened(heat.topics[at_row], columns.name - 1, glyphs.ellipsis)
     if selected:
         row.put(0, glyphs.cursor, brush.style("yours", bold=True))
     lit = model.view.lit is not None and heat.topics[at_row] in model.view.lit.topics
@@ -149,7 +148,7 @@ def draw_topic(
     strong = selected or lit
     row.put(columns.name_at, name, brush.style("bright" if strong else "text", bold=strong))
     if columns.partitions:
-        row.put_right(columns.partitions_end, str(heat.partitions[at_row]), brush.style("dim"))
+        row.put_right(columns.partitions_end, f"{heat.partitions[at_row]:,}", brush.style("dim"))
     if columns.total:
         text = scale.text(float(heat.total[at_row]), glyphs.nothing)
         role = "text" if columns.partitions else "dim"

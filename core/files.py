@@ -9,6 +9,7 @@ import errno
 import fcntl
 import json
 import os
+import secrets
 import shutil
 import sys
 import time
@@ -54,7 +55,7 @@ def sync_file(path: Path) -> None:
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a file beside `path`, then sync it and rename it to `path`."""
     paths.make_folder(path.parent)
-    aside = path.parent / f"{TEMPORARY}{os.getpid()}-{path.name}"
+    aside = _aside(path)
     try:
         write(aside)
         sync_file(aside)
@@ -72,12 +73,17 @@ def write_text(path: Path, text: str) -> None:
 def replace_text(path: Path, text: str) -> None:
     """Write a small text file whole, but not synced: it is written again in a moment."""
     paths.make_folder(path.parent)
-    aside = path.parent / f"{TEMPORARY}{os.getpid()}-{path.name}"
+    aside = _aside(path)
     try:
         _write(aside, text)
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def _aside(path: Path) -> Path:
+    """Return where `path` is made: nobody can have put a link there, in a folder of everybody's."""
+    return path.parent / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(8)}-{path.name}"
 
 
 def _write(path: Path, text: str) -> None:
@@ -100,8 +106,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
     An older folder of that name is taken away; readers that have its files open keep them.
     """
     paths.make_folder(path.parent)
-    aside = path.parent / f"{TEMPORARY}{os.getpid()}-{path.name}"
-    shutil.rmtree(aside, ignore_errors=True)
+    aside = _aside(path)
     aside.mkdir()
     try:
         yield aside

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+_MEANT = str.maketrans({"|": "/", "<": "&lt;", "[": "\\[", "`": "'"})
+"""What would end a cell, or make a tag, a link or code: names and notes may hold it."""
+
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: str = "") -> Iterator[str]:
     """Yield the lines; the i-th character `>` of `right` aligns column i right."""
@@ -16,4 +19,4 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: str = "")
 
 def cell(text: str) -> str:
     """Return text that stays in its cell, and means nothing to Markdown."""
-    return " ".join(text.split()).replace("|", "/").replace("<", "&lt;")
+    return " ".join(text.split()).translate(_MEANT)

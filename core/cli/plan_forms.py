@@ -30,5 +30,10 @@ def csv_text(moves: Sequence[Mapping[str, Any]]) -> str:
         log_dirs = ",".join(f"{one['broker']}:{one['path']}" for one in move["log_dirs"])
         relief = move["relieves"] or {}
         effect = (relief.get(name) for name in RELIEF)
-        writer.writerow((*row, log_dirs, move["bytes"], move["because"], *effect))
+        writer.writerow((*row, log_dirs, move["bytes"], _plain(move["because"]), *effect))
     return out.getvalue()
+
+
+def _plain(text: str | None) -> str | None:
+    """Return a text of a plan file, which anybody may have written, as no formula of a sheet."""
+    return f"'{text}" if text and text[0] in "=+-@\t\r" else text

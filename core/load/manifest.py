@@ -143,7 +143,20 @@ def read_manifest(root: Path, cluster_id: str, snapshot_id: str | None = None) -
         ) from error
     if not isinstance(document, dict):
         raise DocumentError(f"{path.name} is not a manifest.", detail=str(path), next=layout.REPAIR)
-    return Manifest.from_json(document, path)
+    manifest = Manifest.from_json(document, path)
+    names = (manifest.cluster_id, manifest.snapshot_id, *(file.name for file in manifest.files))
+    if not all(map(_is_plain, names)):
+        raise DocumentError(
+            f"{path.name} names files that are not the snapshot's own.",
+            detail=str(path),
+            next=layout.REPAIR,
+        )
+    return manifest
+
+
+def _is_plain(name: object) -> bool:
+    """Return whether a name leads nowhere else than its folder."""
+    return isinstance(name, str) and name not in ("", ".", "..") and not {"/", "\0"} & {*name}
 
 
 def snapshot_ids(root: Path, cluster_id: str) -> tuple[str, ...]:

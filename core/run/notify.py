@@ -6,6 +6,7 @@ nothing that goes wrong with it holds the run up: it is one line in the journal.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import queue
@@ -27,6 +28,7 @@ from core.run.record.history import History, Phase
 from core.run.record.journal import Journal
 from core.run.record.records import Kind
 from core.settings import NotifyBy
+from core.terminal import printable
 from core.units import format_bytes, format_duration, format_time
 
 STALLED_SECONDS = 60.0
@@ -184,25 +186,32 @@ def run_command(argv: tuple[str, ...], document: Mapping[str, Any]) -> str:
             return f"{argv[0]}: not done in {COMMAND_SECONDS:.0f} s"
     if process.returncode == 0:
         return ""
-    said = " ".join(errors.decode("utf-8", "replace").split())[:SAID_CHARACTERS]
+    said = printable(" ".join(errors.decode("utf-8", "replace").split()))[:SAID_CHARACTERS]
     return f"{argv[0]}: exit code {process.returncode}" + (said and f": {said}")
 
 
 def post(url: str, document: Mapping[str, Any]) -> str:
     """POST the document; return why that failed, or ""; the path, a secret, is not in it."""
-    where = f"webhook at {urlsplit(url).hostname}"
-    request = urllib.request.Request(
-        url, _body(document), {"Content-Type": "application/json", "User-Agent": "trimtab"}
-    )
+    try:
+        where = f"webhook at {urlsplit(url).hostname}"
+        request = urllib.request.Request(
+            url, _body(document), {"Content-Type": "application/json", "User-Agent": "trimtab"}
+        )
+    except ValueError:  # what it says holds the URL
+        return "webhook: its URL is not a valid one"
     try:
         with urllib.request.urlopen(request, timeout=WEBHOOK_SECONDS):
             return ""
     except urllib.error.HTTPError as error:
         error.close()
         return f"{where}: HTTP {error.code}"
-    except (OSError, ValueError) as error:
+    except (http.client.InvalidURL, ValueError):
+        return f"{where}: its URL is not a valid one"
+    except http.client.HTTPException as error:
+        return f"{where}: its answer is not HTTP ({type(error).__name__})"
+    except OSError as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        return f"{where}: {reason}"[:SAID_CHARACTERS]
+        return printable(f"{where}: {reason}")[:SAID_CHARACTERS]
 
 
 def _body(document: Mapping[str, Any]) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import ssl
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 CONNECT_SECONDS = 6.0
 
+_PROPERTY = re.compile(r"[a-z][a-z0-9._-]{1,99}")
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]]+):(\d{1,5})")
 _JAAS_ENTRY = re.compile(r"""(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;]+)""")
 
@@ -233,8 +235,14 @@ def _from_properties(servers: str, entries: dict[str, str], path: Path) -> Conne
         key,
         key_password,
         check_hostname=identification.strip().lower() == "https",
-        ignored=tuple(sorted(left)),
+        ignored=_named(left),
     )
+
+
+def _named(left: Iterable[str]) -> tuple[str, ...]:
+    """Return names of properties; a line of a key whose value goes on unescaped is not told."""
+    names = {name for name in left if _PROPERTY.fullmatch(name)}
+    return (*sorted(names), *(["lines that are no properties"] if names < {*left} else []))
 
 
 def _unquote(value: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from core.markdown import cell
+
 
 def markdown(title: str, rows: Iterable[tuple[datetime, str]]) -> str:
     """Return rows of (when, what) under a title; times in UTC."""
@@ -12,5 +14,5 @@ def markdown(title: str, rows: Iterable[tuple[datetime, str]]) -> str:
     for at, text in rows:
         here = at.astimezone(UTC)
         when = f"{here:%Y-%m-%d %H:%M:%S}.{here.microsecond // 100_000}"
-        lines.append(f"| {when} | {text.replace('|', chr(92) + '|')} |")
+        lines.append(f"| {when} | {cell(text)} |")
     return "\n".join(lines) + "\n"

@@ -110,6 +110,18 @@ def test_show_as_csv_for_a_spreadsheet(saved):
     assert (reordered["because"], reordered["relieves_after"]) == ("", "0.0")
 
 
+def test_no_text_of_a_plan_file_is_a_formula_of_a_spreadsheet(saved, tmp_path):
+    plan = json.loads(Path(saved.plan(t1=[1, 3])).read_text())
+    because = {"because": '=HYPERLINK("http://x")'}
+    base = [one | {"replicas": [1, 2]} | because for one in plan["partitions"]]
+    plan["trimtab"] = {"format": "trimtab.plan/1", "base": base}
+    (tmp_path / "because.json").write_text(json.dumps(plan))
+    code, out, _ = saved.run("plan", "show", str(tmp_path / "because.json"), "--format", "csv")
+    assert code == ExitCode.DONE
+    (row,) = csv.DictReader(out.splitlines())
+    assert row["because"] == """'=HYPERLINK("http://x")"""
+
+
 def test_show_as_markdown_for_a_ticket(saved, tmp_path):
     plan, ticket = saved.plan(t0=[1, 0], t1=[1, 3]), tmp_path / "ticket.md"
     saved.run("plan", "show", plan, "--format", "markdown", "-o", str(ticket))

@@ -195,3 +195,14 @@ def test_reading_a_snapshot_imports_neither_pandas_nor_datasets(tmp_path: Path) 
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../../x", "..", "a\0b", 7])
+def test_a_manifest_that_names_files_elsewhere_is_refused(tmp_path: Path, name: object) -> None:
+    published.write_snapshot(tmp_path, make_snapshot())
+    path = layout.current(tmp_path, "abc-DEF_1")
+    document = json.loads(path.read_text())
+    document["files"][0]["name"] = name
+    path.write_text(json.dumps(document))
+    with pytest.raises(DocumentError, match="not the snapshot's own"):
+        manifest.read_manifest(tmp_path, "abc-DEF_1")

@@ -116,6 +116,7 @@ def with_ours(**change) -> str:
 
 
 REFUSED = {
+    "twice": ('{"version": 1, "partitions": [], "partitions": []}', '"partitions" twice'),
     "not JSON": ('{"version": 1,\n "partitions": [}', "line 2, column 17"),
     "empty file": ("", "is empty"),
     "a list": ("[]", "expected an object"),

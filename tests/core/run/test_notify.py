@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -104,6 +105,37 @@ def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_is_given_to_a_shell(tmp_path: Path) -> None:
     assert run_command(("echo", f"$(touch {tmp_path / 'touched'})", ">", "x"), DOCUMENT) == ""
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_command_says_does_nothing_to_a_terminal() -> None:
+    argv = (sys.executable, "-c", r"import sys; sys.exit('\x1b[2Jgone')")
+    assert "\x1b" not in run_command(argv, DOCUMENT)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:1/services/secret x", "http://[::1/secret", "secret", "http://a:b/secret"],
+)
+def test_a_webhook_without_a_valid_url_is_one_line_without_it(url: str) -> None:
+    why = post(url, DOCUMENT)
+    assert "its URL is not a valid one" in why
+    assert "secret" not in why
+
+
+def test_a_webhook_that_answers_something_else_is_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"what?\r\n\r\n")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        why = post(f"http://127.0.0.1:{server.getsockname()[1]}/secret", DOCUMENT)
+        thread.join(10)
+    assert why == "webhook at 127.0.0.1: its answer is not HTTP (BadStatusLine)"
 
 
 def test_a_webhook_gets_the_document(hook: Hook) -> None:

@@ -194,9 +194,12 @@ def test_where_no_broker_answers_the_known_ones_are_told(  # type: ignore[no-unt
 
 
 @pytest.mark.parametrize(
-    "broken", [f".tmp-{os.getpid()}-switch.json", "decisions.jsonl"], ids=["switch", "decisions"]
+    "broken", [f".tmp-{os.getpid()}-ab-switch.json", "decisions.jsonl"], ids=["switch", "decisions"]
 )
-def test_one_that_cannot_be_turned_off_keeps_no_other_on(here, broken: str) -> None:  # type: ignore[no-untyped-def]
+def test_one_that_cannot_be_turned_off_keeps_no_other_on(  # type: ignore[no-untyped-def]
+    here, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files.secrets, "token_hex", lambda _: "ab")
     for cluster_id in ("c-1", "c-2", "c-3"):
         known(cluster_id)
     path = switches.path_of("c-2")

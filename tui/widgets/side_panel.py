@@ -79,7 +79,7 @@ def rate_lines(preview: Preview) -> list[tuple[Sentence, bool]]:
         text = "no data to move" if preview.plan.moves else "nothing planned"
         return [((Word(text, "dim"),), False)]
     lines: list[tuple[Sentence, bool]] = [
-        ((Word(f"{'a side':>9}{'time':>11}  slowest", "dim"),), False)
+        ((Word(f"{'a side':>9}{'time':>10}  slowest", "dim"),), False)
     ]
     for rate in preview.rates:
         chosen = rate.rate_bytes_per_s == preview.rate_bytes_per_s
@@ -89,14 +89,14 @@ def rate_lines(preview: Preview) -> list[tuple[Sentence, bool]]:
             why = "" if rate.limit is None else f"  b{rate.limit.broker} inflow"
             words: Sentence = (
                 Word(amount, "text"),
-                Word(f"{'never':>11}", "act", True),
+                Word(f"{'never':>10}", "act", True),
                 Word(why, "act"),
             )
         else:
             time = "?" if rate.seconds is None else format_duration(rate.seconds)
             words = (
                 Word(amount, "yours" if chosen else "text", chosen),
-                Word(f"{time:>11}", "bright" if chosen else "text", chosen),
+                Word(f"{time:>10}", "bright" if chosen else "text", chosen),
                 Word(f"  {limit}"),
             )
         lines.append((words, chosen))

@@ -59,8 +59,11 @@ class Process:
         return True
 
     def stop(self, seconds: float = 10.0) -> None:
-        """Ask it to end, then make it end."""
+        """Ask it to end, then make it end, with what it has started in its session."""
         if self.signal(signal.SIGTERM) and not self.wait(seconds):
+            with suppress(ProcessLookupError):
+                if self.alive and os.getpgid(self.pid) == self.pid:
+                    os.killpg(self.pid, signal.SIGKILL)
             self.signal(signal.SIGKILL)
             self.wait(seconds)
 

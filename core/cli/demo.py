@@ -30,6 +30,8 @@ RACKS = 2
 BYTES_PER_S = 3e6
 SANDBOX = "demo"
 FIRST_SNAPSHOT_SECONDS = 180.0
+GRACE_SECONDS = 6.0
+"""For Spark's batch at work: what it would publish is thrown away with the demo."""
 HEADLESS_SPEED = 30.0
 """The simulated clock's speed without a terminal: a move of 40 GB takes seconds."""
 
@@ -123,7 +125,7 @@ def _load(address: Address, cluster_id: str) -> Iterator[None]:
         if recording is not None:
             recording.stop()
         if reader is not None:
-            stop_load(reader)
+            stop_load(reader, GRACE_SECONDS)
         forget_cluster(paths.load_root(), cluster_id)
         for path in paths.timeline_file(cluster_id).parent.glob(f"{paths.safe_name(cluster_id)}.*"):
             path.unlink()

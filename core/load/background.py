@@ -20,6 +20,7 @@ FIRST_TRIGGER_SECONDS = 2.0
 COLLECTOR, PIPELINE = "collector", "pipeline"
 ROLES = (COLLECTOR, PIPELINE)
 STOP_SECONDS = 45.0
+"""A batch at work ends: Spark's longest, and a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +101,13 @@ def start_load(
     return Reader(cluster_id, root, Heartbeat(root, cluster_id, tend), (collector, pipeline))
 
 
-def stop_load(reader: Reader) -> None:
-    """Stop this host's pair for a cluster now, whoever else reads; returns when both have ended."""
+def stop_load(reader: Reader, seconds: float = STOP_SECONDS) -> None:
+    """Stop this host's pair for a cluster now, whoever else reads; returns when both have ended.
+
+    A batch that takes longer than `seconds` to end is broken off, and done again by the next.
+    """
     reader.close()
-    serving.stop(
-        reader.root, reader.cluster_id, ROLES, started=reader.started, seconds=STOP_SECONDS
-    )
+    serving.stop(reader.root, reader.cluster_id, ROLES, started=reader.started, seconds=seconds)
 
 
 def pipeline_trouble(root: Path, cluster_id: str) -> str | None:

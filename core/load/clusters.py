@@ -38,22 +38,11 @@ def list_cluster(root: Path, cluster_id: str) -> None:
 def forget_cluster(root: Path, cluster_id: str) -> None:
     """Remove all load of a cluster that nobody will meet again; nothing may be writing it."""
     _change(root, lambda known: known - {cluster_id})
-    for place in (
-        layout.spool(root, cluster_id),
-        layout.archive(root, cluster_id),
-        layout.quarantine(root, cluster_id),
-        layout.checkpoint(root, cluster_id),
-        layout.batches(root, cluster_id),
-        layout.partials(root, cluster_id),
-        layout.windows(root, cluster_id),
-        layout.snapshots(root, cluster_id),
-        layout.readers(root, cluster_id),
-    ):
+    folder = layout.cluster_folder(cluster_id)
+    for place in (*root.glob(f"*/{folder}"), *root.glob(f"*/v*/{folder}")):
         shutil.rmtree(place, ignore_errors=True)
-    layout.live(root, cluster_id).unlink(missing_ok=True)
-    layout.trouble(root, cluster_id).unlink(missing_ok=True)
-    for role in ("collector", "pipeline", "publish", "gate"):
-        layout.lock(root, cluster_id, role).unlink(missing_ok=True)
+    for path in root.glob(f"*/{folder}.*"):
+        path.unlink(missing_ok=True)
 
 
 def _change(root: Path, change: Callable[[Set[str]], Set[str]]) -> None:

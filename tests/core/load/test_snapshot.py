@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +104,23 @@ def test_what_a_killed_writer_left_is_cleared_away_by_the_next(tmp_path: Path) -
     os.utime(left, (0, 0))
     published.write_snapshot(tmp_path, make_snapshot("0001-3"))
     assert not left.exists()
+
+
+def test_whatever_is_kept_of_a_cluster_is_forgotten(tmp_path: Path) -> None:
+    """Every place of the layout that belongs to one cluster, those of tomorrow too."""
+    for _, place in inspect.getmembers(layout, inspect.isfunction):
+        asked = list(inspect.signature(place).parameters)
+        if asked[:2] != ["root", "cluster_id"]:
+            continue
+        for cluster_id in ("gone", "gone2"):
+            more = {"start": datetime(2026, 3, 2, 9, tzinfo=UTC), "role": "gate"}
+            path = place(tmp_path, cluster_id, *(more[name] for name in asked[2:]))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch() if path.suffix else path.mkdir(exist_ok=True)
+    assert len(list(tmp_path.rglob("cluster=gone*"))) > 20
+    clusters.forget_cluster(tmp_path, "gone")
+    assert not [path for path in tmp_path.rglob("cluster=gone*") if "gone2" not in path.name]
+    assert len(list(tmp_path.rglob("cluster=gone2*"))) > 10
 
 
 def test_a_cluster_that_is_forgotten_leaves_nothing_and_others_stay(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from core.auto.decision import Elect, Reason
 from core.auto.history import History
-from core.auto.observed import LEAST_GAIN, Observed, excess, imbalance_of
+from core.auto.observed import LEAST_GAIN, Imbalance, Observed, excess, imbalance_of
 from core.auto.settings import Settings
 from core.cluster.leaders import preferred_elections
 from core.cluster.state import ClusterState, Int64
@@ -14,6 +14,10 @@ from core.errors import UsageError
 from core.plan.planner.elected import elected
 from core.plan.planner.wanted import Wanted, untouched
 from core.units import counted, format_duration
+
+RETURNS_WAITED = 2
+"""So many of their intervals brokers have to give leaders back by themselves. Who does it is the
+active controller, and its settings cannot be asked for where controllers are apart."""
 
 
 def giving_back(settings: Settings, history: History, observed: Observed) -> Elect | Reason:
@@ -36,18 +40,33 @@ def giving_back(settings: Settings, history: History, observed: Observed) -> Ele
         return Reason(
             "election-helps-not", f"{off}, and no preferred leader that may be elected helps."
         )
-    if observed.returns_every_seconds is not None:
-        every = format_duration(observed.returns_every_seconds)
+    every, waited = observed.returns_every_seconds, _waited_seconds(history, observed.led)
+    if every is not None and waited <= RETURNS_WAITED * every:
         return Reason(
             "leaders-return",
             f"{off}, and brokers give leaders back by themselves (auto.leader.rebalance.enable, "
-            f"every {every}): that is waited for; trimtab elect does it at once.",
+            f"every {format_duration(every)}): that is waited for; trimtab elect does it at once.",
         )
     after = imbalance_of(settings, even, after=True)
     back = "its preferred leader" if len(chosen) == 1 else "their preferred leaders"
     does = f"{counted(len(chosen), 'partition')} given back to {back}, nothing to move"
+    late = (
+        ""
+        if every is None
+        else f" Brokers say that they do it every {format_duration(every)}, and have not for "
+        f"{format_duration(waited)}."
+    )
     elections = preferred_elections(observed.state, chosen)
-    return Elect(elections, Reason("elect", f"{off}{sight.words}: {does}, and then {after.words}."))
+    why = f"{off}{sight.words}: {does}, and then {after.words}.{late}"
+    return Elect(elections, Reason("elect", why))
+
+
+def _waited_seconds(history: History, led: Imbalance) -> float:
+    """Return for how long a broker that is outside by who leads now has been."""
+    return max(
+        (history.lasting_led[place].seconds for place in led.outside & history.lasting_led.keys()),
+        default=0.0,
+    )
 
 
 def _may_be_elected(settings: Settings, state: ClusterState) -> Int64:

@@ -187,6 +187,18 @@ def test_brokers_that_do_it_themselves_are_waited_for() -> None:
     )
 
 
+@pytest.mark.parametrize(("seconds", "rule"), [(499, "leaders-return"), (501, "elect")])
+def test_brokers_that_only_say_so_are_waited_for_twice(seconds: float, rule: str) -> None:
+    """Controllers that are apart may have it off, and nobody can ask them."""
+    observed = look(returned(), returns_every_seconds=250.0)
+    found = decide(EAGER, lasted(EAGER, observed, seconds=seconds), observed)
+    assert ids(found) == [rule]
+    if rule == "elect":
+        assert found.reasons[0].text.endswith(
+            " Brokers say that they do it every 4 m 10 s, and have not for 8 m 21 s."
+        )
+
+
 # -- on a cluster ----------------------------------------------------------------------------------
 
 TURNS = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}

@@ -68,40 +68,78 @@ def batch_moves(
     larger move goes there alone), as its free disk does.
     `first_bytes_per_s` is the rate that the run begins with, if that is another one.
     """
-    if most_moves < 1 or (rate_bytes_per_s < 1 and rate_bytes_per_s != UNLIMITED):
-        raise ValueError("batches need at least one move each, and a rate")
-    costs = _costs(state, load, plan)
-    rate = LINK_BYTES_PER_S if rate_bytes_per_s == UNLIMITED else float(rate_bytes_per_s)
-    quick = [i for i, move in enumerate(plan) if not move.receiving]
-    within = [i for i, move in enumerate(plan) if move.receiving and not move.moves_data]
-    ordered = [
-        i
-        for i in relief.order(state, load, plan, [cost.total_bytes for cost in costs])
-        if plan.moves[i].moves_data
-    ]
-    sides: defaultdict[BrokerSide, float] = defaultdict(float)
-    for cost in costs:
-        for side, size in cost.sides.items():
-            sides[side] += size
-    whole_seconds = max(sides.values(), default=0.0) / rate
-    parts = max(1.0, min(PARTS, whole_seconds / LEAST_SECONDS), len(ordered) / most_moves)
-    packing = _Packing(
-        costs,
-        rate,
-        max(whole_seconds / parts, 1.0),
-        most_moves,
-        _rooms(state.brokers, most_extra_bytes),
-        quiet=math.inf
-        if rate_bytes_per_s == UNLIMITED
-        else float(first_bytes_per_s or rate_bytes_per_s),
+    return Work.of(state, load, plan, copying(state, load, plan)).in_batches(
+        rate_bytes_per_s=rate_bytes_per_s,
+        first_bytes_per_s=first_bytes_per_s,
+        most_moves=most_moves,
+        most_extra_bytes=most_extra_bytes,
     )
-    first = [
-        tuple(some[at : at + most_moves])
-        for some in (quick, within)
-        for at in range(0, len(some), most_moves)
-    ]
-    packed = packing.pack(ordered, math.ceil(parts))
-    return Batches((*first, *packed), packing.long | frozenset(within))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A plan as batches are made of it, whatever the rate: what moves cost, and in which order.
+
+    `quick` moves have no data, `within` are between log dirs; `ordered` is the rest.
+    """
+
+    brokers: tuple[Broker, ...]
+    costs: tuple[_Cost, ...]
+    quick: tuple[int, ...]
+    within: tuple[int, ...]
+    ordered: tuple[int, ...]
+
+    @classmethod
+    def of(cls, state: ClusterState, load: Load, plan: Plan, what: Copying) -> Work:
+        """Return the work of a plan; `what` is its copies."""
+        costs = _costs(plan, what)
+        return cls(
+            state.brokers,
+            costs,
+            tuple(i for i, move in enumerate(plan) if not move.receiving),
+            tuple(i for i, move in enumerate(plan) if move.receiving and not move.moves_data),
+            tuple(
+                i
+                for i in relief.order(state, load, plan, [cost.total_bytes for cost in costs])
+                if plan.moves[i].moves_data
+            ),
+        )
+
+    def in_batches(
+        self,
+        *,
+        rate_bytes_per_s: int,
+        first_bytes_per_s: int | None = None,
+        most_moves: int = MOST_MOVES,
+        most_extra_bytes: int | None = None,
+    ) -> Batches:
+        """Return the batches at a rate, as `batch_moves` does."""
+        if most_moves < 1 or (rate_bytes_per_s < 1 and rate_bytes_per_s != UNLIMITED):
+            raise ValueError("batches need at least one move each, and a rate")
+        rate = LINK_BYTES_PER_S if rate_bytes_per_s == UNLIMITED else float(rate_bytes_per_s)
+        sides: defaultdict[BrokerSide, float] = defaultdict(float)
+        for cost in self.costs:
+            for side, size in cost.sides.items():
+                sides[side] += size
+        whole_seconds = max(sides.values(), default=0.0) / rate
+        parts = max(1.0, min(PARTS, whole_seconds / LEAST_SECONDS), len(self.ordered) / most_moves)
+        packing = _Packing(
+            self.costs,
+            rate,
+            max(whole_seconds / parts, 1.0),
+            most_moves,
+            _rooms(self.brokers, most_extra_bytes),
+            quiet=math.inf
+            if rate_bytes_per_s == UNLIMITED
+            else float(first_bytes_per_s or rate_bytes_per_s),
+        )
+        first = [
+            some[at : at + most_moves]
+            for some in (self.quick, self.within)
+            for at in range(0, len(some), most_moves)
+        ]
+        packed = packing.pack(self.ordered, math.ceil(parts))
+        return Batches((*first, *packed), packing.long | frozenset(self.within))
 
 
 # -- what a move costs ------------------------------------------------------------------------
@@ -126,9 +164,8 @@ class _Cost:
         return max(self.sides.values(), default=0.0)
 
 
-def _costs(state: ClusterState, load: Load, plan: Plan) -> list[_Cost]:
+def _costs(plan: Plan, what: Copying) -> tuple[_Cost, ...]:
     """Return each move's cost; one whose size is not known counts as the mean of the others."""
-    what = copying(state, load, plan)
     unknown = set(what.sizes_unknown)
     known = [copy.size_bytes for copy in what.copies if copy.tp not in unknown]
     usual = sum(known) / len(known) if known else 0.0
@@ -149,7 +186,7 @@ def _costs(state: ClusterState, load: Load, plan: Plan) -> list[_Cost]:
                 {side: load.background for side, load in loads.items()},
             )
         )
-    return costs
+    return tuple(costs)
 
 
 def _rooms(brokers: Iterable[Broker], most_extra_bytes: int | None) -> dict[int, float]:
@@ -170,7 +207,9 @@ class _Batch:
     moves: list[int] = field(default_factory=list)
     sides: defaultdict[BrokerSide, float] = field(default_factory=lambda: defaultdict(float))
     background: defaultdict[BrokerSide, float] = field(default_factory=lambda: defaultdict(float))
-    fetch: defaultdict[tuple[int, int], float] = field(default_factory=lambda: defaultdict(float))
+    fetch: defaultdict[int, defaultdict[int, float]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(float))
+    )
     """What the first fetches of a destination from each of its leaders bring."""
 
 
@@ -210,7 +249,7 @@ class _Packing:
             batch = _Batch()
             self._take(batch, left[0])
             due = sorted(
-                (i for i in left if latest.get(i, math.inf) <= len(batches)),
+                (i for i, begin in latest.items() if begin <= len(batches)),
                 key=lambda i: (-self._costs[i].busiest_bytes, i),
             )
             for i in due:
@@ -218,13 +257,17 @@ class _Packing:
                     self._take(batch, i)
             started = set(batch.moves)
             kept: list[int] = []
-            for i in left:
+            for place, i in enumerate(left):
+                if len(batch.moves) >= self._most_moves:
+                    kept.extend(i for i in left[place:] if i not in started)
+                    break
                 if i not in started and self._fits(batch, i):
                     self._take(batch, i)
                 elif i not in started:
                     kept.append(i)
             left = kept
             for i in batch.moves:
+                latest.pop(i, None)
                 for copy in self._costs[i].copies:
                     self._came[copy.destination] += self._costs[i].size_bytes
             batches.append(tuple(batch.moves))
@@ -237,7 +280,7 @@ class _Packing:
             batch.sides[side] += size
             batch.background[side] += cost.background[side]
         for copy in cost.copies:
-            batch.fetch[copy.destination, copy.leader] += min(
+            batch.fetch[copy.destination][copy.leader] += min(
                 cost.size_bytes, PARTITION_FETCH_BYTES
             )
 
@@ -268,9 +311,10 @@ class _Packing:
         if self._came[broker] >= QUIET_SECONDS * self._quiet or math.isinf(self._quiet):
             return True
         most = float(PARTITIONS_A_FETCH * PARTITION_FETCH_BYTES)
-        fetch = {at: size for at, size in batch.fetch.items() if at[0] == broker}
-        if not fetch:
+        if broker not in batch.fetch:
             return True
-        flow = (broker, copy.leader)
-        fetch[flow] = fetch.get(flow, 0.0) + min(cost.size_bytes, PARTITION_FETCH_BYTES)
+        fetch = dict(batch.fetch[broker])
+        fetch[copy.leader] = fetch.get(copy.leader, 0.0) + min(
+            cost.size_bytes, PARTITION_FETCH_BYTES
+        )
         return sum(min(size, most) for size in fetch.values()) <= self._quiet

@@ -17,6 +17,8 @@ from core.plan.in_batches import Submissions
 
 _STEPS = 500
 """Ends within this share of the whole time are one: it bounds the steps."""
+_ALIKE = 1e-9
+"""Shares that differ by less are the same share, rounded."""
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -110,7 +112,7 @@ def ends(
         send -= np.bincount(leader_of[at], in_sync[at], len(send))
         receive = np.full(destination_of.max() + 1, -np.inf)
         np.maximum.at(receive, destination_of[at], own[at])
-        rates = _shared(
+        rates = shared(
             leader_of[at],
             destination_of[at],
             np.minimum(np.maximum(send, 0.0), can_send[: len(send)]),
@@ -148,31 +150,33 @@ def _whole_seconds(
     return max(sent, float(np.bincount(destination_of, left / own).max()))
 
 
-def _shared(
+def shared(
     leader_of: Ints, destination_of: Ints, send: Floats, receive: Floats, link: float
 ) -> Floats:
-    """Return each flow's rate when all grow alike until a broker's side is full (max-min fair)."""
+    """Return each flow's rate when all grow alike until a broker's side is full (max-min fair).
+
+    In each round all sides that no other one on their flows fills before them are filled at once,
+    so that rounds are few however many sides there are.
+    """
     rates = np.zeros(len(leader_of))
-    growing = np.ones(len(leader_of), np.bool_)
-    send, receive = send.copy(), np.maximum(receive, 0.0)
-    level = 0.0
-    while growing.any():
-        senders = np.bincount(leader_of[growing], minlength=len(send))
-        receivers = np.bincount(destination_of[growing], minlength=len(receive))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shares = np.concatenate(
-                [
-                    np.where(senders > 0, send / senders, np.inf),
-                    np.where(receivers > 0, receive / receivers, np.inf),
-                ]
-            )
-        step = min(float(shares.min()), link - level)
-        level += step
-        rates[growing] += step
-        send -= step * senders
-        receive -= step * receivers
-        full_send, full_receive = send <= 1e-3, receive <= 1e-3
-        growing &= ~(full_send[leader_of] | full_receive[destination_of])
-        if level >= link:
-            break
+    send, receive = np.maximum(send, 0.0), np.maximum(receive, 0.0)
+    growing = np.arange(len(leader_of))
+    while len(growing):
+        senders, receivers = leader_of[growing], destination_of[growing]
+        sharing, taking = (
+            np.bincount(senders, minlength=len(send)),
+            np.bincount(receivers, minlength=len(receive)),
+        )
+        sent = (send / np.maximum(sharing, 1))[senders]
+        received = (receive / np.maximum(taking, 1))[receivers]
+        share = np.minimum(np.minimum(sent, received), link)
+        slack = share * (1 + _ALIKE)
+        later_send = np.bincount(senders, slack < sent, len(send)) > 0
+        later_receive = np.bincount(receivers, slack < received, len(receive)) > 0
+        filled = ~(later_send[senders] & later_receive[receivers]) | (share >= link)
+        rates[growing[filled]] = share[filled]
+        done_send, done_receive, gone = senders[filled], receivers[filled], share[filled]
+        send = np.maximum(send - np.bincount(done_send, gone, len(send)), 0.0)
+        receive = np.maximum(receive - np.bincount(done_receive, gone, len(receive)), 0.0)
+        growing = growing[~filled]
     return rates

@@ -11,9 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.cluster.state import ClusterState, TopicPartition
-from core.load.snapshot import Load
-from core.plan.batches import MOST_MOVES, batch_moves
+from core.cluster.state import TopicPartition
+from core.plan.batches import MOST_MOVES, Work
 from core.plan.copying import Copy, Copying
 from core.plan.next_batch import WINDOW_SECONDS, Flight, fitting
 from core.plan.plan import Plan
@@ -40,22 +39,17 @@ class InBatches:
     @classmethod
     def of(
         cls,
-        state: ClusterState,
-        load: Load,
         plan: Plan,
         what: Copying,
+        work: Work,
         rate_bytes_per_s: int,
         most_extra_bytes: int | None = None,
     ) -> InBatches:
         """Return the batches of a run at this rate."""
         if len(what.copies) < 2:
             return cls.at_once(len(what.copies))
-        found = batch_moves(
-            state,
-            load,
-            plan,
-            rate_bytes_per_s=rate_bytes_per_s,
-            most_extra_bytes=most_extra_bytes,
+        found = work.in_batches(
+            rate_bytes_per_s=rate_bytes_per_s, most_extra_bytes=most_extra_bytes
         )
         move_of = {move.tp: index for index, move in enumerate(plan)}
         batch_of = {index: n for n, batch in enumerate(found.batches) for index in batch}
@@ -115,8 +109,10 @@ class Submissions:
         tp = self._copies[at].tp
         self._open[tp] -= 1
         if not self._open[tp]:
-            self._flying[self._counted(at)] -= 1
-            self._flying += Counter()  # drops what is 0
+            batch = self._counted(at)
+            self._flying[batch] -= 1
+            if not self._flying[batch]:
+                del self._flying[batch]
             self._arriving.pop(tp, None)
             self._plan_next(now)
 

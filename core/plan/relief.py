@@ -10,6 +10,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -145,9 +146,9 @@ def _relieving(
     at = {int(broker): row for row, broker in enumerate(state.broker_ids)}
     relieving: defaultdict[int, list[tuple[float, int]]] = defaultdict(list)
     effects: list[Effect] = []
-    for index, move in enumerate(plan):
+    for index, fact in enumerate(_facts(state, load, plan)):
         effect: defaultdict[tuple[int, int], float] = defaultdict(float)
-        for broker, what, change in _changes(state, load, move):
+        for broker, what, change in _changes(fact):
             if broker in at:
                 effect[at[broker], what] += change * float(unit[at[broker], what])
         effects.append(effect)
@@ -162,21 +163,48 @@ def _relieving(
     return relieving, effects
 
 
-def _changes(state: ClusterState, load: Load, move: Move) -> Iterator[tuple[int, int, float]]:
+class _Facts(NamedTuple):
+    """A move, and what its partition is and carries; `now` is None where it is not there."""
+
+    move: Move
+    now: tuple[int, ...] | None
+    leader: int = -1
+    size_bytes: float = 0.0
+    produced: float = 0.0
+    consumed: float = 0.0
+
+
+def _facts(state: ClusterState, load: Load, plan: Plan) -> list[_Facts]:
+    """Return each move's facts, read from the arrays at once."""
+    found = [state.find(move.tp) for move in plan]
+    rows = np.array([row for row in found if row is not None], np.int64)
+    read = zip(
+        state.leader[rows].tolist(),
+        np.maximum(state.partition_size_bytes[rows], 0).astype(np.float64).tolist(),
+        np.nan_to_num(load.in_bytes_per_s[rows]).tolist(),
+        np.nan_to_num(load.out_bytes_per_s[rows]).tolist(),
+        strict=True,
+    )
+    return [
+        _Facts(move, None) if row is None else _Facts(move, state.replicas(row), *next(read))
+        for move, row in zip(plan, found, strict=True)
+    ]
+
+
+def _changes(fact: _Facts) -> Iterator[tuple[int, int, float]]:
     """Yield (broker, what, by how much) that a move changes; all replicas receive what comes in."""
-    row = state.find(move.tp)
-    if row is None:
+    if fact.now is None:
         return
-    produced = float(np.nan_to_num(load.in_bytes_per_s[row]))
-    consumed = float(np.nan_to_num(load.out_bytes_per_s[row]))
-    size = float(max(int(state.partition_size_bytes[row]), 0))
-    leader = int(state.leader[row])
     for sign, brokers, led in (
-        (-1, state.replicas(row), leader),
-        (1, move.after, leader_after(move, leader)),
+        (-1, fact.now, fact.leader),
+        (1, fact.move.after, leader_after(fact.move, fact.leader)),
     ):
         for broker in brokers:
-            yield broker, STORED, sign * size
+            yield broker, STORED, sign * fact.size_bytes
             if broker == led:
-                yield broker, RECEIVED, sign * produced
-                yield broker, SENT, sign * (consumed + produced * (len(brokers) - 1))
+                yield broker, RECEIVED, sign * fact.produced
+                yield (
+                    broker,
+                    SENT,
+                    sign * (fact.consumed + fact.produced * (len(brokers) - 1)),
+                )

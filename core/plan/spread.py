@@ -10,11 +10,13 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from statistics import median
 from typing import NamedTuple
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
+from core.plan.batches import Work
 from core.plan.copying import BrokerSide, Copying, SideLoad, copying
 from core.plan.crowding import Bearing, bearings, room
 from core.plan.dir_copies import DirCopies, dir_copies
@@ -58,7 +60,7 @@ USUAL = Case()
 QUICK, SLOW = (Case(PHASES[0], *both) for both in zip(CUTS, INFLOWS, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Task:
     """A plan to be timed, and what brokers copy for it."""
 
@@ -100,6 +102,21 @@ class Task:
             room(state, loads, borne),
             min(capacities, default=LINK_BYTES_PER_S),
         )
+
+    @cached_property
+    def work(self) -> Work:
+        """Return what batches are made of, at any rate."""
+        return Work.of(self.state, self.load, self.plan, self.what)
+
+    @cached_property
+    def _by_inflow(self) -> dict[float, Copying]:
+        return {}
+
+    def at_submission(self, inflow: float) -> Copying:
+        """Return what there is to copy once brokers begin: what is produced until then is added."""
+        if inflow not in self._by_inflow:
+            self._by_inflow[inflow] = _at_submission(self.what, inflow)
+        return self._by_inflow[inflow]
 
     @property
     def loads(self) -> list[SideLoad]:
@@ -169,9 +186,7 @@ def slow_seconds(task: Task, rate_bytes_per_s: int) -> float:
 
 
 def _batches(task: Task, rate_bytes_per_s: int) -> InBatches:
-    return InBatches.of(
-        task.state, task.load, task.plan, task.what, rate_bytes_per_s, task.most_extra_bytes
-    )
+    return InBatches.of(task.plan, task.what, task.work, rate_bytes_per_s, task.most_extra_bytes)
 
 
 def _cases(what: Copying) -> Iterator[Case]:
@@ -183,14 +198,13 @@ def _cases(what: Copying) -> Iterator[Case]:
 
 
 def _played(task: Task, rate_bytes_per_s: int, batches: InBatches, case: Case) -> Played:
-    what = _at_submission(task.what, case.inflow)
+    what = task.at_submission(case.inflow)
     quota = math.inf if rate_bytes_per_s == UNLIMITED else float(rate_bytes_per_s)
     conditions = Conditions(quota, quota, task.link_bytes_per_s, case.cut, case.phase, task.room)
     return played(what.copies, what.idle_seconds, conditions, batches)
 
 
 def _at_submission(what: Copying, inflow: float) -> Copying:
-    """Return what there is to copy once brokers begin: what is produced until then comes on top."""
     if not any(copy.in_bytes_per_s for copy in what.copies):
         return what
     copies = (

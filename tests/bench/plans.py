@@ -103,6 +103,9 @@ def play(shape: Shape, most_seconds: float, folder: Path, rounds: int) -> dict[s
     command = ("--from", str(saved), "plan", "suggest", "--json")
     played = [run_measured(*command) for _ in range(rounds)]
     found = json.loads(played[-1].output)
+    plan = folder / "plan.json"
+    plan.write_text(json.dumps(found["plan"]))
+    estimated = run_measured("--from", str(saved), "estimate", str(plan), "--json")
     off = {
         measure: max(abs(broker[measure] - 1) for broker in found["after"]["brokers"])
         for measure in ("disk", "in", "replicas", "leaders", "leader_in", "out")
@@ -120,6 +123,7 @@ def play(shape: Shape, most_seconds: float, folder: Path, rounds: int) -> dict[s
         "most_seconds": most_seconds,
         "memory_bytes": max(one.memory_bytes for one in played),
         "most_memory_bytes": MEMORY,
+        "estimate_processor_seconds": estimated.processor_seconds,
         "moves": found["moves"],
         "leader_moves": found["leader_moves"],
         "bytes": found["bytes"],

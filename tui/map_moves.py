@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from core.cluster.state import ClusterState
 from core.load.partition_map import partition_map
-from core.load.snapshot import Load
 from core.load.verdicts import Verdict, Weight
-from tui.map_view import Lit, MapView, Model, Zoom, build_model
+from tui.map_view import Lit, MapView, Model, Zoom
 
 
 def at_row(view: MapView, model: Model, index: int) -> MapView:
@@ -93,24 +94,26 @@ def next_trouble(verdicts: Sequence[Verdict], selected: str | None, step: int) -
     return found[at % len(found)]
 
 
-def at_verdict(view: MapView, state: ClusterState, load: Load, verdict: Verdict) -> MapView:
-    """Return the view of topics with the cursor where a verdict comes from."""
+def at_verdict(view: MapView, verdict: Verdict) -> MapView:
+    """Return the view of topics on the metric, broker and topic that a verdict names."""
     view = _of_topics(view)
     if verdict.metric is not None:
         view = replace(view, metric=verdict.metric, metric_chosen=True)
     if verdict.broker is not None:
         view = replace(view, broker=verdict.broker)
     if verdict.topic is not None:
-        return replace(view, cursor_topic=verdict.topic)
-    if verdict.broker is None:
-        return view
-    model = build_model(state, load, view)
+        view = replace(view, cursor_topic=verdict.topic)
+    return view
+
+
+def at_worst(view: MapView, model: Model) -> MapView:
+    """Return the view with the cursor on the topic that is most above the broker's fair share."""
     if not model.rows:
         return view
-    rows = list(model.rows)
+    rows = np.array(model.rows)
     over = model.heat.values[rows, model.column] - model.heat.fair[rows, model.column]
-    worst = max(range(len(rows)), key=lambda i: (over[i], -i))
-    return replace(view, cursor_topic=model.heat.topics[rows[worst]])
+    worst = rows[np.argmax(np.nan_to_num(over, nan=-np.inf))]
+    return replace(view, cursor_topic=model.heat.topics[worst])
 
 
 def scrolled(top: int, cursor: int, rows: int, count: int) -> int:

@@ -185,7 +185,9 @@ def build_model(
     else:
         names = heat.topics
         order = heat.order(view.order).tolist()
-    rows = tuple(row for row in order if not view.filter or matches(names[row], view.filter))
+    rows = tuple(order)
+    if view.filter:
+        rows = tuple(row for row in rows if matches(names[row], view.filter))
     if view.lit is not None and partitions is None:
         lit = view.lit.topics
         rows = tuple(sorted(rows, key=lambda row: names[row] not in lit))
@@ -197,7 +199,7 @@ def build_model(
         heat=heat,
         partitions=partitions,
         rows=rows,
-        cursor=_cursor(state, view, heat, partitions, rows),
+        cursor=_cursor(state, view, partitions, rows),
         column=_column(state, view, totals),
     )
 
@@ -205,7 +207,6 @@ def build_model(
 def _cursor(
     state: ClusterState,
     view: MapView,
-    heat: HeatMap,
     partitions: PartitionMap | None,
     rows: tuple[int, ...],
 ) -> int:
@@ -214,10 +215,8 @@ def _cursor(
             if state.partition[partitions.rows[row]] == view.cursor_partition:
                 return at
         return 0
-    for at, row in enumerate(rows):
-        if heat.topics[row] == view.cursor_topic:
-            return at
-    return 0
+    at_topic = state.topic_index.get(view.cursor_topic or "")
+    return rows.index(at_topic) if at_topic in rows else 0
 
 
 def _column(state: ClusterState, view: MapView, totals: BrokerTotals) -> int:

@@ -326,7 +326,9 @@ class ClusterState:
     def partition_size_bytes(self) -> Int64:
         """Return the leader's size, else the largest known replica's, else -1, shape [P]."""
         sizes = np.full(self.partition_count, UNKNOWN, np.int64)
-        np.maximum.at(sizes, self.partition_of_replica, self.size_bytes)
+        held = np.flatnonzero(np.diff(self.replica_start))
+        if len(held):
+            sizes[held] = np.maximum.reduceat(self.size_bytes, self.replica_start[held])
         led = self.is_leader & (self.size_bytes >= 0)
         sizes[self.partition_of_replica[led]] = self.size_bytes[led]
         return frozen(sizes)

@@ -26,6 +26,8 @@ BELOW = (0.8, 0.6, 0.4, 0.2)
 SMALL = 0.02
 """A cell off by less than this part of a broker's whole fair share stays pale, however wild."""
 PALE = 1
+BLOCK_CELLS = 1 << 16
+"""Cells judged at a time: few enough to stay in the processor's cache from step to step."""
 
 
 class Metric(Enum):
@@ -116,18 +118,25 @@ def spread(state: ClusterState, load: Load, metric: Metric) -> tuple[Int64, Int6
         else:
             values = values[partitions]
     held = columns >= 0
+    if held.all():
+        return partitions, columns, values
     return partitions[held], columns[held], values[held]
 
 
 def summed(rows: Int64, columns: Int64, values: Float64, shape: tuple[int, int]) -> Float64:
     """Return the matrix of sums; a cell of which nothing is known is NaN."""
-    at = rows * shape[1] + columns
+    return _sums(rows * shape[1] + columns, values, shape[0] * shape[1]).reshape(shape)
+
+
+def _sums(at: Int64, values: Float64, size: int) -> Float64:
+    """Return what of `values` comes together at each place; NaN where nothing of it is known."""
     known = ~np.isnan(values)
-    size = shape[0] * shape[1]
+    if known.all():
+        return np.asarray(np.bincount(at, values, size), np.float64)
     sums = np.asarray(np.bincount(at[known], values[known], size), np.float64)
     count = np.bincount(at, minlength=size)
     sums[(count > 0) & (np.bincount(at[known], minlength=size) == 0)] = np.nan
-    return sums.reshape(shape)
+    return sums
 
 
 def levels(values: Float64, fair: Float64, piece: Float64, enough: float = 0.0) -> Int8:
@@ -139,9 +148,12 @@ def levels(values: Float64, fair: Float64, piece: Float64, enough: float = 0.0) 
     off = values - fair
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(fair > 0, values / fair, 1.0)
-        up = np.searchsorted(np.array(ABOVE), ratio, side="right")
-        down = np.searchsorted(-np.array(BELOW), -ratio, side="right")
         movable = np.abs(off) >= piece * 0.999
+    up, down = np.zeros((2, *off.shape), np.int8)
+    for least in ABOVE:
+        up += ratio >= least
+    for most in BELOW:
+        down += ratio <= most
     level = np.where(off > 0, up, -down)
     level = np.where(np.abs(off) < enough, np.clip(level, -PALE, PALE), level)
     return np.where(movable & ~np.isnan(values), level, 0).astype(np.int8)
@@ -194,19 +206,19 @@ def heat_map(state: ClusterState, load: Load, metric: Metric) -> HeatMap:
     partitions, columns, carried = spread(state, load, metric)
     rows = state.topic_of[partitions].astype(np.int64)
     values = summed(rows, columns, carried, shape)
-    known = ~np.isnan(carried)
-    total = np.asarray(np.bincount(rows[known], carried[known], shape[0]), np.float64)
+    total = _sums(rows, carried, shape[0])
     pieces = np.bincount(rows, minlength=shape[0])
-    total[(pieces > 0) & (np.bincount(rows[known], minlength=shape[0]) == 0)] = np.nan
     piece = (total / np.maximum(pieces, 1))[:, None]
     fair = total[:, None] * weights(state, metric)[None, :]
     alive = eligible(state)
     enough = SMALL * float(np.nansum(total)) / max(1, int(alive.sum()))
-    level = levels(values, fair, np.broadcast_to(piece, shape), enough)
-    off = np.where(alive, np.nan_to_num(values - fair), 0.0)
-    share = np.maximum(fair, piece)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(share > 0, values / share, 0.0)
+    level, skew, excess = np.empty(shape, np.int8), np.empty(shape[0]), np.empty(shape[0])
+    step = max(1, BLOCK_CELLS // max(1, shape[1]))
+    for first in range(0, shape[0], step):
+        at = slice(first, first + step)
+        level[at] = levels(values[at], fair[at], piece[at], enough)
+        skew[at] = _skew(values[at], np.maximum(fair[at], piece[at]))
+        excess[at] = _excess(values[at] - fair[at], piece[at], alive)
     marks = replica_marks(state)
     return HeatMap(
         metric=metric,
@@ -215,13 +227,25 @@ def heat_map(state: ClusterState, load: Load, metric: Metric) -> HeatMap:
         values=values,
         total=total,
         fair=fair,
-        skew=np.nan_to_num(ratio).max(axis=1, initial=0.0),
-        excess=np.where(off >= piece * 0.999, off, 0.0).sum(axis=1),
+        skew=skew,
+        excess=excess,
         level=level,
         out_of_sync=_marked(state, marks.out_of_sync, shape),
         arriving=_marked(state, state.adding, shape),
         leaving=_marked(state, state.removing, shape),
     )
+
+
+def _skew(values: Float64, share: Float64) -> Float64:
+    """Return the largest ratio of each row; what is unknown does not count."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(share > 0, values / share, 0.0)
+    return np.asarray(np.fmax.reduce(ratio, axis=1, initial=0.0))
+
+
+def _excess(off: Float64, piece: Float64, alive: Bool) -> Float64:
+    """Return what of each row is above fair share on live brokers and could be moved away."""
+    return np.asarray(np.where((off >= piece * 0.999) & alive, off, 0.0).sum(axis=1))
 
 
 @dataclass(frozen=True, eq=False)

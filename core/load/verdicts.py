@@ -183,7 +183,9 @@ def _racks(state: ClusterState) -> list[Verdict]:
     holders = state.replica_broker[held]
     at = np.minimum(np.searchsorted(ids, holders), len(ids) - 1)
     in_rack = np.where(ids[at] == holders, rack_of[at], -1)
-    pairs = np.unique(partitions * (len(names) + 1) + in_rack + 1)
+    # Sorted rather than np.unique: of millions of numbers in order already, that is far quicker.
+    pairs = np.sort(partitions * (len(names) + 1) + in_rack + 1)
+    pairs = pairs[np.diff(pairs, prepend=-1) > 0]
     spread = np.bincount(pairs // (len(names) + 1), minlength=state.partition_count)
     wanted = np.minimum(np.diff(state.replica_start), len(names))
     narrow = np.flatnonzero(spread < wanted)

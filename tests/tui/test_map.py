@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,9 +34,11 @@ from core.errors import UnreachableError
 from core.load.heat import Metric
 from core.load.snapshot import Load
 from core.run.tell.view import RunState
+from tui import map_view
 from tui.feed_events import ClusterLost
 from tui.map_view import Zoom, matches
 from tui.past import Then
+from tui.screens import map_ahead
 from tui.screens.map_hands import MapCanvas
 from tui.session import Freshness
 from tui.typed import type_filter
@@ -254,6 +258,36 @@ async def test_a_click_on_a_trouble_goes_where_it_is() -> None:
         await rested(pilot)
         assert the_map(pilot).model.broker == 7
         assert the_map(pilot).model.view.metric is Metric.IN
+
+
+async def test_what_is_reckoned_of_a_picture_is_reckoned_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Reckoned of a million partitions, each of these is what a key takes longest for."""
+    reckoned: list[str] = []
+
+    def counted(module: ModuleType, name: str) -> None:
+        real = getattr(module, name)
+
+        def reckon(*args: Any) -> Any:
+            reckoned.append(name)
+            return real(*args)
+
+        monkeypatch.setattr(module, name, reckon)
+
+    counted(map_view, "heat_map")
+    counted(map_view, "broker_totals")
+    counted(map_ahead, "totals")
+    async with map_of() as pilot:
+        await press(pilot, "m", "m")
+        hot = next(v for v in the_map(pilot).scene.verdicts if v.id == "skew-in")
+        reckoned.clear()
+        the_map(pilot).go_to(hot)
+        await rested(pilot)
+        assert the_map(pilot).model.view.metric is Metric.IN
+        assert reckoned == ["heat_map"]
+        await press(pilot, "j", "l", "s", "c", "enter", "j", "escape")
+        assert reckoned == ["heat_map"]
 
 
 async def test_n_goes_through_the_troubles_worst_first() -> None:

@@ -6,11 +6,12 @@ It begins once the cursor rests; an answer to something that is no longer asked 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from core.plan.effect import effect_of
+from core.plan.effect import BrokerTotals, effect_of, totals
 from core.plan.plan import Plan
 from tui.widgets.preview import Preview
 
@@ -41,6 +42,31 @@ class WorkedOut(Message):
     rates: tuple[Estimate, ...] | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Reckoned:
+    """What is reckoned of a picture once, however often it is drawn."""
+
+    state: ClusterState
+    load: Load
+
+    @cached_property
+    def totals(self) -> BrokerTotals:
+        return totals(self.state, self.load)
+
+    @cached_property
+    def facts(self) -> object:
+        """Return what answers hang on; sizes grow with every look, and count as known only."""
+        state = self.state
+        return (
+            state.metadata_hash,
+            tuple((broker.id, broker.alive) for broker in state.brokers),
+            state.leader.tobytes(),
+            state.in_sync.tobytes(),
+            (state.partition_size_bytes < 0).tobytes(),
+            self.load.as_of,
+        )
+
+
 class Ahead:
     """Knows what was worked out for what is on the screen, and has the rest worked out."""
 
@@ -51,6 +77,13 @@ class Ahead:
         self._asked_rates: object = None
         self._asked_suggestion: object = None
         self._rest: Timer | None = None
+        self._reckoned: Reckoned | None = None
+
+    def _known(self, state: ClusterState, load: Load) -> Reckoned:
+        known = self._reckoned
+        if known is None or known.state is not state or known.load is not load:
+            known = self._reckoned = Reckoned(state, load)
+        return known
 
     @property
     def plan(self) -> Plan:
@@ -76,7 +109,8 @@ class Ahead:
         elif known is not None and known.held is not None and known.held == self._held:
             # While the same is carried, the table of the column before is better than none.
             rates, of_before = known.rates, True
-        effect = effect_of(session.state, session.load, plan)
+        before = self._known(session.state, session.load).totals
+        effect = effect_of(session.state, session.load, plan, before)
         return Preview(plan, effect, rates, session.rate_bytes_per_s, of_before)
 
     @property
@@ -103,14 +137,14 @@ class Ahead:
         session = self._screen.session
         if session.state is None or session.load is None:
             return None
-        return (plan.moves, _facts(session.state, session.load), session.calibration)
+        return (plan.moves, self._known(session.state, session.load).facts, session.calibration)
 
     def _suggestion_key(self) -> object:
         model, session = self._screen.model, self._screen.session
         if model is None or self._screen.carry is not None:
             return None
         return (
-            _facts(model.state, model.load),
+            self._known(model.state, model.load).facts,
             model.view.metric,
             model.topic if model.rows else None,
             model.broker,
@@ -210,15 +244,3 @@ class Ahead:
         else:
             return False
         return True
-
-
-def _facts(state: ClusterState, load: Load) -> object:
-    """Return what answers hang on; sizes grow with every look, and count as they get known only."""
-    return (
-        state.metadata_hash,
-        tuple((broker.id, broker.alive) for broker in state.brokers),
-        state.leader.tobytes(),
-        state.in_sync.tobytes(),
-        (state.partition_size_bytes < 0).tobytes(),
-        load.as_of,
-    )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from core.load.verdicts import Verdict, Weight, verdicts
 from core.run.tell.view import RunState
 from tui.clients import client_verdicts
-from tui.map_moves import at_verdict, next_trouble
-from tui.map_view import Model
+from tui.map_moves import at_verdict, at_worst, next_trouble
+from tui.map_view import Model, build_model
 from tui.session import Session
 
 if TYPE_CHECKING:
@@ -61,6 +61,11 @@ class Troubles:
         if verdict.id == "moving":
             screen.trimtab.show_moves()
         elif session.state is not None and session.load is not None:
-            screen.view = at_verdict(screen.view, session.state, session.load, verdict)
+            view = at_verdict(screen.view, verdict)
+            if verdict.broker is not None and verdict.topic is None:
+                # Kept, so that drawing it does not build it once more.
+                model = build_model(session.state, session.load, view, screen.model)
+                screen.model, view = model, at_worst(view, model)
+            screen.view = view
             self.selected = verdict.id
             screen.show(session)

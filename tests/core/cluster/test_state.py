@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -123,6 +124,28 @@ def test_a_partition_is_as_large_as_its_leader_says() -> None:
     ]
     assert with_logs(state, both).partition_size_bytes.tolist() == [70]
     assert with_logs(state, both[:1]).partition_size_bytes.tolist() == [90]
+
+
+@given(partition_rows, st.data())
+def test_without_its_leaders_size_a_partition_is_as_large_as_its_largest_replica(
+    rows: list[PartitionRow], data: st.DataObject
+) -> None:
+    state = state_of([*rows, PartitionRow("held by nobody", 0, -1, (), ())])
+    counts = st.lists(
+        st.integers(-1, 5), min_size=state.replica_count, max_size=state.replica_count
+    )
+    state = replace(state, size_bytes=np.array(data.draw(counts), np.int64))
+    for index in range(state.partition_count):
+        sizes = dict(
+            zip(
+                state.replicas(index),
+                state.size_bytes[state.replica_slice(index)].tolist(),
+                strict=True,
+            )
+        )
+        led = sizes.get(int(state.leader[index]), -1)
+        largest = max(sizes.values(), default=-1)
+        assert state.partition_size_bytes[index] == (led if led >= 0 else largest)
 
 
 def test_metadata_hash_sees_the_order_of_replicas() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.cluster.state import ClusterState
+from core.load import heat as heat_module
 from core.load.heat import (
+    ABOVE,
+    BELOW,
+    PALE,
+    SMALL,
     Metric,
     Order,
     heat_map,
@@ -108,6 +114,51 @@ def test_fair_share_goes_by_capacity_where_all_are_known() -> None:
     assert weights(half, Metric.IN).tolist() == [0.5, 0.5]
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 5), st.integers(1, 5), st.one_of(st.just(np.nan), st.floats(0, 1e9))
+        ),
+        min_size=1,
+        max_size=60,
+    ),
+    st.sampled_from([(), (2,), (1, 3)]),
+    st.sampled_from([Metric.IN, Metric.LEADERS, Metric.REPLICAS]),
+    st.sampled_from([1, 7, heat_module.BLOCK_CELLS]),
+)
+def test_every_cell_is_judged_as_if_it_were_alone(
+    partitions: list[tuple[int, int, float]], dead: tuple[int, ...], metric: Metric, block: int
+) -> None:
+    """The definition of level, skew and excess, cell by cell, whatever is judged at a time."""
+    names = [f"t{topic}-{n}" for n, (topic, _, _) in enumerate(partitions)]
+    held = {name: [leader] for name, (_, leader, _) in zip(names, partitions, strict=True)}
+    state = cluster(held, brokers=[1, 2, 3, 4, 5], dead=dead)
+    load = load_of(state, {n: rate for n, (_, _, rate) in zip(names, partitions, strict=True)})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(heat_module, "BLOCK_CELLS", block)
+        heat = heat_map(state, load, metric)
+    enough = SMALL * np.nansum(heat.total) / (5 - len(dead))
+    for row in range(len(heat.topics)):
+        piece = heat.total[row] / heat.partitions[row]
+        ratios, excess = [0.0], []
+        for column, broker in enumerate(state.brokers):
+            value, fair = heat.values[row, column], heat.fair[row, column]
+            off, level = value - fair, 0
+            if abs(off) >= piece * 0.999:
+                ratio = value / fair if fair > 0 else 1.0
+                level = bisect_right(ABOVE, ratio) if off > 0 else 0
+                if off <= 0:
+                    level = -sum(ratio <= below for below in BELOW)
+                level = max(-PALE, min(PALE, level)) if abs(off) < enough else level
+            assert heat.level[row, column] == level
+            share = max(fair, piece)
+            ratios += [value / share] if share > 0 and not np.isnan(value) else []
+            excess += [off] if broker.alive and off >= piece * 0.999 else []
+        assert heat.skew[row] == max(ratios)
+        assert heat.excess[row] == pytest.approx(sum(excess))
+
+
 @pytest.mark.parametrize(
     ("ratio", "level"),
     [
@@ -198,6 +249,31 @@ def test_a_quiet_cluster_has_nothing_but_good_news() -> None:
 )
 def test_troubles_in_words(state: ClusterState, sentence: str) -> None:
     assert sentence in sentences(state)
+
+
+@given(
+    st.lists(st.sets(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=12),
+    st.lists(st.sampled_from(["a", "b", "c", None]), min_size=6, max_size=6),
+)
+def test_a_partition_shares_a_rack_where_more_racks_could_hold_it(
+    held: list[set[int]], racks: list[str | None]
+) -> None:
+    named = {rack for rack in racks if rack is not None}
+    state = cluster(
+        {f"t-{n}": sorted(brokers) for n, brokers in enumerate(held)},
+        brokers=range(1, 7),
+        racks={n: rack for n, rack in enumerate(racks, 1) if rack is not None},
+    )
+    narrow = [
+        brokers
+        for brokers in held
+        if len({racks[broker - 1] for broker in brokers}) < min(len(brokers), len(named))
+    ]
+    found = {v.sentence for v in verdicts(state, Load.unknown(state)) if v.id == "racks"}
+    if len(named) < 2:
+        assert not found
+    else:
+        assert found == ({f"{len(narrow)} share a rack"} if narrow else {"racks"})
 
 
 def test_a_brokers_fair_share_counts_those_that_hold_nothing() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from core.run.tell.view import Level, MoveState, RunEvent, RunRequest, RunState,
 from tui.feed_events import PictureSeen, RunSeen
 from tui.screens import export as export_module
 from tui.screens.map_hands import MapCanvas
+from tui.screens.moves import MovesScreen
 from tui.screens.run_history import RunHistory
 from tui.seen import Seen
 from tui.widgets.batches_page import batches_lines, batches_of, now_at
@@ -234,6 +235,53 @@ async def test_the_log_is_a_page_of_its_own_with_a_filter(size: tuple[int, int])
         assert "orders-33" not in body(pilot)
         await pressed(pilot, "enter", "escape")
         assert "brokers in this run" in body(pilot)
+
+
+class ReadTime(datetime):
+    """A time that counts how often one is read."""
+
+    reads = 0
+
+    def astimezone(self, tz: tzinfo | None = None) -> ReadTime:
+        ReadTime.reads += 1
+        return super().astimezone(tz)
+
+    def timestamp(self) -> float:
+        ReadTime.reads += 1
+        return super().timestamp()
+
+
+async def test_a_key_on_a_long_run_reads_no_more_of_it_than_is_in_sight() -> None:
+    def at_minute(n: int) -> ReadTime:
+        return ReadTime(2026, 1, 1, 2, n % 60, tzinfo=UTC)
+
+    session, height = a_session(), 40
+    session.run = a_run(
+        moves=tuple(
+            a_move(f"orders-{n}", MoveState.DONE, 100, done_at=at_minute(n)) for n in range(500)
+        ),
+        events=tuple(RunEvent(at_minute(n), "moved", f"orders-{n} done") for n in range(500)),
+    )
+    async with dashboard(session, "moves", (120, height)) as pilot:
+        for keys in (["j", "space", "k"], ["l", "slash", "o"], ["r", "d", "enter", "j", "G"]):
+            for key in keys:
+                ReadTime.reads = 0
+                await pressed(pilot, key)
+                # The first word that is typed has every event read, once.
+                assert ReadTime.reads <= 2 * height + 500 * (key == "o"), key
+
+
+async def test_a_mark_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    session, drawn = a_session(), []
+    session.run = a_run()
+    show_body = MovesScreen.show_body
+    monkeypatch.setattr(
+        MovesScreen, "show_body", lambda *args: (drawn.append(args), show_body(*args))[1]
+    )
+    async with dashboard(session, "moves") as pilot:
+        drawn.clear()
+        await pressed(pilot, "space")
+        assert len(drawn) == 1
 
 
 def test_a_log_page_never_exceeds_its_room() -> None:

@@ -123,7 +123,6 @@ class RunRequests(DashboardScreen):
             return
         self.marked ^= {index}
         self.step(1)
-        self.show(self.session)
 
     def action_cancel_one(self) -> None:
         found = self._askable_moves(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC
+from itertools import islice
 
 from core.run.tell.view import Level, RunEvent, RunRequest, RunView
+from tui.latest import latest
 from tui.widgets.lines import (
     BLANK,
     Line,
@@ -56,18 +58,30 @@ def _event(event: RunEvent, width: int, most: int) -> list[Line]:
     return [fit((at, Span(first, tone)), width), *after]
 
 
-def matching(events: Sequence[RunEvent], words: str) -> tuple[RunEvent, ...]:
+@latest
+def matching(events: tuple[RunEvent, ...], words: str) -> tuple[RunEvent, ...]:
     """Return the events that hold every word; `!word` leaves out those that hold it."""
     wanted = words.lower().split()
+    if not wanted:
+        return events
 
-    def holds(event: RunEvent) -> bool:
-        text = f"{event.at.astimezone(UTC):%H:%M:%S} {event.kind} {event.text}".lower()
+    def holds(text: str) -> bool:
         return all(
             word[1:] not in text if word.startswith("!") and len(word) > 1 else word in text
             for word in wanted
         )
 
-    return tuple(event for event in events if holds(event))
+    found = zip(events, _searched(events), strict=True)
+    return tuple(event for event, text in found if holds(text))
+
+
+@latest
+def _searched(events: tuple[RunEvent, ...]) -> tuple[str, ...]:
+    """Return what is searched of each event: its time as it is shown, its kind, its text."""
+    return tuple(
+        f"{event.at.astimezone(UTC).time().isoformat('seconds')} {event.kind} {event.text}".lower()
+        for event in events
+    )
 
 
 def log_lines(
@@ -89,8 +103,7 @@ def log_lines(
     if words and not events:
         lines.append(fit((dim("  nothing in the log matches"),), width))
     room = max(height - len(lines), 0)
-    newest = list(reversed(events))[skipped:]
-    for event in newest:
+    for event in islice(reversed(events), skipped, None):
         if room <= 0:
             break
         first, *more = wrapped(event.text, max(width - 14, 20))

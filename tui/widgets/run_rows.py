@@ -10,6 +10,7 @@ from typing import NamedTuple
 from core.cluster.state import TopicPartition
 from core.run.tell.view import MoveProgress, MoveState
 from core.units import format_bytes, format_duration, format_rate
+from tui.latest import latest
 from tui.widgets.bars import bar
 from tui.widgets.lines import (
     Line,
@@ -29,15 +30,20 @@ from tui.widgets.lines import (
 )
 from tui.widgets.plan_diff import change_words
 
-_ORDER = (
-    MoveState.FAILED,
-    MoveState.STUCK,
-    MoveState.MOVING,
-    MoveState.QUEUED,
-    MoveState.CANCELLED,
-    MoveState.SKIPPED,
-    MoveState.DONE,
-)
+_ORDER = {
+    state: rank
+    for rank, state in enumerate(
+        (
+            MoveState.FAILED,
+            MoveState.STUCK,
+            MoveState.MOVING,
+            MoveState.QUEUED,
+            MoveState.CANCELLED,
+            MoveState.SKIPPED,
+            MoveState.DONE,
+        )
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +53,15 @@ class MoveHit:
     index: int
 
 
-def in_order(moves: Sequence[MoveProgress]) -> tuple[int, ...]:
+@latest
+def in_order(moves: tuple[MoveProgress, ...]) -> tuple[int, ...]:
     """Return the indices of moves as they matter: in trouble, moving, waiting, then done."""
 
     def key(index: int) -> tuple[int, int, float, TopicPartition]:
         move = moves[index]
         queued = move.state is MoveState.QUEUED
         done = -move.done_at.timestamp() if move.done_at else 0.0
-        return _ORDER.index(move.state), move.batch if queued else 0, done, move.tp
+        return _ORDER[move.state], move.batch if queued else 0, done, move.tp
 
     return tuple(sorted(range(len(moves)), key=key))
 

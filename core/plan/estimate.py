@@ -34,7 +34,6 @@ from core.plan.spread import (
     AROUND_SECONDS,
     START_SECONDS,
     Task,
-    spread,
 )
 from core.units import UNLIMITED, format_rate
 
@@ -234,7 +233,7 @@ def _copied(
             seconds, range_seconds = seen.seconds, (seen.least_seconds, seen.most_seconds)
             calibrated = Calibrated(calibration.speed.runs, None, None, None)
     else:
-        found = spread(task, rate)
+        found = task.spread(rate)
         ends = found.ends
         if found.never:
             limit, never = never_ends(loads, rate, task.room)

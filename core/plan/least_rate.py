@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from core.plan.calibration import Learned
-from core.plan.spread import AROUND_RANGE, Task, slow_seconds, spread
+from core.plan.spread import AROUND_RANGE, Task, slow_seconds
 
 LEAST_BYTES_PER_S = 1000
 """Where next to nothing is copied: a quota of nothing would hold the first byte for ever."""
@@ -23,7 +23,7 @@ def least_rate(task: Task, seconds: float, learned: Learned | None) -> int | Non
         return AROUND_RANGE[1] + (slow_seconds(task, math.ceil(rate)) - AROUND_RANGE[1]) * factor
 
     def fit_at(rate: float) -> bool:
-        found = spread(task, math.ceil(rate))
+        found = task.spread(math.ceil(rate))
         return (found if learned is None or found.never else learned.on(found)).fits(seconds)
 
     fits = seconds - AROUND_RANGE[1]

@@ -112,6 +112,16 @@ class Task:
     def _by_inflow(self) -> dict[float, Copying]:
         return {}
 
+    @cached_property
+    def _by_rate(self) -> dict[int, Spread]:
+        return {}
+
+    def spread(self, rate_bytes_per_s: int) -> Spread:
+        """Return how long it takes at a rate, over what is not known; a rate is played once."""
+        if rate_bytes_per_s not in self._by_rate:
+            self._by_rate[rate_bytes_per_s] = spread(self, rate_bytes_per_s)
+        return self._by_rate[rate_bytes_per_s]
+
     def at_submission(self, inflow: float) -> Copying:
         """Return what there is to copy once brokers begin: what is produced until then is added."""
         if inflow not in self._by_inflow:

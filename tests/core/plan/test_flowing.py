@@ -10,7 +10,8 @@ from clusters import MB, cluster, load_of, tp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.plan import relief
+from core.plan import relief, spread
+from core.plan.estimate import estimate_within
 from core.plan.flowing import shared
 from core.plan.plan import Plan
 from core.plan.rate_table import rate_table
@@ -80,3 +81,18 @@ def test_what_does_not_hang_on_the_rate_is_found_once_for_a_table_of_rates(
 
     assert len(rate_table(state, load_of(state), plan)) > 1
     assert len(calls) == 1
+
+
+def test_a_rate_that_a_deadline_needs_is_not_played_again_to_be_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state = cluster({"t-0": [1, 2]}, brokers=range(1, 5), size_bytes=1_000 * MB)
+    plan = Plan().with_target(state, tp("t-0"), (1, 4))
+    rates = []
+    once = spread.spread
+    monkeypatch.setattr(spread, "spread", lambda task, rate: rates.append(rate) or once(task, rate))
+
+    estimate = estimate_within(state, load_of(state), plan, 600)
+
+    assert estimate.recommended_bytes_per_s == rates[-1]
+    assert len(rates) == len(set(rates))

@@ -113,6 +113,7 @@ def stop_load(reader: Reader, seconds: float = STOP_SECONDS) -> None:
 def pipeline_trouble(root: Path, cluster_id: str) -> str | None:
     """Return why the cluster's pipeline ended, in its own words; None when it has not."""
     try:
-        return layout.trouble(root, cluster_id).read_text(encoding="utf-8").strip() or None
+        told = layout.trouble(root, cluster_id).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return None
+    return told.strip() or None

@@ -25,9 +25,10 @@ def cluster_ids(root: Path) -> tuple[str, ...]:
         return ()
     except ValueError as error:
         raise DocumentError(f"{layout.index(root)} is not JSON.", next=layout.REPAIR) from error
-    if not isinstance(document, dict):
+    found = document.get("clusters", []) if isinstance(document, dict) else None
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
         raise DocumentError(f"{layout.index(root)} is not a list of clusters.", next=layout.REPAIR)
-    return tuple(sorted(document.get("clusters", [])))
+    return tuple(sorted(found))
 
 
 def list_cluster(root: Path, cluster_id: str) -> None:

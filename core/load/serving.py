@@ -110,9 +110,9 @@ def holder(root: Path, cluster_id: str, role: str) -> Process | None:
         return None
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
-        process = Process(held["pid"], held["started"])
-    except (ValueError, KeyError, FileNotFoundError):
-        # It has just begun or is just ending.
+        process = Process(int(held["pid"]), str(held["started"]))
+    except (ValueError, TypeError, KeyError, FileNotFoundError):
+        # It has just begun or is just ending; or who holds it is not known.
         return None
     return process if process.alive else None
 

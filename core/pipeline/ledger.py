@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from core import files
+from core.errors import DocumentError, UsageError
 from core.load import layout
 from core.load.sample import latest
 from core.load.snapshot import Counts
@@ -81,7 +82,7 @@ class Ledger:
         self._folder = layout.batches(root, cluster_id)
         self._batches: dict[str, Batch] = {}
         for path in sorted(self._folder.glob("*.json")):
-            batch = Batch.from_json(json.loads(path.read_text(encoding="utf-8")))
+            batch = _read(path)
             self._batches[batch.key] = batch
 
     def begin(self, key: str, now: datetime) -> Batch:
@@ -180,12 +181,24 @@ def waiting_segments(root: Path, cluster_id: str) -> int:
     taken: set[str] = set()
     for path in layout.batches(root, cluster_id).glob("*.json") if spooled else ():
         if (_written_at(path) or 0.0) >= since:
-            batch = Batch.from_json(json.loads(path.read_text(encoding="utf-8")))
+            batch = _read(path)
             if batch.complete:
                 taken.update(segment.name for segment in batch.segments())
     prefix = layout.cluster_folder(cluster_id)
     landed = layout.incoming(root).glob(f"{prefix}-*.parquet")
     return len(spooled.keys() - taken) + sum(1 for _ in landed)
+
+
+def _read(path: Path) -> Batch:
+    """Return the batch that a file notes; raises DocumentError when it is damaged."""
+    try:
+        return Batch.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError, LookupError, AttributeError, UsageError) as error:
+        raise DocumentError(
+            f"{path.name}, what became of a batch, is damaged.",
+            detail=str(path),
+            next="Run `trimtab pipeline rebuild`: it makes batches anew from the segments kept.",
+        ) from error
 
 
 def _written_at(path: Path) -> float | None:

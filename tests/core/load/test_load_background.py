@@ -402,6 +402,48 @@ def test_segments_that_wait_are_those_no_complete_batch_has_taken(
     assert json.loads(out)["waiting_segments"] == 3
 
 
+GARBAGE = (
+    b"",
+    b"{",
+    b"[]",
+    b"[1]",
+    b"{}",
+    b"null",
+    b"7",
+    b"\xff\xfe\x00",
+    b'{"clusters": 1, "format": 3}',
+    b'{"clusters": [1, "c"]}',
+    b'{"key": 1, "began_at": 2, "newest": null, "windows": [3], "polls": [4], "files": [5]}',
+    b'{"pid": "x", "started": [], "format": "trimtab.snapshot/1", "counts": 4}',
+)
+
+
+@pytest.mark.parametrize("garbage", [*GARBAGE, None])
+def test_whatever_is_damaged_status_says_so_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], garbage: bytes | None
+) -> None:
+    """`None` is the file's own first half, as a full disk leaves it."""
+    at = datetime.now(UTC)
+    segment = layout.spool(tmp_path, "c") / "date=2026-01-01" / "hour=00" / "1.parquet"
+    segment.parent.mkdir(parents=True)
+    segment.touch()
+    Ledger(tmp_path, "c").complete(Batch("q-1", at, complete=True, files=(segment.as_uri(),)))
+    published.write_snapshot(tmp_path, make_snapshot(cluster_id="c", published_at=at))
+    layout.trouble(tmp_path, "c").parent.mkdir(parents=True)
+    layout.trouble(tmp_path, "c").write_text("It broke off.")
+    with files.lease(layout.lock(tmp_path, "c", "pipeline")):
+        kept = [path for path in tmp_path.rglob("*") if path.is_file() and path != segment]
+        assert len(kept) > 5
+        for path in kept:
+            whole = path.read_bytes()
+            path.write_bytes(whole[: len(whole) // 2] if garbage is None else garbage)
+            code, out, err = command(capsys, "pipeline", "status", "--root", str(tmp_path))
+            assert (code, bool(err)) in ((0, False), (2, True)), (path, err)
+            assert "Traceback" not in out + err
+            assert "bug" not in err, (path, err)
+            path.write_bytes(whole)
+
+
 @pytest.mark.parametrize("words", [["pipeline", "once"], ["pipeline", "run"]])
 def test_without_pyspark_one_sentence_names_the_extra(
     tmp_path: Path,

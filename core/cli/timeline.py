@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from heapq import merge
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from core import paths
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.timeline_document import event_document, kind_name
 from core.cli.timeline_logs import logs_of
 from core.cli.timeline_wanted import (
     Wanted,
@@ -200,7 +201,7 @@ def _summary(
                 {
                     "at": format_time(one.began),
                     "until": format_time(one.ended),
-                    "kind": _kind_name(one.kind),
+                    "kind": kind_name(one.kind),
                     "events": len(one.events),
                     "text": one.text,
                 }
@@ -231,25 +232,6 @@ def _dated(rows: Iterable[tuple[datetime, str]]) -> Iterator[str]:
             day = here.date()
             yield f"{day} {here.tzname()}\n"
         yield f"{here:%H:%M:%S}.{here.microsecond // 100_000}  {text}\n"
-
-
-def event_document(event: Event) -> dict[str, Any]:
-    from core.watch.timeline.events import Logged
-    from core.watch.timeline.words import told
-
-    return {
-        "at": format_time(event.at),
-        "kinds": _kind_name(event.kind).split("|"),
-        "topic": event.topic,
-        "partition": event.partition,
-        "brokers": sorted(event.brokers),
-        "text": told(event),
-        "log": event.after.file if isinstance(event.after, Logged) else None,
-    }
-
-
-def _kind_name(kind: Kind) -> str:
-    return str(kind.name).lower()
 
 
 def _as_it_was(timeline: Timeline, moment: datetime, now: datetime, output: Path | None) -> None:

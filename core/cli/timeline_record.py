@@ -10,7 +10,7 @@ import click
 
 from core import paths
 from core.cli.context import Context, emit_line, say
-from core.cli.timeline import event_document
+from core.cli.timeline_document import event_document
 from core.errors import RefusedError, TrimtabError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.cluster.document import ClusterDocument, to_json
-from core.cluster.json_object import WrongError
+from core.cluster.json_object import WrongError, once
 from core.cluster.state import ClusterState, frozen
 
 MAGIC = b"ARROW1"
@@ -83,7 +83,7 @@ def read(content: bytes | Path) -> Columns:
     metadata = table.schema.metadata or {}
     if _HEADER not in metadata:
         raise WrongError("it is an Arrow file of something else")
-    header = json.loads(metadata[_HEADER])
+    header = json.loads(metadata[_HEADER], object_pairs_hook=once)
     missing = [name for name in _TYPES if name not in table.column_names]
     if missing:
         raise WrongError(f"it has no column {missing[0]}")

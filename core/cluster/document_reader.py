@@ -16,7 +16,7 @@ from core.cluster import arrow_document
 from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.client import Member
 from core.cluster.document import FORMAT, ClusterDocument, DocumentGroup
-from core.cluster.json_object import JsonObject, WrongError
+from core.cluster.json_object import JsonObject, WrongError, once
 from core.cluster.leaders import NO_LEADER
 from core.cluster.state import (
     UNKNOWN,
@@ -44,7 +44,7 @@ def read_document(path: Path) -> ClusterDocument:
         content = files.read_input(path)
         if content.startswith(arrow_document.MAGIC):  # through a pipe
             return from_arrow(arrow_document.read(content), _written_at(path))
-        document = json.loads(content)
+        document = json.loads(content, object_pairs_hook=once)
     except OSError as error:
         raise DocumentError(
             f"{name} cannot be read: {error.strerror}.", next="Name a file made by show --json."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypeVar, overload
@@ -16,6 +17,15 @@ _D = TypeVar("_D")
 
 class WrongError(Exception):
     """What is wrong, and where in the document."""
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object as JSON is read; of a key twice in it, one value would be lost unsaid."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        raise WrongError(f'it has "{twice}" twice in one object')
+    return found
 
 
 class JsonObject:

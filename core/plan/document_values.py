@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from core import files
+from core.cluster.json_object import WrongError, once
 from core.cluster.state import TopicPartition
 from core.errors import DocumentError
 
@@ -36,7 +37,9 @@ def json_of(text: str, name: str) -> Any:
     if not text.strip():
         raise DocumentError(f"{name} is empty.", next="Give one in JSON.")
     try:
-        return json.loads(text, object_pairs_hook=lambda pairs: _once(pairs, name))
+        return json.loads(text, object_pairs_hook=once)
+    except WrongError as error:
+        raise DocumentError(f"{name} cannot be read: {error}.", next=MEND) from error
     except json.JSONDecodeError as error:
         raise DocumentError(
             f"{name} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}.",
@@ -47,15 +50,6 @@ def json_of(text: str, name: str) -> Any:
             f"{name} cannot be read: it is nested too deeply or has huge numbers.",
             next="Export the plan again.",
         ) from error
-
-
-def _once(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
-    """Return an object; of a key that stands in it twice, one would be lost unsaid."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(key for key in found if sum(key == one for one, _ in pairs) > 1)
-        raise DocumentError(f'{name} has "{twice}" twice in one object.', next=MEND)
-    return found
 
 
 def expected(kind: str, value: Any, name: str, where: str) -> DocumentError:

@@ -234,6 +234,8 @@ def changed(**partition: object) -> dict[str, Any]:
         ),
         ("", "is empty"),
         (" \n", "is empty"),
+        ('{"brokers": [], "brokers": []}', 'it has "brokers" twice in one object'),
+        ('{"partitions": [{"topic": "t", "topic": "u"}]}', 'it has "topic" twice in one object'),
     ],
 )
 def test_bad_documents_are_told_in_one_sentence(

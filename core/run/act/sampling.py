@@ -20,7 +20,8 @@ DUTY = 10
 """A call is made again after ten times its duration, so that it never loads a broker."""
 LEADERS_SECONDS = 10.0
 SOON_SECONDS = 2.5
-"""How soon leaders are asked again at first: whether a log outgrows its copy shows at once."""
+"""How soon leaders are asked again while a move is young: whether a log outgrows its copy shows
+at once."""
 FIRST_SECONDS = 0.25
 STEADY_SECONDS = 1.0
 
@@ -33,7 +34,7 @@ class Sampler:
 
     def __init__(self, client: ClusterClient, clock: Clock) -> None:
         self._client, self._clock = client, clock
-        self._due = self._leaders_due = self._first = 0.0
+        self._due = self._leaders_due = self._first = self._newest = 0.0
         self._leader_sizes: dict[TopicPartition, int] = {}
         self._seen: dict[int, tuple[int, float]] = {}
         self._arrived: dict[int, list[int | None]] = {}
@@ -56,6 +57,8 @@ class Sampler:
             self._ask_failed(observed)
             return None
         self._first = self._first or now
+        if any(index not in self._seen for index in copying):
+            self._newest = self._leaders_due = now
         destinations = {b for i in copying for b in history.moves[i].move.receiving}
         if now >= self._leaders_due:
             self._ask_leaders(history, observed, copying)
@@ -87,7 +90,7 @@ class Sampler:
             if row is not None and (row.leader, tp, None) in sizes:
                 self._leader_sizes[tp] = sizes[row.leader, tp, None]
         now = self._clock.monotonic()
-        young = now - self._first < LEADERS_SECONDS
+        young = now - self._newest < LEADERS_SECONDS
         self._leaders_due = now + (SOON_SECONDS if young else LEADERS_SECONDS)
 
     def _ask(self, brokers: Iterable[int]) -> dict[_Held, int]:
@@ -143,7 +146,8 @@ class Sampler:
         if total != before:
             since = moment
         self._seen[index] = (total, since)
-        size = self._leader_sizes.get(m.move.tp, m.size_bytes)
+        # What it had at preflight is no size of now: from one to the other it would seem to grow.
+        size = self._leader_sizes.get(m.move.tp)
         leader = m.leader if row is None else row.leader
         return [index, size, leader, arrived, round(since, 3)]
 

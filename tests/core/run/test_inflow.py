@@ -81,3 +81,22 @@ def test_a_quota_below_what_is_produced_is_said_within_seconds(
     assert (move.state is MoveState.STUCK) is stuck
     if stuck:
         assert move.why.startswith("b1 sends 4.0 MB/s of what is produced meanwhile: at 3.0 MB/s")
+
+
+def test_what_was_produced_before_a_later_batch_is_not_what_is_produced_meanwhile(
+    start: Start,
+) -> None:
+    """Its partitions have grown since preflight: a size of then and one of now are no growth."""
+    layout = {"t": [(1, 2)] * 4}
+    client = cluster(layout, size_bytes=100 * MB, in_bytes_per_s=0.5 * MB)
+    client.advance(20)
+    plan = plan_of(client, {("t", p): (3, 2) for p in range(4)})
+    run = start(client, plan, rate=5 * MB, batches=tuple((p,) for p in range(4)))
+    stuck: set[str] = set()
+
+    def look(_: object) -> bool:
+        stuck.update(m.why for m in run.view().moves if m.state is MoveState.STUCK)
+        return run.runner.history.ended is not None
+
+    run.until(look)
+    assert not stuck

@@ -84,6 +84,8 @@ def _assignment(before: Replicas, after: Replicas) -> str:
         target = [b for b in after.replicas if b not in after.removing]
         return f"moves {_ids(_at_rest(before))} → {_ids(target)}"
     if before.adding or before.removing:
+        if before.adding and set(after.replicas) == set(_at_rest(before)):
+            return f"went back, on {_ids(after.replicas)} again"
         return f"has moved, now on {_ids(after.replicas)}"
     if set(before.replicas) == set(after.replicas):
         return f"order {_ids(before.replicas)} → {_ids(after.replicas)}"
@@ -193,7 +195,12 @@ def _counted(one: Happening) -> str:
         case Kind.ISR_EXPAND:
             return f"{count} have {one.about} in their ISR again"
         case Kind.ASSIGNMENT:
-            what = {"moves": "began to move", "has": "have moved", "order": "were re-ordered"}
+            what = {
+                "moves": "began to move",
+                "has": "have moved",
+                "went": "went back",
+                "order": "were re-ordered",
+            }
             return f"{count} {what.get(one.about, 'got other replicas')}"
         case Kind.PARTITION:
             gone = one.events[0].after is None

@@ -60,6 +60,12 @@ def test_one_change_of_a_partition_is_one_event(
         assert told(event) == text
 
 
+def test_a_move_that_was_cancelled_went_back() -> None:
+    moving = first(row("a", 0, (1, 2, 3, 4), adding=(4,), removing=(3,)))
+    (event,) = changes(cluster(moving), cluster(QUIET))
+    assert told(event) == "a-0 went back, on 1,2,3 again"
+
+
 def test_an_end_of_a_move_says_where_it_is_now() -> None:
     moving = first(row("a", 0, (1, 2, 3, 4), adding=(4,), removing=(3,)))
     (event,) = changes(cluster(moving), cluster(first(row("a", 0, (1, 2, 4)))))

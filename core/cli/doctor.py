@@ -240,7 +240,8 @@ def rights(
 ) -> Iterator[Finding]:
     """Ask for what reading takes beside the cluster's description; altering is tried by a run."""
     loss = "sizes, bytes in and how far moves are"
-    silent = next((log for log in log_dirs() if log.error), None)
+    answers = log_dirs()
+    silent = next((log for log in answers if log.error), None)
     if silent is None:
         yield Finding("right to see log dirs", "yes")
     elif silent.error and "AUTHORIZATION" in silent.error:
@@ -248,6 +249,15 @@ def rights(
     else:
         found = f"broker {silent.broker} does not say: {silent.error}"
         yield Finding("right to see log dirs", found, "Look whether that broker is well.", loss)
+    for answer in answers:
+        for one in answer.log_dirs:
+            if one.error:
+                yield Finding(
+                    "log dirs",
+                    f"{one.path} of broker {answer.broker} fails: {one.error}",
+                    "Mend that disk, then restart the broker: its replicas there are out of sync.",
+                    "what is on it",
+                )
     yield _right_to_configs(configs)
 
 

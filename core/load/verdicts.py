@@ -56,7 +56,7 @@ def verdicts(
         *_brokers_down(state),
         *_without_leader(state),
         *_out_of_sync(state),
-        *_full_disks(totals),
+        *_disks(state, totals),
         *_skews(totals),
         *_moving(state, left_seconds, halted),
         *_racks(state),
@@ -68,9 +68,12 @@ def _brokers_down(state: ClusterState) -> list[Verdict]:
     down = [broker.id for broker in state.brokers if not broker.alive]
     if not down:
         return []
-    names = " ".join(f"b{id}" for id in down[:3]) + (" …" if len(down) > 3 else "")
-    words = f"{names} down"
+    words = f"{_named(down)} down"
     return [Verdict("brokers-down", Weight.ACT, words, words, broker=down[0])]
+
+
+def _named(brokers: list[int]) -> str:
+    return " ".join(f"b{id}" for id in brokers[:3]) + (" …" if len(brokers) > 3 else "")
 
 
 def _without_leader(state: ClusterState) -> list[Verdict]:
@@ -108,6 +111,17 @@ def _out_of_sync(state: ClusterState) -> list[Verdict]:
             topic=state.topics[int(topics.argmax())].name,
         )
     ]
+
+
+def _disks(state: ClusterState, totals: BrokerTotals) -> list[Verdict]:
+    failed = [b.id for b in state.brokers if b.alive and any(d.error for d in b.log_dirs)]
+    if failed:  # how full the others are comes second
+        words = f"{_named(failed)} log dir failed"
+        return [
+            Verdict("disks", Weight.ACT, words, words, broker=failed[0], metric=Metric.SIZE),
+            *(one for one in _full_disks(totals) if one.weight is not Weight.FINE),
+        ]
+    return _full_disks(totals)
 
 
 def _full_disks(totals: BrokerTotals) -> list[Verdict]:

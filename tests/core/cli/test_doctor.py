@@ -14,6 +14,7 @@ from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import ConfigValue, Fault, Resource
 from core.cluster.connect import Address
 from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.state import LogDir
 from core.errors import AccessDeniedError
 from core.run.others.probes import left_probes
 from core.run.others.throttles import Known
@@ -34,6 +35,13 @@ def test_log_dirs_that_are_not_told_have_the_remedy_of_their_cause(
     finding, _ = rights(lambda: logs, dict)
     assert finding.found == found
     assert finding.remedy.startswith(remedy)
+
+
+def test_a_log_dir_that_failed_is_a_finding() -> None:
+    dirs = (LogDir("/a", 1, 1), LogDir("/b", error="KAFKA_STORAGE_ERROR"))
+    _, finding, _ = rights(lambda: (BrokerLogs(4, log_dirs=dirs),), dict)
+    assert finding.found == "/b of broker 4 fails: KAFKA_STORAGE_ERROR"
+    assert finding.remedy.startswith("Mend that disk, then restart the broker")
 
 
 @pytest.mark.parametrize("whole", [True, False])

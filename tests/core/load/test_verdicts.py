@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clusters import load_of
+import pytest
+from clusters import cluster, load_of
 from simulated import small_spec
 
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.load.verdicts import verdicts
+from core.cluster.state import Broker, LogDir
+from core.load.verdicts import Weight, verdicts
 
 HIGHEST = 2**31 - 1
 
@@ -21,3 +23,21 @@ def test_a_broker_with_the_highest_id_takes_no_more_memory() -> None:
     found = {verdict.id: verdict for verdict in verdicts(behind, load_of(behind))}
     assert found["racks"].sentence == "1 share a rack"
     assert found["out-of-sync"].broker == HIGHEST
+
+
+@pytest.mark.parametrize(
+    ("used", "said"),
+    [
+        (0.5, {"b2 log dir failed"}),
+        (0.97, {"b2 log dir failed", "b1 disk 97%"}),
+    ],
+)
+def test_a_log_dir_that_failed_is_no_disk_that_is_fine(used: float, said: set[str]) -> None:
+    """Its sizes are unknown, so that by the others alone all disks would seem to be."""
+    state = cluster({"t-0": [1, 2]}, size_bytes=1)
+    full = LogDir("/a", 1_000, round(1_000 * (1 - used)))
+    failed = LogDir("/b", error="KAFKA_STORAGE_ERROR")
+    state = state.with_brokers([Broker(1, log_dirs=(full,)), Broker(2, log_dirs=(failed,))])
+    found = [one for one in verdicts(state, load_of(state)) if one.id == "disks"]
+    assert {one.sentence for one in found} == said
+    assert {one.weight for one in found} == {Weight.ACT}

@@ -168,9 +168,11 @@ def ask(
 ) -> int:
     """Write one request to a run's journal and say so; return an exit code."""
     from core.run.requests import request
+    from core.run.tell.asked_for import asked_words
     from core.run.tell.runs import read_journal
 
-    require_writable(context, read_journal(cluster_id, run).history)
+    history = read_journal(cluster_id, run).history
+    require_writable(context, history)
     asked = request(cluster_id, run, kind, payload, allow=allow)
     if as_json:
         emit(asked.to_json())
@@ -178,7 +180,8 @@ def ask(
         say(_waits(run, kind))
         return ExitCode.INCOMPLETE
     if not as_json:
-        say(f"Asked run {run} to {kind}. Follow it: trimtab runs attach {run}")
+        what = asked_words(kind, payload, history)
+        say(f"Asked of run {run}: {what}. Follow it: trimtab runs attach {run}")
     return ExitCode.DONE
 
 

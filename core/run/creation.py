@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ class RunOptions:
     """Which moves go together, as indices of the plan; without, `batch_size` in its order."""
     long: frozenset[int] = frozenset()
     """Moves that are known to take longer than their batch."""
+    produced: Mapping[int, float] = field(default_factory=dict)
+    """What is produced to the partitions of moves, bytes/s, by index; 0 and unknown left out."""
     most_extra_bytes: int | None = None
     """What a destination holds at most of moves in flight; a larger one goes there alone."""
     auto: Bounds | None = None
@@ -121,6 +123,7 @@ def _moves(plan: Plan, options: RunOptions) -> list[dict[str, Any]]:
         move_to_json(move)
         | ({"batch": batch_of[index]} if index in batch_of else {})
         | ({"long": True} if index in options.long else {})
+        | ({"produced": options.produced[index]} if index in options.produced else {})
         for index, move in enumerate(plan)
     ]
 

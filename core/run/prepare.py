@@ -30,4 +30,17 @@ def prepared(options: RunOptions, state: ClusterState, load: Load, plan: Plan) -
         most_moves=options.batch_size,
         most_extra_bytes=options.most_extra_bytes,
     )
-    return replace(options, auto=auto, batches=found.batches, long=found.long)
+    return replace(
+        options,
+        auto=auto,
+        batches=found.batches,
+        long=found.long,
+        produced=_produced(state, load, plan),
+    )
+
+
+def _produced(state: ClusterState, load: Load, plan: Plan) -> dict[int, float]:
+    """Return what is produced to each move's partition, bytes/s; 0 and unknown left out."""
+    found = ((index, state.find(move.tp)) for index, move in enumerate(plan))
+    rates = {i: float(load.in_bytes_per_s[row]) for i, row in found if row is not None}
+    return {index: round(rate, 1) for index, rate in rates.items() if rate > 0}

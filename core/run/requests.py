@@ -6,6 +6,7 @@ taken up when the process is back.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,7 +15,9 @@ from typing import Any
 from core.cluster.state import TopicPartition
 from core.errors import RefusedError, UsageError
 from core.run import audit
+from core.run.limits.inflow import inflow_bytes_per_s
 from core.run.limits.pace import Bounds
+from core.run.record.growing import expected_sides
 from core.run.record.history import History, MoveHistory, Phase, Role
 from core.run.record.journal import Journal, journal_path
 from core.run.record.records import Kind
@@ -185,12 +188,8 @@ def _throttle(history: History, standing: _Standing, p: Payload, allow: Collecti
 
 
 def _refuse_endless(history: History, rate: int, allow: Collection[str]) -> None:
-    """Raise RefusedError for a rate below what is produced: nothing would ever be whole."""
-    rows = (history.estimate or {}).get("rows", ())
-    floor, broker, side = max(
-        ((r["background_bytes_per_s"] or 0.0, r["broker"], r["side"]) for r in rows),
-        default=(0.0, 0, ""),
-    )
+    """Raise RefusedError for a rate below what is produced: what is left would never be whole."""
+    floor, broker, side = max(_produced_meanwhile(history), default=(0.0, 0, ""))
     if rate <= floor and NEVER not in {*allow, *history.allowed}:
         does = {"leader": "send", "follower": "receive"}.get(side, "copy between its log dirs")
         raise RefusedError(
@@ -199,6 +198,17 @@ def _refuse_endless(history: History, rate: int, allow: Collection[str]) -> None
             next=f"Say a higher rate, or --allow {NEVER}.",
             checks=(NEVER,),
         )
+
+
+def _produced_meanwhile(history: History) -> Iterable[tuple[float, int, str]]:
+    """Yield what each broker and side has to carry of what is produced, batch by batch."""
+    together: defaultdict[int, list[int]] = defaultdict(list)
+    for index, m in enumerate(history.moves):
+        if not m.phase.ended:
+            together[m.batch if m.phase is Phase.QUEUED else -1].append(index)
+    for indices in together.values():
+        for (broker, side), growing in expected_sides(history, indices).items():
+            yield inflow_bytes_per_s(side, growing), broker, side.value
 
 
 def _skip(history: History, standing: _Standing, p: Payload, _: Collection[str]) -> None:

@@ -232,6 +232,7 @@ class History(Known):
             m.role, m.instead_of = Role(entry["role"]), entry["instead_of"]
             before = self.moves[entry["instead_of"]]
             m.size_bytes, m.leader = before.size_bytes, before.leader
+            m.produced_bytes_per_s = before.produced_bytes_per_s
             before.replaced, before.retarget = True, None
             self.moves.append(m)
         for index, why in p["refused"]:
@@ -257,6 +258,7 @@ def _move(p: Mapping[str, Any], batch: int) -> MoveHistory:
         move_from_json(p),
         batch=p.get("batch", batch),
         long=bool(p.get("long")),
+        produced_bytes_per_s=float(p.get("produced", 0.0)),
     )
 
 

@@ -102,6 +102,8 @@ class MoveHistory:
     """The index of the move that this one stands in for, or takes back."""
     size_bytes: int | None = None
     """The leader's size at preflight."""
+    produced_bytes_per_s: float = 0.0
+    """What was produced to it when the run was made, as far as that was known."""
     phase: Phase = Phase.QUEUED
     why: str = ""
     submitted_at: datetime | None = None

@@ -70,7 +70,8 @@ def test_one_move_is_cancelled_and_tried_again(here: Here) -> None:
     code, _, err = here("runs", "cancel", live.run, "--move", flying)
     assert code == ExitCode.USAGE
     assert "there is no terminal" in err
-    live.ask("cancel", "--move", flying, "--yes")
+    code, _, err = here("runs", "cancel", live.run, "--move", flying, "--yes")
+    assert f"Asked of run {live.run}: cancel {flying}. " in err
     eventually(lambda: live.states()[flying] == "cancelled")
     assert not live.document()["ended_at"]
     live.ask("retry", flying)

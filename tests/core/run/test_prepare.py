@@ -26,6 +26,7 @@ def test_a_run_has_batches_of_all_its_moves() -> None:
     assert sorted(i for batch in options.batches for i in batch) == list(range(30))
     assert max(map(len, options.batches)) <= 8
     assert options.auto is None
+    assert options.produced == dict.fromkeys(range(30), MB)
 
 
 def test_an_adaptive_run_begins_in_batches_for_its_least_rate_and_knows_what_is_to_spare() -> None:

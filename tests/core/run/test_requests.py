@@ -23,10 +23,8 @@ from core.units import UNLIMITED
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 CLUSTER = "cluster"
-ESTIMATE = {
-    "seconds": 60.0,
-    "rows": [{"broker": 7, "side": "leader", "background_bytes_per_s": 3.0 * MB}],
-}
+PRODUCED = {0: 9.0 * MB, 1: 1.5 * MB, 2: 1.0 * MB}
+"""The first is over; 1 sends what is produced to the second twice, and to the third later."""
 Ask = Callable[..., Any]
 
 
@@ -40,10 +38,8 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: int) -> Any:
     """Three moves of a living run: t-0 is done, t-1 in flight, t-2 queued."""
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     moves = tuple(move("t", n, (1, 2), (3, 2)) for n in range(3))
-    options = RunOptions(rate, batch_size=1)
-    made = create_journal(
-        Address("b:9092"), CLUSTER, Plan(CLUSTER, moves), options, ESTIMATE, at=NOON
-    )
+    options = RunOptions(rate, batch_size=1, produced=PRODUCED)
+    made = create_journal(Address("b:9092"), CLUSTER, Plan(CLUSTER, moves), options, None, at=NOON)
     with made as journal:
         ours = Process.this()
         journal.write(NOON, Kind.STARTED, {"pid": ours.pid, "pid_started": ours.started})
@@ -103,7 +99,12 @@ def test_what_makes_sense_is_in_the_journal_with_who_asked(
         ("throttle", {"rate_bytes_per_s": 0}, UsageError, "moves nothing"),
         ("throttle", {"rate_bytes_per_s": -1}, UsageError, "keeps its throttles"),
         ("throttle", {"rate_bytes_per_s": -5}, UsageError, "moves nothing"),
-        ("throttle", {"rate_bytes_per_s": 3 * MB}, RefusedError, "never end: broker 7"),
+        (
+            "throttle",
+            {"rate_bytes_per_s": 3 * MB},
+            RefusedError,
+            "never end: broker 1 has to send 3.0 MB/s",
+        ),
         (
             "throttle",
             {"auto": {"least_bytes_per_s": 2, "most_bytes_per_s": 1}},

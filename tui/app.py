@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from textual.actions import ActionParseResult
@@ -105,6 +107,7 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
         self.notify_by = notify_by or NotifyBy()
         self._notices = Notices()
         self._foreign = ForeignWatch()
+        self._importing = False
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -137,6 +140,14 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
 
     def _deliver(self, event: FeedEvent) -> None:
         self.post_message(Seen(event))
+
+    def painted(self) -> None:
+        """Have the other screens imported meanwhile: the first key to one would wait for that."""
+        super().painted()
+        if not self._importing:
+            self._importing = True
+            # No worker: who leaves at once need not wait for it.
+            threading.Thread(target=_import_screens, name="import screens", daemon=True).start()
 
     def _make_screen(self, name: str) -> Screen[None]:
         if not self.is_screen_installed(name):
@@ -235,6 +246,12 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
             detail=log_bug(),
         )
         self._close_messages_no_wait()
+
+
+def _import_screens() -> None:
+    for module, _ in SCREEN_CLASSES.values():
+        with suppress(Exception):  # it is raised again, to be seen, when the screen is opened
+            importlib.import_module(module)
 
 
 assert set(SCREEN_CLASSES) == set(SCREENS)

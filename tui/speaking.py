@@ -39,7 +39,7 @@ class Speaking(App[int]):
                 continue
             screen.show(self.session)
             if self.feed is not None and self.session.state is not None:
-                self.call_after_refresh(self.feed.painted)
+                self.call_after_refresh(self.painted)
             break
         if self._age_timer is not None:
             self._age_timer.stop()
@@ -47,6 +47,11 @@ class Speaking(App[int]):
         left = self.session.next_age_change
         if left is not None and self.feed is not None:
             self._age_timer = self.set_timer(left + 0.02, self.draw)
+
+    def painted(self) -> None:
+        """The session is in sight: what takes long and can wait until then may begin."""
+        if self.feed is not None:
+            self.feed.painted()
 
     def tell(self, error: TrimtabError) -> None:
         """Say what went wrong in the footer; the whole of it is a key away."""

@@ -328,6 +328,37 @@ def test_the_first_paint_imports_nothing_that_is_slow() -> None:
     assert done.stdout.strip() == "[]"
 
 
+AHEAD = """
+import asyncio, sys, time
+from tests.bench.terminal_bytes import BenchFeed
+from tui.app import SCREEN_CLASSES, TrimtabApp
+from tui.session import Session
+sys.path.insert(0, "tests")
+from clusters import cluster, load_of
+from tui.seen import Seen
+from tui.feed_events import PictureSeen
+state = cluster({"t-0": [1, 2]})
+wanted = {module for module, _ in SCREEN_CLASSES.values()}
+async def main():
+    app = TrimtabApp(Session("x"), feed=BenchFeed())
+    async with app.run_test(size=(120, 40)) as pilot:
+        print(len(wanted - set(sys.modules)))
+        app.post_message(Seen(PictureSeen(state, load_of(state, 1.0), None, None, None)))
+        until = time.monotonic() + 30
+        while wanted - set(sys.modules) and time.monotonic() < until:
+            await pilot.pause()
+        print(len(wanted - set(sys.modules)))
+asyncio.run(main())
+"""
+
+
+def test_after_the_first_paint_the_other_screens_are_imported_before_a_key_asks() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AHEAD], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["5", "0"]
+
+
 class Counting(HeadlessDriver):
     """A terminal that is not there, and counts what it would get."""
 

@@ -14,14 +14,14 @@ FORMAT = "trimtab.sample/1"
 
 
 class Method(IntEnum):
-    """How the bytes of an interval were inferred; higher is worse, NONE is not at all."""
+    """How the bytes of an interval were inferred; higher is worse, NONE is not at all.
+
+    The numbers are part of the format; 1 is kept for a counter of bytes, which brokers do not tell.
+    """
 
     NONE = 0
-    COUNTER = 1
     CLEAN_SIZE = 2
     BYTES_PER_MESSAGE = 3
-    SPLIT_COUNTER = 4
-    EVEN_SPLIT = 5
 
 
 class Flag(IntFlag):

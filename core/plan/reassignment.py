@@ -53,7 +53,7 @@ def to_document(plan: Plan) -> dict[str, Any]:
     return to_kafka(plan) | {
         "trimtab": {
             "format": f"{FORMAT}/{MAJOR}",
-            "cluster_id": plan.cluster_id,
+            "cluster_id": plan.cluster_id or None,
             "base": base,
             "notes": list(plan.notes),
         }

@@ -226,3 +226,10 @@ def test_the_way_back_leads_to_the_log_dirs_from_before():
 def test_a_plan_that_names_no_log_dir_asks_for_none_on_the_way_back():
     (move,) = read_plan(partitions(row(replicas=[0, 1, 3])), PLACED).inverse()
     assert move.log_dirs is None
+
+
+def test_a_plan_for_a_saved_cluster_without_an_id_is_read_again_and_names_none() -> None:
+    move = Move(tp("t-0"), (1, 2), (1, 3))
+    written = dump(Plan.of([move], cluster_id=""))
+    assert json.loads(written)["trimtab"]["cluster_id"] is None
+    assert read_plan(written).moves == (move,)

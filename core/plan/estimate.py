@@ -127,7 +127,7 @@ def estimate_within(
     learned = calibration.sides.get(limit.side) if limit is not None else None
     recommended = least_rate(task, seconds, learned)
     if recommended is None:
-        estimate = at_rate(task, needed, calibration)
+        estimate = at_rate(task, needed, calibration, deadline_seconds=seconds)
         reason = estimate.never or no_rate_fits(
             estimate.total_bytes,
             seconds,

@@ -193,3 +193,11 @@ def test_what_is_produced_to_waiting_batches_is_copied_once_they_begin():
         estimate_at(state, load_of(state, 0.0), plan, 60 * MB),
     )
     assert busy.seconds > quiet.seconds * 1.5
+
+
+def test_a_deadline_that_no_rate_keeps_is_still_the_one_that_sides_are_told_rates_for():
+    state = cluster({"t-0": [1, 2]}, brokers=range(1, 4), size_bytes=120_000 * MB)
+    plan = Plan().with_target(state, tp("t-0"), (1, 3))
+    answer = estimate_within(state, load_of(state), plan, 60)
+    assert answer.never
+    assert {row.required_bytes_per_s for row in answer.rows} == {120_000 * MB / 60}

@@ -29,7 +29,9 @@ from pictures import (
 )
 from textual.widgets import Button, Static
 
+from core.cluster.state import ClusterState
 from core.load.heat import Metric
+from core.load.snapshot import Load
 from core.plan.calibration import Calibration, Learned
 from core.plan.copying import Side
 from core.plan.crowding import Crowded
@@ -364,6 +366,34 @@ def estimating(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     for module in (plan_module, apply_module):
         monkeypatch.setattr(module, "study", held)
     return go_on
+
+
+async def test_nothing_stands_under_a_plan_that_was_said_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A suggested plan had shown the time, the rates and the groups of the one before it."""
+    go_on, first = threading.Event(), a_plan()
+
+    def held(state: ClusterState, load: Load, plan: Plan, *rest: Any) -> Study:
+        if plan.moves != first.moves:
+            go_on.wait(60)
+        return study(state, load, plan, *rest)
+
+    monkeypatch.setattr(plan_module, "study", held)
+    session = a_session()
+    try:
+        async with dashboard(session, "plan") as pilot:
+            seconds = study(STATE, LOAD, first, PROPOSED).table[-1].seconds
+            assert seconds is not None
+            time = format_duration(seconds)
+            assert time in body(pilot)
+            await pilot.press("x")
+            await pilot.pause()
+            assert time not in body(pilot)
+            assert "estimating" in body(pilot)
+            go_on.set()
+    finally:
+        go_on.set()
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -115,6 +115,8 @@ class PlanScreen(CursorKeys, PlanKeys):
         if not len(plan):
             self._study = self._asked = self._helpful = None
             return
+        if self._study is not None and self._study.plan.moves != plan.moves:
+            self._study = None  # what it says is of another plan
         known = self._study is not None and any(
             row.rate_bytes_per_s == rate for row in self._study.table
         )

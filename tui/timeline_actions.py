@@ -35,7 +35,7 @@ TIMELINE_ACTIONS: tuple[Action, ...] = (
     ),
     Action(
         "changed",
-        "what changed since",
+        "what changed",
         ("b",),
         "What is different now from then (or from the moment marked with v); again to go back.",
         (TIMELINE,),

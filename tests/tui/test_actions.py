@@ -25,7 +25,7 @@ from tui.actions import (
 )
 from tui.app import SCREEN_CLASSES, TrimtabApp
 from tui.screens.commands import found
-from tui.screens.help import HELP_AT, help_rows
+from tui.screens.help import HELP_AT, NAME_WIDTH, help_rows
 from tui.session import Session
 from tui.theming import ASCII, load_palettes
 from tui.widgets.footer import footer_row
@@ -108,6 +108,10 @@ def test_help_is_never_cut_off(place: str, width: int) -> None:
     said = " ".join("".join(row.chars)[HELP_AT:].strip() for row in rows)
     for action in (*actions_of(place), *actions_of(GLOBAL)):
         assert action.help in " ".join(said.split())
+
+
+def test_a_name_does_not_run_into_what_it_does() -> None:
+    assert all(len(action.name) < NAME_WIDTH for action in ACTIONS)
 
 
 async def test_the_palette_says_where_it_cuts() -> None:

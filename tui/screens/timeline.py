@@ -173,7 +173,7 @@ class TimelineScreen(CursorKeys, Asking, Comparing):
         folded = row is not None and self._head(row) not in self._unfolded
         seconds = self.horizon
         return {
-            "changed": "what happened" if self.compared else "what changed since",
+            "changed": "what happened" if self.compared else "what changed",
             "enter": ("unfold" if folded else "fold") if many else "",
             "kind": f"kind: {self.asked.kind or 'all'}",
             "horizon": f"over: {'all' if seconds is None else format_duration(seconds)}",

@@ -131,7 +131,7 @@ def recover_dialog(run: RunView) -> ConfirmDialog:
         f"Bring run {run.run} back?",
         (
             "Another process reads its journal, looks at the cluster, and goes on from there.",
-            f"It left {flying} in flight; throttles are put back as its moves end.",
+            f"{flying} were in flight as it died; throttles are put back as its moves end.",
         ),
         no="Leave it",
         yes="Bring it back",

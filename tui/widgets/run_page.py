@@ -152,7 +152,7 @@ def leftover_words(run: RunView) -> list[str]:
     if left_behind.moves:
         named = ", ".join(str(tp) for tp in left_behind.moves[:4])
         more = f" and {len(left_behind.moves) - 4} more" if len(left_behind.moves) > 4 else ""
-        words.append(f"It left in flight: {named}{more}; Kafka goes on with them.")
+        words.append(f"In flight as it died: {named}{more}; Kafka ends them without it.")
     if left_behind.rates:
         rates = ", ".join(
             f"b{r.broker} {r.side.value} {format_rate(r.rate_bytes_per_s)}"

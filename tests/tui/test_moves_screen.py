@@ -229,7 +229,7 @@ def test_a_run_that_died_says_what_it_left() -> None:
     text = drawn(ending_lines(a_run(RunState.DIED, leftovers=left), 120, roomy=True))
     for words in (
         "(pid 4711) is gone",
-        "in flight: orders-2",
+        "In flight as it died: orders-2",
         "b7 leader 50 MB/s",
         "runs show",
         "orders 1 h 00 m",

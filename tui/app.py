@@ -67,7 +67,7 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
     ALLOW_SELECT = False
     BINDINGS = bindings_of(GLOBAL)
     CSS = """
-    DashboardScreen { background: $background; color: $foreground; }
+    DashboardScreen { background: $background; color: $foreground; layers: default above; }
     """
 
     def __init__(

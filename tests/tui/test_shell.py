@@ -258,6 +258,32 @@ async def test_what_went_wrong_can_be_read_in_full_until_it_was(size: tuple[int,
         assert app.session.troubles == (error,)
 
 
+@pytest.mark.parametrize(("said", "lines"), [(60, 1), (150, 2), (220, 3), (400, 3)])
+async def test_a_message_covers_the_lines_that_it_needs_until_the_next_key(
+    said: int, lines: int
+) -> None:
+    state = cluster({"t-0": [1]})
+    app = TrimtabApp(Session("x"))
+    message = ("Broker 4 would take what it can. " * 20)[:said].strip()
+
+    def shown() -> list[str]:
+        return [strip.text for strip in app.screen._compositor.render_strips()]
+
+    async with operated(app, (80, 24)) as pilot:
+        app.post_message(Seen(PictureSeen(state, Load.unknown(state), None, None, None)))
+        await pilot.pause()
+        before = shown()
+        app.say(message, "look")
+        await pilot.pause()
+        below = shown()
+        assert below[:-lines] == before[:-lines]
+        told = " ".join(line.strip() for line in below[-lines:])
+        assert told == message if said < 400 else message.startswith(told[:-1]) and len(told) > 200
+        await pilot.press("j")
+        await pilot.pause()
+        assert shown()[-lines:] == before[-lines:]
+
+
 def test_an_unreachable_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     feed = Feed(Target(address=Address("sim:/nowhere/at/all")), start_load=False)
     feed._guard(feed._read_cluster)

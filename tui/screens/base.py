@@ -16,7 +16,7 @@ from textual.widget import Widget
 from tui.actions import GLOBAL, Action, actions_of, footer_of
 from tui.painting import PreciseCompositor
 from tui.theming import Glyphs, Palette
-from tui.widgets.footer import FooterLine
+from tui.widgets.footer import MOST_LINES, FooterLine, LongMessage
 from tui.widgets.header import HeaderLine
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class DashboardScreen(Screen[None]):
         yield HeaderLine(self.palette, self.glyphs)
         yield from self.compose_body()
         yield FooterLine(self.palette)
+        yield LongMessage()
 
     def compose_body(self) -> Iterable[Widget]:
         """Return the widgets between header and footer."""
@@ -103,9 +104,9 @@ class DashboardScreen(Screen[None]):
         if not (self.session.unread or self.session.problem):
             words["show_problems"] = ""
         words = {id: self._written(word) for id, word in words.items()}
-        self.query_one(FooterLine).show(
-            actions, words, greyed, self.trimtab.user_keys, self.size.width
-        )
+        footer, width = self.query_one(FooterLine), self.size.width
+        footer.show(actions, words, greyed, self.trimtab.user_keys, width)
+        self.query_one(LongMessage).show(footer.message, width, self.palette)
 
     def copy_text(self) -> str | None:
         """Return what `y` copies here; None when there is nothing."""
@@ -117,9 +118,9 @@ class DashboardScreen(Screen[None]):
         self.show_footer()
 
     def say_trouble(self, error: TrimtabError) -> None:
-        """Show in one line that something went wrong, and the key that shows all of it."""
+        """Show shortly that something went wrong, and the key that shows all of it."""
         more = " — E shows it" if not self.trimtab.ascii_only else " - E shows it"
-        room = self.size.width - 2 - len(more)
+        room = (MOST_LINES - 1) * (self.size.width - 2) - len(more)
         words = " ".join(part for part in (error.title, error.next) if part)
         if len(words) > room:
             words = error.title

@@ -1,4 +1,7 @@
-"""The last line of every screen: what can be done here, and the newest message for a while."""
+"""The last line of every screen: what can be done here, and the newest message for a while.
+
+A message that one line does not hold covers the lines above it, too.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,12 @@ from collections.abc import Mapping, Sequence
 from tui.actions import Action, keys_of, written
 from tui.theming import Palette
 from tui.widgets.canvas import Canvas, Row
+from tui.widgets.lines import wrapped
 
 EDGE = 1
 GAP = 3
+MOST_LINES = 3
+"""Of a message: what is being looked at is not covered by it."""
 
 
 def footer_row(
@@ -70,9 +76,35 @@ class FooterLine(Canvas):
         if self.message is None:
             self.put_rows([footer_row(actions, words, greyed, keys, width, self.palette)])
             return
-        text, role = self.message
-        if len(text) > width - 2 * EDGE:
-            text = text[: width - 2 * EDGE - 1] + ("~" if text.isascii() else "…")
-        row = Row(width, self.palette.style("text", "panel"))
-        row.put(EDGE, text, self.palette.style(role, "panel", bold=role in ("look", "act")))
-        self.put_rows([row])
+        self.put_rows(message_rows(self.message, width, self.palette)[-1:])
+
+
+class LongMessage(Canvas):
+    """What of a message is above its last line, which the footer has."""
+
+    DEFAULT_CSS = "LongMessage { layer: above; dock: bottom; margin-bottom: 1; display: none; }"
+
+    def __init__(self) -> None:
+        super().__init__(id="message")
+
+    def show(self, message: tuple[str, str] | None, width: int, palette: Palette) -> None:
+        above = message_rows(message, width, palette)[:-1] if message else []
+        self.display = bool(above)
+        if above:
+            self.styles.height = len(above)
+        self.put_rows(above)
+
+
+def message_rows(message: tuple[str, str], width: int, palette: Palette) -> list[Row]:
+    """Return a message in as many lines as it needs, at most MOST_LINES."""
+    text, role = message
+    room = width - 2 * EDGE
+    lines = wrapped(text, room)
+    if len(lines) > MOST_LINES:
+        lines = wrapped(text, room - 1)[:MOST_LINES]
+        lines[-1] += "~" if text.isascii() else "…"
+    rows = []
+    for line in lines:
+        rows.append(Row(width, palette.style("text", "panel")))
+        rows[-1].put(EDGE, line, palette.style(role, "panel", bold=role in ("look", "act")))
+    return rows

@@ -27,6 +27,7 @@ EXITS = {
     RunState.DONE: ExitCode.DONE,
     RunState.FAILED: ExitCode.FAILED,
     RunState.CANCELLED: ExitCode.INCOMPLETE,
+    RunState.ROLLED_BACK: ExitCode.INCOMPLETE,
     RunState.INCOMPLETE: ExitCode.INCOMPLETE,
     RunState.DIED: ExitCode.INCOMPLETE,
 }

@@ -199,7 +199,7 @@ def ask_and_follow(
     if asked.waits:
         say(_waits(run, kind))
     code = follow_run(cluster_id, run, as_json=as_json)
-    wanted = read_run(cluster_id, run).state is RunState.CANCELLED
+    wanted = read_run(cluster_id, run).state in (RunState.CANCELLED, RunState.ROLLED_BACK)
     return ExitCode.DONE if wanted else code
 
 

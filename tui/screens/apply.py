@@ -136,7 +136,7 @@ class ApplyDialog(NamingDialog[str | None]):
         plan, rate, known = self._order.plan, self._rate, session.calibration
 
         def work() -> None:
-            bounds = self._order.bounds or usual_bounds(state, load, plan)
+            bounds = self._order.bounds or usual_bounds(state, load, plan, rate)
             self.post_message(self.Studied(study(state, load, plan, rate, None, known), bounds))
 
         self.run_worker(work, thread=True, group="study")

@@ -86,7 +86,7 @@ class RateDialog(TableDialog[int | Bounds | None]):
         plan, rate = rest_of(self._run), self._run.rate_bytes_per_s
 
         def work() -> None:
-            bounds = self._run.bounds or usual_bounds(self._state, self._load, plan)
+            bounds = self._run.bounds or usual_bounds(self._state, self._load, plan, rate)
             self.post_message(self.Studied(study(self._state, self._load, plan, rate), bounds))
 
         self.run_worker(work, thread=True, group="study")

@@ -37,6 +37,7 @@ _LOOKS = {
     RunState.ROLLING_BACK: Look("◂", Tone.LOOK, "ROLLING BACK"),
     RunState.DONE: Look("√", Tone.FINE, "done"),
     RunState.CANCELLED: Look("·", Tone.LOOK, "cancelled"),
+    RunState.ROLLED_BACK: Look("◂", Tone.LOOK, "rolled back"),
     RunState.INCOMPLETE: Look("▲", Tone.LOOK, "not complete"),
     RunState.FAILED: Look("✗", Tone.ACT, "failed"),
     RunState.DIED: Look("✗", Tone.ACT, "its process died"),

@@ -19,6 +19,7 @@ from core.plan.plan import Plan
 from core.plan.rate_table import default_rate, rate_table
 from core.run.limits.pace import Bounds, Key
 from core.run.limits.throttle import Side
+from core.units import UNLIMITED
 
 LEAST_BYTES_PER_S = 5_000_000
 MOST_BYTES_PER_S = 200_000_000
@@ -26,15 +27,23 @@ INFLOW_FACTOR = 1.5
 """How far above what one partition brings with it the least rate is: below it, it never ends."""
 
 
-def usual_bounds(state: ClusterState, load: Load, plan: Plan) -> Bounds:
-    """Return the bounds for a plan when nobody has said any."""
+def usual_bounds(
+    state: ClusterState, load: Load, plan: Plan, chosen_bytes_per_s: int = UNLIMITED
+) -> Bounds:
+    """Return the bounds for a plan when nobody has said any.
+
+    A rate that was chosen is within them, unless what is produced meanwhile needs a higher one.
+    """
     by_partition: defaultdict[TopicPartition, list[Copy]] = defaultdict(list)
     for copy in copying(state, load, plan).copies:
         by_partition[copy.tp].append(copy)
     alone = [Copying(tuple(copies), {}).side_loads for copies in by_partition.values()]
     inflow = max((side.background for sides in alone for side in sides.values()), default=0.0)
-    least = max(LEAST_BYTES_PER_S, round(inflow * INFLOW_FACTOR))
-    return with_spare(Bounds(least, max(least, MOST_BYTES_PER_S)), state, load)
+    least, most = LEAST_BYTES_PER_S, MOST_BYTES_PER_S
+    if chosen_bytes_per_s != UNLIMITED:
+        least, most = min(least, chosen_bytes_per_s), max(most, chosen_bytes_per_s)
+    least = max(least, round(inflow * INFLOW_FACTOR))
+    return with_spare(Bounds(least, max(least, most)), state, load)
 
 
 def expected_rate(

@@ -18,6 +18,7 @@ Event = dict[str, Any]
 PACE_SECONDS = 0.2
 DUTY = 5
 """Reading a long journal again takes time; it is left alone for five times as long."""
+_OUTCOMES = {RunState.DIED: RunState.INCOMPLETE, RunState.ROLLED_BACK: RunState.CANCELLED}
 
 
 def follow(cluster_id: str, run: str) -> Iterator[tuple[RunView, tuple[Event, ...]]]:
@@ -132,14 +133,19 @@ def progress(view: RunView) -> Event:
 
 
 def end(view: RunView) -> Event:
-    """Return the last event; a run whose process died ended incomplete, and left something."""
-    died = view.state is RunState.DIED
+    """Return the last event; a run whose process died ended incomplete, and left something.
+
+    One that was rolled back has its journal's outcome, cancelled, and says why.
+    """
+    outcome, why = _OUTCOMES.get(view.state, view.state).value, view.why
+    if view.state is RunState.ROLLED_BACK:
+        why = "rolled back"
     event = {
         "at": format_time(view.ended_at or view.seen_at),
         "run": view.run,
         "event": "ended",
-        "outcome": RunState.INCOMPLETE.value if died else view.state.value,
-        "why": view.why or None,
+        "outcome": outcome,
+        "why": why or None,
         "moved_bytes": view.moved_bytes,
         "seconds": rounded(view.elapsed_seconds),
         "estimated_seconds": view.estimated_seconds,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from core.run.limits.throttle import Side
-from core.run.record.history import History, MoveHistory, Phase
+from core.run.record.history import History, MoveHistory, Outcome, Phase
 from core.run.record.records import Kind, Record, Request, Sample
 from core.run.tell.asked_for import run_requests
 from core.run.tell.never import never_sides
@@ -217,6 +217,8 @@ def _left_behind(history: History, state: RunState) -> Leftovers | None:
 def _state(
     records: Sequence[Record], samples: Sequence[Sample], history: History, living: bool
 ) -> RunState:
+    if history.ended is Outcome.CANCELLED and history.rolling_back:
+        return RunState.ROLLED_BACK
     if history.ended is not None:
         return RunState(history.ended.value)
     if not living or history.crashed:
@@ -244,6 +246,8 @@ def _why(history: History, state: RunState) -> str:
         return history.crashed
     if state is RunState.DIED:
         return f"its process (pid {history.process.pid if history.process else '?'}) has died"
+    if state is RunState.ROLLED_BACK:
+        return ""  # its state says it
     if history.ended is not None:
         return history.ended_why
     return history.waiting if not state.ended else ""

@@ -196,6 +196,8 @@ def _ended(record: Record, history: History, copied_bytes: int) -> tuple[str, Le
     match Outcome(p["outcome"]):
         case Outcome.DONE:
             return f"done: {said}; throttles as found{why}", Level.GOOD
+        case Outcome.CANCELLED if history.rolling_back:
+            return f"rolled back: {said}; throttles as found", Level.LOOK
         case Outcome.CANCELLED:
             return f"cancelled: {said} had been done; throttles as found{why}", Level.LOOK
         case Outcome.INCOMPLETE:

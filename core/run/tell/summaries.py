@@ -20,7 +20,7 @@ from core.run.tell import lessons
 from core.run.tell.view import RunState, RunSummary
 from core.units import format_time, parse_time
 
-FORMAT = 5
+FORMAT = 6
 NAME = "ended.json"
 
 

@@ -31,6 +31,7 @@ class RunState(Enum):
     ROLLING_BACK = "rolling-back"
     DONE = "done"
     CANCELLED = "cancelled"
+    ROLLED_BACK = "rolled-back"
     INCOMPLETE = "incomplete"
     FAILED = "failed"
     DIED = "died"
@@ -45,6 +46,7 @@ _ENDED = frozenset(
     (
         RunState.DONE,
         RunState.CANCELLED,
+        RunState.ROLLED_BACK,
         RunState.INCOMPLETE,
         RunState.FAILED,
         RunState.DIED,

@@ -8,6 +8,7 @@ from run_help import MB, Run, Start, ask, cluster, plan_of, spend, submitted
 
 from core.run.notify import notice
 from core.run.record.history import Outcome, Phase
+from core.run.tell.events import end
 from core.run.tell.markdown import markdown
 from core.run.tell.notices import Notices
 from core.run.tell.progress import summary
@@ -63,9 +64,13 @@ def test_a_run_that_is_rolled_back_says_so_to_its_end_and_leaves_nothing_to_roll
         states.add(run.view().state)
         away.append(run.view().moved_away)
         assert summary(run.view()).moved_away == away[-1]
-    assert states == {RunState.ROLLING_BACK, RunState.CANCELLED}
+    assert states == {RunState.ROLLING_BACK, RunState.ROLLED_BACK}
     assert len(run.runner.history.moves) == 6
     assert all("2 of 4" in words for words in told(run)), told(run)
+    assert headline(run.view()).split(": ")[1].startswith("rolled-back, 2 of 4 done")
+    assert run.view().events[-1].text.startswith("rolled back: 2 of 4 partitions")
+    ended = end(run.view())
+    assert (ended["outcome"], ended["why"]) == ("cancelled", "rolled back")
     assert sorted(set(away), reverse=True) == [2, 1, 0]
 
 

@@ -142,6 +142,13 @@ def test_findings_come_worst_first_and_the_rest_is_counted() -> None:
     assert "4 more findings" in text_of(lines[2])
 
 
+def test_a_long_finding_has_three_lines_and_shows_that_it_goes_on() -> None:
+    long = finding("rack-spread", "Broker 3 takes more than its share. " * 9)
+    lines = [text_of(line).rstrip() for line in finding_lines([long], 80, 6)]
+    assert len(lines) == 3
+    assert [line.endswith("…") for line in lines] == [False, False, True]
+
+
 def test_never_is_red_and_says_why() -> None:
     rows = study(STATE, load_of(STATE, 40e6), a_plan(), 1_000_000)
     chosen = rows.row_of(1_000_000)

@@ -128,7 +128,7 @@ class DrillDialog(TableDialog[Drill | None]):
         lines = [self._line(i, width) for i in range(len(self._offers))]
         drill = self.chosen
         said = WORDS[drill.kind][1].format(times=drill.times) if drill is not None else ""
-        meaning = [*wrapped(said, width), ""][:2]
+        meaning = [*wrapped(said, width, 2), ""][:2]
         return (*lines, (), *(fit((dim(part),), width) for part in meaning))
 
     def _line(self, i: int, width: int) -> Line:

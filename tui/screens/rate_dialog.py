@@ -165,7 +165,7 @@ class RateDialog(TableDialog[int | Bounds | None]):
         rate = estimate.rate_bytes_per_s
         if estimate.never is not None:
             words = f"never: {estimate.never}"
-            return tuple((Span(part, Tone.ACT),) for part in wrapped(words, width)[:2])
+            return tuple((Span(part, Tone.ACT),) for part in wrapped(words, width, 2))
         if rate == self._run.rate_bytes_per_s and self._run.bounds is None:
             return ((dim("as it is: up is slower, down is faster"),),)
         if rate == UNLIMITED:

@@ -60,7 +60,7 @@ def summary_lines(
             continue
         tone = Tone.ACT if finding.severity is Severity.ILLEGAL else Tone.DIM
         label = "illegal" if finding.severity is Severity.ILLEGAL else "note"
-        for i, text in enumerate(wrapped(finding.sentence, width - LABEL)[:2]):
+        for i, text in enumerate(wrapped(finding.sentence, width - LABEL, 3)):
             lines.append(_row("" if i else label, (Span(text, tone),), width))
     for sentence in meanwhile(state, plan):
         for i, text in enumerate(wrapped(sentence, width - LABEL)):

@@ -99,12 +99,8 @@ def message_rows(message: tuple[str, str], width: int, palette: Palette) -> list
     """Return a message in as many lines as it needs, at most MOST_LINES."""
     text, role = message
     room = width - 2 * EDGE
-    lines = wrapped(text, room)
-    if len(lines) > MOST_LINES:
-        lines = wrapped(text, room - 1)[:MOST_LINES]
-        lines[-1] += "~" if text.isascii() else "…"
     rows = []
-    for line in lines:
+    for line in wrapped(text, room, MOST_LINES):
         rows.append(Row(width, palette.style("text", "panel")))
         rows[-1].put(EDGE, line, palette.style(role, "panel", bold=role in ("look", "act")))
     return rows

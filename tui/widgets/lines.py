@@ -156,6 +156,9 @@ def window(count: int, room: int, cursor: int) -> range:
     return range(start, min(start + max(room, 0), count))
 
 
-def wrapped(text: str, width: int) -> list[str]:
-    """Return `text` in lines of at most `width` columns, broken between words."""
-    return textwrap.wrap(text, max(width, 1), break_long_words=True) or [""]
+def wrapped(text: str, width: int, most: int | None = None) -> list[str]:
+    """Return `text` in lines of at most `width` columns, broken between words.
+
+    At most `most` lines: an ellipsis ends the last one where something is left out.
+    """
+    return textwrap.wrap(text, max(width, 1), max_lines=most, placeholder="…") or [""]

@@ -228,7 +228,7 @@ def finding_lines(findings: Sequence[Finding], width: int, height: int) -> Lines
     for finding in findings:
         mark, tone = _SEVERITY[finding.severity]
         said = Tone.PLAIN if finding.severity > Severity.UNWISE else Tone.DIM
-        texts = wrapped(finding.sentence, width - 2 - len(finding.id) - 2)[:2]
+        texts = wrapped(finding.sentence, width - 2 - len(finding.id) - 2, 3)
         blocks.append(
             [
                 (

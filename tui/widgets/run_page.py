@@ -81,7 +81,7 @@ def detail_lines(run: RunView, index: int, width: int, *, roomy: bool) -> Lines:
     if not roomy:
         told = (Span(why, _tone(move)),) if why else ()
         return (joined([*([told] if told else []), *facts], width),)
-    said = [fit((Span(f"   {part}", _tone(move)),), width) for part in wrapped(why, width - 6)[:2]]
+    said = [fit((Span(f"   {part}", _tone(move)),), width) for part in wrapped(why, width - 6, 2)]
     return (BLANK, rule(str(move.tp), width), joined(facts, width), *(said if why else ()))
 
 
@@ -110,7 +110,7 @@ def ending_lines(run: RunView, width: int, *, roomy: bool) -> Lines:
         says = gone if run.state is RunState.DIED else "This run gave up before all was put back."
         lines.append(fit((Span(f"  {says}", Tone.ACT, True),), width))
         for text in leftover_words(run):
-            lines += [fit((plain(f"  {part}"),), width) for part in wrapped(text, width - 4)[:2]]
+            lines += [fit((plain(f"  {part}"),), width) for part in wrapped(text, width - 4, 2)]
         show = Span(f"trimtab runs show {run.run}", Tone.YOURS)
         lines.append(fit((dim("  All of it, entry by entry:  "), show), width))
     elif run.state.ended:

@@ -107,7 +107,7 @@ def said_lines(run: RunView, width: int) -> Lines:
     if sentence := _sentence(run):
         name = not sentence.split()[0].isalpha()  # a partition's: it stays as it is written
         said = sentence if name else sentence[:1].upper() + sentence[1:]
-        lines += [fit((Span(f"   {part}", tone),), width) for part in wrapped(said, width - 4)[:2]]
+        lines += [fit((Span(f"   {part}", tone),), width) for part in wrapped(said, width - 4, 2)]
     waiting = [request for request in run.requests if not request.taken]
     if waiting and not (run.state.ended and run.state is not RunState.DIED):
         what = ", ".join(request.what for request in waiting[:3])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from tui.carry import Carry
 from tui.map_view import Model
 from tui.widgets.canvas import Row
 from tui.widgets.inspector import Sentence, Word, cell_title, hottest, partition_lines
+from tui.widgets.lines import wrapped
 from tui.widgets.panel import Panel
 from tui.widgets.preview import (
     Preview,
@@ -130,7 +130,7 @@ def draw_side(
         if finding is not None:
             legal = carry.can_drop
             mark = brush.glyphs.look if legal else brush.glyphs.act
-            for part in textwrap.wrap(f"{mark} {finding.sentence}", width)[:3]:
+            for part in wrapped(f"{mark} {finding.sentence}", width, 4):
                 panel.write((Word(part, "look" if legal else "act"),))
         panel.gap()
     elif model.partition_row is not None:
@@ -167,12 +167,12 @@ def _draw_partition(panel: Panel, model: Model, row: int) -> None:
     facts, replicas = partition_lines(model, row, panel.brush.glyphs)
     width = panel.rows[0].width - panel.start - 1
     for sentence in (facts, replicas[1:]):
-        for part in wrapped(sentence, width):
+        for part in broken(sentence, width):
             panel.write(part)
     panel.gap()
 
 
-def wrapped(sentence: Sentence, width: int) -> list[Sentence]:
+def broken(sentence: Sentence, width: int) -> list[Sentence]:
     """Return a sentence as lines of at most `width`, broken between its words."""
     lines: list[list[Word]] = [[]]
     used = 0

@@ -30,6 +30,7 @@ from core.run.tell import runs
 from tui.feed import Feed
 from tui.feed_events import Event, GroupsSeen, PictureSeen, RunSeen, TimesLearned, Trouble
 from tui.feed_watches import watch_autopilot, watch_groups, watch_runs
+from tui.session import Freshness
 
 STATE = cluster({"t-0": [1, 2], "t-1": [2, 1]})
 FULL = JournalError("The journal cannot be read.", next="Free space on that disk.")
@@ -151,7 +152,7 @@ def test_a_cluster_is_recorded_also_where_somebody_else_publishes_its_load(
         lambda *words: begun.append(("recorder", *words[1:])),
     )
     feed = Feed(Target(address=Address("h:9092"), snapshots=foreign))
-    feed._state = STATE
+    feed._picture.take_state(STATE, Freshness(0.0, 1.0))
     feed._state_known.set()
     feed._stopped = Script(nothing)
     feed._guard(feed._read_load)
@@ -162,7 +163,7 @@ def test_a_cluster_is_recorded_also_where_somebody_else_publishes_its_load(
 def load_followed(root: Path, *actions: Callable[[], Any]) -> list[Event]:
     """Return what is told while a load root is followed."""
     feed = Feed(Target(address=Address("sim:none"), snapshots=str(root)), start_load=False)
-    feed._state = STATE
+    feed._picture.take_state(STATE, Freshness(0.0, 1.0))
     feed._state_known.set()
     feed._stopped = Script(*actions)
     seen: list[Event] = []

@@ -5,7 +5,7 @@ Pure; a worker thread calls `study` and hands the answer over, so that no key wa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,27 +69,34 @@ def study(
     rate_bytes_per_s: int,
     groups: Sequence[DocumentGroup] | None = None,
     calibration: Calibration | None = None,
+    *,
+    go_on: Callable[[], None] = lambda: None,
 ) -> Study:
     """Return the study of `plan`; the table holds `rate_bytes_per_s` beside round rates.
 
     `groups` are the consumer groups, None when they are not known; `calibration` is what earlier
-    runs have taught about times.
+    runs have taught about times. `go_on` is called on the way: what it raises ends the study.
     """
     known = calibration or NOTHING_LEARNED
-    table = list(rate_table(state, load, plan, calibration=known))
+    table = list(rate_table(state, load, plan, calibration=known, go_on=go_on))
     usual = default_rate(table)
     if all(estimate.rate_bytes_per_s != rate_bytes_per_s for estimate in table):
         table.append(estimate_at(state, load, plan, rate_bytes_per_s, calibration=known))
         table.sort(key=lambda row: (row.rate_bytes_per_s == UNLIMITED, row.rate_bytes_per_s))
+    go_on()
     effect = effect_of(state, load, plan)
     chosen = next(row for row in table if row.rate_bytes_per_s == rate_bytes_per_s)
+    lines: list[TimeLine | None] = []
+    for estimate in table:
+        go_on()
+        lines.append(time_line(state, load, estimate))
     return Study(
         plan=plan,
         findings=check_plan(
             state, load, plan, reassignments=in_flight(state), seconds=chosen.seconds
         ),
         table=tuple(table),
-        time_lines=tuple(time_line(state, load, estimate) for estimate in table),
+        time_lines=tuple(lines),
         default_rate_bytes_per_s=usual,
         effect=effect,
         parts={metric: weights(state, metric) for metric in Metric},

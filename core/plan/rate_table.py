@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
@@ -27,11 +27,12 @@ def rate_table(
     *,
     most_extra_bytes: int | None = None,
     calibration: Calibration = NOTHING_LEARNED,
+    go_on: Callable[[], None] = lambda: None,
 ) -> tuple[Estimate, ...]:
     """Return estimates at round rates, slowest first; a rate that never ends begins, if any.
 
     Where none of them ends there is one more: the first above ordinary replication, or the
-    capacity where that is less.
+    capacity where that is less. `go_on` is called before each: what it raises ends it.
     """
     task = Task.of(state, load, plan, most_extra_bytes)
     if not task.loads or not task.known:
@@ -47,7 +48,10 @@ def rate_table(
         rates.insert(0, below[-1])
     useful = [rate for rate in rates if largest / rate > 2.0]
     chosen = useful[-TABLE_ROWS:] if len(useful) > 1 else rates[:2]
-    found = [at_rate(task, rate, calibration) for rate in chosen]
+    found = []
+    for rate in chosen:
+        go_on()
+        found.append(at_rate(task, rate, calibration))
     if all(row.seconds is None for row in found):
         above = next((rate for rate in ROUND_RATES if rate > max(floor, fastest)), fastest)
         last = min(above, int(task.fastest_bytes_per_s)) if task.link_known else above

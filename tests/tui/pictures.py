@@ -26,6 +26,7 @@ from core.run.tell.view import (
 )
 from tui.app import TrimtabApp
 from tui.session import PlanHistory, Session
+from tui.widgets.canvas import Canvas
 from tui.widgets.page import Page
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -107,7 +108,9 @@ def body(pilot: Pilot[int]) -> str:
 
 
 def footer(pilot: Pilot[int]) -> str:
-    return str(getattr(pilot.app.screen.query_one("#footer"), "text", ""))
+    """Return what the footer says, with what of a long message is above it."""
+    drawn = (pilot.app.screen.query_one(id, Canvas).text for id in ("#message", "#footer"))
+    return " ".join(line.strip() for lines in drawn for line in lines.splitlines())
 
 
 def in_sight(pilot: Pilot[int], widget: Widget) -> bool:

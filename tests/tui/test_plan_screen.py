@@ -366,9 +366,9 @@ def estimating(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Hold every study back until this is set."""
     go_on = threading.Event()
 
-    def held(*arguments: Any) -> Study:
+    def held(*arguments: Any, **more: Any) -> Study:
         go_on.wait(60)
-        return study(*arguments)
+        return study(*arguments, **more)
 
     for module in (plan_module, apply_module):
         monkeypatch.setattr(module, "study", held)
@@ -381,10 +381,10 @@ async def test_nothing_stands_under_a_plan_that_was_said_of_another(
     """A suggested plan had shown the time, the rates and the groups of the one before it."""
     go_on, first = threading.Event(), a_plan()
 
-    def held(state: ClusterState, load: Load, plan: Plan, *rest: Any) -> Study:
+    def held(state: ClusterState, load: Load, plan: Plan, *rest: Any, **more: Any) -> Study:
         if plan.moves != first.moves:
             go_on.wait(60)
-        return study(state, load, plan, *rest)
+        return study(state, load, plan, *rest, **more)
 
     monkeypatch.setattr(plan_module, "study", held)
     session = a_session()

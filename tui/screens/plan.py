@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from textual.message import Message
 from textual.widget import Widget
@@ -10,7 +10,6 @@ from textual.widget import Widget
 from core.cluster.document import all_known
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
-from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness
 from core.plan.reassignment import dump
 from core.plan.rebase import rebase
@@ -19,6 +18,7 @@ from tui.made import evenness_of, helpful_first
 from tui.screens.cursor import CursorKeys
 from tui.screens.plan_keys import PlanKeys
 from tui.screens.planning import Found, Planning
+from tui.screens.studying import Studying
 from tui.session import Session
 from tui.study import Study, study
 from tui.widgets.impact_page import impact_lines
@@ -26,9 +26,6 @@ from tui.widgets.page import Page
 from tui.widgets.plan_diff import MoveHit
 from tui.widgets.plan_page import PlanView, plan_lines
 from tui.widgets.throttle_table import RateHit
-
-RESTUDY_SECONDS = 5.0
-"""How old a study of an unchanged plan gets while the cluster goes on changing."""
 
 
 class PlanScreen(CursorKeys, PlanKeys):
@@ -58,7 +55,7 @@ class PlanScreen(CursorKeys, PlanKeys):
         self._study: Study | None = None
         self._even: Evenness | None = None
         self._helpful: tuple[TopicPartition, ...] | None = None
-        self._asked: tuple[Plan, int, float] | None = None
+        self._studying = Studying(self)
 
     def compose_body(self) -> Iterable[Widget]:
         yield Page(id="plan-page")
@@ -113,29 +110,26 @@ class PlanScreen(CursorKeys, PlanKeys):
         """Start a study unless this plan and rate have one that is young enough."""
         plan, rate = session.plan, session.rate_bytes_per_s
         if not len(plan):
-            self._study = self._asked = self._helpful = None
+            self._study = self._helpful = None
+            self._studying.forget()
             return
         if self._study is not None and self._study.plan.moves != plan.moves:
             self._study = None  # what it says is of another plan
         known = self._study is not None and any(
             row.rate_bytes_per_s == rate for row in self._study.table
         )
-        if self._asked is not None:
-            asked_plan, asked_rate, at = self._asked
-            young = session.now - at < RESTUDY_SECONDS
-            if asked_plan.moves == plan.moves and young and (known or asked_rate == rate):
-                return
-        self._asked = (plan, rate, session.now)
-        made, groups, learned = session.made, all_known(session.groups), session.calibration
+        made, groups, learned = session.made, session.groups, session.calibration
 
-        def work() -> None:
-            found = study(state, load, plan, rate, groups, learned)
+        def work(go_on: Callable[[], None]) -> Message:
+            found = study(state, load, plan, rate, all_known(groups), learned, go_on=go_on)
             even = evenness_of(state, load, plan, made)
-            self.post_message(self.Studied(found, even, helpful_first(state, load, plan, made)))
+            go_on()
+            return self.Studied(found, even, helpful_first(state, load, plan, made))
 
-        self.run_worker(work, thread=True, exclusive=True, group="study")
+        self._studying.ask(plan, rate, session.now, work, known=known)
 
     def on_plan_screen_studied(self, message: Studied) -> None:
+        self._studying.done(self.session.now)
         if message.study.plan.moves == self.session.plan.moves:
             self._study, self._even = message.study, message.even
             self._helpful = message.order

@@ -1,0 +1,82 @@
+"""The studies of a plan that is being edited: one at a time, given up once it is of another plan.
+
+A study of a large plan takes many seconds: several at once would hold each other up, and the keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual.message import Message
+from textual.screen import Screen
+from textual.worker import Worker, get_current_worker
+
+from core.plan.plan import Plan
+
+RESTUDY_SECONDS = 5.0
+"""How old a study of an unchanged plan gets while the cluster goes on changing."""
+RESTS_TIMES = 4
+"""Of the time that a study took: how long nothing is studied after it, where that is longer."""
+
+
+class SupersededError(Exception):
+    """The plan that is being studied, or its rate, is another one by now."""
+
+
+class Studying:
+    """Has a screen's worker thread study, and posts what it found to the screen."""
+
+    def __init__(self, screen: Screen[None]) -> None:
+        self._screen = screen
+        self._worker: Worker[None] | None = None
+        self._asked: tuple[Plan, int] | None = None
+        self._began = self._ended = 0.0
+
+    def forget(self) -> None:
+        """There is no plan any more."""
+        self._asked = None
+        if self._worker is not None:
+            self._worker.cancel()
+
+    def done(self, now: float) -> None:
+        """What was posted has come."""
+        self._ended = now
+
+    def ask(
+        self,
+        plan: Plan,
+        rate_bytes_per_s: int,
+        now: float,
+        work: Callable[[Callable[[], None]], Message],
+        *,
+        known: bool,
+    ) -> None:
+        """Have `work` done unless it is under way, or was done not long ago.
+
+        `known` says whether the study that is there answers for the rate. What `work` is given is
+        to be called on the way: it raises once nobody waits for the answer.
+        """
+        if self._asked is not None:
+            asked_plan, asked_rate = self._asked
+            same = asked_plan.moves == plan.moves and (known or asked_rate == rate_bytes_per_s)
+            going = self._worker is not None and not self._worker.is_finished
+            rest = max(RESTUDY_SECONDS, RESTS_TIMES * (self._ended - self._began))
+            if same and (going or now - self._ended < rest):
+                return
+        self._asked, self._began, self._ended = (plan, rate_bytes_per_s), now, now
+
+        def studied() -> None:
+            worker = get_current_worker()
+
+            def go_on() -> None:
+                if worker.is_cancelled:
+                    raise SupersededError
+
+            try:
+                found = work(go_on)
+                go_on()
+            except SupersededError:
+                return
+            self._screen.post_message(found)
+
+        self._worker = self._screen.run_worker(studied, thread=True, exclusive=True, group="study")

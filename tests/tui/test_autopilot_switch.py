@@ -11,6 +11,7 @@ import pytest
 from clusters import NOON
 from hands import rested
 from maps import lines, map_of, press, session, tell, text
+from pictures import footer
 from textual.pilot import Pilot
 from textual.widgets import Button
 
@@ -103,7 +104,7 @@ async def test_one_that_cannot_be_started_is_said(monkeypatch: pytest.MonkeyPatc
         await pilot.click("#suggest")
         await rested(pilot)
         said = "The switch is set; the autopilot cannot be started: no more processes."
-        assert said in lines(pilot)[-1]
+        assert said in footer(pilot)
 
 
 async def test_off_is_set_at_once() -> None:

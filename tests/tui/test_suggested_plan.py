@@ -343,7 +343,7 @@ async def test_a_bug_in_a_thread_of_a_screen_is_said_and_the_dashboard_goes_on(
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
 
-    def broken(*_: Any) -> Any:
+    def broken(*_: Any, **__: Any) -> Any:
         raise ValueError("no such move")
 
     said: list[str] = []

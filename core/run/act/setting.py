@@ -41,6 +41,8 @@ class Refusal:
     """The same is worth asking again: nothing speaks against it for good."""
     unanswered: bool = False
     """Some of it may act late."""
+    unread: bool = False
+    """All of it was taken, and some is not there: somebody may have changed it right after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class Setting(Returning):
     def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
         super().__init__(client, clock, chronicle)
         self._rests: dict[int, Rest] = {}
+        self._unread: set[int] = set()
 
     @property
     def resting(self) -> dict[int, str]:
@@ -71,6 +74,17 @@ class Setting(Returning):
         last = self._rests.get(batch)
         seconds = min(LONGEST_REST_SECONDS, 2 * last.seconds) if last else RETURNED_SECONDS
         self._rests[batch] = Rest(why, self._clock.monotonic() + seconds, seconds)
+
+    def _is_worth_another(self, batch: int, refusal: Refusal) -> bool:
+        """Return whether a batch's limits are to be set again: once more where they were taken.
+
+        A cluster that takes them and never shows them would be asked for ever.
+        """
+        if not refusal.unread:
+            return refusal.passing
+        again = batch not in self._unread
+        self._unread.add(batch)
+        return again
 
     def _set_later(self, why: str, seconds: float = RETURNED_SECONDS) -> None:
         """Say why nothing goes on, and wait a little."""
@@ -166,7 +180,8 @@ class Setting(Returning):
             if not off:
                 return None
             if self._clock.monotonic() >= deadline:
-                return Refusal(f"throttles were set but do not read back: {', '.join(off)}")
+                why = f"throttles were set but do not read back: {', '.join(off)}"
+                return Refusal(why, unread=True)
             self._clock.sleep(0.05)
 
     def _found(

@@ -93,9 +93,10 @@ class Throttling(Setting):
             late = [[r.broker, r.side.value] for r in down]
             self._chronicle.write(Kind.THROTTLE_SET, batch=batch, **{"late": late} if late else {})
             self._rests.pop(batch, None)
+            self._unread.discard(batch)
         elif self._fly(intent.moves):
             self._rest(batch, refusal.why)
-        elif refusal.passing:
+        elif self._is_worth_another(batch, refusal):
             seconds = UNANSWERED_SECONDS if refusal.unanswered else RETURNED_SECONDS
             self._set_later(refusal.why, seconds)
         else:

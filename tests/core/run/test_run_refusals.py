@@ -20,6 +20,10 @@ from run_help import (
 
 from core.cluster.client import (
     FOLLOWER_RATE,
+    ConfigChange,
+    ConfigOp,
+    ConfigSource,
+    ConfigValue,
     Fault,
     Resource,
 )
@@ -143,6 +147,34 @@ def test_throttles_that_do_not_read_back_are_undone_and_nothing_is_submitted(sta
     assert run.to_the_end() is Outcome.FAILED
     assert "do not read back" in run.view().why
     assert "alter_reassignments" not in faulty.calls
+    assert throttles(client) == before
+
+
+@pytest.mark.parametrize("theirs", [None, "44444444"], ids=["deleted", "raised"])
+def test_a_rate_that_somebody_changes_right_after_it_was_set_is_set_once_more(
+    start: Start, theirs: str | None
+) -> None:
+    """Seen on real brokers: the run had ended at once, and left its other moves undone."""
+    client = cluster(TWO)
+    before = throttles(client)
+    faulty = Faulty(client)
+    changed: list[ConfigChange] = []
+
+    def overtaken(real: Callable[..., Any], changes: Any) -> Any:
+        answer = real(changes)
+        rates = [change for change in changes if change.name == FOLLOWER_RATE]
+        if rates and not changed:
+            op = ConfigOp.DELETE if theirs is None else ConfigOp.SET
+            changed.append(ConfigChange(rates[0].resource, FOLLOWER_RATE, op, theirs))
+            client.alter_configs(changed)
+        return answer
+
+    faulty.replaced["alter_configs"] = overtaken
+    run = start(client, plan_of(client, TARGETS), through=faulty)
+    assert run.to_the_end() is Outcome.DONE
+    resource = changed[0].resource
+    if theirs is not None:
+        before[resource] |= {FOLLOWER_RATE: ConfigValue(theirs, ConfigSource.BROKER)}
     assert throttles(client) == before
 
 

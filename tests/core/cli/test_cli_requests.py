@@ -85,7 +85,7 @@ def test_a_run_is_rolled_back_to_where_it_began(here: Here) -> None:
     code, _, err = here("runs", "rollback", live.run, "--yes")
     assert code == ExitCode.DONE, err
     assert here.replicas(live.plan) == live.before
-    assert live.document()["state"] == "cancelled"
+    assert live.document()["state"] == "rolled-back"
     assert "No throttle is set." in here("throttles", "ls")[2]
 
 

@@ -34,6 +34,7 @@ _SECONDS = 10.0
 # A broker that is down is waited for, so this is also what a dead one costs.
 _BROKER_SECONDS = 4.0
 _WATCH_SECONDS = 3.0
+_ANYBODY_SECONDS = 3.0
 
 
 def quiet_admin(settings: ConnectionSettings) -> Any:
@@ -243,7 +244,7 @@ class Admin:
                 try:
                     admin.describe_cluster(request_timeout=CONNECT_SECONDS).result()
                 except KafkaException as error:
-                    if error.args[0].name() != "_DESTROY_BROKER":  # somebody did answer
+                    if not _is_there(admin, error.args[0].name()):
                         raise self._explained(error, opened=False) from error
                 self._opened = admin
             return self._opened
@@ -279,6 +280,22 @@ class Admin:
         if _is_denial(failure):
             return denied(f"The cluster says no: {failure.name}.")
         return unreachable(self._settings, str(failure) if opened else "")
+
+
+def _is_there(admin: Any, failed: str) -> bool:
+    """Return whether a cluster answers although what librdkafka asks the controller failed so.
+
+    Brokers name any one of them as the controller, for some seconds also one that has just died.
+    """
+    from confluent_kafka import KafkaException
+
+    if failed != "_TIMED_OUT":
+        return failed == "_DESTROY_BROKER"  # somebody did answer
+    try:
+        admin.list_topics(timeout=_ANYBODY_SECONDS)
+    except KafkaException:
+        return False
+    return True
 
 
 _WITHOUT_MEMBERS = ("EMPTY", "DEAD")

@@ -33,11 +33,14 @@ from core.cluster.kafka.configs import CLUSTER_WIDE, read_configs
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.description import describe
 from core.cluster.kafka.electing import elect_leaders
+from core.cluster.kafka.groups import active_groups, groups
 from core.cluster.kafka.held_lists import list_entries
 from core.cluster.kafka.log_dirs import alter_log_dirs, log_dirs
+from core.cluster.kafka.offsets import offsets
 from core.cluster.kafka.reassigning import alter_reassignments, reassignments
 from core.cluster.kafka.replica_logs import read_replicas, replica_offsets
 from core.cluster.kafka.topic_changes import add_partitions, create_topics, delete_topics
+from core.cluster.kafka.topic_configs import alter_configs, topic_configs
 from core.cluster.kafka.wire import Wire
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 
@@ -76,13 +79,13 @@ class KafkaClient:
     ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
         topics = [] if names is None else [r for r in resources if r.kind is ResourceKind.TOPIC]
         others = [r for r in resources if names is None or r.kind is not ResourceKind.TOPIC]
-        answers = self._admin.topic_configs(topics, names or ())
+        answers = topic_configs(self._admin, topics, names or ())
         answers |= read_configs(self._wire, others, names)
         self._admin.raise_if_nothing(answers.values())
         return answers
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
-        answers = self._admin.alter_configs([c for c in changes if c.resource != CLUSTER_WIDE])
+        answers = alter_configs(self._admin, [c for c in changes if c.resource != CLUSTER_WIDE])
         ours = [change for change in changes if change.resource == CLUSTER_WIDE]
         if ours:
             answers[CLUSTER_WIDE] = alter_cluster_wide(self._wire, ours)
@@ -110,7 +113,7 @@ class KafkaClient:
     def offsets(
         self, partitions: Collection[TopicPartition], at: OffsetAt
     ) -> dict[TopicPartition, int]:
-        return self._admin.offsets(partitions, at)
+        return offsets(self._admin, partitions, at)
 
     def replica_offsets(
         self, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
@@ -125,10 +128,10 @@ class KafkaClient:
     def groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
     ) -> tuple[Group, ...]:
-        return self._admin.groups(matching, partial(committed, self._wire), lost)
+        return groups(self._admin, matching, partial(committed, self._wire), lost)
 
     def active_groups(self, most: int) -> ActiveGroups:
-        return self._admin.active_groups(most)
+        return active_groups(self._admin, most)
 
     def close(self) -> None:
         self._wire.close()

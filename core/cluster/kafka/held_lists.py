@@ -13,6 +13,7 @@ from collections.abc import Collection
 
 from core.cluster.client import ConfigChange, ConfigOp, Fault, Resource
 from core.cluster.kafka.admin import Admin
+from core.cluster.kafka.topic_configs import alter_configs
 
 NO_ENTRY = "?"
 _REFUSALS = ("INVALID_CONFIG", "INVALID_REQUEST")
@@ -27,7 +28,8 @@ def list_entries(
     found: dict[tuple[Resource, str], frozenset[str] | Fault] = {}
     for name in sorted({name for _, name in lists}):
         resources = [resource for resource, asked in lists if asked == name]
-        answers = admin.alter_configs(
+        answers = alter_configs(
+            admin,
             [ConfigChange(r, name, ConfigOp.APPEND, NO_ENTRY) for r in resources],
             validate_only=True,
         )

@@ -12,6 +12,7 @@ from core.cluster.client import ConfigChange, ConfigOp, Resource
 from core.cluster.kafka import admin as admin_module
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topic_configs import alter_configs
 from core.errors import UnreachableError
 
 CHANGE = ConfigChange(Resource.topic("t"), "retention.ms", ConfigOp.SET, "1000")
@@ -41,7 +42,7 @@ class Brokers:
 
 def altered(monkeypatch: pytest.MonkeyPatch, *, answer: bool) -> object:
     monkeypatch.setattr(admin_module, "quiet_admin", lambda _: Brokers(answer=answer))
-    return Admin(ConnectionSettings("h:1")).alter_configs([CHANGE])
+    return alter_configs(Admin(ConnectionSettings("h:1")), [CHANGE])
 
 
 def test_a_cluster_whose_controller_has_just_died_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

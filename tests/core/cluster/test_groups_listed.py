@@ -14,6 +14,8 @@ from confluent_kafka import KafkaError, KafkaException
 from core.cluster.client import Fault, OffsetAt
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.groups import active_groups, groups
+from core.cluster.kafka.offsets import offsets
 from core.cluster.state import TopicPartition
 from core.errors import UnreachableError
 
@@ -32,7 +34,7 @@ class Listing:
 
 def admin(listing: Listing, monkeypatch: pytest.MonkeyPatch) -> Admin:
     found = Admin(ConnectionSettings("h:1"))
-    monkeypatch.setattr(found, "_client", lambda: listing)
+    monkeypatch.setattr(found, "client", lambda: listing)
     return found
 
 
@@ -45,13 +47,13 @@ def test_who_does_not_list_its_groups_is_told_and_the_others_are_read(
 ) -> None:
     lost: list[Fault] = []
     asked = admin(Listing("orders"), monkeypatch)
-    assert asked.groups("payments", nobody, lost.append) == ()
+    assert groups(asked, "payments", nobody, lost.append) == ()
     assert lost == [Fault("COORDINATOR_LOAD_IN_PROGRESS", "broker 2")]
 
 
 def test_a_cluster_in_which_nobody_lists_groups_tells_none(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnreachableError):
-        admin(Listing(), monkeypatch).groups(None, nobody)
+        groups(admin(Listing(), monkeypatch), None, nobody)
 
 
 class Waiting:
@@ -78,9 +80,9 @@ ASKED = (TopicPartition("t", 0), TopicPartition("t", 1))
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda found: found.offsets(ASKED, OffsetAt.LATEST),
-        lambda found: found.groups(None, nobody),
-        lambda found: found.active_groups(9),
+        lambda found: offsets(found, ASKED, OffsetAt.LATEST),
+        lambda found: groups(found, None, nobody),
+        lambda found: active_groups(found, 9),
     ],
     ids=["offsets", "groups", "active groups"],
 )
@@ -89,7 +91,7 @@ def test_a_broker_that_was_waited_for_in_vain_is_not_waited_for_again_once_it_is
 ) -> None:
     found = Admin(ConnectionSettings("h:1"))
     opened: list[Waiting | None] = [Waiting()]
-    monkeypatch.setattr(found, "_client", lambda: opened[-1])
+    monkeypatch.setattr(found, "client", lambda: opened[-1])
     monkeypatch.setattr(found, "close", lambda: opened.append(None))
     with suppress(UnreachableError):  # nobody else lists groups
         ask(found)
@@ -131,9 +133,9 @@ def test_a_coordinator_that_has_moved_is_found_by_a_client_that_remembers_none(
         opened.append(Remembering(2, 2))
 
     opened.append(Remembering(1, 2))
-    monkeypatch.setattr(found, "_client", lambda: opened[-1])
+    monkeypatch.setattr(found, "client", lambda: opened[-1])
     monkeypatch.setattr(found, "close", open_anew)
     committed = {TopicPartition("t", 0): 7}
-    (group,) = found.groups(None, lambda asked: dict.fromkeys(asked, committed))
+    (group,) = groups(found, None, lambda asked: dict.fromkeys(asked, committed))
     assert (group.coordinator, group.committed, group.fault) == (2, committed, None)
     assert len(opened) == 2

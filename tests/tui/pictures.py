@@ -90,7 +90,7 @@ async def dashboard(
 async def _composed(pilot: Pilot[int], seconds: float = 30.0) -> None:
     """Wait until the screen in front has its page; its workers may be at work yet."""
     deadline = time.monotonic() + seconds
-    while not pilot.app.screen.query(Page):
+    while not pilot.app.screen.query(Canvas):
         assert time.monotonic() < deadline, "the screen has no page"
         await pilot.pause()
 

@@ -1,33 +1,38 @@
-"""The Plan is studied by one worker at a time, however long that takes and whatever is edited."""
+"""A plan is studied by one worker at a time, however long that takes and whatever is edited."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hands import rested
-from pictures import a_session, body, dashboard, pressed
+from maps import the_map
+from pictures import LOAD, a_session, at, body, dashboard, pressed
+from textual.pilot import Pilot
 
+from core.plan import rate_table
 from core.plan.plan import Plan
 from tui.app import TrimtabApp
 from tui.screens import plan as plan_module
 from tui.screens.studying import SupersededError
-from tui.study import Study, study
+from tui.study import study
 
 
 class Slow:
     """Studies as the real one does, once it is let go; says of each whether it was given up."""
 
-    def __init__(self) -> None:
+    def __init__(self, real: Callable[..., Any]) -> None:
+        self._real = real
         self.may_end = threading.Event()
         self.asked: list[int] = []
         """How many moves each plan had."""
         self.given_up: list[int] = []
 
-    def study(self, state: Any, load: Any, plan: Plan, *rest: Any, **more: Any) -> Study:
+    def __call__(self, state: Any, load: Any, plan: Plan, *rest: Any, **more: Any) -> Any:
         self.asked.append(len(plan))
         go_on: Callable[[], None] = more["go_on"]
         deadline = time.monotonic() + 60
@@ -38,13 +43,28 @@ class Slow:
         except SupersededError:
             self.given_up.append(len(plan))
             raise
-        return study(state, load, plan, *rest, **more)
+        return self._real(state, load, plan, *rest, **more)
+
+    async def until(self, pilot: Pilot[int], asked: list[int], given_up: list[int]) -> None:
+        """Wait until it was asked for plans of so many moves, and gave those up."""
+        deadline = time.monotonic() + 60
+        while (self.asked, self.given_up) != (asked, given_up):
+            assert time.monotonic() < deadline, (self.asked, self.given_up)
+            await pilot.pause(0.005)
 
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
-    slow = Slow()
-    monkeypatch.setattr(plan_module, "study", slow.study)
+    slow = Slow(study)
+    monkeypatch.setattr(plan_module, "study", slow)
+    return slow
+
+
+@pytest.fixture
+def slow_table(monkeypatch: pytest.MonkeyPatch) -> Slow:
+    """The throttle table beside the map."""
+    slow = Slow(rate_table.rate_table)
+    monkeypatch.setattr(rate_table, "rate_table", slow)
     return slow
 
 
@@ -77,13 +97,47 @@ async def test_a_study_is_given_up_once_it_is_of_another_plan(slow: Slow) -> Non
     async with dashboard(a_session(), "plan", wait=False) as pilot:
         try:
             await pilot.press("x")
-            deadline = time.monotonic() + 60
-            while not (slow.given_up and len(slow.asked) == 2):
-                assert time.monotonic() < deadline, (slow.asked, slow.given_up)
-                await pilot.pause(0.005)
-            assert (slow.asked, slow.given_up) == ([3, 2], [3])
+            await slow.until(pilot, [3, 2], [3])
         finally:
             slow.may_end.set()
         await rested(pilot)
         await pressed(pilot, "x", "x")
         assert "The plan is empty" in body(pilot)
+
+
+async def test_the_map_has_one_table_made_while_the_load_goes_on(slow_table: Slow) -> None:
+    """What a large plan takes longer for than the load stays as it is was never shown."""
+    async with dashboard(a_session(), "map", wait=False) as pilot:
+        app = pilot.app
+        assert isinstance(app, TrimtabApp)
+        try:
+            await slow_table.until(pilot, [3], [])
+            session = app.session
+            for second in range(1, 4):
+                session.load = replace(LOAD, as_of=at(1, second))
+                app.draw()
+                the_map(pilot).ahead.work_out()
+                await pilot.pause()
+            assert slow_table.asked == [3]
+        finally:
+            slow_table.may_end.set()
+        await rested(pilot)
+        assert the_map(pilot).ahead.preview.rates
+        assert not the_map(pilot).ahead.preview.of_before
+
+
+async def test_a_table_is_given_up_once_the_plan_is_another_one(slow_table: Slow) -> None:
+    async with dashboard(a_session(), "map", wait=False) as pilot:
+        try:
+            await slow_table.until(pilot, [3], [])
+            session = the_map(pilot).session
+            session.edit(session.plan.without(session.plan.moves[0].tp))
+            the_map(pilot).show(session)
+            await slow_table.until(pilot, [3, 2], [3])
+            session.clear_plan()
+            the_map(pilot).show(session)
+            await slow_table.until(pilot, [3, 2], [3, 2])
+        finally:
+            slow_table.may_end.set()
+        await rested(pilot)
+        assert the_map(pilot).ahead.preview.rates == ()

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.message import Message
 
 from core.plan.effect import BrokerTotals, effect_of, totals
 from core.plan.plan import Plan
+from tui.screens.studying import Studying
 from tui.widgets.preview import Preview
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual.timer import Timer
 
     from core.cluster.state import ClusterState
@@ -40,6 +43,14 @@ class WorkedOut(Message):
     suggestion: Suggestion | None = None
     estimate: Estimate | None = None
     rates: tuple[Estimate, ...] | None = None
+
+
+class RatesKey(NamedTuple):
+    """What a throttle table hangs on."""
+
+    moves: object
+    facts: object
+    calibration: object
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +85,8 @@ class Ahead:
         self._screen = screen
         self._suggestion: WorkedOut | None = None
         self._rates: WorkedOut | None = None
-        self._asked_rates: object = None
+        self._studying = Studying(screen, "rates")
+        self._asked_rates: RatesKey | None = None
         self._asked_suggestion: object = None
         self._rest: Timer | None = None
         self._reckoned: Reckoned | None = None
@@ -104,7 +116,8 @@ class Ahead:
         of_before = False
         if not plan.moves:
             rates = ()
-        elif known is not None and known.key == self._rates_key(plan):
+        elif known is not None and self._is_of(known, plan):
+            # Of facts of seconds ago, perhaps: until newer ones are worked out, they hold.
             rates = known.rates
         elif known is not None and known.held is not None and known.held == self._held:
             # While the same is carried, the table of the column before is better than none.
@@ -133,11 +146,16 @@ class Ahead:
         known = self._suggestion
         return known if known is not None and known.key == self._suggestion_key() else None
 
-    def _rates_key(self, plan: Plan) -> object:
+    def _rates_key(self, plan: Plan) -> RatesKey | None:
         session = self._screen.session
         if session.state is None or session.load is None:
             return None
-        return (plan.moves, self._known(session.state, session.load).facts, session.calibration)
+        facts = self._known(session.state, session.load).facts
+        return RatesKey(plan.moves, facts, session.calibration)
+
+    @staticmethod
+    def _is_of(known: WorkedOut, plan: Plan) -> bool:
+        return isinstance(known.key, RatesKey) and known.key.moves == plan.moves
 
     def _suggestion_key(self) -> object:
         model, session = self._screen.model, self._screen.session
@@ -170,6 +188,9 @@ class Ahead:
     def work_out_soon(self) -> None:
         """Work out what is missing once the cursor rests."""
         self._stop_resting()
+        if not self.plan.moves:
+            self._studying.forget()
+            self._asked_rates = None
         if any(self._missing):
             self._rest = self._screen.set_timer(REST_SECONDS, self.work_out)
 
@@ -180,7 +201,7 @@ class Ahead:
             return
         self._stop_resting()
         rates, suggestion = self._missing
-        if rates and self._asked_rates != self._rates_key(self.plan):
+        if rates:
             self._ask_rates()
         if suggestion and self._asked_suggestion != self._suggestion_key():
             self._ask_suggestion()
@@ -195,17 +216,19 @@ class Ahead:
         state, load = screen.session.state, screen.session.load
         assert state is not None
         assert load is not None
-        key, held, known = self._rates_key(plan), self._held, screen.session.calibration
-        self._asked_rates = key
+        key, held, learned = self._rates_key(plan), self._held, screen.session.calibration
 
-        def rates() -> None:
+        def rates(go_on: Callable[[], None]) -> Message:
             from core.plan.calibration import NOTHING_LEARNED
             from core.plan.rate_table import rate_table
 
-            found = rate_table(state, load, plan, calibration=known or NOTHING_LEARNED)
-            screen.post_message(WorkedOut(key, held, rates=found))
+            calibration = learned or NOTHING_LEARNED
+            found = rate_table(state, load, plan, calibration=calibration, go_on=go_on)
+            return WorkedOut(key, held, rates=found)
 
-        screen.run_worker(rates, thread=True, exclusive=True, group="rates")
+        session = screen.session
+        if self._studying.ask(plan, session.rate_bytes_per_s, session.now, rates, known=True):
+            self._asked_rates = key
 
     def _ask_suggestion(self) -> None:
         screen, model = self._screen, self._screen.model
@@ -235,6 +258,7 @@ class Ahead:
         """Take an answer; return False when something else has been asked meanwhile."""
         if message.rates is not None and message.key == self._asked_rates:
             self._rates, self._asked_rates = message, None
+            self._studying.done(self._screen.session.now)
             if self._screen.carry is None:
                 from core.plan.rate_table import default_rate
 

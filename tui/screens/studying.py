@@ -6,9 +6,9 @@ A study of a large plan takes many seconds: several at once would hold each othe
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Protocol
 
 from textual.message import Message
-from textual.screen import Screen
 from textual.worker import Worker, get_current_worker
 
 from core.plan.plan import Plan
@@ -23,11 +23,22 @@ class SupersededError(Exception):
     """The plan that is being studied, or its rate, is another one by now."""
 
 
+class Screen(Protocol):
+    """What a study needs of Textual's screen."""
+
+    def post_message(self, message: Message) -> bool: ...
+
+    def run_worker(
+        self, work: Callable[[], None], *, group: str, exclusive: bool, thread: bool
+    ) -> Any: ...
+
+
 class Studying:
     """Has a screen's worker thread study, and posts what it found to the screen."""
 
-    def __init__(self, screen: Screen[None]) -> None:
+    def __init__(self, screen: Screen, group: str = "study") -> None:
         self._screen = screen
+        self._group = group
         self._worker: Worker[None] | None = None
         self._asked: tuple[Plan, int] | None = None
         self._began = self._ended = 0.0
@@ -50,8 +61,8 @@ class Studying:
         work: Callable[[Callable[[], None]], Message],
         *,
         known: bool,
-    ) -> None:
-        """Have `work` done unless it is under way, or was done not long ago.
+    ) -> bool:
+        """Have `work` done unless it is under way, or was done not long ago; say which.
 
         `known` says whether the study that is there answers for the rate. What `work` is given is
         to be called on the way: it raises once nobody waits for the answer.
@@ -62,7 +73,7 @@ class Studying:
             going = self._worker is not None and not self._worker.is_finished
             rest = max(RESTUDY_SECONDS, RESTS_TIMES * (self._ended - self._began))
             if same and (going or now - self._ended < rest):
-                return
+                return False
         self._asked, self._began, self._ended = (plan, rate_bytes_per_s), now, now
 
         def studied() -> None:
@@ -79,4 +90,6 @@ class Studying:
                 return
             self._screen.post_message(found)
 
-        self._worker = self._screen.run_worker(studied, thread=True, exclusive=True, group="study")
+        group = self._group
+        self._worker = self._screen.run_worker(studied, thread=True, exclusive=True, group=group)
+        return True

@@ -85,7 +85,7 @@ class Ahead:
         self._screen = screen
         self._suggestion: WorkedOut | None = None
         self._rates: WorkedOut | None = None
-        self._studying = Studying(screen, "rates")
+        self._studying = Studying(screen, "rates", rest_seconds=0.0)
         self._asked_rates: RatesKey | None = None
         self._asked_suggestion: object = None
         self._rest: Timer | None = None

@@ -36,8 +36,11 @@ class Screen(Protocol):
 class Studying:
     """Has a screen's worker thread study, and posts what it found to the screen."""
 
-    def __init__(self, screen: Screen, group: str = "study") -> None:
+    def __init__(
+        self, screen: Screen, group: str = "study", rest_seconds: float = RESTUDY_SECONDS
+    ) -> None:
         self._screen = screen
+        self._rest_seconds = rest_seconds
         self._group = group
         self._worker: Worker[None] | None = None
         self._asked: tuple[Plan, int] | None = None
@@ -71,7 +74,7 @@ class Studying:
             asked_plan, asked_rate = self._asked
             same = asked_plan.moves == plan.moves and (known or asked_rate == rate_bytes_per_s)
             going = self._worker is not None and not self._worker.is_finished
-            rest = max(RESTUDY_SECONDS, RESTS_TIMES * (self._ended - self._began))
+            rest = max(self._rest_seconds, RESTS_TIMES * (self._ended - self._began))
             if same and (going or now - self._ended < rest):
                 return False
         self._asked, self._began, self._ended = (plan, rate_bytes_per_s), now, now

@@ -27,7 +27,7 @@ APART := -n 2 --dist loadfile --no-loadscope-reorder
 .DEFAULT_GOAL := help
 .PHONY: help install dev demo test check lint types imports test-core test-tui test-spark \
         test-kafka test-e2e screenshots screenshots-check docs clean $(BENCHES) measurements \
-        scenarios chaos
+        scenarios chaos laws
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -88,6 +88,9 @@ test-kafka: $(DEV)
 
 test-e2e: $(DEV)
 	$(PYTEST) tests/e2e
+
+laws: $(DEV)  ## the planner's hard limits on 10,000 clusters (make test plays 100)
+	$(PYTEST) --hypothesis-profile=long tests/core/plan/test_planner_laws.py
 
 screenshots: $(DEV)  ## screenshots/*.svg from the simulated cluster
 	PYTHONPATH=tests $(BIN)/python -P -m shots screenshots

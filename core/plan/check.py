@@ -165,7 +165,10 @@ def _doubts(
     lagging = [b for b in row.replicas if b not in row.isr and b not in row.adding]
     if lagging and row.leader >= 0:
         yield "out-of-sync", tuple(lagging)
-    if topic.min_insync is not None and len(move.after) < topic.min_insync:
+    if topic.min_insync is None:
+        if len(move.after) < len(move.before):
+            yield "min-isr-unknown", len(move.after)
+    elif len(move.after) < topic.min_insync:
         yield "min-isr", (len(move.after), topic.min_insync)
     if len(move.after) != len(move.before):
         yield "rf-change", (len(move.before), len(move.after))
@@ -273,6 +276,10 @@ _SENTENCES: Mapping[str, Callable[[object, Sequence[TopicPartition]], str]] = {
     ),
     "out-of-sync": _out_of_sync,
     "min-isr": _pair("{0}: {1} replicas, and min.insync.replicas is {2}: producers would fail."),
+    "min-isr-unknown": lambda left, tps: (
+        f"{named(tps)}: min.insync.replicas is not known; where it is above {left}, "
+        "producers would fail."
+    ),
     "rf-change": _pair("{0}: from {1} replicas to {2}."),
     "rack-spread": _rack_spread,
     "no-log-dir": _pair("Broker {1} has {3} log dir {2}; {0} should lie there."),

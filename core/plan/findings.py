@@ -37,6 +37,7 @@ CATALOGUE: Mapping[str, tuple[Severity, str]] = MappingProxyType(
         "foreign-move": (Severity.UNSAFE, "the partition is moving already"),
         "out-of-sync": (Severity.UNSAFE, "a replica of the partition is out of the ISR"),
         "min-isr": (Severity.UNSAFE, "fewer replicas than min.insync.replicas"),
+        "min-isr-unknown": (Severity.UNSAFE, "fewer replicas, min.insync.replicas not known"),
         "rf-change": (Severity.UNSAFE, "the number of replicas changes"),
         "rack-spread": (Severity.UNSAFE, "replicas over fewer racks, or less evenly"),
         "disk": (Severity.UNSAFE, "too little free disk where replicas arrive"),

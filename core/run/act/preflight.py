@@ -36,13 +36,7 @@ def preflight(client: ClusterClient, history: History) -> dict[str, Any]:
     involved = {b for move in plan for b in (*move.before, *move.after)}
     state = with_logs(state, client.log_dirs(sorted(involved & alive)))
     min_insync = _min_insync(client, {move.tp.topic for move in plan})
-    state = state.with_topics(
-        {
-            topic.name: replace(topic, min_insync=min_insync[topic.name])
-            for topic in state.topics
-            if topic.name in min_insync
-        }
-    )
+    state = _with_min_insync(state, min_insync)
     findings = check_plan(state, Load.unknown(state), going, reassignments=reassignments)
     refuse(findings, history.allowed)
     rows = [state.find(move.tp) for move in plan]
@@ -58,13 +52,17 @@ def preflight(client: ClusterClient, history: History) -> dict[str, Any]:
 # -- moves that are added on the way ---------------------------------------------------------------
 
 
-def one_look(client: ClusterClient) -> Look:
-    """Return what looks at the cluster and its logs when first called, and at no other time."""
+def one_look(client: ClusterClient, min_insync: Mapping[str, int]) -> Look:
+    """Return what looks at the cluster and its logs when first called, and at no other time.
+
+    `min_insync` is what the run has found of its topics.
+    """
 
     @cache
     def look() -> ClusterState:
         state = client.describe()
-        return with_logs(state, client.log_dirs([b.id for b in state.brokers if b.alive]))
+        state = with_logs(state, client.log_dirs([b.id for b in state.brokers if b.alive]))
+        return _with_min_insync(state, min_insync)
 
     return look
 
@@ -101,9 +99,16 @@ def no_retarget(look: Look, history: History, kind: str, p: Mapping[str, Any]) -
 
 
 def _min_insync(client: ClusterClient, topics: Iterable[str]) -> dict[str, int]:
+    """Return min.insync.replicas of those topics of which it may be read."""
     answers = client.configs([Resource.topic(t) for t in sorted(topics)], [MIN_INSYNC])
     found = {}
     for resource, answer in answers.items():
-        if not isinstance(answer, Fault) and MIN_INSYNC in answer:
-            found[resource.name] = int(answer[MIN_INSYNC].value or 1)
+        value = None if isinstance(answer, Fault) else answer.get(MIN_INSYNC)
+        if value is not None and value.value:
+            found[resource.name] = int(value.value)
     return found
+
+
+def _with_min_insync(state: ClusterState, min_insync: Mapping[str, int]) -> ClusterState:
+    known = [topic for topic in state.topics if topic.name in min_insync]
+    return state.with_topics({t.name: replace(t, min_insync=min_insync[t.name]) for t in known})

@@ -165,7 +165,7 @@ class Runner:
 
     def advance(self) -> Step:
         """Look once, carry one step out, and return it."""
-        look = one_look(self._client)
+        look = one_look(self._client, self.history.min_insync)
         self._chronicle.take_requests(lambda kind, p: no_retarget(look, self.history, kind, p))
         self._on_look(self._chronicle)
         if self._waits_to_begin():
@@ -311,7 +311,8 @@ class Runner:
 
     def _add_moves(self, step: AddMoves) -> None:
         """Journal moves that stand in for others; one that must not be made is refused."""
-        refused, look = dict(step.refused), one_look(self._client)
+        refused = dict(step.refused)
+        look = one_look(self._client, self.history.min_insync)
         for added in step.moves:
             if added.role is Role.RETARGET:
                 allowed = self.history.moves[added.instead_of].allowed | self.history.allowed

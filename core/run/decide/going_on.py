@@ -267,11 +267,12 @@ def _not_now(history: History, observed: Observed, moves: tuple[int, ...]) -> st
         if down:
             return f"broker {down[0]} is down: no further batch starts"
     for tp, row in observed.rows.items():
-        least = history.min_insync.get(tp.topic, 1)
         flying = observed.reassignments.get(tp)
         coming = flying.adding if flying else ()
+        least = history.least_in_sync(tp.topic, len(row.replicas) - len(coming))
         late = [b for b in row.replicas if b not in row.isr and b not in coming]
         # A broker that is down has other reasons than our copies; moving off it is the remedy.
         if len(row.isr) < min(least, len(row.replicas)) and not observed.alive.isdisjoint(late):
-            return f"{tp} has fewer than {least} replicas in sync: no further batch starts"
+            told = "" if tp.topic in history.min_insync else ", min.insync.replicas is not known"
+            return f"{tp} has fewer than {least} replicas in sync{told}: no further batch starts"
     return ""

@@ -71,7 +71,8 @@ def _is_clean(history: History, m: MoveHistory, observed: Observed) -> bool:
     if row is None:
         return False
     reverted = [b for b in row.isr if b in m.move.before]
-    least = min(history.min_insync.get(m.move.tp.topic, 1), len(m.move.before))
+    before = len(m.move.before)
+    least = min(history.least_in_sync(m.move.tp.topic, before), before)
     coming = (observed.alive - observed.disks.keys()).intersection(m.move.receiving)
     kept = len(reverted) == len(row.isr) and not coming
     return bool(reverted) and (len(reverted) >= least or kept)

@@ -53,6 +53,7 @@ class Known(Holdings):
     limit_late: bool = False
     """It began without a limit and was given one: moves in flight get it too."""
     min_insync: dict[str, int] = field(default_factory=dict)
+    """Topic → min.insync.replicas, of those of which it may be read."""
     process: Process | None = None
     preflight: bool = False
     foreign_before: frozenset[TopicPartition] = frozenset()
@@ -114,6 +115,13 @@ class Known(Holdings):
         queued = self.queued
         first = min((self.moves[i].batch for i in queued), default=0)
         return [i for i in queued if self.moves[i].batch == first]
+
+    def least_in_sync(self, topic: str, replicas: int) -> int:
+        """Return min.insync.replicas of a topic, or what it may well be where it is not known.
+
+        Of its `replicas` all but one: the most with which a broker may be lost and producers go on.
+        """
+        return self.min_insync.get(topic, max(1, replicas - 1))
 
     def is_scheduled(self, at: datetime) -> bool:
         """Return whether it waits, at that time, for the one that it is to begin at."""

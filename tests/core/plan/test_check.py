@@ -21,6 +21,8 @@ from core.plan.plan import Move, Plan
 RACKS = {0: "a", 1: "a", 2: "b", 3: "b", 4: "c", 5: "c"}
 BEFORE = {f"t-{i}": [i % 6, (i + 2) % 6] for i in range(6)}
 
+ONE_IN_SYNC = Topic("t", min_insync=1)
+
 
 def checked(after, *, before=BEFORE, name="t-0", load=0.0, move=None, in_flight=None, **options):
     """Return the ids of what is found when `name` gets the replicas `after`."""
@@ -75,6 +77,8 @@ CASES = {
     ),
     "out-of-sync": ([0, 3], {"isr": {"t-0": [0]}}, ["out-of-sync"]),
     "min-isr": ([0], {"topics": [Topic("t", min_insync=2)]}, ["min-isr", "rf-change"]),
+    "min-isr-unknown": ([0], {"topics": [Topic("t")]}, ["min-isr-unknown", "rf-change"]),
+    "min.insync.replicas does not matter where none goes": ([0, 3], {"topics": [Topic("t")]}, []),
     "rf up": ([0, 2, 4], {}, ["rf-change"]),
     "racks kept": ([0, 4], {"racks": RACKS}, []),
     "rack-spread": ([0, 1], {"racks": RACKS}, ["rack-spread"]),
@@ -83,7 +87,11 @@ CASES = {
         {"racks": RACKS, "before": {"t-0": [2, 3]}},
         [],
     ),
-    "fewer replicas need fewer racks": ([0], {"racks": RACKS}, ["rf-change"]),
+    "fewer replicas need fewer racks": (
+        [0],
+        {"racks": RACKS, "topics": [ONE_IN_SYNC]},
+        ["rf-change"],
+    ),
     "rack-spread less even": (
         [0, 1, 2, 4],
         {
@@ -111,12 +119,22 @@ CASES = {
     ),
     "a rack goes, and a replica stays on a broker without one": (
         [0, 3],
-        {"racks": {0: "a", 1: "a", 2: "b"}, "brokers": range(4), "before": {"t-0": [0, 3, 2]}},
+        {
+            "racks": {0: "a", 1: "a", 2: "b"},
+            "brokers": range(4),
+            "before": {"t-0": [0, 3, 2]},
+            "topics": [ONE_IN_SYNC],
+        },
         ["rf-change", "rack-spread"],
     ),
     "a rack goes, and only the leader's broker has none": (
         [3, 2],
-        {"racks": {0: "a", 1: "a", 2: "b"}, "brokers": range(4), "before": {"t-0": [3, 0, 2]}},
+        {
+            "racks": {0: "a", 1: "a", 2: "b"},
+            "brokers": range(4),
+            "before": {"t-0": [3, 0, 2]},
+            "topics": [ONE_IN_SYNC],
+        },
         ["rf-change"],
     ),
     "from brokers without racks into one of two racks": (

@@ -285,6 +285,31 @@ def test_no_batch_starts_while_a_partition_is_under_min_insync() -> None:
     assert step == Poll("foo-1 has fewer than 2 replicas in sync: no further batch starts")
 
 
+@pytest.mark.parametrize(
+    ("replicas", "isr", "starts"),
+    [
+        ((3, 2, 1), (3, 2, 1), True),
+        ((3, 2, 1), (3, 2), True),
+        ((3, 2, 1), (3,), False),
+        ((3, 2), (3,), True),
+        ((3,), (3,), True),
+    ],
+)
+def test_where_min_insync_is_not_known_a_broker_may_still_be_lost(
+    replicas: tuple[int, ...], isr: tuple[int, ...], starts: bool
+) -> None:
+    """Not known is not fine: it is taken for the most with which a broker may be lost."""
+    past = history(move("foo", 1, replicas, (*replicas[:-1], 4)), min_insync={})
+    step = next_step(past, observed(replicas, isr))
+    if starts:
+        assert step == IntendThrottles(0, (0,))
+    else:
+        assert step == Poll(
+            "foo-1 has fewer than 2 replicas in sync, min.insync.replicas is not known: "
+            "no further batch starts"
+        )
+
+
 UNDER = "foo-1 has fewer than 2 replicas in sync: no further batch starts"
 
 
@@ -335,6 +360,14 @@ def cancelled(m: Move, seen: Observed, *, sent: bool = False, min_insync: int = 
     past = history(m, phase=Phase.SUBMITTED, cancel_requested=True, min_insync={"foo": min_insync})
     past.moves[0].cancel_intended = past.moves[0].cancel_sent = sent
     return next_step(past, seen)
+
+
+def test_a_cancel_where_min_insync_is_not_known_keeps_all_but_one_in_sync() -> None:
+    past = history(WIDE, phase=Phase.SUBMITTED, cancel_requested=True, min_insync={})
+    seen = observed((4, 5, 3, 2, 1), (4, 5, 2), listed=WIDE_LISTED)
+    assert isinstance(next_step(past, seen), Poll)
+    seen = observed((4, 5, 3, 2, 1), (4, 5, 2, 1), listed=WIDE_LISTED)
+    assert next_step(past, seen) == Cancel((0,))
 
 
 WIDE = move("foo", 1, (3, 2, 1), (4, 5))

@@ -15,6 +15,7 @@ from core.cli.table import table
 from core.errors import AccessDeniedError, UsageError
 from core.plan.impact import GroupTouched, Impact, impact_of
 from core.plan.impact_words import (
+    groups_sentence,
     headroom_sentences,
     shrinking_command,
     shrinking_sentences,
@@ -65,19 +66,19 @@ def impact(
 def _picture(
     context: Context,
 ) -> tuple[ClusterState, Load, tuple[DocumentGroup, ...] | None]:
-    """Return the cluster, its load and its groups; None where not all of them can be read."""
-    from core.cluster.document import all_known, read_groups
+    """Return the cluster, its load and its groups; None where it is not known which."""
+    from core.cluster.document import read_groups
     from core.cluster.document_reader import read_document
     from core.load.locate import load_of_document
 
     context.require_target()
     if context.target.from_file is not None:
         document = read_document(context.target.from_file)
-        return document.state, load_of_document(document), all_known(document.groups)
+        return document.state, load_of_document(document), document.groups
     state, load = context.picture()
     try:
         with context.connected() as connection:
-            return state, load, all_known(read_groups(connection.client))
+            return state, load, read_groups(connection.client)
     except AccessDeniedError as error:
         say(f"Consumer groups are left out: {error.title}")
         return state, load, None
@@ -97,11 +98,9 @@ def _text(found: Impact, plan: str) -> str:
             f"min.insync.replicas of {counted(found.headroom_unknown, 'partition')} is not known."
         )
     parts += [textwrap.fill(sentence, 79) + "\n" for sentence in said]
-    if found.groups is None:
-        parts.append("Which consumer groups read them is not known.\n")
-    elif not found.groups:
-        parts.append("No consumer group reads them.\n")
-    else:
+    if readers := groups_sentence(found):
+        parts.append(textwrap.fill(readers, 79) + "\n")
+    if found.groups:
         parts.append("\n" + _groups_text(found.groups))
     if found.topics:
         parts.append("\n" + _topics_text(found))

@@ -85,13 +85,6 @@ def read_groups(
     return tuple(sorted(found, key=lambda group: group.id))
 
 
-def all_known(groups: tuple[DocumentGroup, ...] | None) -> tuple[DocumentGroup, ...] | None:
-    """Return groups where it is known what each has read, else None: one may read anything."""
-    if groups is None or any(group.unknown for group in groups):
-        return None
-    return groups
-
-
 def to_json(document: ClusterDocument) -> dict[str, Any]:
     """Return the document as plain JSON values."""
     state, groups = document.state, document.groups

@@ -76,14 +76,17 @@ class Headroom:
 class Impact:
     """What a plan means for those who use the cluster; the worst of each comes first.
 
-    `groups` is None when groups could not be read. `headroom` has partitions that no replica may
-    leave; `headroom_unknown` counts those of whose topic min.insync.replicas is not known.
+    `groups` is None when it is not known which there are; `groups_unknown` names those of which it
+    is not known what they read: they are not among `groups`. `headroom` has partitions that no
+    replica may leave; `headroom_unknown` counts those of whose topic min.insync.replicas is not
+    known.
     """
 
     moves: int
     leader_changes: int
     copied: int
     groups: tuple[GroupTouched, ...] | None
+    groups_unknown: tuple[str, ...]
     topics: tuple[TopicTouched, ...]
     headroom: tuple[Headroom, ...]
     headroom_unknown: int
@@ -125,6 +128,7 @@ def impact_of(
         leader_changes=sum(touch.new_leader for touch in touched.values()),
         copied=sum(bool(touch.move.receiving) for touch in touched.values()),
         groups=None if groups is None else _groups(groups, touched),
+        groups_unknown=tuple(sorted(group.id for group in groups or () if group.unknown)),
         topics=_topics(touched),
         headroom=low,
         headroom_unknown=unknown,
@@ -146,6 +150,8 @@ def _groups(
 ) -> tuple[GroupTouched, ...]:
     found = []
     for group in groups:
+        if group.unknown:
+            continue
         # What members were given and have not committed yet is theirs, too.
         given = {tp for member in group.members for tp in member.assignment}
         tps = sorted(tp for tp in group.lag.keys() | given if tp in touched)

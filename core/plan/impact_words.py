@@ -19,8 +19,9 @@ def in_short(found: Impact) -> list[str]:
     said = []
     if found.headroom:
         said.append(f"{counted(len(found.headroom), 'partition')} with no replica to spare")
+    unknown = " or more" if found.groups_unknown else ""
     if found.groups:
-        said.append(f"read by {counted(len(found.groups), 'group')}")
+        said.append(f"read by {counted(len(found.groups), 'group')}{unknown}")
     leading = sum(topic.leader_changes > 0 for topic in found.topics)
     if leading:
         said.append(f"leaders change in {counted(leading, 'topic')}")
@@ -28,7 +29,26 @@ def in_short(found: Impact) -> list[str]:
     if shrunk is not None and shrunk.is_advised:
         saves = format_bytes(shrunk.most_bytes)
         said.append(f"retention {option(shrunk.seconds)} saves up to {saves}")
+    if found.groups is None or (found.groups_unknown and not found.groups):
+        said.append("who reads is not known")
     return said
+
+
+def groups_sentence(found: Impact) -> str:
+    """Return what is to be said of groups beside, or instead of, those that are known to read it.
+
+    "" where these are all.
+    """
+    unknown = found.groups_unknown
+    if found.groups is None:
+        return "Which consumer groups read them is not known."
+    if len(unknown) > NAMED:
+        names = f"{', '.join(unknown[:NAMED])} and {counted(len(unknown) - NAMED, 'group')} more"
+        return f"What consumer groups {names} read is not known."
+    if unknown:
+        group, reads = ("group", "reads") if len(unknown) == 1 else ("groups", "read")
+        return f"What consumer {group} {' and '.join(unknown)} {reads} is not known."
+    return "" if found.groups else "No consumer group reads them."
 
 
 def to_read_words(group: GroupTouched) -> str:

@@ -105,7 +105,7 @@ def shrinking(
         tuple(r for r in readers if r.behind_seconds is not None and r.behind_seconds > seconds),
         tuple(r for r in readers if r.behind_seconds is None),
         tuple(t for t in topics if _retention_ms(state, t) == FOREVER_MS),
-        groups is not None,
+        groups is not None and not any(group.unknown for group in groups),
     )
 
 

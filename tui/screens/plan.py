@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from textual.message import Message
 from textual.widget import Widget
 
-from core.cluster.document import all_known
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
 from core.plan.planner.evenness import Evenness
@@ -121,7 +120,7 @@ class PlanScreen(CursorKeys, PlanKeys):
         made, groups, learned = session.made, session.groups, session.calibration
 
         def work(go_on: Callable[[], None]) -> Message:
-            found = study(state, load, plan, rate, all_known(groups), learned, go_on=go_on)
+            found = study(state, load, plan, rate, groups, learned, go_on=go_on)
             even = evenness_of(state, load, plan, made)
             go_on()
             return self.Studied(found, even, helpful_first(state, load, plan, made))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from core.plan.impact import GroupTouched, Impact, TopicTouched
 from core.plan.impact_words import (
+    groups_sentence,
     headroom_sentences,
     in_short,
     shrinking_command,
@@ -62,7 +63,8 @@ def impact_lines(found: Impact, width: int) -> Lines:
         BLANK,
         *_headroom(found, width),
         rule("groups that read them", width),
-        *_groups(found.groups, width),
+        *_said_of_groups(found, width),
+        *_groups(found.groups or (), width),
         BLANK,
         rule("topics that are written to", width),
         *_topics(found.topics, width),
@@ -90,11 +92,14 @@ def _said(sentence: str, width: int) -> list[Line]:
     return [(plain("  "), plain(part)) for part in wrapped(sentence, width - 4)]
 
 
-def _groups(groups: Sequence[GroupTouched] | None, width: int) -> Lines:
-    if groups is None:
-        return ((dim("  Which groups read them is not known."),),)
+def _said_of_groups(found: Impact, width: int) -> Lines:
+    said = groups_sentence(found)
+    return tuple((dim("  "), dim(part)) for part in wrapped(said, width - 4)) if said else ()
+
+
+def _groups(groups: Sequence[GroupTouched], width: int) -> Lines:
     if not groups:
-        return ((dim("  No group reads them."),),)
+        return ()
     name = max(width - sum(NUMBERS) - 2 - 10, 8)
     heads = ("parts", "leaders", "lag", "behind", "then to read")
     head = "".join(right(word, room) for word, room in zip(heads, NUMBERS, strict=True))

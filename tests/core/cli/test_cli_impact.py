@@ -72,10 +72,35 @@ def test_unread_records_of_partitions_that_stay_speak_against_a_shorter_retentio
 
 
 def test_nothing_is_advised_while_it_is_not_known_what_a_group_reads(saved: Here) -> None:
-    change(saved, groups=[{"id": "etl", "state": "unknown", "lag": None}])
-    _, document = saved.json("plan", "impact", saved.plan(t0=[3, 1]))
-    assert document["groups"] is None
+    lag = [{"topic": "t", "partition": 0, "lag": 0}]
+    known = {"id": "known", "state": "stable", "lag": lag}
+    change(saved, groups=[known, {"id": "etl", "state": "unknown", "lag": None}])
+    plan = saved.plan(t0=[3, 1])
+    _, document = saved.json("plan", "impact", plan)
+    validate("plan-impact", document)
+    assert [group["id"] for group in document["groups"]] == ["known"]
+    assert document["groups_unknown"] == ["etl"]
     assert document["shrinking"]["is_advised"] is False
+    _, out, _ = saved.run("plan", "impact", plan)
+    assert "What consumer group etl reads is not known." in out
+    assert [line for line in out.splitlines() if line.startswith("known ")]
+
+
+@pytest.mark.parametrize(
+    ("unread", "said"),
+    [
+        (["etl"], "What consumer group etl reads is not known."),
+        (["a", "b"], "What consumer groups a and b read is not known."),
+        (["d", "b", "c", "a", "e"], "What consumer groups a, b, c and 2 groups more read is"),
+    ],
+)
+def test_groups_that_cannot_be_read_are_named_and_nobody_is_not_said(
+    saved: Here, unread: list[str], said: str
+) -> None:
+    change(saved, groups=[{"id": id, "state": "unknown", "lag": None} for id in unread])
+    _, out, _ = saved.run("plan", "impact", saved.plan(t0=[3, 1]))
+    assert said in " ".join(out.split())
+    assert "No consumer group" not in out
 
 
 def test_a_retention_that_takes_nothing_from_anybody_is_advised_with_its_option(

@@ -13,6 +13,7 @@ from core.errors import AccessDeniedError, TrimtabError
 from core.watch.rebalances import Rebalance, Watched, watching
 from core.watch.timeline.events import Event, Kind, Told
 from core.watch.timeline.telling import Teller
+from core.watch.timeline.unread import RECORDER, Unread
 
 log = logging.getLogger("trimtab.record")
 
@@ -32,13 +33,18 @@ class GroupWatch:
         self._client, self._clock, self._teller = client, clock, teller
         self._watched: Watched | None = None
         self._left_out = 0
+        self._unread = Unread(Kind.GROUP, "consumer groups")
 
     def look(self) -> list[Event]:
         """Look once, tell what has happened since the last look, and return it; at first nothing.
 
         Raises UnreachableError or AccessDeniedError.
         """
-        found = self._client.active_groups(MOST)
+        try:
+            found = self._client.active_groups(MOST)
+        except AccessDeniedError as error:
+            self._teller.tell_all(self._unread.seen(self._clock.now(), error.title))
+            raise
         at = self._clock.now()
         happened: tuple[Rebalance, ...] = ()
         if self._watched is None:
@@ -47,14 +53,14 @@ class GroupWatch:
             self._watched, happened = self._watched.then(
                 at, found.groups, complete=found.complete, up_to=found.up_to
             )
-        events = [
+        events = self._unread.seen(at, "") + [
             Event(one.at, Kind.GROUP, None, Told(f"group {one.group}", one.text), one.topic)
             for one in happened
         ]
         if found.left_out and not self._left_out:
             many = found.left_out + len(found.groups)
             text = f"left out {found.left_out:,} of {many:,} groups with members"
-            events.append(Event(at, Kind.GROUP, None, Told("recorder", text)))
+            events.append(Event(at, Kind.GROUP, None, Told(RECORDER, text)))
         self._left_out = found.left_out
         self._teller.tell_all(events)
         return events

@@ -11,12 +11,14 @@ from typing import Final
 from core.clock import Clock
 from core.cluster.client import ClusterClient, Resource, ResourceKind
 from core.cluster.state import ClusterState
+from core.errors import AccessDeniedError
 from core.plan.throttle_lists import ALL, entries
 from core.run.limits.throttle import RATES
 from core.run.others.throttles import Answers, Whose, any_rate, asked_lists, asked_rates, explained
 from core.run.tell.runs import with_throttles
 from core.units import format_rate
 from core.watch.timeline.events import Event, Kind, Told
+from core.watch.timeline.unread import RECORDER, Unread, refused
 
 LOOK_SECONDS: Final = 60.0
 """As often as topics' other configs are looked at."""
@@ -53,12 +55,13 @@ class ThrottleNews:
         self._limited = False
         """Whether a rate was set at the last look: lists go as rates do."""
         self._first = True
+        self._unread = Unread(Kind.CONFIG, "brokers' throttle rates")
         self._known: dict[_Key, str] = {}
         for event in told:
             self._remember(event)
 
     def _remember(self, event: Event) -> None:
-        if not isinstance(event.after, Told):
+        if not isinstance(event.after, Told) or event.after.by == RECORDER:
             return
         topic, brokers = event.topic, event.after.brokers
         of = Resource.topic(topic) if topic is not None else Resource.broker(brokers[0])
@@ -73,7 +76,11 @@ class ThrottleNews:
             return []
         self._due = now + LOOK_SECONDS
         begun = self._stopwatch()
-        answers = dict(asked_rates(self._client, state))
+        try:
+            answers = dict(asked_rates(self._client, state))
+        except AccessDeniedError as error:  # of every broker
+            return self._unread.seen(state.fetched_at, error.title)
+        told = self._unread.seen(state.fetched_at, refused(answers.values()))
         limited, self._limited = self._limited, any_rate(answers)
         self._due = self._after(now, begun, LOOK_SECONDS)
         if now >= (self._lists_due if limited or self._limited else self._idle_due):
@@ -82,7 +89,7 @@ class ThrottleNews:
             self._lists_due = self._after(now, begun, LOOK_SECONDS)
             self._idle_due = self._after(now, begun, IDLE_SECONDS)
             answers |= lists
-        return self._told(state, answers)
+        return [*told, *self._told(state, answers)]
 
     def _after(self, now: float, begun: float, seconds: float) -> float:
         return now + max(seconds, COST * (self._stopwatch() - begun))

@@ -148,4 +148,13 @@ def test_what_fails_is_tried_again_and_nothing_is_lost(path: Path) -> None:
     lost, denied = UnreachableError("nobody"), AccessDeniedError("no")
     answers = [seen(group("a")), lost, denied, seen(replace(group("a", "b")))]
     assert told(path, answers).at == [0, 1, 1 + AGAIN_SECONDS, 1 + AGAIN_SECONDS + DENIED_SECONDS]
-    assert events(path) == ["group g: rebalanced: 2 members, 1+1 partitions; b joined"]
+    assert events(path) == [
+        "recorder: could not read consumer groups: no",
+        "recorder: could read consumer groups again",
+        "group g: rebalanced: 2 members, 1+1 partitions; b joined",
+    ]
+
+
+def test_that_groups_may_not_be_read_is_told_once(path: Path) -> None:
+    told(path, [AccessDeniedError("no"), UnreachableError("nobody"), AccessDeniedError("no")])
+    assert events(path) == ["recorder: could not read consumer groups: no"]

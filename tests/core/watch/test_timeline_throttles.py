@@ -19,6 +19,7 @@ from core.cluster.client import (
     ResourceKind,
 )
 from core.cluster.simulation.cluster import SimulatedCluster
+from core.errors import AccessDeniedError
 from core.run.others.throttles import find_throttles
 from core.run.tell.runs import with_throttles
 from core.watch.timeline import throttle_news
@@ -170,7 +171,7 @@ def test_what_cannot_be_asked_for_is_not_gone(watched: Watched) -> None:
     def partly(real: Any, resources: Any, names: Any) -> Any:
         found = dict(real(resources, names))
         if Resource.broker(2) in found:
-            found[Resource.broker(2)] = Fault("CLUSTER_AUTHORIZATION_FAILED")
+            found[Resource.broker(2)] = Fault("REQUEST_TIMED_OUT")
         return found
 
     watched.faulty.replaced["configs"] = partly
@@ -217,3 +218,27 @@ def test_the_same_on_many_is_one_line(watched: Watched) -> None:
         f"brokers 1,2,3: {LEADER_RATE} set to 1.0 kB/s",
         f"2 topics: {LEADER_LIST} set to every replica (t, u)",
     ]
+
+
+def test_that_rates_may_not_be_read_is_told_once_and_nothing_is_gone_by_it(
+    watched: Watched,
+) -> None:
+    two = Resource.broker(2)
+    set_config(watched.client, two, LEADER_RATE, "1000")
+    assert len(watched.look()) == 1
+    no = Fault("CLUSTER_AUTHORIZATION_FAILED")
+    watched.faulty.replaced["configs"] = lambda real, of, names: {
+        one: no if one == two else answer for one, answer in real(of, names).items()
+    }
+    said = "recorder: could not read brokers' throttle rates: CLUSTER_AUTHORIZATION_FAILED"
+    assert watched.look() == [said]
+    assert watched.look() == []
+
+    def denied(*_: Any) -> Any:
+        raise AccessDeniedError("You may not.")
+
+    watched.faulty.replaced["configs"] = denied
+    assert watched.look() == []
+    del watched.faulty.replaced["configs"]
+    assert watched.look() == ["recorder: could read brokers' throttle rates again"]
+    assert Watched(watched.client, watched.events).look() == [], "who records next knows it all"

@@ -49,11 +49,11 @@ from tui.widgets.effect_table import Column, effect_lines, effect_sentence
 from tui.widgets.lines import Lines, Tone, text_of, width_of
 from tui.widgets.over_time import lane_lines
 from tui.widgets.page import Page
+from tui.widgets.plan_checks import check_lines, finding_lines
 from tui.widgets.plan_diff import (
     change_words,
     consequence_of,
     diff_lines,
-    finding_lines,
     replicas_of,
     total_to_copy,
 )
@@ -147,6 +147,37 @@ def test_a_long_finding_has_three_lines_and_shows_that_it_goes_on() -> None:
     lines = [text_of(line).rstrip() for line in finding_lines([long], 80, 6)]
     assert len(lines) == 3
     assert [line.endswith("…") for line in lines] == [False, False, True]
+
+
+UNSAFE = Finding("rack-spread", Severity.UNSAFE, "t-0 goes from 3 racks to 2.")
+LONG = "Broker 3 ends with 12 GB more than its share: " + "t-0 has to stay where it is, " * 6
+
+
+@pytest.mark.parametrize("width", [40, 78, 160])
+@pytest.mark.parametrize("height", [2, 3, 4, 9])
+@pytest.mark.parametrize(
+    ("notes", "findings"),
+    [([LONG], []), ([LONG, "And so on."], [UNSAFE]), ([LONG] * 3, [UNSAFE] * 3), (["Short."], [])],
+)
+def test_what_is_left_out_of_notes_shows(
+    notes: list[str], findings: list[Finding], width: int, height: int
+) -> None:
+    lines = check_lines(notes, findings, width, height)
+    drawn = [text_of(line).rstrip() for line in lines]
+    assert len(lines) <= height
+    assert {width_of(line) for line in lines} == {width}
+    whole = " ".join("".join(drawn).split())
+    if not all("".join(note.split()) in "".join(whole.split()) for note in notes):
+        assert any(line.endswith("…") or "…" in line or "more note" in line for line in drawn)
+    assert drawn[0].startswith("▲ Broker 3") or drawn[0].startswith("▲ Short.")
+    if findings:
+        assert any("rack-spread" in line for line in drawn), "a finding is never behind notes"
+
+
+def test_in_one_line_the_worst_finding_is_named_and_the_others_counted() -> None:
+    (line,) = finding_lines([UNSAFE, UNSAFE, UNSAFE], 80, 1)
+    assert text_of(line).startswith("▲ rack-spread  t-0 goes from 3 racks to 2.")
+    assert text_of(line).endswith(" and 2 more findings")
 
 
 def test_never_is_red_and_says_why() -> None:

@@ -1,4 +1,4 @@
-"""The plan as a list: what each partition has and will have, and what speaks against it."""
+"""The plan as a list: what each partition has and will have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.cluster.state import UNKNOWN, ClusterState
-from core.plan.findings import Finding, Severity
 from core.plan.plan import Move, Plan
 from core.units import counted, format_bytes
 from tui.widgets.lines import (
@@ -25,16 +24,10 @@ from tui.widgets.lines import (
     shortened,
     width_of,
     window,
-    wrapped,
 )
 
 _WITH_CONSEQUENCE = 68
 """Columns from which there is room for what a move means beside its bytes."""
-_SEVERITY = {
-    Severity.ILLEGAL: ("✗", Tone.ACT),
-    Severity.UNSAFE: ("▲", Tone.LOOK),
-    Severity.UNWISE: ("·", Tone.DIM),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,37 +211,3 @@ def _columns(width: int) -> tuple[int, int, int]:
     if width >= 100:
         return 16, 14, 44
     return (16, 8, 26) if width >= 64 else (7, 7, 24)
-
-
-def finding_lines(findings: Sequence[Finding], width: int, height: int) -> Lines:
-    """Return findings worst first, at most `height` lines; the last counts those left out."""
-    if not findings:
-        return ((Span("√", Tone.FINE), plain(" nothing speaks against it")),)
-    blocks: list[list[Line]] = []
-    for finding in findings:
-        mark, tone = _SEVERITY[finding.severity]
-        said = Tone.PLAIN if finding.severity > Severity.UNWISE else Tone.DIM
-        texts = wrapped(finding.sentence, width - 2 - len(finding.id) - 2, 3)
-        blocks.append(
-            [
-                (
-                    Span(f"{mark} ", tone, bold=finding.severity > Severity.UNWISE),
-                    Span(left(finding.id if i == 0 else "", len(finding.id)), tone),
-                    plain("  "),
-                    Span(text, said),
-                )
-                if i == 0
-                else (plain(" " * (len(finding.id) + 4)), Span(text, said))
-                for i, text in enumerate(texts)
-            ]
-        )
-    lines: list[Line] = []
-    for at, block in enumerate(blocks):
-        left_out = len(blocks) - at
-        room = height - len(lines)
-        if len(block) > room or (len(block) == room and left_out > 1):
-            lines = lines[: height - 1]
-            lines.append((dim(f"  and {counted(left_out, 'more finding')}"),))
-            break
-        lines += block
-    return tuple(fit(line, width) for line in lines[:height])

@@ -27,11 +27,11 @@ from tui.widgets.lines import (
     plain,
     rule,
     width_of,
-    wrapped,
 )
 from tui.widgets.measure_bars import balance_spans, bar_lines, worst_spans
 from tui.widgets.over_time import lane_lines
-from tui.widgets.plan_diff import diff_header, diff_lines, finding_lines, total_to_copy
+from tui.widgets.plan_checks import check_lines
+from tui.widgets.plan_diff import diff_header, diff_lines, total_to_copy
 from tui.widgets.throttle_table import reason_lines, throttle_lines
 
 SIDE_BY_SIDE = 110
@@ -277,18 +277,8 @@ def _moves(view: PlanView, width: int, room: int, most: int) -> Lines:
 def _checks(view: PlanView, width: int, height: int) -> Lines:
     if view.study is None:
         return ((dim("  checking"),),)
-    said: list[Line] = []
-    for note in view.notes:
-        parts = wrapped(note, width - 2)
-        said += [
-            (Span("▲ " if not at else "  ", Tone.LOOK), plain(part))
-            for at, part in enumerate(parts)
-        ]
-    said = said[: max(height - 1, 1)]
     found = view.study.findings_at(view.rate_bytes_per_s)
-    if said and not found:
-        return tuple(said)
-    return (*said, *finding_lines(found, width, height - len(said)))
+    return check_lines(view.notes, found, width, height)
 
 
 def _throttle(view: PlanView, study: Study, width: int, height: int) -> Lines:

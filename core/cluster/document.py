@@ -101,6 +101,7 @@ def to_json(document: ClusterDocument) -> dict[str, Any]:
                 "min_insync": topic.min_insync,
                 "retention_ms": topic.retention_ms,
                 "cleanup_policy": topic.cleanup_policy,
+                "retention_bytes": topic.retention_bytes,
             }
             for topic in state.topics
         ],

@@ -182,6 +182,7 @@ def _topic(reader: JsonObject) -> Topic:
         reader.get("min_insync", int, None),
         reader.get("retention_ms", int, None),
         reader.get("cleanup_policy", str, None),
+        reader.get("retention_bytes", int, None),
     )
 
 

@@ -15,7 +15,7 @@ from core.cluster.config_names import MIN_INSYNC
 from core.cluster.state import ClusterState, Topic
 from core.errors import AccessDeniedError, TrimtabError
 
-TOPIC_CONFIGS = (MIN_INSYNC, "retention.ms", "cleanup.policy")
+TOPIC_CONFIGS = (MIN_INSYNC, "retention.ms", "retention.bytes", "cleanup.policy")
 METADATA_SECONDS = 1.0
 LOG_DIRS_SECONDS = 10.0
 CONFIGS_SECONDS = 60.0
@@ -58,13 +58,17 @@ def _with_configs(topic: Topic, configs: Mapping[str, ConfigValue]) -> Topic:
         found = configs.get(name)
         return found.value if found is not None else None
 
-    min_insync, retention = text(MIN_INSYNC), text("retention.ms")
+    def number(name: str) -> int | None:
+        value = text(name)
+        return None if value is None else int(value)
+
     return Topic(
         topic.name,
         topic.id,
-        None if min_insync is None else int(min_insync),
-        None if retention is None else int(retention),
-        text("cleanup.policy"),
+        min_insync=number(MIN_INSYNC),
+        retention_ms=number("retention.ms"),
+        cleanup_policy=text("cleanup.policy"),
+        retention_bytes=number("retention.bytes"),
     )
 
 

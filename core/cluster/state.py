@@ -71,6 +71,17 @@ class Topic:
     min_insync: int | None = None
     retention_ms: int | None = None
     cleanup_policy: str | None = None
+    retention_bytes: int | None = None
+
+    @property
+    def configs(self) -> dict[str, int | str | None]:
+        """Return these configs by Kafka's names."""
+        return {
+            "min.insync.replicas": self.min_insync,
+            "retention.ms": self.retention_ms,
+            "retention.bytes": self.retention_bytes,
+            "cleanup.policy": self.cleanup_policy,
+        }
 
 
 @dataclass(frozen=True, slots=True)

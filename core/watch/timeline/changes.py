@@ -90,11 +90,7 @@ def _same(was: Topic, now: Topic) -> bool:
 
 def _differ(was: Topic, now: Topic) -> bool:
     """Return whether configs that are known of both are others now."""
-    pairs = (
-        (was.min_insync, now.min_insync),
-        (was.retention_ms, now.retention_ms),
-        (was.cleanup_policy, now.cleanup_policy),
-    )
+    pairs = zip(was.configs.values(), now.configs.values(), strict=True)
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 

@@ -30,7 +30,7 @@ class Kind(IntFlag):
     TOPIC_CREATED = 1024
     TOPIC_DELETED = 2048
     CONFIG = 4096
-    """min.insync.replicas, retention or cleanup policy of a topic; a throttle, which is told of."""
+    """What a topic keeps, and in how many replicas; a throttle, which is told of."""
     UNSEEN = 8192
     """So many seconds nobody looked; what changed in them is seen as one change, at their end.
 

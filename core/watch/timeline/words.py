@@ -97,12 +97,8 @@ def _at_rest(of: Replicas) -> list[int]:
 
 
 def _configs(before: Topic, after: Topic) -> Iterator[str]:
-    for name, old, new in (
-        ("min.insync.replicas", before.min_insync, after.min_insync),
-        ("retention.ms", before.retention_ms, after.retention_ms),
-        ("cleanup.policy", before.cleanup_policy, after.cleanup_policy),
-    ):
-        if old != new:
+    for (name, old), new in zip(before.configs.items(), after.configs.values(), strict=True):
+        if old != new and None not in (old, new):
             yield f"{name} {old} → {new}"
 
 

@@ -89,11 +89,20 @@ def test_a_move_from_its_submission_to_its_end(recorded: Recorded) -> None:
     assert any(text.endswith("now on 3,2") for text in found)
 
 
-def test_a_config_that_matters(recorded: Recorded) -> None:
-    set_config(recorded.client, Resource.topic("t"), "retention.ms", "1000")
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("min.insync.replicas", "2", "min.insync.replicas 1 → 2"),
+        ("retention.ms", "1000", "retention.ms 604800000 → 1000"),
+        ("retention.bytes", "1000", "retention.bytes -1 → 1000"),
+        ("cleanup.policy", "compact", "cleanup.policy delete → compact"),
+    ],
+)
+def test_a_config_that_matters(recorded: Recorded, name: str, value: str, words: str) -> None:
+    set_config(recorded.client, Resource.topic("t"), name, value)
     (event,) = recorded.spend(130)
-    assert told(event).endswith("→ 1000")
-    gone = ConfigChange(Resource.topic("t"), "retention.ms", ConfigOp.DELETE)
+    assert told(event) == f"topic t: {words}"
+    gone = ConfigChange(Resource.topic("t"), name, ConfigOp.DELETE)
     assert recorded.client.alter_configs([gone]) == {Resource.topic("t"): None}
     (event,) = recorded.spend(130)
     assert event.kind is Kind.CONFIG

@@ -15,12 +15,13 @@ from full_disk import files_of_at_most
 from test_timeline_changes import assert_same
 from watch_help import at, cluster, damage, row
 
-from core.cluster.state import ClusterState
+from core.cluster.state import ClusterState, Topic
 from core.errors import UsageError
 from core.watch.timeline import store
 from core.watch.timeline.changes import changes
 from core.watch.timeline.database import TimelineError
 from core.watch.timeline.events import Event, Kind, Told
+from core.watch.timeline.packing import packed, topic
 from core.watch.timeline.store import Timeline
 
 
@@ -268,3 +269,9 @@ def test_what_is_seen_after_a_clock_was_set_back_is_known(timeline: Timeline) ->
     newest = timeline.state_at(span[1])
     assert newest is not None
     assert newest.row(0).leader == 2
+
+
+def test_a_topic_that_was_kept_before_a_config_was_watched_has_it_unknown() -> None:
+    assert topic(b'["t","id",2,1000,"delete"]') == Topic("t", "id", 2, 1000, "delete")
+    whole = Topic("t", "id", 2, 1000, "delete", 10**9)
+    assert topic(packed(whole) or b"") == whole

@@ -14,6 +14,7 @@ from core.cli.context import Context, emit, json_option, output_option, write_te
 from core.cli.lanes import lanes_text
 from core.cli.plan_file import bound, document_of, plan_argument
 from core.cli.table import table
+from core.cli.times import time_range
 from core.errors import ExitCode, UsageError
 from core.plan.burden import Burden, burden
 from core.plan.calibration import NOTHING_LEARNED, Calibration
@@ -224,17 +225,6 @@ def learned_words(rates: Sequence[Estimate]) -> str:
     said = dict.fromkeys(row.calibration.words for row in rates if row.calibration is not None)
     words = " or ".join(said)
     return wrapped(f"{words[0].upper()}{words[1:]}.") if words else ""
-
-
-def time_range(answer: Estimate) -> str:
-    """Return `about 44 s (41 s to 48 s)`."""
-    if answer.range_seconds is None:
-        return "time unknown"
-    low, high = answer.range_seconds
-    return (
-        f"about {format_duration(answer.seconds)} "
-        f"({format_duration(low)} to {format_duration(high)})"
-    )
 
 
 def learned_range(answer: Estimate) -> str:

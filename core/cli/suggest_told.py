@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.cli.table import brokers as broker_list
 from core.cli.table import table
+from core.cli.times import time_range
 from core.plan.burden import Burden
 from core.plan.estimate import Estimate
 from core.plan.estimate_document import burden_document, calibration
@@ -58,10 +59,12 @@ def document(
 def time_document(estimate: Estimate | None) -> dict[str, Any]:
     """Return how long it takes and at which rate, null where that is not known."""
     if estimate is None:
-        return {"seconds": None, "rate_bytes_per_s": None, "never": None, "calibration": None}
+        keys = ("seconds", "range_seconds", "rate_bytes_per_s", "never", "calibration")
+        return dict.fromkeys(keys)
     told = estimate.seconds is not None or estimate.never is not None
     return {
         "seconds": estimate.seconds,
+        "range_seconds": None if estimate.range_seconds is None else list(estimate.range_seconds),
         "rate_bytes_per_s": estimate.timed_bytes_per_s if told else None,
         "never": estimate.never,
         "calibration": calibration(estimate),
@@ -148,9 +151,10 @@ def time_text(estimate: Estimate | None) -> str:
     if estimate.seconds is None:
         return "; how long it takes is not known"
     rate = estimate.timed_bytes_per_s
-    about = "about" if estimate.range_seconds else "at least"
+    between = estimate.range_seconds is not None
+    takes = time_range(estimate) if between else f"at least {format_duration(estimate.seconds)}"
     learned = f", {estimate.calibration.words}" if estimate.calibration is not None else ""
-    return f"; {about} {format_duration(estimate.seconds)} at {format_rate(rate)}{learned}"
+    return f"; {takes} at {format_rate(rate)}{learned}"
 
 
 def time_notes(estimate: Estimate | None) -> list[str]:

@@ -13,7 +13,7 @@ from core.cluster.document import ClusterDocument, to_json
 from core.errors import ExitCode
 from core.plan.calibration import Calibration, Learned
 from core.plan.copying import Side
-from core.units import parse_rate
+from core.units import format_duration, parse_rate
 
 ONE_SIDED = {f"t-{n}": ([n % 2, 1 - n % 2], [0, 1], 100 * MB, MB) for n in range(20)}
 """All that there is on brokers 0 and 1 of five."""
@@ -48,7 +48,11 @@ def test_as_json_it_holds_the_plan_and_a_reason_for_every_move(saved: Here) -> N
     } == {(0, True, None, None)}, "who should hold nothing has no share"
     validate("plan-suggest", found)
     assert found["bytes"] == 20 * 100 * MB
-    assert 0 < found["seconds"] <= 3600
+    least, most = found["range_seconds"]
+    assert 0 < least < found["seconds"] < most <= 3600
+    _, out, _ = saved.run("plan", "suggest", "--drain", "0", "--within", "1h")
+    between = f"({format_duration(least)} to {format_duration(most)}) at "
+    assert f"; about {format_duration(found['seconds'])} {between}" in " ".join(out.split())
 
 
 def test_where_an_election_does_it_no_sentence_says_that_nothing_helps(saved: Here) -> None:

@@ -142,7 +142,12 @@ def create(
 @size_option
 @click.option("--set", "sets", metavar="NAME=VALUE", multiple=True, help="Set a config.")
 @click.option("--unset", "unsets", metavar="NAME", multiple=True, help="Unset a config.")
-@allow_option
+@click.option(
+    "--allow",
+    type=click.Choice(["min-isr", "moving"]),
+    multiple=True,
+    help="Though producers fail, or records go while the topic is moved.",
+)
 @dry_option
 @yes_option
 @json_option
@@ -156,20 +161,21 @@ def alter(
     size: str | None,
     sets: tuple[str, ...],
     unsets: tuple[str, ...],
-    allow: str | None,
+    allow: tuple[str, ...],
     dry_run: bool,
     yes: bool,
     as_json: bool,
 ) -> int:
     """Give TOPIC more partitions, placed like those of a new topic; set and unset its configs.
 
-    Refused for partitions while the topic is under a move. Kafka cannot take partitions away.
-    What a shorter retention deletes is said, and the topic's name asked for.
+    Refused while the topic is under a move, for partitions and for what deletes records. Kafka
+    cannot take partitions away. What a shorter retention deletes is said, and the topic's name
+    asked for.
     """
-    from core.cli.topic_shrinking import changed, deletes, refuse_min_isr
+    from core.cli.topic_shrinking import MIN_ISR, changed, deletes, refuse_min_isr
     from core.cluster.client import FOLLOWER_LIST, LEADER_LIST, Fault, NewPartitions, Resource
     from core.run.audited import audited
-    from core.run.in_use import refuse_if_moving
+    from core.run.in_use import ALLOW, refuse_if_moving
 
     changes = _changes(topic, _settings(sets), unsets)
     if partitions is None and not changes:
@@ -193,10 +199,12 @@ def alter(
             say(f"The configs that {topic} has are not known: {values}.")
             values = {}
         becomes = changed(changes, values)
-        if allow is None:
+        if MIN_ISR not in allow:
             most = _factor(state, topic)
             refuse_min_isr(topic, becomes, most, instead=f"Set it to {most} at most")
         deleted = list(deletes(becomes, values))
+        if deleted and ALLOW not in allow:
+            refuse_if_moving(state, [topic], "made to keep less", allowable=True)
         if not as_json:
             show_layout(topic, now, layout)
             write_text("".join(f"{topic}: {change.words}\n" for change in becomes), None)

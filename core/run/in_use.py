@@ -1,4 +1,4 @@
-"""Why a topic must not be deleted, nor be given partitions, now: somebody is moving it.
+"""Why a topic must not be deleted, extended or made to keep less now: somebody is moving it.
 
 Kafka would take a move along with its topic, and the run would be left with half of its plan.
 """
@@ -14,13 +14,19 @@ from core.cluster.topics import moving
 from core.errors import RefusedError
 from core.run.tell.runs import refuse_unreadable, with_throttles
 
+ALLOW = "moving"
+"""By this id it can be allowed, where that is offered at all."""
 
-def refuse_if_moving(state: ClusterState, topics: Collection[str], doing: str) -> None:
+
+def refuse_if_moving(
+    state: ClusterState, topics: Collection[str], doing: str, *, allowable: bool = False
+) -> None:
     """Raise RefusedError when one of these topics is under a move, by a run of ours or not.
 
-    `doing` is what is refused ("deleted"). Raises IncompleteError when a journal that may name
-    them cannot be read.
+    `doing` is what is refused ("deleted"); the refusal says how to allow it where it is
+    `allowable`. Raises IncompleteError when a journal that may name them cannot be read.
     """
+    allow = f"; or, if you know better: --allow {ALLOW}" if allowable else ""
     refuse_unreadable(state.cluster_id, "moves a topic")
     for run in with_throttles(state.cluster_id):
         if run.history.ended is not None:
@@ -29,12 +35,12 @@ def refuse_if_moving(state: ClusterState, topics: Collection[str], doing: str) -
         if held:
             raise RefusedError(
                 f"Topic {min(held)} cannot be {doing}: run {run.history.run} moves it.",
-                next=f"Wait for its end, or: trimtab runs cancel {run.history.run}",
+                next=f"Wait for its end, or: trimtab runs cancel {run.history.run}{allow}",
             )
     for row in np.flatnonzero(moving(state)).tolist():
         tp = state.tp(row)
         if tp.topic in topics:
             raise RefusedError(
                 f"Topic {tp.topic} cannot be {doing}: {tp} is being reassigned.",
-                next="Wait for the end of that move: trimtab runs show foreign.",
+                next=f"Wait for the end of that move: trimtab runs show foreign{allow}",
             )

@@ -436,6 +436,8 @@ def test_one_that_is_refused_does_not_hide_the_others(hand: Hand, living: Simula
         ("delete", "orders"),
         ("alter", "orders", "--partitions", "9"),
         ("alter", "orders", "--set", f"{LEADER_LIST}=*"),
+        ("alter", "orders", "--set", "retention.ms=3600000"),
+        ("alter", "orders", "--set", "cleanup.policy=compact", "--allow", "min-isr"),
     ],
 )
 def test_a_topic_that_a_run_moves_is_left(
@@ -446,7 +448,20 @@ def test_a_topic_that_a_run_moves_is_left(
     assert code == 3
     assert f"run {run.journal.path.name.removesuffix('.run')} moves it" in err
     assert hand("topics", "delete", "payments", "--yes")[0] == 0
-    assert hand("topics", "alter", "orders", "--set", "segment.bytes=1000000", "--yes")[0] == 0
+    for fine in ("segment.bytes=1000000", "retention.ms=-1"):
+        assert hand("topics", "alter", "orders", "--set", fine, "--yes")[0] == 0
+
+
+def test_a_topic_may_be_made_to_keep_less_while_it_moves_when_that_is_allowed(
+    hand: Hand, living: SimulatedCluster, start: Callable[..., Run]
+) -> None:
+    """A disk fills, and a paused run holds copies on it: what may go has to go first."""
+    start(living, plan_of(living, {("orders", 0): (4, 5)}))
+    words = ("topics", "alter", "orders", "--set", "retention.ms=3600000", "--yes")
+    code, _, err = hand.on(living)(*words)
+    assert (code, "--allow moving" in " ".join(err.split())) == (3, True)
+    code, _, err = hand(*words, "--allow", "moving")
+    assert (code, "deleted for good" in err) == (0, True)
 
 
 def test_a_topic_that_somebody_else_moves_is_left(hand: Hand, living: SimulatedCluster) -> None:

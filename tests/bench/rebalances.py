@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from core import paths
@@ -32,7 +31,7 @@ from core.load.snapshot import Load
 from core.watch.timeline.events import Kind, Told
 from core.watch.timeline.group_watch import groups_watched
 from core.watch.timeline.store import Timeline
-from tests.bench.timeline import p95
+from tests.bench.waits import measured
 from tests.hands import operated
 from tui.app import TrimtabApp
 from tui.session import Session
@@ -155,15 +154,6 @@ def at_home() -> Iterator[None]:
             del os.environ["TRIMTAB_HOME"]
             if before is not None:
                 os.environ["TRIMTAB_HOME"] = before
-
-
-def measured(seconds: list[float]) -> dict[str, float]:
-    return {
-        "changes": len(seconds),
-        "median": round(median(seconds), 2),
-        "p95": round(p95(seconds), 2),
-        "worst": round(max(seconds), 2),
-    }
 
 
 def main() -> None:

@@ -233,15 +233,19 @@ def timeline(found: dict[str, Any]) -> list[str]:
     month, seen = found["month"], found["seen_seconds"]
     return [
         f"{month['changes']:,} changes in {month['days']} days to {month['partitions']:,}",
-        f"simulated partitions, and {seen['changes']} on real brokers (`make bench-timeline`).",
+        f"simulated partitions, and {seen['map']['changes']} of "
+        f"{len(seen['map']['kinds'])} kinds on real brokers (`make bench-timeline`).",
         "",
         "| | | target |",
         "|---|---|---|",
         f"| the file, MB | {month['bytes'] / 1e6:.0f} | 200 |",
         f"| a jump to any moment, ms: median, worst | {month['jump_ms']['median']:.0f}, "
         f"{month['jump_ms']['worst']:.0f} | 200 |",
-        f"| a change is on it after, s: median, p95 | {seen['median']:.1f}, "
-        f"{seen['p95']:.1f} | 2 |",
+        *(
+            f"| a change is on the {where} after, s: median, p95 | {seen[where]['median']:.1f}, "
+            f"{seen[where]['p95']:.1f} | 2 |"
+            for where in ("timeline", "map")
+        ),
     ]
 
 

@@ -1,17 +1,15 @@
 """The timeline: how soon a change is on it, how large it gets, and how long a jump takes.
 
-On real brokers: fifty changes, each from the answer of the call that makes it until it can be read
-back from the file. Simulated: a month of a large cluster, written through the recorder's own parts.
+On real brokers: fifty changes (`tests.bench.seen`). Simulated: a month of a large cluster, written
+through the recorder's own parts.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import random
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,71 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from core.clock import SystemClock
-from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.topics import create_topics
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.state import Broker, ClusterState, PartitionRow, TopicPartition, frozen
+from core.cluster.state import Broker, ClusterState, PartitionRow, frozen
 from core.watch.timeline.changes import changes
-from core.watch.timeline.recorder import Recorder, record
 from core.watch.timeline.store import Timeline
-from tests.waiting import eventually
+from tests.bench.seen import seen_after
 
-TOPIC = "bench.watched"
-CHANGES_SEEN = 50
 BROKERS, TOPICS, PARTITIONS = 60, 2_000, 100
 DAYS = 30
 CHANGES = 1_000_000
 CHANGES_A_LOOK = 500
 JUMPS = 40
-
-
-def p95(values: list[float]) -> float:
-    return sorted(values)[math.ceil(0.95 * len(values)) - 1]
-
-
-# -- how soon -------------------------------------------------------------------------------------
-
-
-def seen_after(sandbox: Sandbox, folder: Path) -> list[float]:
-    """Return for each change on real brokers the seconds until it could be read back."""
-    settings = ConnectionSettings(sandbox.bootstrap)
-    create_topics(settings, {TOPIC: [(1, 2)]})
-    moved = TopicPartition(TOPIC, 0)
-    told, path = threading.Event(), folder / "real.timeline"
-    client, watching = KafkaClient(settings), KafkaClient(settings)
-
-    def watch() -> None:
-        timeline = Timeline.write(path)
-        recorder = Recorder(watching, SystemClock(), timeline)
-        record(recorder, SystemClock(), keep_on=lambda: not told.is_set(), tell=lambda what: None)
-        timeline.close()
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    eventually(lambda: path.exists() and Timeline.read(path).span is not None, 30)
-    reader = Timeline.read(path)
-    took = []
-    for number in range(CHANGES_SEEN):
-        time.sleep(random.Random(number).uniform(1.0, 2.0))  # at any moment between two looks
-        wanted = (2, 1) if number % 2 == 0 else (1, 2)
-        assert client.alter_reassignments({moved: wanted}) == {moved: None}
-        began, since = time.monotonic(), datetime.now(UTC) - timedelta(seconds=1)
-
-        def is_there(since: datetime = since, wanted: tuple[int, ...] = wanted) -> bool:
-            return any(
-                getattr(event.after, "replicas", None) == wanted for event in reader.events(since)
-            )
-
-        eventually(is_there, 30, every=0.02)
-        took.append(time.monotonic() - began)
-    told.set()
-    thread.join()
-    reader.close()
-    client.close()
-    watching.close()
-    return took
 
 
 # -- how large, and how long a jump takes ---------------------------------------------------------
@@ -175,12 +119,7 @@ def main() -> None:
             sandbox.down()
     found = {
         "month": kept,
-        "seen_seconds": {
-            "changes": len(took),
-            "median": round(median(took), 2),
-            "p95": round(p95(took), 2),
-            "worst": round(max(took), 2),
-        },
+        "seen_seconds": took,
     }
     arguments.output.write_text(json.dumps(found, indent=2) + "\n")
     print(json.dumps(found, indent=2))

@@ -1,7 +1,4 @@
-"""Suggested plans on real brokers: drained and replaced, as Kafka's tool verifies.
-
-Topics with another number of replicas are a scenario's (`test_scenarios.py`).
-"""
+"""Suggested plans on real brokers, as Kafka's tool verifies them once they are carried out."""
 
 from __future__ import annotations
 
@@ -86,3 +83,18 @@ def test_drained_and_replaced_as_suggested(
 
     replaced = played.suggested("--replace", "2:4")
     assert replaced == {p: tuple(4 if b == 2 else b for b in held) for p, held in drained.items()}
+
+
+def test_a_replica_more_and_one_less_as_suggested(
+    sandbox: Sandbox, client: KafkaClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    played = Played(sandbox, client, tmp_path)
+
+    more = played.suggested("--rf", "3")
+    assert all(len(set(held)) == 3 for held in more.values())
+    assert all({RACKS[b] for b in held} == {"a", "b"} for held in more.values())
+
+    fewer = played.suggested("--rf", "2")
+    assert all(len(held) == 2 and set(held) < set(more[p]) for p, held in fewer.items())
+    assert all({RACKS[b] for b in held} == {"a", "b"} for held in fewer.values())

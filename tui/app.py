@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from textual.actions import ActionParseResult
 from textual.app import App
@@ -19,7 +21,6 @@ from textual.screen import Screen
 from core.cluster.connect import short_name
 from core.errors import TrimtabError
 from core.run.others.foreign import ForeignWatch
-from core.run.tell.notices import Notice, Notices
 from core.settings import NotifyBy
 from core.terminal import notice_sequence
 from tui import terminal
@@ -49,6 +50,9 @@ from tui.session import MARKED, Session
 from tui.shown_on import Dashboard, InFlight
 from tui.theming import ASCII, UNICODE, Glyphs, choose_palette, load_palettes
 from tui.widgets.header import HeaderLine
+
+if TYPE_CHECKING:
+    from core.run.tell.notices import Notice, Notices
 
 SCREEN_CLASSES = {
     "map": ("tui.screens.map", "MapScreen"),
@@ -105,7 +109,6 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
             self.stylesheet.set_variables(self.get_css_variables())
         self._mouse_on = mouse
         self.notify_by = notify_by or NotifyBy()
-        self._notices = Notices()
         self._foreign = ForeignWatch()
         self._importing = False
 
@@ -176,7 +179,8 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
             case RunSeen(run):
                 first = self.session.run is None
                 self.session.run = run
-                self._call_out(self._notices.seen(run))
+                if run is not None:
+                    self._call_out(self._notices.seen(run))
                 self._tell_others()
                 if first and run is not None and not run.state.ended:
                     self.action_show_screen("moves")
@@ -213,6 +217,12 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
         session = self.session
         if session.state is not None:
             session.others = self._foreign.look(session.state, session.moves_of_ours)
+
+    @cached_property
+    def _notices(self) -> Notices:
+        from core.run.tell.notices import Notices  # a map without a run is painted without it
+
+        return Notices()
 
     def _call_out(self, notice: Notice | None) -> None:
         """Ring, and have the terminal tell the desktop, as far as the user wants it."""

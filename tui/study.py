@@ -107,9 +107,8 @@ def study(
 
 def in_flight(state: ClusterState) -> Mapping[TopicPartition, Reassignment]:
     """Return the reassignments that the state shows, whoever asked for them."""
-    moving = np.unique(state.partition_of_replica[state.adding | state.removing])
     found = {}
-    for index in moving.tolist():
+    for index in np.flatnonzero(state.reassigning).tolist():
         row = state.row(index)
         found[row.tp] = Reassignment(row.replicas, row.adding, row.removing)
     return found

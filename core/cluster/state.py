@@ -321,10 +321,16 @@ class ClusterState:
         return frozen(self.columns(self.replica_broker))
 
     @cached_property
+    def reassigning(self) -> Bool:
+        """Return which partitions are in flight between brokers, shape [P]."""
+        found = np.zeros(self.partition_count, np.bool_)
+        found[self.partition_of_replica[self.adding | self.removing]] = True
+        return frozen(found)
+
+    @cached_property
     def moving(self) -> Bool:
         """Return which partitions are in flight, between brokers or log dirs, shape [P]."""
-        moving = np.zeros(self.partition_count, np.bool_)
-        moving[self.partition_of_replica[self.adding | self.removing]] = True
+        moving = self.reassigning.copy()
         moving[[row for copy in self.dir_copies if (row := self.find(copy.tp)) is not None]] = True
         return frozen(moving)
 

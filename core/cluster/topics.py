@@ -44,7 +44,7 @@ class TopicHealth:
 def healths(state: ClusterState, topics: Sequence[str]) -> tuple[TopicHealth, ...]:
     """Return these topics in numbers, in the order that they are named."""
     under, offline, factor = under_replicated(state), state.leader == NO_LEADER, _factor(state)
-    in_flight = moving(state)
+    in_flight = state.reassigning
     found = []
     for name in topics:
         rows = state.partitions_of(name)
@@ -72,11 +72,6 @@ def under_replicated(state: ClusterState) -> Bool:
 def in_sync(state: ClusterState) -> Int64:
     """Return how many replicas of each partition are in sync, shape [P]."""
     return _count(state, state.in_sync)
-
-
-def moving(state: ClusterState) -> Bool:
-    """Return which partitions are being reassigned, shape [P]."""
-    return _count(state, state.adding | state.removing) > 0
 
 
 def _factor(state: ClusterState) -> Int64:

@@ -94,9 +94,9 @@ def _without_leader(state: ClusterState) -> list[Verdict]:
 
 def _out_of_sync(state: ClusterState) -> list[Verdict]:
     mask = replica_marks(state).out_of_sync
-    behind = np.unique(state.partition_of_replica[mask])
-    if not len(behind):
+    if not mask.any():  # np.unique loads numpy.ma, for which a first paint would wait
         return []
+    behind = np.unique(state.partition_of_replica[mask])
     words = f"{len(behind):,} out of sync"
     # Not counted by id: brokers may have ids near 2^31.
     brokers, counts = np.unique(state.replica_broker[mask], return_counts=True)
@@ -171,8 +171,7 @@ def _skews(totals: BrokerTotals) -> list[Verdict]:
 def _moving(
     state: ClusterState, left_seconds: float | None, halted: tuple[Weight, str] | None
 ) -> list[Verdict]:
-    mask = state.adding | state.removing
-    count = len(np.unique(state.partition_of_replica[mask]))
+    count = int(state.reassigning.sum())
     if halted is not None:
         weight, short = halted
         words = f"{short}, {count:,} in flight" if count else short

@@ -10,7 +10,6 @@ from collections.abc import Collection
 import numpy as np
 
 from core.cluster.state import ClusterState
-from core.cluster.topics import moving
 from core.errors import RefusedError
 from core.run.tell.runs import refuse_unreadable, with_throttles
 
@@ -37,7 +36,7 @@ def refuse_if_moving(
                 f"Topic {min(held)} cannot be {doing}: run {run.history.run} moves it.",
                 next=f"Wait for its end, or: trimtab runs cancel {run.history.run}{allow}",
             )
-    for row in np.flatnonzero(moving(state)).tolist():
+    for row in np.flatnonzero(state.reassigning).tolist():
         tp = state.tp(row)
         if tp.topic in topics:
             raise RefusedError(

@@ -25,7 +25,7 @@ from core.cluster.client import ConfigSource
 from core.run.limits.throttle import RateIntent, Side
 from core.run.tell.view import Leftovers, LoweredRetention, MoveState, RunState, RunSummary
 from core.units import UNLIMITED, format_rate
-from tui.widgets.lines import Ground, Lines, Tone, text_of, width_of
+from tui.widgets.lines import Ground, Lines, Tone, partition_name, text_of, width_of
 from tui.widgets.page import Page
 from tui.widgets.run_brokers import broker_lines
 from tui.widgets.run_log import event_lines
@@ -34,7 +34,6 @@ from tui.widgets.run_rows import (
     amount_words,
     in_order,
     move_line,
-    partition_name,
     state_of,
 )
 from tui.widgets.run_state import headline, overall

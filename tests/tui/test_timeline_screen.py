@@ -32,10 +32,10 @@ from core.watch.timeline.events import Kind
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.telling import Teller
 from core.watch.timeline.words import told
+from tui import past_reading
 from tui.lanes import AUTOPILOT, Lane
 from tui.past import Asked, Past, rows_of
 from tui.past_reading import read_past
-from tui.screens import travel
 from tui.screens.map_hands import MapCanvas
 from tui.session import Session
 from tui.widgets.lines import text_of
@@ -473,13 +473,13 @@ async def test_the_past_cannot_be_edited(session: Session) -> None:
 @pytest.fixture
 def reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[Flag]:
     """A flag without which no moment is read."""
-    open_now, real = Flag(), travel.read_state
+    open_now, real = Flag(), past_reading.read_state
 
     def read_state(cluster_id: str, moment: datetime) -> ClusterState | None:
         assert open_now.wait(60)
         return real(cluster_id, moment)
 
-    monkeypatch.setattr(travel, "read_state", read_state)
+    monkeypatch.setattr(past_reading, "read_state", read_state)
     open_now.set()
     yield open_now
     open_now.set()

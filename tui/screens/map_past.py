@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from textual import events
 
 from core.load.snapshot import Load
 from tui.actions import MAP, actions_of, keys_of
-from tui.past import Then
 from tui.screens.travel import TimeTravel
 from tui.session import PlanHistory, Session
 from tui.widgets.then_banner import ThenBanner
+
+if TYPE_CHECKING:
+    from tui.past import Then
 
 EDITS = frozenset(("grab", "take_suggestion", "mark", "prefer", "undo", "redo", "export", "apply"))
 OF_THEN = frozenset(("earlier", "later", "ten_earlier", "ten_later", "now"))

@@ -5,20 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core.load.verdicts import Verdict, Weight, verdicts
-from core.run.tell.view import RunState
 from tui.clients import client_verdicts
 from tui.map_moves import at_verdict, at_worst, next_trouble
 from tui.map_view import Model, build_model
 from tui.session import Session
 
 if TYPE_CHECKING:
+    from core.run.tell.view import RunView
     from tui.screens.map_shown import ShownMap
 
-HALTED = {
-    RunState.PAUSED: (Weight.LOOK, "run paused"),
-    RunState.DIED: (Weight.ACT, "run died"),
-}
-"""How the map tells of a run that does not go on until somebody has it go on."""
+
+def told_of(run: RunView | None) -> tuple[float | None, tuple[Weight, str] | None]:
+    """Return how many seconds a run has left, or why it does not go on until somebody has it."""
+    if run is None:
+        return None, None
+    from core.run.tell.view import RunState  # a map without a run is painted without it
+
+    halted = {
+        RunState.PAUSED: (Weight.LOOK, "run paused"),
+        RunState.DIED: (Weight.ACT, "run died"),
+    }
+    left = run.left_seconds if run.state is RunState.RUNNING else None
+    return left, halted.get(run.state)
 
 
 class Troubles:
@@ -32,10 +40,7 @@ class Troubles:
 
     def of(self, session: Session, model: Model) -> tuple[Verdict, ...]:
         """Return all verdicts, worst first; worked out anew when what they come from changed."""
-        run = session.run
-        going = run is not None and run.state is RunState.RUNNING
-        left = run.left_seconds if run is not None and going else None
-        halted = HALTED.get(run.state) if run is not None else None
+        left, halted = told_of(session.run)
         felt = client_verdicts(session.clients, model.state) if session.clients is not None else ()
         key = (model.state, model.load, round(left) if left is not None else None, halted, felt)
         if key != self._key:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
 from core.errors import TrimtabError
-from core.load.locate import load_at
-from tui.past import Then
-from tui.past_reading import read_state
 from tui.screens.base import DashboardScreen
+
+if TYPE_CHECKING:
+    from tui.past import Then
 
 
 class TimeTravel(DashboardScreen):
@@ -39,6 +40,11 @@ class TimeTravel(DashboardScreen):
         cluster_id, snapshots = now.cluster_id, self.trimtab.session.snapshots
 
         def work() -> None:
+            # Here, and not for the first paint, which needs no timeline.
+            from core.load.locate import load_at
+            from tui.past import Then
+            from tui.past_reading import read_state
+
             then: Then | None = None
             try:
                 state = read_state(cluster_id, moment)

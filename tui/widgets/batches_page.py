@@ -20,12 +20,13 @@ from tui.widgets.lines import (
     fit,
     highlighted,
     left,
+    partition_name,
     plain,
     right,
     rule,
     window,
 )
-from tui.widgets.run_rows import amount_words, change_of, partition_name, rate_words, state_of
+from tui.widgets.run_rows import amount_words, change_of, rate_words, state_of
 from tui.widgets.run_state import headline, overall, said_lines
 
 

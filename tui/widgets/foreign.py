@@ -11,9 +11,22 @@ from datetime import UTC
 from core.run.others.foreign import ForeignMove
 from core.units import format_bytes, format_duration, format_rate
 from tui.widgets.bars import bar, line_bar
-from tui.widgets.lines import BLANK, Line, Lines, Span, Tone, bright, dim, fit, left, plain, right
+from tui.widgets.lines import (
+    BLANK,
+    Line,
+    Lines,
+    Span,
+    Tone,
+    bright,
+    dim,
+    fit,
+    left,
+    partition_name,
+    plain,
+    right,
+)
 from tui.widgets.plan_diff import change_words
-from tui.widgets.run_rows import amount_words, partition_name
+from tui.widgets.run_rows import amount_words
 from tui.widgets.run_state import joined
 
 STUCK_SECONDS = 60.0

@@ -6,9 +6,12 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tui.widgets.cells import cells, columns
+
+if TYPE_CHECKING:
+    from core.cluster.state import TopicPartition
 
 
 class Tone(Enum):
@@ -90,6 +93,12 @@ def shortened(name: str, width: int, ellipsis: str = "…") -> str:
         return drawn
     end = width // 3
     return (drawn[: width - 1 - end] + ellipsis + drawn[len(drawn) - end :])[: max(width, 0)]
+
+
+def partition_name(tp: TopicPartition, width: int) -> str:
+    """Return `topic-17`; a topic that is too long loses its middle, never the number."""
+    number = f"-{tp.partition}"
+    return shortened(tp.topic, width - len(number)) + number
 
 
 def right(text: str, width: int) -> str:

@@ -23,9 +23,9 @@ from tui.widgets.lines import (
     highlighted,
     hitting,
     left,
+    partition_name,
     plain,
     right,
-    shortened,
     window,
 )
 from tui.widgets.plan_diff import change_words
@@ -146,12 +146,6 @@ def rate_words(move: MoveProgress) -> str:
     if move.bytes_per_s is None:
         return ""
     return format_rate(move.bytes_per_s) if move.bytes_per_s else "0 MB/s"
-
-
-def partition_name(tp: TopicPartition, width: int) -> str:
-    """Return `topic-17`; a topic that is too long loses its middle, never the number."""
-    number = f"-{tp.partition}"
-    return shortened(tp.topic, width - len(number)) + number
 
 
 def state_of(move: MoveProgress, width: int) -> Span:

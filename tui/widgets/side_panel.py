@@ -12,7 +12,7 @@ from tui.carry import Carry
 from tui.map_view import Model
 from tui.widgets.canvas import Row
 from tui.widgets.inspector import Sentence, Word, cell_title, hottest, partition_lines
-from tui.widgets.lines import wrapped
+from tui.widgets.lines import partition_name, wrapped
 from tui.widgets.panel import Panel
 from tui.widgets.preview import (
     Preview,
@@ -23,9 +23,6 @@ from tui.widgets.preview import (
     size_of,
     touched,
 )
-from tui.widgets.run_rows import partition_name
-from tui.widgets.side_run import draw_run
-from tui.widgets.throttle_table import SIDES
 from tui.widgets.topic_rows import Brush
 
 if TYPE_CHECKING:
@@ -107,6 +104,8 @@ def rate_lines(preview: Preview) -> list[tuple[Sentence, bool]]:
 
 def _side(rate: Estimate) -> str:
     assert rate.limit is not None
+    from tui.widgets.throttle_table import SIDES  # nothing is estimated for the first paint
+
     return SIDES[rate.limit.side]
 
 
@@ -148,6 +147,8 @@ def draw_side(
     if carry is not None:
         _draw_reasons(panel, carry)
     elif run is not None:
+        from tui.widgets.side_run import draw_run  # what no run is shown with is not loaded
+
         draw_run(panel, run)
 
 

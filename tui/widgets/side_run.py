@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from core.run.tell.view import Level, MoveState
 from core.units import format_duration
 from tui.widgets.inspector import Word
+from tui.widgets.lines import partition_name
 from tui.widgets.preview import move_words
-from tui.widgets.run_rows import partition_name
 
 if TYPE_CHECKING:
     from core.run.tell.view import MoveProgress, RunView

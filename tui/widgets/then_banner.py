@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC
+from typing import TYPE_CHECKING
 
 from core.units import format_duration
-from tui.past import Then
 from tui.session import Session
 from tui.theming import Glyphs, Palette
 from tui.widgets.canvas import Canvas, Row
+
+if TYPE_CHECKING:
+    from tui.past import Then
 
 
 def banner_row(session: Session, palette: Palette, glyphs: Glyphs, width: int) -> Row:

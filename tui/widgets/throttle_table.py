@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from core.plan.copying import Side
-from core.plan.estimate import Estimate
 from core.units import format_duration, format_rate
 from tui.widgets.lines import (
     Line,
@@ -23,6 +23,9 @@ from tui.widgets.lines import (
     window,
     wrapped,
 )
+
+if TYPE_CHECKING:
+    from core.plan.estimate import Estimate
 
 RANGE_FROM = 68
 """Columns from which the table has room for the range of each time."""

@@ -61,8 +61,7 @@ class ForeignMove:
 def foreign_moves(state: ClusterState, ours: Collection[TopicPartition]) -> tuple[ForeignMove, ...]:
     """Return the partitions in flight that are not `ours`."""
     found = []
-    moving = np.unique(state.partition_of_replica[state.adding | state.removing])
-    for index in moving.tolist():
+    for index in np.flatnonzero(state.reassigning).tolist():
         row = state.row(index)
         if row.tp in ours:
             continue

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from core.cluster.state import UNKNOWN, Broker, ClusterState, Topic, frozen
 from core.watch.timeline.events import Replicas, Thing, Told
@@ -18,6 +19,7 @@ from core.watch.timeline.events import Replicas, Thing, Told
 _HEAD = struct.Struct("<iB")
 _REPLICA = struct.Struct("<iB")
 _IN_SYNC, _ADDING, _REMOVING = 1, 2, 4
+UInt8 = npt.NDArray[np.uint8]
 _COLUMNS = (
     *("topic_of", "partition", "leader", "leader_epoch"),
     *("replica_start", "replica_broker", "flags"),
@@ -43,16 +45,18 @@ def packed(thing: Thing | None) -> bytes | None:
 
 def replicas(data: bytes) -> Replicas:
     leader, count = _HEAD.unpack_from(data)
-    brokers, flags = [], []
-    for place in range(count):
-        broker, flag = _REPLICA.unpack_from(data, _HEAD.size + place * _REPLICA.size)
-        brokers.append(broker)
-        flags.append(flag)
-
-    def those(bit: int) -> tuple[int, ...]:
-        return tuple(b for b, flag in zip(brokers, flags, strict=True) if flag & bit)
-
-    return Replicas(leader, tuple(brokers), those(_IN_SYNC), those(_ADDING), those(_REMOVING))
+    held = list(_REPLICA.iter_unpack(data[_HEAD.size : _HEAD.size + count * _REPLICA.size]))
+    if len(held) != count:
+        raise struct.error(f"{count} replicas, and room for {len(held)}")
+    brokers = tuple([broker for broker, _ in held])
+    in_sync = tuple([broker for broker, flag in held if flag & _IN_SYNC])
+    # Of thousands of changes hardly any is of a partition that moves.
+    if not any(flag & ~_IN_SYNC for _, flag in held):
+        return Replicas(leader, brokers, in_sync)
+    adding = tuple([broker for broker, flag in held if flag & _ADDING])
+    return Replicas(
+        leader, brokers, in_sync, adding, tuple([b for b, flag in held if flag & _REMOVING])
+    )
 
 
 def broker(data: bytes) -> Broker:
@@ -89,13 +93,8 @@ def _json(value: object) -> bytes:
 
 def packed_state(state: ClusterState) -> bytes:
     """Return a picture without sizes, lags and log dirs: a JSON head, then columns."""
-    flags = (
-        state.in_sync * np.uint8(_IN_SYNC)
-        | state.adding * np.uint8(_ADDING)
-        | state.removing * np.uint8(_REMOVING)
-    ).astype(np.uint8)
     columns = {name: getattr(state, name) for name in _COLUMNS if name != "flags"}
-    columns["flags"] = flags
+    columns["flags"] = flags_in(state)
     # One after the other columns differ by little, and that packs far better.
     columns["replica_start"] = np.diff(state.replica_start)
     head = {
@@ -165,6 +164,14 @@ def state_of(
         lag=frozen(np.full(total, UNKNOWN, np.int64)),
         log_dir=frozen(np.full(total, UNKNOWN, np.int32)),
     )
+
+
+def flags_in(state: ClusterState) -> UInt8:
+    """Return one byte for each replica of a picture, shape [R]."""
+    flags = state.in_sync.view(np.uint8) * np.uint8(_IN_SYNC)
+    flags |= state.adding.view(np.uint8) * np.uint8(_ADDING)
+    flags |= state.removing.view(np.uint8) * np.uint8(_REMOVING)
+    return flags
 
 
 def flags_of(of: Replicas) -> list[int]:

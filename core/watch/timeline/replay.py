@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 
 from core.cluster.state import UNKNOWN, Broker, ClusterState, Int64, Topic, TopicPartition
 from core.watch.timeline.events import Event, Kind, Replicas
-from core.watch.timeline.packing import flags_of, state_of
+from core.watch.timeline.packing import flags_in, flags_of, state_of
 
 
 def replayed(state: ClusterState, events: Iterable[Event], at: datetime) -> ClusterState:
@@ -51,6 +52,11 @@ def _with(
 ) -> ClusterState:
     """Return the state with these topics, and these partitions instead of its own."""
     names = sorted(topics)
+    if not anew and names == [topic.name for topic in state.topics]:
+        columns = _in_place(state, latest)
+        if columns is not None:
+            known = [topics[name] for name in names]
+            return state_of(state.cluster_id, at, controller, list(brokers), known, columns)
     number = {name: i for i, name in enumerate(names)}
     stays = np.array(
         [number.get(t.name, -1) if t.name not in anew else -1 for t in state.topics], np.int64
@@ -68,7 +74,7 @@ def _with(
     counts = np.concatenate(
         [np.diff(state.replica_start)[rows], [len(now.replicas) for _, now in put]]
     ).astype(np.int64)
-    flags = state.in_sync * 1 | state.adding * 2 | state.removing * 4
+    flags = flags_in(state)
     at_kept = _expanded(state.replica_start[rows], counts[: len(rows)])
     replica = np.concatenate(
         [state.replica_broker[at_kept], [b for _, now in put for b in now.replicas]]
@@ -89,6 +95,38 @@ def _with(
     }
     known = [topics[name] for name in names]
     return state_of(state.cluster_id, at, controller, list(brokers), known, columns)
+
+
+def _in_place(
+    state: ClusterState, latest: dict[TopicPartition, Replicas | None]
+) -> dict[str, Any] | None:
+    """Return the columns where no partition comes, goes, or has another number of replicas.
+
+    So it is nearly always, and then nothing has to be put in order anew. None where it is not so.
+    """
+    found = [(state.find(tp), now) for tp, now in latest.items()]
+    rows = np.array([-1 if row is None else row for row, _ in found], np.int64)
+    counts = np.array([-1 if now is None else len(now.replicas) for _, now in found], np.int64)
+    sizes = np.diff(state.replica_start)
+    if (rows < 0).any() or (sizes[rows] != counts).any():
+        return None
+    put = [now for _, now in found if now is not None]
+    at = _expanded(state.replica_start[rows], counts)
+    leader, epoch = state.leader.copy(), state.leader_epoch.copy()
+    replica, flags = state.replica_broker.copy(), flags_in(state)
+    leader[rows] = [now.leader for now in put]
+    epoch[rows] = UNKNOWN
+    replica[at] = [b for now in put for b in now.replicas]
+    flags[at] = [f for now in put for f in flags_of(now)]
+    return {
+        "topic_of": state.topic_of,
+        "partition": state.partition,
+        "leader": leader,
+        "leader_epoch": epoch,
+        "replica_start": sizes,
+        "replica_broker": replica,
+        "flags": flags,
+    }
 
 
 def _expanded(start: Int64, counts: Int64) -> Int64:

@@ -289,7 +289,7 @@ class Timeline:
                 return None
             seq, at, data = found
             state = packing.unpacked_state(data, time_of(at))
-            return replayed(state, self._between(seq, self._to(moment), EVERY), moment)
+            return replayed(state, self._between(seq, self._to(moment), EVERY, onward=True), moment)
 
     def _from(self, since: datetime | None) -> int:
         """Return the number of the first change that was seen at `since` or later."""
@@ -315,7 +315,10 @@ class Timeline:
         with guarded(self.path):
             yield from self._between(self._from(since), self._to(until), kinds)
 
-    def _between(self, first: int, last: int, kinds: Kind) -> Iterator[Event]:
+    def _between(
+        self, first: int, last: int, kinds: Kind, *, onward: bool = False
+    ) -> Iterator[Event]:
+        """Yield changes; for going `onward` from a picture without what was before a new thing."""
         names = {number: name for name, number in self._numbers().items()}
         looks = self._database.execute(
             "SELECT seq, at FROM looks WHERE seq < ? AND seq >="
@@ -335,7 +338,7 @@ class Timeline:
             yield Event(
                 time_of(looks[look][1]),
                 Kind(kind),
-                packing.unpacked(before, read),
+                None if onward and after is not None else packing.unpacked(before, read),
                 packing.unpacked(after, read),
                 names.get(topic),
                 partition,

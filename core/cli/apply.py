@@ -12,7 +12,7 @@ from core.cli.context import Context, json_option, say
 from core.cli.rate import parse_throttle
 from core.cli.start_time import parse_start
 from core.errors import UsageError
-from core.units import parse_duration, parse_size
+from core.units import parse_deadline, parse_duration, parse_size
 
 
 @click.command()
@@ -22,6 +22,12 @@ from core.units import parse_duration, parse_size
     metavar="RATE",
     help="Limit for each broker and side, like 50MB/s; -1 for none; auto, or auto:LEAST-MOST, to "
     "adapt it to how producers fare. Default: a recommended one.",
+)
+@click.option(
+    "--within",
+    metavar="TIME",
+    help="Instead of --throttle: the least rates that end it in this time, like 30m; brokers that "
+    "need less get less.",
 )
 @click.option(
     "--at",
@@ -53,6 +59,7 @@ def apply(
     context: Context,
     plan: Path,
     throttle: str | None,
+    within: str | None,
     start: str | None,
     retention: str | None,
     max_extra: str | None,
@@ -72,7 +79,13 @@ def apply(
 
     address = context.require_address()
     allowed = parse_allow(allow)
+    if throttle is not None and within is not None:
+        raise UsageError(
+            "--throttle and --within exclude each other.",
+            next="Give the rate, or the time to have the rate reckoned.",
+        )
     asked_rate = None if throttle is None else parse_throttle(throttle)
+    within_seconds = None if within is None else parse_deadline(within)
     retention_ms = _retention_ms(retention)
     most_extra_bytes = None if max_extra is None else parse_size(max_extra)
     context.require_writable()
@@ -92,6 +105,7 @@ def apply(
         say(f"{there} of the plan's partitions are there, or on their way; the others are left.")
     wishes = Wishes(
         throttle=asked_rate,
+        within_seconds=within_seconds,
         start_at=start_at,
         retention_ms=retention_ms,
         elect=elect,

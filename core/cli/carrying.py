@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
@@ -38,6 +38,8 @@ class Wishes:
     """How a plan is to be carried out, as far as somebody has said."""
 
     throttle: int | Bounds | Literal["auto"] | None = None
+    within_seconds: float | None = None
+    """A deadline instead of a throttle."""
     start_at: datetime | None = None
     retention_ms: int | None = None
     elect: bool = False
@@ -88,9 +90,11 @@ def carry_out(
     from core.plan.check import check_plan, never_finding, refuse
     from core.plan.estimate import estimate_at
     from core.plan.estimate_document import to_json
+    from core.plan.estimate_words import apart_words
     from core.plan.findings import Severity
     from core.plan.meanwhile import meanwhile
     from core.run.creation import RunOptions
+    from core.run.limits.bounds import as_keys
     from core.run.logout import look
     from core.run.prepare import prepared
     from core.run.service import start_run
@@ -102,10 +106,14 @@ def carry_out(
     known = calibration(state.cluster_id)
     rate, bounds = _choose(state, load, plan, wishes.throttle, known)
     most = wishes.most_extra_bytes
-    if rate is None:
-        rate = _recommended(state, load, plan, known, most)
-    at = UNLIMITED if rate is None else rate
-    estimate = estimate_at(state, load, plan, at, most_extra_bytes=most, calibration=known)
+    if wishes.within_seconds is not None:
+        estimate = _for_deadline(state, load, plan, wishes.within_seconds, known, most)
+        rate = None if estimate.never or estimate.seconds is None else estimate.rate_bytes_per_s
+    else:
+        if rate is None:
+            rate = _recommended(state, load, plan, known, most)
+        at = UNLIMITED if rate is None else rate
+        estimate = estimate_at(state, load, plan, at, most_extra_bytes=most, calibration=known)
     flying = picture.reassignments
     findings = [*check_plan(state, load, plan, reassignments=flying, seconds=estimate.seconds)]
     if estimate.never:
@@ -121,6 +129,8 @@ def carry_out(
         if finding.severity is not Severity.ILLEGAL:
             say(f"{finding.id}: {finding.sentence}")
     say(_intent(plan, estimate, name, bounds))
+    if estimate.apart:
+        say(apart_words(estimate.apart))
     bears = burden(state, plan, estimate)
     for sentence in (*bears.sentences, *meanwhile(state, plan, elects=wishes.elect)):
         say(sentence)
@@ -142,6 +152,7 @@ def carry_out(
         allow=wishes.allow,
         override_rates=wishes.override_throttles,
         most_extra_bytes=wishes.most_extra_bytes,
+        apart=as_keys(estimate.apart),
         auto=bounds,
         start_at=wishes.start_at,
         retention_ms=wishes.retention_ms,
@@ -173,6 +184,23 @@ def _choose(
         return asked, None
     bounds = asked if isinstance(asked, Bounds) else usual_bounds(state, load, plan)
     return expected_rate(bounds, state, load, plan, known), bounds
+
+
+def _for_deadline(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    seconds: float,
+    known: Calibration,
+    most_extra_bytes: int | None,
+) -> Estimate:
+    """Return the estimate at the least rates that keep a deadline, as if they were asked for."""
+    from core.plan.estimate import estimate_within
+
+    found = estimate_within(
+        state, load, plan, seconds, most_extra_bytes=most_extra_bytes, calibration=known
+    )
+    return replace(found, rate_bytes_per_s=found.timed_bytes_per_s, recommended_bytes_per_s=None)
 
 
 def _saved(

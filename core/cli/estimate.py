@@ -20,6 +20,7 @@ from core.plan.burden import Burden, burden
 from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate import Estimate, SideRow, estimate_at, estimate_within
 from core.plan.estimate_document import burden_document, time_line_document, to_json
+from core.plan.estimate_words import apart_words
 from core.plan.rate_table import default_rate, rate_table, slower_because
 from core.plan.time_line import TimeLine, time_line
 from core.run.tell.runs import calibration
@@ -140,6 +141,8 @@ def _text(
     lines = [first]
     if answer.limit and answer.rows:
         lines.append(f"The limit is what broker {answer.limit.broker} {answer.limit.side.does}.")
+    if answer.apart:
+        lines.append(apart_words(answer.apart))
     lines += bears.sentences
     if answer.note:
         lines.append(answer.note)
@@ -156,12 +159,14 @@ def _text(
             format_bytes(row.bytes),
             format_rate(row.background_bytes_per_s),
             format_rate(row.required_bytes_per_s),
+            *([format_rate(answer.limit_of(row.broker, row.side))] if answer.apart else ()),
             format_duration(row.seconds),
         )
         for row in ordered[:ROWS]
     ]
-    header = ("broker", "", "copies", "background", "needs", "done after")
-    shown = table(header, rows, right="> >>>>") + _more(ordered[ROWS:])
+    limits = ("limit",) if answer.apart else ()
+    header = ("broker", "", "copies", "background", "needs", *limits, "done after")
+    shown = table(header, rows, right="> >>>>" + ">" * len(limits)) + _more(ordered[ROWS:])
     return "\n".join(filter(None, ("".join(lines), shown, lanes_text(goes))))
 
 

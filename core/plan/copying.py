@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from itertools import compress
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +52,11 @@ _DOES = {
 class BrokerSide(NamedTuple):
     broker: int
     side: Side
+
+
+Apart = Mapping[BrokerSide, int]
+"""Lower rates, in bytes/s, of sides that need less than all others."""
+NONE_APART: Apart = MappingProxyType({})
 
 
 class Flow(NamedTuple):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from core.cluster.state import Broker, ClusterState
 from core.load.snapshot import Float64, Load
 from core.plan.check_capacity import taken_in
-from core.plan.copying import BrokerSide, Side, SideLoad
+from core.plan.copying import NONE_APART, Apart, BrokerSide, Side, SideLoad
 from core.plan.effect import totals
 from core.units import UNLIMITED
 
@@ -105,15 +105,21 @@ def room(
     return found
 
 
-def crowded(bearings: Iterable[Bearing], rate_bytes_per_s: int) -> Crowded | None:
+def crowded(
+    bearings: Iterable[Bearing], rate_bytes_per_s: int, apart: Apart = NONE_APART
+) -> Crowded | None:
     """Return the fullest broker and side at a rate, None when below 80 % or not known.
 
-    A broker copies no faster than the rate.
+    A broker copies no faster than the rate, or than its own where that is set `apart`.
     """
     if rate_bytes_per_s == UNLIMITED:
         return None
     full = [
-        Crowded(*one.side, (one.besides_bytes_per_s + rate_bytes_per_s) / one.capacity_bytes_per_s)
+        Crowded(
+            *one.side,
+            (one.besides_bytes_per_s + apart.get(one.side, rate_bytes_per_s))
+            / one.capacity_bytes_per_s,
+        )
         for one in bearings
     ]
     worst = max(full, key=lambda one: one.fraction, default=None)

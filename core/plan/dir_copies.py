@@ -15,7 +15,7 @@ import numpy as np
 
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
-from core.plan.copying import BrokerSide, Side, SideLoad
+from core.plan.copying import NONE_APART, Apart, BrokerSide, Side, SideLoad
 from core.plan.plan import Plan, log_dir_of
 
 SWAP_SECONDS = 1.0
@@ -42,21 +42,27 @@ class DirCopies:
     def total_bytes(self) -> int:
         return round(sum(load.bytes for load in self.sides.values()))
 
-    def seconds(self, rate_bytes_per_s: float) -> dict[BrokerSide, float]:
-        """Return how long each broker copies at a rate; infinite where it never ends."""
-        return {
-            side: load.bytes / (rate_bytes_per_s - load.background) + SWAP_SECONDS
-            if rate_bytes_per_s > load.background
-            else float("inf")
-            for side, load in self.sides.items()
-        }
+    def seconds(
+        self, rate_bytes_per_s: float, apart: Apart = NONE_APART
+    ) -> dict[BrokerSide, float]:
+        """Return how long each broker copies at a rate, or at its own; infinite is never."""
+        found = {}
+        for side, load in self.sides.items():
+            free = min(rate_bytes_per_s, apart.get(side, rate_bytes_per_s)) - load.background
+            found[side] = load.bytes / free + SWAP_SECONDS if free > 0 else float("inf")
+        return found
 
     def least_rate(self, seconds: float) -> float | None:
         """Return the least rate at which all of it surely ends in time; None when none does."""
+        needs = self.needs(seconds)
+        return None if needs is None else max(needs.values(), default=0.0)
+
+    def needs(self, seconds: float) -> dict[BrokerSide, float] | None:
+        """Return the rate at which each broker surely ends in time; None when none does."""
         left = (seconds - SLOW_SECONDS) / SLOW_FACTOR - SWAP_SECONDS
         if left <= 0:
             return None
-        return max((load.required_bytes_per_s(left) for load in self.sides.values()), default=0.0)
+        return {side: load.required_bytes_per_s(left) for side, load in self.sides.items()}
 
 
 def slow(seconds: float) -> float:

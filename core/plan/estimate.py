@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
+from core.plan.apart import set_apart
 from core.plan.calibration import NOTHING_LEARNED, Calibrated, Calibration
-from core.plan.copying import BrokerSide, Side, SideLoad
+from core.plan.copying import NONE_APART, Apart, BrokerSide, Side, SideLoad
 from core.plan.crowding import Crowded, crowded
 from core.plan.dir_copies import SWAP_SECONDS, slow
 from core.plan.estimate_words import (
@@ -77,11 +78,17 @@ class Estimate:
     """Who comes nearest to its capacity at that rate, None when nobody does or it is not known."""
     played: Played | None = field(default=None, repr=False, compare=False)
     """How copying went in the usual case; None where it was not played out, or never ends."""
+    apart: Apart = field(default_factory=dict)
+    """Lower rates of brokers and sides for which they will do; `seconds` are with them."""
 
     @property
     def timed_bytes_per_s(self) -> int:
         """Return the rate to which `seconds` belong: the one recommended, else the one asked of."""
         return self.recommended_bytes_per_s or self.rate_bytes_per_s
+
+    def limit_of(self, broker: int, side: Side) -> int:
+        """Return the rate that a broker and side is limited to, in bytes/s."""
+        return self.apart.get(BrokerSide(broker, side), self.timed_bytes_per_s)
 
 
 def estimate_at(
@@ -114,8 +121,9 @@ def estimate_within(
     """Return the rate that `plan` needs to end within `seconds` of wall time.
 
     `rate_bytes_per_s` is the closed form's largest; `recommended_bytes_per_s` is the least whose
-    whole range fits, to which `seconds` and `range_seconds` belong. When no rate fits, `never`
-    says so; what cannot be known (a size) is no never.
+    whole range fits, to which `seconds` and `range_seconds` belong, or up to a fifth more where
+    the sides in `apart` then keep the deadline with much less. When no rate fits, `never` says so;
+    what cannot be known (a size) is no never.
     """
     task = Task.of(state, load, plan, most_extra_bytes)
     if not task.loads:
@@ -137,24 +145,58 @@ def estimate_within(
             else f"the links give about {format_rate(task.link_bytes_per_s)}",
         )
         return replace(estimate, rate_bytes_per_s=needed, never=reason, seconds=None)
+    chosen = set_apart(task, recommended, seconds, learned)
+    rate, apart = chosen.bytes_per_s, chosen.rates
     return replace(
-        at_rate(task, recommended, calibration, deadline_seconds=seconds),
+        at_rate(task, rate, calibration, deadline_seconds=seconds, apart=apart),
         rate_bytes_per_s=needed,
-        recommended_bytes_per_s=recommended,
+        recommended_bytes_per_s=rate,
     )
+
+
+def estimate_sparing(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    rate_bytes_per_s: int,
+    *,
+    calibration: Calibration = NOTHING_LEARNED,
+) -> Estimate | None:
+    """Return the estimate with lower rates of sides for which they will do, None without any.
+
+    With them it ends within the range that it has at the rate alone.
+    """
+    if rate_bytes_per_s == UNLIMITED:
+        return None
+    task = Task.of(state, load, plan)
+    plain = at_rate(task, rate_bytes_per_s, calibration)
+    if plain.range_seconds is None or plain.limit is None:
+        return None
+    learned = calibration.sides.get(plain.limit.side)
+    most = plain.range_seconds[1]
+    apart = set_apart(task, rate_bytes_per_s, most, learned, raises=(1.0,)).rates
+    return at_rate(task, rate_bytes_per_s, calibration, apart=apart) if apart else None
 
 
 # -- from the simulation's answer ----------------------------------------------------------------
 
 
 def at_rate(
-    task: Task, rate: int, calibration: Calibration, *, deadline_seconds: float | None = None
+    task: Task,
+    rate: int,
+    calibration: Calibration,
+    *,
+    deadline_seconds: float | None = None,
+    apart: Apart = NONE_APART,
 ) -> Estimate:
-    """Return how long a task takes at a rate; the range is as of a deadline, where one is given."""
-    estimate = _copied(task, rate, calibration, deadline_seconds)
+    """Return how long a task takes at a rate; the range is as of a deadline, where one is given.
+
+    The sides in `apart` have lower rates.
+    """
+    estimate = replace(_copied(task, rate, apart, calibration, deadline_seconds), apart=apart)
     if task.dirs:
         estimate = _with_dirs(estimate, task, rate, deadline_seconds)
-    return replace(estimate, crowded=crowded(task.bearings, rate))
+    return replace(estimate, crowded=crowded(task.bearings, rate, apart))
 
 
 def _with_dirs(
@@ -165,7 +207,7 @@ def _with_dirs(
     notes = [estimate.note] if estimate.note else []
     never, seconds, between = estimate.never, estimate.seconds, estimate.range_seconds
     calibrated = estimate.calibration
-    ends = dirs.seconds(rate) if rate != UNLIMITED else {}
+    ends = dirs.seconds(rate, estimate.apart) if rate != UNLIMITED else {}
     limit = estimate.limit
     if dirs.unknown:
         notes.append(f"The size of {named(dirs.unknown)} is not known.")
@@ -204,7 +246,11 @@ def _with_dirs(
 
 
 def _copied(
-    task: Task, rate: int, calibration: Calibration, deadline_seconds: float | None
+    task: Task,
+    rate: int,
+    apart: Apart,
+    calibration: Calibration,
+    deadline_seconds: float | None,
 ) -> Estimate:
     what = task.what
     loads = what.side_loads
@@ -233,7 +279,7 @@ def _copied(
             seconds, range_seconds = seen.seconds, (seen.least_seconds, seen.most_seconds)
             calibrated = Calibrated(calibration.speed.runs, None, None, None)
     else:
-        found = task.spread(rate)
+        found = task.spread(rate, apart)
         ends = found.ends
         if found.never:
             limit, never = never_ends(loads, rate, task.room)

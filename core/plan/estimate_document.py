@@ -29,6 +29,7 @@ def to_json(estimate: Estimate) -> dict[str, Any]:
                 "bytes": row.bytes,
                 "background_bytes_per_s": row.background_bytes_per_s,
                 "required_bytes_per_s": row.required_bytes_per_s,
+                "limit_bytes_per_s": estimate.limit_of(row.broker, row.side),
                 "seconds": _rounded(row.seconds),
             }
             for row in estimate.rows

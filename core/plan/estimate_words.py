@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from core.plan.copying import BrokerSide, Copying, Side, SideLoad
+from core.plan.copying import Apart, BrokerSide, Copying, Side, SideLoad
 from core.plan.findings import named
 from core.units import UNLIMITED, format_bytes, format_rate
+
+APART_SHOWN = 3
+"""Sides that are named of those with a rate of their own."""
 
 
 def never_ends(
@@ -36,6 +39,14 @@ def _link_too_slow(
         f"Broker {side.broker} {_has_room(side, room)} besides what it does anyway; what is "
         "produced to the moving partitions meanwhile never catches up."
     )
+
+
+def apart_words(apart: Apart) -> str:
+    """Say which brokers and sides get less than all others, the least first."""
+    least = sorted(apart.items(), key=lambda item: (item[1], item[0].broker, item[0].side.value))
+    shown = [f"broker {of.broker} {of.side.does} at {format_rate(rate)}" for of, rate in least]
+    more = f" and {len(shown) - APART_SHOWN} more" if len(shown) > APART_SHOWN else ""
+    return f"Less will do of some: {', '.join(shown[:APART_SHOWN])}{more}."
 
 
 def link_gives(loads: Mapping[BrokerSide, SideLoad], room: Mapping[BrokerSide, float]) -> str:

@@ -36,9 +36,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What may flow: `receive_bytes_per_s` is of each unit's destination, `room` of links."""
+    """What may flow, in bytes/s.
 
-    send_bytes_per_s: float
+    `send_bytes_per_s` is of each of the leaders, `receive_bytes_per_s` of each unit's destination,
+    `room` of links.
+    """
+
+    send_bytes_per_s: Sequence[float]
     link_bytes_per_s: float
     cut: float
     receive_bytes_per_s: Sequence[float]
@@ -102,20 +106,20 @@ def ends(
     can_send = limits.room_of(flowed.leaders, Side.LEADER)
     can_receive = limits.room_of(flowed.destinations, Side.FOLLOWER)
     own = np.minimum(own, can_receive[destination_of])
-    sending = np.minimum(can_send, min(limits.send_bytes_per_s, limits.link_bytes_per_s))
+    may_send = np.array(limits.send_bytes_per_s)
+    sending = np.minimum(can_send, np.minimum(may_send, limits.link_bytes_per_s))
     least_step = _whole_seconds(leader_of, destination_of, left, own, sending) / _STEPS
     while True:
         while submissions.begins_at <= now:
             running[[unit_of[at] for at in submissions.begin(now)]] = True
         at = np.flatnonzero(running)
-        send = np.full(leader_of.max() + 1, limits.send_bytes_per_s)
-        send -= np.bincount(leader_of[at], in_sync[at], len(send))
+        send = may_send - np.bincount(leader_of[at], in_sync[at], len(may_send))
         receive = np.full(destination_of.max() + 1, -np.inf)
         np.maximum.at(receive, destination_of[at], own[at])
         rates = shared(
             leader_of[at],
             destination_of[at],
-            np.minimum(np.maximum(send, 0.0), can_send[: len(send)]),
+            np.minimum(np.maximum(send, 0.0), can_send),
             receive,
             limits.link_bytes_per_s,
         )

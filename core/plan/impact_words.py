@@ -47,7 +47,9 @@ def groups_sentence(found: Impact) -> str:
         return f"What consumer groups {names} read is not known."
     if unknown:
         group, reads = ("group", "reads") if len(unknown) == 1 else ("groups", "read")
-        return f"What consumer {group} {' and '.join(unknown)} {reads} is not known."
+        first, last = ", ".join(unknown[:-1]), unknown[-1]
+        names = f"{first} and {last}" if first else last
+        return f"What consumer {group} {names} {reads} is not known."
     return "" if found.groups else "No consumer group reads them."
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
+from core.plan.apart import GENTLE_BYTES_PER_S
 from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate import Estimate, at_rate
 from core.plan.plan import Plan
@@ -16,8 +17,6 @@ ROUND_RATES = tuple(int(step * 10**power) for power in range(3, 11) for step in 
 TABLE_ROWS = 8
 SOON_SECONDS = 600.0
 AT_ONCE_SECONDS = 60.0
-GENTLE_BYTES_PER_S = 10_000_000
-"""A rate that no broker feels beside what it does anyway."""
 
 
 def rate_table(

@@ -22,6 +22,7 @@ from core.plan.copying import (
     BrokerSide,
     Copy,
     Flow,
+    Side,
     wait_seconds,
 )
 from core.plan.in_batches import InBatches, Submissions
@@ -49,6 +50,7 @@ class Conditions:
     """What the copies run under.
 
     `leader_bytes_per_s` and `follower_bytes_per_s` are each broker's quotas, infinity for none;
+    the sides in `apart` have lower ones.
     `link_bytes_per_s` is what one fetcher gets when nothing holds it back. `cut` is how many times
     a byte is counted: a fetch of 1 MiB ends inside a batch, whose cut part is counted and fetched
     again. `phase` (0 to 1) is where in a second the brokers' sample slots begin, and how far apart
@@ -62,6 +64,17 @@ class Conditions:
     cut: float = 1.007
     phase: float = 0.5
     room: Mapping[BrokerSide, float] = field(default_factory=dict)
+    apart: Mapping[BrokerSide, float] = field(default_factory=dict)
+
+    def sends(self, broker: int) -> float:
+        """Return a broker's quota as leader."""
+        own = self.apart.get(BrokerSide(broker, Side.LEADER), math.inf)
+        return min(self.leader_bytes_per_s, own)
+
+    def receives(self, broker: int) -> float:
+        """Return a broker's quota as follower."""
+        own = self.apart.get(BrokerSide(broker, Side.FOLLOWER), math.inf)
+        return min(self.follower_bytes_per_s, own)
 
 
 @dataclass(slots=True)
@@ -130,11 +143,12 @@ class _Game:
         self.ends = [math.inf] * len(copies)
         leaders = {copy.leader for copy in copies}
         self.sends = {
-            broker: Quota.after_silence(conditions.leader_bytes_per_s, -conditions.phase)
+            broker: Quota.after_silence(conditions.sends(broker), -conditions.phase)
             for broker in leaders
         }
         self.receives = {
-            copy.destination: Quota(conditions.follower_bytes_per_s) for copy in copies
+            destination: Quota(conditions.receives(destination))
+            for destination in dict.fromkeys(copy.destination for copy in copies)
         }
         self.links = Links(conditions.room)
         self.submissions = Submissions(copies, batches)
@@ -191,14 +205,14 @@ class _Game:
             )
         if not units:
             return None
+        flowed = flowing.Flowed.of(list(units.values()))
         limits = flowing.Limits(
-            self.conditions.leader_bytes_per_s,
+            [self.conditions.sends(broker) for broker in flowed.leaders.tolist()],
             self.conditions.link_bytes_per_s,
             self.conditions.cut,
             [self._average_bytes_per_s(flow, len(parts)) for (flow, _), parts in units.items()],
             self.conditions.room,
         )
-        flowed = flowing.Flowed.of(list(units.values()))
         for at, end in flowing.ends(flowed, limits, self.submissions, self.now):
             self.ends[at] = end
         return flowed
@@ -207,9 +221,8 @@ class _Game:
         """Return what a destination's quota averages to: sleeps lose, overshooting gains."""
         fetch_bytes = min(PARTITIONS_A_FETCH, parts) * PARTITION_FETCH_BYTES
         asleep = self.fetchers[flow].idle_seconds / WINDOW_SECONDS
-        return self.conditions.follower_bytes_per_s * (1 - asleep) + fetch_bytes / (
-            4 * WINDOW_SECONDS
-        )
+        quota = self.conditions.receives(flow.destination)
+        return quota * (1 - asleep) + fetch_bytes / (4 * WINDOW_SECONDS)
 
     def _begin(self) -> None:
         """A batch is submitted: its partitions count from now on."""

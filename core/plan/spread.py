@@ -17,7 +17,7 @@ from typing import NamedTuple
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.batches import Work
-from core.plan.copying import BrokerSide, Copying, SideLoad, copying
+from core.plan.copying import NONE_APART, Apart, BrokerSide, Copying, SideLoad, copying
 from core.plan.crowding import Bearing, bearings, room
 from core.plan.dir_copies import DirCopies, dir_copies
 from core.plan.in_batches import InBatches
@@ -116,8 +116,13 @@ class Task:
     def _by_rate(self) -> dict[int, Spread]:
         return {}
 
-    def spread(self, rate_bytes_per_s: int) -> Spread:
-        """Return how long it takes at a rate, over what is not known; a rate is played once."""
+    def spread(self, rate_bytes_per_s: int, apart: Apart = NONE_APART) -> Spread:
+        """Return how long it takes at a rate, over what is not known; a rate is played once.
+
+        The sides in `apart` have lower rates.
+        """
+        if apart:
+            return spread(self, rate_bytes_per_s, apart)
         if rate_bytes_per_s not in self._by_rate:
             self._by_rate[rate_bytes_per_s] = spread(self, rate_bytes_per_s)
         return self._by_rate[rate_bytes_per_s]
@@ -164,18 +169,19 @@ class Spread:
         return not self.risk and self.most_seconds <= seconds
 
 
-def spread(task: Task, rate_bytes_per_s: int) -> Spread:
+def spread(task: Task, rate_bytes_per_s: int, apart: Apart = NONE_APART) -> Spread:
     """Return how long a task that copies something takes at a rate, over what is not known."""
     batches = _batches(task, rate_bytes_per_s)
-    usual = _played(task, rate_bytes_per_s, batches, USUAL)
+
+    def play(case: Case) -> Played:
+        return _played(task, rate_bytes_per_s, apart, batches, case)
+
+    usual = play(USUAL)
     last = max(usual.ends)
     if math.isinf(last):
         sides = _side_ends(task.what, usual.ends)
         return Spread(math.inf, math.inf, math.inf, True, sides, usual)
-    lasts = [last]
-    lasts += [
-        max(_played(task, rate_bytes_per_s, batches, case).ends) for case in _cases(task.what)
-    ]
+    lasts = [last, *(max(play(case).ends) for case in _cases(task.what))]
     finite = [each for each in lasts if math.isfinite(each)]
     middle = median(lasts)
     told = middle if math.isfinite(middle) else last
@@ -189,9 +195,10 @@ def spread(task: Task, rate_bytes_per_s: int) -> Spread:
     )
 
 
-def slow_seconds(task: Task, rate_bytes_per_s: int) -> float:
+def slow_seconds(task: Task, rate_bytes_per_s: int, apart: Apart = NONE_APART) -> float:
     """Return the wall seconds of the slow case alone: nearly the most, for a fraction of it."""
-    last = max(_played(task, rate_bytes_per_s, _batches(task, rate_bytes_per_s), SLOW).ends)
+    batches = _batches(task, rate_bytes_per_s)
+    last = max(_played(task, rate_bytes_per_s, apart, batches, SLOW).ends)
     return last * (1 + MARGIN) + AROUND_RANGE[1]
 
 
@@ -207,10 +214,14 @@ def _cases(what: Copying) -> Iterator[Case]:
         yield from (Case(phase=phase) for phase in PHASES[1:])
 
 
-def _played(task: Task, rate_bytes_per_s: int, batches: InBatches, case: Case) -> Played:
+def _played(
+    task: Task, rate_bytes_per_s: int, apart: Apart, batches: InBatches, case: Case
+) -> Played:
     what = task.at_submission(case.inflow)
     quota = math.inf if rate_bytes_per_s == UNLIMITED else float(rate_bytes_per_s)
-    conditions = Conditions(quota, quota, task.link_bytes_per_s, case.cut, case.phase, task.room)
+    conditions = Conditions(
+        quota, quota, task.link_bytes_per_s, case.cut, case.phase, task.room, apart
+    )
     return played(what.copies, what.idle_seconds, conditions, batches)
 
 

@@ -104,10 +104,11 @@ def time_line(state: ClusterState, load: Load, estimate: Estimate) -> TimeLine |
     if estimate.seconds is None:
         return None
     played = estimate.played
-    now, limit = carried(state, load), estimate.timed_bytes_per_s
+    now = carried(state, load)
     at = {broker.id: i for i, broker in enumerate(state.brokers)}
 
     def lane(broker: int, side: Side, steps: tuple[Step, ...]) -> Lane:
+        limit = estimate.limit_of(broker, side)
         known = state.broker_by_id.get(broker)
         if known is None or side is Side.LOG_DIRS:
             return Lane(broker, side, steps, limit_bytes_per_s=limit)
@@ -126,6 +127,7 @@ def time_line(state: ClusterState, load: Load, estimate: Estimate) -> TimeLine |
             )
         for row in estimate.rows:
             if row.side is Side.LOG_DIRS and row.seconds is not None:
+                limit = estimate.limit_of(row.broker, row.side)
                 step = Step(START_SECONDS, row.seconds - SWAP_SECONDS, limit)
                 yield lane(row.broker, row.side, (step,))
 

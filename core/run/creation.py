@@ -10,7 +10,7 @@ from typing import Any
 
 from core.cluster.connect import Address, short_name
 from core.plan.plan import Plan
-from core.run.limits.pace import Bounds
+from core.run.limits.pace import Bounds, Key, rates_to_json
 from core.run.record.journal import Journal, JournalError, journal_path, remove_journal
 from core.run.record.moves import move_to_json
 from core.run.record.records import Kind, Record
@@ -39,6 +39,8 @@ class RunOptions:
     """What is produced to the partitions of moves, bytes/s, by index; 0 and unknown left out."""
     most_extra_bytes: int | None = None
     """What a destination holds at most of moves in flight; a larger one goes there alone."""
+    apart: Mapping[Key, int] = field(default_factory=dict)
+    """Lower rates of brokers and sides for which they will do, as long as the plan stays."""
     auto: Bounds | None = None
     """Adapt the rate between these; `rate_bytes_per_s` is what was expected."""
     start_at: datetime | None = None
@@ -56,6 +58,8 @@ class RunOptions:
         }
         if self.most_extra_bytes is not None:
             document["most_extra_bytes"] = self.most_extra_bytes
+        if self.apart:
+            document["apart"] = rates_to_json(self.apart)
         if self.auto is not None:
             document["auto"] = self.auto.to_json()
         if self.start_at is not None:

@@ -250,6 +250,23 @@ def test_a_throttled_run_ends_as_kafkas_tool_says_and_leaves_every_throttle_as_f
     eventually(lambda: cluster.replicas("run-a", 2) == (2, 3))
 
 
+def test_brokers_that_need_less_for_a_deadline_get_less(cluster: Cluster) -> None:
+    cluster.topic("run-k", [(1, 2)], 150)
+    cluster.topic("run-l", [(2, 1)], 10)
+    before = cluster.throttles()
+    plan = cluster.plan({("run-k", 0): (3, 2), ("run-l", 0): (4, 1)})
+    answer = cluster.follow("apply", plan, "--within", "14s", "--yes", "--json")
+    assert answer.returncode == ExitCode.DONE, answer.stderr
+    assert "broker 2 sends at 10 MB/s, broker 4 receives at 10 MB/s" in answer.stderr
+    told = events(answer.stdout)
+    limited = [r for e in told for r in e.get("rates", []) if e["event"] == "throttled"]
+    rates = {(r["broker"], r["side"]): r["rate_bytes_per_s"] for r in limited}
+    assert rates[2, "leader"] == rates[4, "follower"] == 10 * MB
+    assert rates[1, "leader"] == rates[3, "follower"] > 12 * MB
+    assert cluster.verify(plan).count("is completed.") == 2
+    eventually(lambda: cluster.throttles() == before)
+
+
 def test_a_run_goes_on_when_whoever_follows_it_is_killed(cluster: Cluster) -> None:
     cluster.topic("run-d", [(2, 1)], LASTING_MEGABYTES)
     before = cluster.throttles()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from clusters import tp
+from clusters import cluster, load_of, tp
 from hands import rested
 from pictures import (
     MB,
@@ -30,10 +30,12 @@ from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
 from core.plan.findings import finding
+from core.plan.plan import Plan
+from core.run.limits.throttle import Side
 from core.run.tell.view import RunState
 from tui.feed_events import RunSeen
 from tui.screens import apply as apply_module
-from tui.screens.apply import Allow, ApplyDialog
+from tui.screens.apply import Adapt, Allow, ApplyDialog, Spare
 from tui.screens.run_history import RunHistory
 from tui.seen import Seen
 from tui.session import PlanHistory, Session
@@ -120,6 +122,45 @@ async def test_the_chosen_rate_is_applied_and_the_next_plan_gets_a_proposal_agai
     [(_, _, _, options, estimate)] = started
     assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == 50 * MB
     assert not session.rate_chosen
+
+
+def uneven_session() -> Session:
+    """Broker 1 sends thirty times as much as broker 2; both within half a minute."""
+    sizes = {"big-0": 1_500 * MB, "little-0": 50 * MB}
+    state = cluster({"big-0": [1], "little-0": [2]}, brokers=range(1, 5), size_bytes=sizes)
+    plan = Plan().with_target(state, tp("big-0"), (3,)).with_target(state, tp("little-0"), (4,))
+    session = replace(a_session(), state=state, load=load_of(state), history=PlanHistory(plan))
+    session.choose_rate(60 * MB)
+    return session
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_brokers_that_need_less_are_spared(
+    size: tuple[int, int], started: list[tuple[Any, ...]]
+) -> None:
+    async with dashboard(uneven_session(), "plan", size) as pilot:
+        await pressed(pilot, "A")
+        adapt, spare = pilot.app.screen.query_one(Adapt), pilot.app.screen.query_one(Spare)
+        assert "broker 2 sends at 10 MB/s" in str(spare.render())
+        spare.focus()
+        await pressed(pilot, "space")
+        assert (adapt.ticked, spare.ticked) == (False, True)
+        adapt.focus()
+        await pressed(pilot, "space")
+        assert (adapt.ticked, spare.ticked) == (True, False)
+        spare.focus()
+        await pressed(pilot, "space", *"prod-eu", "enter", "enter")
+    [(_, _, _, options, estimate)] = started
+    assert options.auto is None
+    assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == 60 * MB
+    assert options.apart == {(2, Side.LEADER): 10 * MB, (4, Side.FOLLOWER): 10 * MB}
+
+
+async def test_unless_it_is_ticked_all_get_the_same(started: list[tuple[Any, ...]]) -> None:
+    async with dashboard(uneven_session(), "plan") as pilot:
+        await pressed(pilot, "A", *"prod-eu", "enter", "enter")
+    [(_, _, _, options, _)] = started
+    assert options.apart == {}
 
 
 async def test_the_rate_that_was_shown_is_applied_whatever_is_proposed_meanwhile(

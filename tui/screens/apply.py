@@ -12,17 +12,19 @@ from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
 from core.load.snapshot import Load
+from core.plan.calibration import NOTHING_LEARNED
+from core.plan.estimate import Estimate, estimate_sparing
 from core.plan.estimate_document import to_json
 from core.plan.findings import Finding, Severity
 from core.plan.plan import Plan
-from core.run.limits.bounds import usual_bounds
+from core.run.limits.bounds import as_keys, usual_bounds
 from core.run.limits.pace import Bounds
 from core.run.prepare import prepared
 from core.run.service import RunOptions, start_run
 from core.units import UNLIMITED
 from tui.screens.dialog import Words, body, button
 from tui.screens.naming import NamingDialog
-from tui.screens.ticks import Adapt, Allow, Tick
+from tui.screens.ticks import Adapt, Allow, Spare, Tick
 from tui.study import Study, is_refused, study
 from tui.widgets.apply_summary import summary_lines
 
@@ -82,11 +84,14 @@ class ApplyDialog(NamingDialog[str | None]):
     ]
 
     class Studied(Message):
-        """The plan was studied against the newest picture; `bounds` would suit an adaptive rate."""
+        """The plan was studied against the newest picture.
 
-        def __init__(self, study: Study, bounds: Bounds) -> None:
+        `bounds` would suit an adaptive rate; `sparing` is with lower rates where they will do.
+        """
+
+        def __init__(self, study: Study, bounds: Bounds, sparing: Estimate | None) -> None:
             super().__init__()
-            self.study, self.bounds = study, bounds
+            self.study, self.bounds, self.sparing = study, bounds, sparing
 
     class Started(Message):
         """The run's process stands."""
@@ -134,10 +139,15 @@ class ApplyDialog(NamingDialog[str | None]):
         assert state is not None
         assert load is not None
         plan, rate, known = self._order.plan, self._rate, session.calibration
+        fixed = self._order.rate_bytes_per_s is not None or session.rate_chosen
 
         def work() -> None:
             bounds = self._order.bounds or usual_bounds(state, load, plan, rate)
-            self.post_message(self.Studied(study(state, load, plan, rate, None, known), bounds))
+            found = study(state, load, plan, rate, None, known)
+            meant = (not fixed and found.default_rate_bytes_per_s) or rate
+            learned = known or NOTHING_LEARNED
+            sparing = estimate_sparing(state, load, plan, meant, calibration=learned)
+            self.post_message(self.Studied(found, bounds, sparing))
 
         self.run_worker(work, thread=True, group="study")
         self._draw()
@@ -152,6 +162,9 @@ class ApplyDialog(NamingDialog[str | None]):
             adapt = Adapt(message.bounds)
             adapt.ticked = self._order.bounds is not None
             ticks.append(adapt)
+        sparing = message.sparing
+        if sparing is not None and sparing.rate_bytes_per_s == self._rate:
+            ticks.append(Spare(sparing))
         unsafe: dict[str, Finding] = {}
         for finding in message.study.findings_at(self._rate):
             if finding.severity is Severity.UNSAFE:
@@ -195,6 +208,11 @@ class ApplyDialog(NamingDialog[str | None]):
         return next((adapt.bounds for adapt in self.query(Adapt) if adapt.ticked), None)
 
     @property
+    def _sparing(self) -> Estimate | None:
+        """Return the estimate with lower rates of some sides, None where all get the same."""
+        return next((spare.estimate for spare in self.query(Spare) if spare.ticked), None)
+
+    @property
     def _expected(self) -> int:
         """Return the rate to reckon with."""
         bounds = self._bounds
@@ -236,7 +254,11 @@ class ApplyDialog(NamingDialog[str | None]):
         self.query_one("#how", Label).update(how)
         self.share_height()
 
-    def on_tick_turned(self) -> None:
+    def on_tick_turned(self, message: Tick.Turned) -> None:
+        if message.tick.ticked and isinstance(message.tick, Adapt | Spare):
+            for other in self.query(Tick):  # a rate that adapts itself is each broker's own
+                if isinstance(other, Adapt | Spare) and other is not message.tick:
+                    other.turn(False)
         self._draw()
 
     def on_input_submitted(self) -> None:
@@ -268,9 +290,10 @@ class ApplyDialog(NamingDialog[str | None]):
             rate_bytes_per_s=self._expected,
             cluster_name=session.cluster_name,
             allow=self._allowed,
+            apart={} if self._sparing is None else as_keys(self._sparing.apart),
             auto=self._bounds,
         )
-        estimate = found.estimate(self._expected)
+        estimate = self._sparing or found.estimate(self._expected)
         document = None if estimate is None else to_json(estimate)
 
         def work() -> None:

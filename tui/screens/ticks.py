@@ -8,8 +8,11 @@ from textual.binding import Binding
 from textual.message import Message
 from textual.widget import Widget
 
+from core.plan.estimate import Estimate
+from core.plan.estimate_words import apart_words
 from core.plan.findings import Finding
 from core.run.limits.pace import Bounds
+from core.units import format_duration
 from tui.widgets.run_state import bounds_words
 
 
@@ -26,6 +29,10 @@ class Tick(Widget, can_focus=True):
     class Turned(Message):
         """It was ticked, or not any more."""
 
+        def __init__(self, tick: Tick) -> None:
+            super().__init__()
+            self.tick = tick
+
     def __init__(self, word: str, sentence: str, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.word, self.sentence = word, sentence
@@ -40,7 +47,7 @@ class Tick(Widget, can_focus=True):
         if self.ticked is not ticked:
             self.ticked = ticked
             self.refresh()
-            self.post_message(self.Turned())
+            self.post_message(self.Turned(self))
 
     def action_turn(self) -> None:
         self.turn(not self.ticked)
@@ -68,3 +75,12 @@ class Adapt(Tick):
     def __init__(self, bounds: Bounds) -> None:
         super().__init__("adapt the rate", f"{bounds_words(bounds)}, by how long producers wait")
         self.bounds = bounds
+
+
+class Spare(Tick):
+    """Whether brokers that need less of the rate are to get less (`--within` does that, too)."""
+
+    def __init__(self, estimate: Estimate) -> None:
+        takes = format_duration(estimate.seconds)
+        super().__init__("spare brokers", f"{apart_words(estimate.apart)} Then it takes {takes}.")
+        self.estimate = estimate

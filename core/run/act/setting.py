@@ -160,6 +160,7 @@ class Setting(Returning):
             found,
             known,
             most_bytes_per_s=history.rate_bytes_per_s,
+            apart=history.pace.apart,
             override=history.override_rates,
         )
 

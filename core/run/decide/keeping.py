@@ -68,7 +68,8 @@ def _lost_rates(history: History, observed: Observed) -> Iterator[LostRate]:
 
 def is_freed(history: History, intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
     """Return whether a lower rate that was kept limits no longer as it did when it was found."""
-    kept, most = intent.found_bytes_per_s, history.rate_bytes_per_s
+    kept = intent.found_bytes_per_s
+    most = history.asked_of((intent.broker, intent.side))
     if kept is None or kept > most:
         return False
     found = answer.get(intent.side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))

@@ -14,7 +14,7 @@ from core.cluster.state import ClusterState, TopicPartition
 from core.load.brokers import state_loads
 from core.load.snapshot import Load
 from core.plan.calibration import Calibration
-from core.plan.copying import Copy, Copying, copying
+from core.plan.copying import Apart, Copy, Copying, copying
 from core.plan.plan import Plan
 from core.plan.rate_table import default_rate, rate_table
 from core.run.limits.pace import Bounds, Key
@@ -25,6 +25,11 @@ LEAST_BYTES_PER_S = 5_000_000
 MOST_BYTES_PER_S = 200_000_000
 INFLOW_FACTOR = 1.5
 """How far above what one partition brings with it the least rate is: below it, it never ends."""
+
+
+def as_keys(apart: Apart) -> dict[Key, int]:
+    """Return the lower rates of an estimate as a run takes them."""
+    return {(one.broker, Side(one.side.value)): rate for one, rate in apart.items()}
 
 
 def usual_bounds(

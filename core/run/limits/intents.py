@@ -7,6 +7,7 @@ lower foreign rate is kept (KIP-73, KIP-339).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from core.cluster.client import ConfigChange, ConfigOp, ConfigSource, ConfigValue, Fault, Resource
 from core.plan.plan import Move
@@ -22,6 +23,8 @@ from core.run.limits.throttle import (
     list_now,
     own_list,
 )
+
+NONE_APART: Mapping[tuple[int, Side], int] = MappingProxyType({})
 
 
 def resources(moves: Iterable[Move], alive: Collection[int]) -> tuple[list[Resource], set[int]]:
@@ -94,14 +97,16 @@ def intend_rates(
     ours: Collection[tuple[int, Side]],
     *,
     most_bytes_per_s: int | None = None,
+    apart: Mapping[tuple[int, Side], int] = NONE_APART,
     override: bool = False,
 ) -> tuple[RateIntent, ...]:
     """Return the rates to set: leader side wherever a replica may lead, follower side on arrivals.
 
     Log dirs wherever a replica is to lie in a certain one: it may come to lie in another first.
 
-    A lower rate of somebody else's is kept unless `override`, also one between ours and the most
-    that ours may become; rates in `ours` stand already.
+    The sides in `apart` get a rate of their own. A lower rate of somebody else's is kept unless
+    `override`, also one between ours and the most that ours may become; rates in `ours` stand
+    already.
     Brokers that `found` does not hold (they are down) are left out.
     """
     most = rate_bytes_per_s if most_bytes_per_s is None else most_bytes_per_s
@@ -114,10 +119,9 @@ def intend_rates(
         value = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
         prior = value.value or None
         number = as_rate(prior)
-        kept = number is not None and number <= most and not override
-        intents.append(
-            RateIntent(broker, side, prior, value.source, None if kept else rate_bytes_per_s)
-        )
+        rate, limit = apart.get((broker, side), rate_bytes_per_s), apart.get((broker, side), most)
+        kept = number is not None and number <= limit and not override
+        intents.append(RateIntent(broker, side, prior, value.source, None if kept else rate))
     return tuple(intents)
 
 

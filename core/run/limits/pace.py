@@ -7,7 +7,7 @@ takes its time, because a raised quota frees 11.5 s of the difference at wire sp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -65,7 +65,7 @@ class Bounds:
 
     @classmethod
     def from_json(cls, p: Mapping[str, Any]) -> Bounds:
-        spare = {(b, Side(side)): float(rate) for b, side, rate in p.get("spare", ())}
+        spare = rates_from_json(p.get("spare", ()))
         return cls(int(p["least_bytes_per_s"]), int(p["most_bytes_per_s"]), spare)
 
     def to_json(self) -> dict[str, Any]:
@@ -74,11 +74,18 @@ class Bounds:
             "most_bytes_per_s": self.most_bytes_per_s,
         }
         if self.spare_bytes_per_s:
-            document["spare"] = [
-                [broker, side.value, round(rate)]
-                for (broker, side), rate in self.spare_bytes_per_s.items()
-            ]
+            document["spare"] = rates_to_json(self.spare_bytes_per_s)
         return document
+
+
+def rates_to_json(rates: Mapping[Key, float]) -> list[list[Any]]:
+    """Return rates of brokers and sides as options and requests hold them."""
+    return [[broker, side.value, round(rate)] for (broker, side), rate in rates.items()]
+
+
+def rates_from_json(rows: Iterable[Sequence[Any]]) -> dict[Key, int]:
+    """Return what `rates_to_json` wrote; raises TypeError and ValueError for anything else."""
+    return {(broker, Side(side)): int(rate) for broker, side, rate in rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +129,8 @@ class RateChange:
 class Pace:
     """What is asked of a run's rates, and what is in force: plain data, folded from the journal.
 
-    `rate_bytes_per_s` holds while `bounds` is None. `rates` are ours, and lower ones of somebody
+    `rate_bytes_per_s` holds while `bounds` is None, but for the sides in `apart`, which need less
+    as long as the plan stays what it was. `rates` are ours, and lower ones of somebody
     else's that were kept: a still lower one takes their place, until it is put back.
     """
 
@@ -132,11 +140,16 @@ class Pace:
     rates: Mapping[Key, SideRate] = field(default_factory=dict)
     adapted: bool = False
     """There were bounds before: a process that died may have left its probe's topic."""
+    apart: Mapping[Key, int] = field(default_factory=dict)
 
     @property
     def first_bytes_per_s(self) -> int:
         """Return the rate that a side begins with: a pause meanwhile, or bounds, and it is low."""
         return self.bounds.least_bytes_per_s if self.bounds else self.rate_bytes_per_s
+
+    def rate_of(self, key: Key) -> int:
+        """Return the rate of one side, where none is adapted."""
+        return self.apart.get(key, self.rate_bytes_per_s)
 
     def asked(self, kind: str, payload: Mapping[str, Any]) -> Pace:
         """Take a request in; kinds that do not concern rates change nothing."""
@@ -151,13 +164,16 @@ class Pace:
                 bounds = Bounds.from_json(payload["auto"])
                 if self.bounds and not bounds.spare_bytes_per_s:
                     bounds = replace(bounds, spare_bytes_per_s=self.bounds.spare_bytes_per_s)
-                return replace(self._none_left(), bounds=bounds)
+                return replace(self._none_left(), bounds=bounds, apart={})
+            case "retarget" | "rollback":  # other sides copy now, and more than was reckoned with
+                return replace(self, apart={})
             case "throttle":
                 rate, adapted = payload["rate_bytes_per_s"], self.bounds is not None
                 return replace(
                     self._none_left(),
                     rate_bytes_per_s=rate,
                     bounds=None,
+                    apart={},
                     adapted=self.adapted or adapted,
                 )
             case _:
@@ -231,7 +247,7 @@ def _wish(pace: Pace, key: Key, held: SideRate, seen: SideSeen, now: datetime) -
             return held.at_most(FLOOR_BYTES_PER_S), "paused: copies in flight wait on the floor"
         return held.rate_bytes_per_s, ""
     if pace.bounds is None:
-        wanted = held.at_most(pace.rate_bytes_per_s)
+        wanted = held.at_most(pace.rate_of(key))
         if wanted < held.rate_bytes_per_s:
             return wanted, f"slowed down to {format_rate(wanted)}, as asked"
         why = f"on the way to {format_rate(wanted)}, little by little"

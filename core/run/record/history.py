@@ -13,7 +13,7 @@ from typing import Any
 
 from core.cluster.state import TopicPartition
 from core.process import Process
-from core.run.limits.pace import Bounds, Pace
+from core.run.limits.pace import Bounds, Pace, rates_from_json
 from core.run.limits.strain import Measured
 from core.run.limits.throttle import Side
 from core.run.record import asked
@@ -71,7 +71,11 @@ class History(Known):
             most_extra_bytes=options.get("most_extra_bytes"),
             start_at=parse_time(at) if at else None,
             elect=bool(options.get("elect")),
-            pace=Pace(rate, Bounds.from_json(auto) if auto else None),
+            pace=Pace(
+                rate,
+                Bounds.from_json(auto) if auto else None,
+                apart=rates_from_json(options.get("apart", ())),
+            ),
             retention=Retention(retention["ms"]) if retention else None,
             last_at=record.at,
         )

@@ -127,6 +127,10 @@ class Known(Holdings):
         """Return whether it waits, at that time, for the one that it is to begin at."""
         return self.start_at is not None and not self.preflight and at < self.start_at
 
+    def asked_of(self, key: Key) -> int:
+        """Return the most that a broker and side is to get, by what was asked for."""
+        return self.pace.apart.get(key, self.rate_bytes_per_s)
+
     def most_of(self, key: Key) -> int | None:
         """Return somebody else's rate, which ours never exceeds; None for none, or overridden."""
         return None if self.override_rates else self.rates[key].found_bytes_per_s

@@ -109,7 +109,8 @@ def heading_for(history: History, key: tuple[int, Side]) -> int | None:
     held = history.rates.get(key)
     if held is None or held.rate_bytes_per_s is None:
         return held.limit_bytes_per_s if held else None
-    asked, most = history.pace.first_bytes_per_s, history.most_of(key)
+    pace, most = history.pace, history.most_of(key)
+    asked = pace.apart.get(key, pace.first_bytes_per_s)
     return max(held.rate_bytes_per_s, asked if most is None else min(asked, most))
 
 

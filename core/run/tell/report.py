@@ -58,6 +58,8 @@ def asked_lines(created: Record) -> list[str]:
         limit = f"throttle adapted between {least} and {format_rate(most)} a broker and side"
     seconds = (p["estimate"] or {}).get("seconds")
     estimated = format_duration(seconds) if seconds else "not known"
+    if apart := options.get("apart"):
+        limit += f", less for {len(apart)} of them"
     lines = [
         f"asked for by {p['who']} on {p['host']}{came} at {format_time(created.at)}",
         f"{len(p['moves']):,} partitions, {limit}, estimated {estimated}",

@@ -69,10 +69,11 @@ def stuck(
 def slowed(history: History, m: MoveHistory) -> str:
     """Return which lower quota of somebody else's slows a move; "" for none."""
     for broker in m.move.receiving:
-        limit = history.rates.get((broker, arriving_side(m.move, broker)))
+        key = broker, arriving_side(m.move, broker)
+        limit = history.rates.get(key)
         if limit is not None and limit.is_theirs:
             rate = limit.limit_bytes_per_s
-            if rate is not None and rate < history.rate_bytes_per_s:
+            if rate is not None and rate < history.asked_of(key):
                 return f"b{broker} quota {format_rate(rate)}, not ours"
     return ""
 

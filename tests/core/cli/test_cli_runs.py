@@ -107,6 +107,21 @@ def test_what_apply_is_asked_for_is_in_the_journal(here: Here) -> None:
     assert here("runs", "cancel", run, "--yes")[0] == ExitCode.DONE
 
 
+def test_a_plan_is_applied_for_a_deadline(here: Here) -> None:
+    plan = here.plan(skip=80)
+    asked = json.loads(here("estimate", plan, "--within", "20m", "--json")[1])
+    code, out, err = here("apply", plan, "--within", "20m", "--yes", "--detach", "--json")
+    assert code == ExitCode.DONE, err
+    run = json.loads(out)["run"]
+    with Journal.open(journal_path(here.state().cluster_id, run)) as journal:
+        created = journal.records()[0].payload
+    recommended = asked["recommended_bytes_per_s"]
+    assert created["options"]["rate_bytes_per_s"] == pytest.approx(recommended, rel=0.02)
+    assert created["estimate"]["rate_bytes_per_s"] == created["options"]["rate_bytes_per_s"]
+    assert created["estimate"]["range_seconds"][1] <= 20 * 60
+    assert here("runs", "cancel", run, "--yes")[0] == ExitCode.DONE
+
+
 def test_only_one_run_works_on_a_cluster(here: Here) -> None:
     run = json.loads(here("apply", here.plan(skip=20), *SLOW)[1])["run"]
     code, _, err = here("apply", here.plan(skip=30), *SLOW)
@@ -176,6 +191,9 @@ def test_foreign_throttles_are_explained(here: Here) -> None:
         (["--throttle", "2GB/s"], ExitCode.USAGE, "there is no terminal"),
         (["--yes", "--allow", "nonsense"], ExitCode.USAGE, "--allow nonsense"),
         (["--throttle", "auto:9-1", "--yes"], ExitCode.USAGE, "9 what?"),
+        (["--throttle", "1MB/s", "--within", "1h", "--yes"], ExitCode.USAGE, "exclude each other"),
+        (["--within", "3s", "--yes"], ExitCode.REFUSED, "No rate moves"),
+        (["--within", "soon", "--yes"], ExitCode.USAGE, "soon"),
         (["--at", "soon", "--yes"], ExitCode.USAGE, "Not a time"),
         (["--at", "2020-01-01T00:00Z", "--yes"], ExitCode.USAGE, "is past"),
         (["--retention", "0s", "--yes"], ExitCode.USAGE, "keeps nothing"),

@@ -361,6 +361,7 @@ def test_the_document_has_the_documented_keys():
         "bytes",
         "background_bytes_per_s",
         "required_bytes_per_s",
+        "limit_bytes_per_s",
         "seconds",
     } == set(document["rows"][0])
     assert len(document["range_seconds"]) == 2

@@ -1,0 +1,87 @@
+"""Which brokers and sides keep a deadline with much less than the rate that the busiest one needs.
+
+A plan waits for its busiest side; what the others copy faster than that is load on their clients,
+and wins little time. Little, not none: a batch waits for all of its copies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from core.plan.calibration import Learned
+from core.plan.copying import Apart, BrokerSide
+from core.plan.least_rate import in_time, slowest_seconds
+from core.plan.spread import AROUND_RANGE, Task
+
+FACTORS = (1.25, 1.6, 2.5, 4.0)
+"""How many times what it copies on average a side may get: no side copies all of the time."""
+RAISES = (1.0, 1.1, 1.2)
+"""How much more the busiest sides may get so that all others get less."""
+INFLOW_FACTOR = 2.0
+"""Of what is produced meanwhile: when it becomes more than it was, the side still catches up."""
+GENTLE_BYTES_PER_S = 10_000_000
+"""A rate that no broker feels beside what it does anyway: a lower one spares nobody anything."""
+WORTH = 0.8
+"""A side that needs more of the rate than this is left with all of it."""
+MOST_COPIES = 2_000
+"""More are not played through a dozen times."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetApart:
+    """A rate for all brokers and sides but those in `rates`, in bytes/s."""
+
+    bytes_per_s: int
+    rates: Apart = field(default_factory=dict)
+
+    def total_bytes_per_s(self, sides: int) -> int:
+        """Return what so many sides may copy together."""
+        return self.bytes_per_s * (sides - len(self.rates)) + sum(self.rates.values())
+
+
+def set_apart(
+    task: Task,
+    rate_bytes_per_s: int,
+    seconds: float,
+    learned: Learned | None,
+    raises: Sequence[float] = RAISES,
+) -> SetApart:
+    """Return the rates with which all sides together may copy the least, and all end in time.
+
+    `rate_bytes_per_s` alone ends in time; it is the answer where no lower rates do.
+    """
+    alike = SetApart(rate_bytes_per_s)
+    sides = len(task.what.side_loads) + len(task.dirs.sides)
+    if len(task.what.copies) > MOST_COPIES:
+        return alike
+    tried = sorted(_tries(task, alike, seconds, raises), key=lambda one: one[0])
+    for total, found in tried:
+        if total > WORTH * alike.total_bytes_per_s(sides):
+            break
+        if not task.what.copies:
+            return found
+        rate, apart = found.bytes_per_s, found.rates
+        slow = slowest_seconds(task, rate, apart, learned)
+        if slow <= seconds and in_time(task, rate, apart, seconds, learned):
+            return found
+    return alike
+
+
+def _tries(
+    task: Task, alike: SetApart, seconds: float, raises: Sequence[float]
+) -> Iterator[tuple[int, SetApart]]:
+    fits = seconds - AROUND_RANGE[1]
+    between = task.dirs.needs(fits) or {}
+    for more in raises:
+        rate = math.ceil(alike.bytes_per_s * more)
+        for factor in FACTORS:
+            needs: dict[BrokerSide, float] = {
+                side: load.bytes / fits * factor + load.background * INFLOW_FACTOR
+                for side, load in task.what.side_loads.items()
+            }
+            needs |= between
+            rates = {side: max(GENTLE_BYTES_PER_S, math.ceil(n)) for side, n in needs.items()}
+            found = SetApart(rate, {s: r for s, r in rates.items() if r <= rate * WORTH})
+            yield found.total_bytes_per_s(len(needs)), found

@@ -187,10 +187,8 @@ def over_capacity(start: Placement, found: Placement, wanted: Wanted, names: Nam
         most, ends = given.capacity[:, measure], np.zeros(given.brokers)
         for before, after in ways:
             over = after[:, measure] > most * (1 + TINY)
-            if wanted.forces:
-                over &= after[:, measure] > before[:, measure] * (1 + TINY)
-            else:
-                over &= given.counts
+            more = after[:, measure] > before[:, measure] * (1 + TINY)
+            over &= more if wanted.forces else more | given.counts
             ends = np.where(over, np.maximum(ends, after[:, measure]), ends)
         rows = sorted(np.flatnonzero(ends).tolist(), key=lambda row: most[row] - ends[row])
         if not rows:
@@ -202,16 +200,16 @@ def over_capacity(start: Placement, found: Placement, wanted: Wanted, names: Nam
             does = "take in" if measure is Measure.IN else "send"
             words = f"at {format_rate(end)} {measure.words}; it can {does} {format_rate(can)}"
         others = given.ids[rows[1:]].tolist()
-        more = f" (above theirs, too: {_brokers(others)})" if others else ""
-        if found.carried[rows[0], measure] > can * (1 + TINY):
-            help = "add brokers, or carry less"
-        elif not given.counts[rows[0]]:
+        too = f" (above theirs, too: {_brokers(others)})" if others else ""
+        if not given.counts[rows[0]]:
             help = "it comes to lead what others give up; plan with it, too"
+        elif found.carried[rows[0], measure] > can * (1 + TINY):
+            help = "add brokers, or carry less"
         elif electable(found)[leaders(found) == rows[0]].any():
             help = "trimtab elect gives leaders back first"
         else:
             help = "what it leads for others goes back once they are up and in sync"
-        notes.append(f"Broker {given.ids[rows[0]]} ends {words}{more}: {help}.")
+        notes.append(f"Broker {given.ids[rows[0]]} ends {words}{too}: {help}.")
     return notes
 
 

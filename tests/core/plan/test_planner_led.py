@@ -111,3 +111,25 @@ def test_a_broker_out_of_scope_that_comes_to_lead_too_much_is_named() -> None:
         for note in found.notes
     )
     assert not is_reached(found, wanted)
+
+
+def test_an_excluded_broker_that_is_handed_leadership_it_was_to_have_anyway_is_named() -> None:
+    """It is over by its preferred replicas alone; up to now another led the one that is moved."""
+    state = cluster(
+        {"big-0": [2, 0], "own-0": [2], "far-0": [4, 3]},
+        brokers=range(5),
+        racks={0: "a", 1: "a", 2: "a", 3: "a", 4: "b"},
+        leaders={"big-0": 0},
+        size_bytes=GB,
+    )
+    state = state.with_brokers(
+        [replace(b, out_capacity_bytes_per_s=2.0 * MB) for b in state.brokers]
+    )
+    load = load_of(state, {"big-0": 1.7 * MB, "own-0": 0.3 * MB, "far-0": 0.1 * MB})
+    found = suggest(state, load, Wanted(band=0.02, exclude=(2,)))
+    capacity = [f.sentence for f in check_plan(state, load, found.plan) if f.id == "capacity"]
+    assert capacity == ["Broker 2 ends at 3.7 MB/s out; it can send 2.0 MB/s."]
+    assert found.notes[0] == (
+        "Broker 2 ends at 3.7 MB/s out; it can send 2.0 MB/s: "
+        "it comes to lead what others give up; plan with it, too."
+    )

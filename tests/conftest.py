@@ -18,6 +18,10 @@ settings.load_profile("trimtab")
 # every command under test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# The same of a hang-up under nohup; the tests themselves go on. Only what is ignored is inherited.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
+
 
 def pytest_collection_finish() -> None:
     """Have the garbage collector look seldom, and at nothing that was imported: it took a tenth."""

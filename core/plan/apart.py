@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from core.plan.calibration import Learned
 from core.plan.copying import Apart, BrokerSide
+from core.plan.crowding import crowded
 from core.plan.least_rate import in_time, slowest_seconds
 from core.plan.spread import AROUND_RANGE, Task
 
@@ -50,19 +51,23 @@ def set_apart(
 ) -> SetApart:
     """Return the rates with which all sides together may copy the least, and all end in time.
 
-    `rate_bytes_per_s` alone ends in time; it is the answer where no lower rates do.
+    `rate_bytes_per_s` alone ends in time; it is the answer where no lower rates do. Where no broker
+    comes near its capacity with it, none does with the answer.
     """
     alike = SetApart(rate_bytes_per_s)
     sides = len(task.what.side_loads) + len(task.dirs.sides)
     if len(task.what.copies) > MOST_COPIES:
         return alike
+    near = crowded(task.bearings, rate_bytes_per_s)
     tried = sorted(_tries(task, alike, seconds, raises), key=lambda one: one[0])
     for total, found in tried:
         if total > WORTH * alike.total_bytes_per_s(sides):
             break
+        rate, apart = found.bytes_per_s, found.rates
+        if near is None and crowded(task.bearings, rate, apart) is not None:
+            continue
         if not task.what.copies:
             return found
-        rate, apart = found.bytes_per_s, found.rates
         slow = slowest_seconds(task, rate, apart, learned)
         if slow <= seconds and in_time(task, rate, apart, seconds, learned):
             return found

@@ -147,10 +147,13 @@ def test_whatever_ends_following_a_run_shows_the_cursor_again(
     with subprocess.Popen([sys.executable, "-c", code, CLUSTER, path.stem], stderr=theirs) as child:
         os.close(theirs)
         seen = b""
-        while b"\x1b[?25l" not in seen:
-            seen += os.read(ours, 4096)
-        child.send_signal(number)
-        assert child.wait(30) == 128 + number
+        try:
+            while b"\x1b[?25l" not in seen:
+                seen += os.read(ours, 4096)
+            child.send_signal(number)
+            assert child.wait(30) == 128 + number
+        finally:
+            child.kill()
     after = os.read(ours, 4096)
     os.close(ours)
     assert after.rindex(b"\x1b[?25h") > after.rfind(b"\x1b[?25l")

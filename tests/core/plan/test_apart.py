@@ -9,7 +9,8 @@ from clusters import MB, cluster, load_of, tp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.plan.apart import GENTLE_BYTES_PER_S, WORTH
+from core.plan import apart
+from core.plan.apart import GENTLE_BYTES_PER_S, WORTH, SetApart, set_apart
 from core.plan.copying import BrokerSide, Side
 from core.plan.crowding import crowded
 from core.plan.estimate import estimate_at, estimate_sparing, estimate_within
@@ -108,6 +109,22 @@ def test_nobody_comes_near_capacity_by_a_rate_that_is_not_its_own():
     bearings = Task.of(state, load, plan).bearings
     assert crowded(bearings, 60 * MB).broker == 2
     assert crowded(bearings, 60 * MB, {BrokerSide(2, Side.LEADER): 10 * MB}) is None
+
+
+def test_nobody_comes_near_capacity_so_that_others_are_spared(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Lower rates fit only where broker 3 gets a tenth more, of which it can take in half."""
+    state, load, plan = uneven()
+    can = [replace(b, in_capacity_bytes_per_s=82e6 if b.id == 3 else None) for b in state.brokers]
+    task = Task.of(state.with_brokers(can), load, plan)
+    alike = round(82e6 * 0.8 / 1.05)
+    monkeypatch.setattr(apart, "slowest_seconds", lambda *_: SECONDS)
+    monkeypatch.setattr(apart, "in_time", lambda task, rate, *_: rate > alike)
+    assert set_apart(task, alike, SECONDS, None) == SetApart(alike)
+    free = set_apart(Task.of(state, load, plan), alike, SECONDS, None)
+    assert free.bytes_per_s > alike
+    assert free.rates
 
 
 @settings(max_examples=30, deadline=None)

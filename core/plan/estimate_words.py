@@ -46,7 +46,7 @@ def apart_words(apart: Apart) -> str:
     least = sorted(apart.items(), key=lambda item: (item[1], item[0].broker, item[0].side.value))
     shown = [f"broker {of.broker} {of.side.does} at {format_rate(rate)}" for of, rate in least]
     more = f" and {len(shown) - APART_SHOWN} more" if len(shown) > APART_SHOWN else ""
-    return f"Less will do of some: {', '.join(shown[:APART_SHOWN])}{more}."
+    return f"Less will do for some: {', '.join(shown[:APART_SHOWN])}{more}."
 
 
 def link_gives(loads: Mapping[BrokerSide, SideLoad], room: Mapping[BrokerSide, float]) -> str:

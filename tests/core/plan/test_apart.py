@@ -91,7 +91,7 @@ def test_it_is_said_in_the_document_and_on_the_time_line():
     assert limits[2, "leader"]["limit_bytes_per_s"] == GENTLE_BYTES_PER_S
     assert limits[1, "leader"]["limit_bytes_per_s"] == found.recommended_bytes_per_s
     assert apart_words(found.apart) == (
-        "Less will do of some: broker 2 sends at 10 MB/s, broker 4 receives at 10 MB/s."
+        "Less will do for some: broker 2 sends at 10 MB/s, broker 4 receives at 10 MB/s."
     )
     lanes = {(lane.broker, lane.side): lane for lane in time_line(state, load, found).lanes}
     assert lanes[4, Side.FOLLOWER].most_bytes_per_s <= GENTLE_BYTES_PER_S

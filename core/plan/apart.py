@@ -64,6 +64,8 @@ def set_apart(
         if total > WORTH * alike.total_bytes_per_s(sides):
             break
         rate, apart = found.bytes_per_s, found.rates
+        if len(apart) == sides:  # then it is the rate that is higher than need be
+            continue
         if near is None and crowded(task.bearings, rate, apart) is not None:
             continue
         if not task.what.copies:

@@ -158,24 +158,20 @@ def estimate_sparing(
     state: ClusterState,
     load: Load,
     plan: Plan,
-    rate_bytes_per_s: int,
+    plain: Estimate,
     *,
     calibration: Calibration = NOTHING_LEARNED,
 ) -> Estimate | None:
     """Return the estimate with lower rates of sides for which they will do, None without any.
 
-    With them it ends within the range that it has at the rate alone.
+    With them it ends within the range of `plain`, the estimate at the same rate for all.
     """
-    if rate_bytes_per_s == UNLIMITED:
+    rate = plain.rate_bytes_per_s
+    if rate == UNLIMITED or plain.range_seconds is None or plain.limit is None:
         return None
-    task = Task.of(state, load, plan)
-    plain = at_rate(task, rate_bytes_per_s, calibration)
-    if plain.range_seconds is None or plain.limit is None:
-        return None
-    learned = calibration.sides.get(plain.limit.side)
-    most = plain.range_seconds[1]
-    apart = set_apart(task, rate_bytes_per_s, most, learned, raises=(1.0,)).rates
-    return at_rate(task, rate_bytes_per_s, calibration, apart=apart) if apart else None
+    task, learned = Task.of(state, load, plan), calibration.sides.get(plain.limit.side)
+    apart = set_apart(task, rate, plain.range_seconds[1], learned, raises=(1.0,)).rates
+    return at_rate(task, rate, calibration, apart=apart) if apart else None
 
 
 # -- from the simulation's answer ----------------------------------------------------------------

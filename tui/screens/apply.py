@@ -144,9 +144,9 @@ class ApplyDialog(NamingDialog[str | None]):
         def work() -> None:
             bounds = self._order.bounds or usual_bounds(state, load, plan, rate)
             found = study(state, load, plan, rate, None, known)
-            meant = (not fixed and found.default_rate_bytes_per_s) or rate
+            plain = found.estimate((not fixed and found.default_rate_bytes_per_s) or rate)
             learned = known or NOTHING_LEARNED
-            sparing = estimate_sparing(state, load, plan, meant, calibration=learned)
+            sparing = plain and estimate_sparing(state, load, plan, plain, calibration=learned)
             self.post_message(self.Studied(found, bounds, sparing))
 
         self.run_worker(work, thread=True, group="study")

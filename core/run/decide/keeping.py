@@ -168,8 +168,25 @@ def change_rates(history: History, observed: Observed) -> ChangeRates | None:
         for key, rate in history.pace.rates.items()
         if key[0] in observed.alive and key not in history.rates_due
     }
-    change = next_rates(replace(history.pace, rates=held), observed.seen, observed.now)
+    pace = replace(history.pace, rates=held, apart=_still_apart(history, observed))
+    change = next_rates(pace, observed.seen, observed.now)
     return ChangeRates(tuple(change.rates.items()), change.why) if change else None
+
+
+def _still_apart(history: History, observed: Observed) -> Mapping[Key, int]:
+    """Return the lower rates, but of brokers that send what another one sent when it began.
+
+    Less would do for what they led; of what a leader that died has left them it is not known.
+    """
+    more = {
+        (row.leader, Side.LEADER)
+        for m in (history.moves[index] for index in history.in_flight)
+        if m.move.moves_data
+        and (row := observed.rows.get(m.move.tp)) is not None
+        and row.leader != m.leader
+        and observed.is_settled(m.move.tp)
+    }
+    return {key: rate for key, rate in history.pace.apart.items() if key not in more}
 
 
 def move_pairs(history: History, observed: Observed) -> TakePairs | PutPairs | None:

@@ -7,7 +7,6 @@ lower foreign rate is kept (KIP-73, KIP-339).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from types import MappingProxyType
 
 from core.cluster.client import ConfigChange, ConfigOp, ConfigSource, ConfigValue, Fault, Resource
 from core.plan.plan import Move
@@ -23,8 +22,6 @@ from core.run.limits.throttle import (
     list_now,
     own_list,
 )
-
-NONE_APART: Mapping[tuple[int, Side], int] = MappingProxyType({})
 
 
 def resources(moves: Iterable[Move], alive: Collection[int]) -> tuple[list[Resource], set[int]]:
@@ -97,7 +94,7 @@ def intend_rates(
     ours: Collection[tuple[int, Side]],
     *,
     most_bytes_per_s: int | None = None,
-    apart: Mapping[tuple[int, Side], int] = NONE_APART,
+    apart: Mapping[tuple[int, Side], int] | None = None,
     override: bool = False,
 ) -> tuple[RateIntent, ...]:
     """Return the rates to set: leader side wherever a replica may lead, follower side on arrivals.
@@ -110,6 +107,7 @@ def intend_rates(
     Brokers that `found` does not hold (they are down) are left out.
     """
     most = rate_bytes_per_s if most_bytes_per_s is None else most_bytes_per_s
+    apart = apart or {}
     involved = {side for move in moves for side in sides(move)}
     intents = []
     for broker, side in sorted(involved, key=lambda pair: (pair[0], pair[1].value)):

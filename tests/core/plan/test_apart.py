@@ -68,11 +68,18 @@ def test_what_is_produced_meanwhile_may_double():
 
 def test_a_rate_that_was_chosen_spares_them_as_well():
     state, load, plan = uneven()
-    plain, spared = (f(state, load, plan, 100 * MB) for f in (estimate_at, estimate_sparing))
+    plain = estimate_at(state, load, plan, 100 * MB)
+    spared = estimate_sparing(state, load, plan, plain)
     assert set(spared.apart) == {BrokerSide(2, Side.LEADER), BrokerSide(4, Side.FOLLOWER)}
     assert spared.range_seconds[1] <= plain.range_seconds[1]
-    assert estimate_sparing(state, load, plan, UNLIMITED) is None
-    assert estimate_sparing(state, load, plan, 10 * MB) is None
+
+
+@pytest.mark.parametrize("rate", [UNLIMITED, 10 * MB, 100 * MB])
+def test_nobody_is_spared_where_there_is_nothing_to_spare(rate):
+    """Without a throttle, at a gentle one, and where all that is copied is empty."""
+    state, load, plan = uneven(0, 0) if rate == 100 * MB else uneven()
+    plain = estimate_at(state, load, plan, rate)
+    assert estimate_sparing(state, load, plan, plain) is None
 
 
 def test_copies_between_log_dirs_are_set_apart_as_well():

@@ -99,3 +99,17 @@ def test_on_the_way_back_all_get_the_same(start: Start) -> None:
     assert run.to_the_end() is Outcome.CANCELLED
     assert run.runner.history.pace.apart == {}
     assert throttles(run.client) == before
+
+
+def test_a_broker_that_comes_to_lead_more_gets_what_all_get(start: Start) -> None:
+    """Broker 2 sends little; then it leads what broker 1, which dies, has led."""
+    client = cluster({"big": [(1, 2)], "little": [(2,)]}, size_bytes=900 * MB)
+    plan = plan_of(client, {("big", 0): (3, 2), ("little", 0): (4,)})
+    run = start(client, plan, rate=RATE, apart={(2, Side.LEADER): LESS})
+    run.until(submitted)
+    assert rates(run)["2 sends"] == str(LESS)
+    client.stop_broker(1)
+    run.until(lambda _: rates(run)["2 sends"] == str(RATE))
+    client.start_broker(1)
+    assert run.to_the_end() is Outcome.DONE
+    assert set(rates(run).values()) == {None}

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from core.cluster.client import FOLLOWER_RATE, ConfigChange, ConfigOp, Fault, Resource
+from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
+from core.errors import UnreachableError
 from tests.waiting import eventually
 
 DEAD = 4
@@ -60,3 +62,18 @@ def test_who_first_looks_while_it_is_down_knows_it_when_it_is_back(
     assert isinstance(unset(client), Fault)
     sandbox.start(DEAD)
     eventually(lambda: unset(client) is None)
+
+
+def test_one_broker_s_broken_connection_is_not_the_cluster_s(sandbox: Sandbox) -> None:
+    broken = [Fault("TRANSPORT", "Failed while waiting for response from broker")]
+    admin = Admin(ConnectionSettings(sandbox.bootstrap))
+    admin.raise_if_nothing(broken, of_brokers=True)
+    with pytest.raises(UnreachableError):
+        admin.raise_if_nothing(broken)
+    admin.close()
+
+
+def test_every_broker_s_silence_is_the_cluster_s() -> None:
+    admin = Admin(ConnectionSettings("127.0.0.1:1"))
+    with pytest.raises(UnreachableError):
+        admin.raise_if_nothing([Fault("TRANSPORT", "")], of_brokers=True)

@@ -74,12 +74,18 @@ class Admin:
         if any(isinstance(a, Fault) and "TIMED_OUT" in a.name for a in answers):
             self.close()
 
-    def raise_if_nothing(self, answers: Iterable[object]) -> None:
-        """Raise when every answer is that nobody may ask, or that nobody answers."""
+    def raise_if_nothing(self, answers: Iterable[object], *, of_brokers: bool = False) -> None:
+        """Raise when every answer is that nobody may ask, or that nobody answers.
+
+        Brokers answer for themselves, so where only they were asked, their silence says nothing
+        of the cluster: it is asked whether it is there.
+        """
         faults = [answer if isinstance(answer, Fault) else None for answer in answers]
         if faults and all(f is not None and _is_denial(f) for f in faults):
             raise denied(f"The cluster says no: {faults[0]}.")
         if faults and all(f is not None and f.name in _NOBODY for f in faults):
+            if of_brokers and _anybody_answers(self.client()):
+                return
             raise unreachable(self._settings, str(faults[0]))
 
     def explained(self, error: Any, *, opened: bool = True) -> Exception:
@@ -95,10 +101,14 @@ def _is_there(admin: Any, failed: str) -> bool:
 
     Brokers name any one of them as the controller, for some seconds also one that has just died.
     """
-    from confluent_kafka import KafkaException
-
     if failed != "_TIMED_OUT":
         return failed == "_DESTROY_BROKER"  # somebody did answer
+    return _anybody_answers(admin)
+
+
+def _anybody_answers(admin: Any) -> bool:
+    from confluent_kafka import KafkaException
+
     try:
         admin.list_topics(timeout=_ANYBODY_SECONDS)
     except KafkaException:

@@ -40,7 +40,7 @@ from core.cluster.kafka.offsets import offsets
 from core.cluster.kafka.reassigning import alter_reassignments, reassignments
 from core.cluster.kafka.replica_logs import read_replicas, replica_offsets
 from core.cluster.kafka.topic_changes import add_partitions, create_topics, delete_topics
-from core.cluster.kafka.topic_configs import alter_configs, topic_configs
+from core.cluster.kafka.topic_configs import alter_configs, only_brokers, topic_configs
 from core.cluster.kafka.wire import Wire
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 
@@ -81,7 +81,7 @@ class KafkaClient:
         others = [r for r in resources if names is None or r.kind is not ResourceKind.TOPIC]
         answers = topic_configs(self._admin, topics, names or ())
         answers |= read_configs(self._wire, others, names)
-        self._admin.raise_if_nothing(answers.values())
+        self._admin.raise_if_nothing(answers.values(), of_brokers=only_brokers(answers))
         return answers
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:

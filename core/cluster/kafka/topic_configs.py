@@ -51,8 +51,13 @@ def alter_configs(
     for changes_once in _rounds(changes):
         left = [change for change in changes_once if answers.get(change.resource) is None]
         answers |= _alter(admin, left, validate_only)
-    admin.raise_if_nothing(answers.values())
+    admin.raise_if_nothing(answers.values(), of_brokers=only_brokers(answers))
     return answers
+
+
+def only_brokers(resources: Iterable[Resource]) -> bool:
+    """Return whether no resource is one of which any broker could tell."""
+    return all(resource.kind is ResourceKind.BROKER for resource in resources)
 
 
 def _alter(

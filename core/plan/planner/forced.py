@@ -169,9 +169,9 @@ def resize(placement: Placement, replicas: int, limits: Limits) -> list[Stuck]:
     """Give every partition that is asked for so many replicas; return what it lacks or keeps.
 
     New ones go to racks that hold fewest of the partition, then where brokers stay evenest. What
-    goes is of a rack that holds two, if any does, else on a broker without a rack: first what is
-    on a broker that leaves, then a follower: one that cannot lead, then one that does not, then
-    of the fullest broker.
+    goes is of a rack that holds two, if any does, else on a broker without a rack, be it the
+    preferred leader: first what is on a broker that leaves, then a follower: one that cannot lead,
+    then one that does not, then of the fullest broker.
     """
     stay, problem = [], placement.problem
     for row in np.flatnonzero(problem.asked).tolist():
@@ -195,7 +195,8 @@ def _dropped(placement: Placement, row: int) -> Obstacle | None:
     held = [int(b) for b in placement.at[row] if b != NOBODY]
     racks = [int(problem.racks[b]) for b in held]
     may = placement.may_lead[row]
-    # The preferred leader goes only where it has to leave and another one can lead.
+    # The preferred leader goes only where it has to, for its broker or for racks, and there is one
+    # that can lead.
     heir = next((at for at in range(1, len(held)) if may[at] and problem.counts[held[at]]), None)
     places = [at for at in range(1, len(held)) if problem.gives[held[at]]]
     if not problem.counts[held[0]] and problem.gives[held[0]] and heir is not None:
@@ -205,6 +206,8 @@ def _dropped(placement: Placement, row: int) -> Obstacle | None:
         places = [at for at in places if shared[at] > 1]
     elif bare := [at for at in places if racks[at] == NOBODY]:  # nor while one is without
         places = bare
+    elif racks[0] == NOBODY and problem.gives[held[0]] and heir is not None and any(shared):
+        places = [0]
     if not places:
         return Obstacle.LEFT_ALONE
 

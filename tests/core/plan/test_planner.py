@@ -237,9 +237,10 @@ def test_partitions_get_the_replicas_that_are_wanted_in_as_many_racks(replicas: 
     assert not there_and_back.plan.moves
 
 
-def test_no_rack_is_given_up_while_a_replica_without_one_could_go() -> None:
+@pytest.mark.parametrize("held", [[0, 3, 1, 2], [3, 0, 1, 2]], ids=["a follower", "the leader"])
+def test_no_rack_is_given_up_while_a_replica_without_one_could_go(held: list[int]) -> None:
     racks = {0: "a", 1: "b", 2: "c"}
-    state = cluster({"t-0": [0, 3, 1, 2]}, brokers=range(4), racks=racks, size_bytes=GB)
+    state = cluster({"t-0": held}, brokers=range(4), racks=racks, size_bytes=GB)
     found = suggest(state, load_of(state, MB), Wanted(replicas=3))
     assert after(state, found.plan) == {"t-0": (0, 1, 2)}
 

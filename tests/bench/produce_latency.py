@@ -5,6 +5,7 @@ run and the tool (without a throttle, as it is without being told) carry out the
 each turn is an idle window. What counts is p99 while moves are in flight over p99 in that window;
 beside it stands p99 away from the ends of moves, where followers pause for a second whatever the
 throttle (docs/kafka.md). A run is long enough for that not to be more than what it is.
+In a third turn nothing moves: what its ratio is off 1 is the machine's doing, and the bench's.
 A turn whose idle window is disturbed by something else on the machine is rejected, counted, and
 played again.
 """
@@ -42,19 +43,21 @@ PARTITIONS = 8
 PARTITION_BYTES = 400 * MB
 MESSAGES_PER_S = 200
 MESSAGE_BYTES = 1_000
-IDLE_SECONDS = 15.0
+IDLE_SECONDS = 45.0
+"""So long that p99 is the 90th of its messages: of a quarter of that it is mostly chance."""
+NOTHING_SECONDS = 90.0
 SETTLE_SECONDS = 10.0
 """So long after whatever was before is not measured: brokers write back, and quotas forget."""
 DISTURBED = 2.0
 """An idle window with a p99 of so many times the median one tells of the machine."""
 TURNS_AT_MOST = 6
-"""For each of both, until enough of them count."""
+"""For each, until enough of them count."""
 END_SECONDS = 2.0
 """So long after a move ends, and a look before, messages belong to that end."""
 DELIVERED_SECONDS = 330.0
 """librdkafka gives a message up after 300 s."""
 MOVED_SECONDS = 600.0
-WHO = ("trimtab", "tool")
+WHO = ("trimtab", "nothing", "tool")
 
 
 class PacedProducer:
@@ -172,7 +175,7 @@ class Turns:
         self.producer = PacedProducer(settings, [*moved, *beside])
 
     def turn(self, who: str) -> dict[str, Any]:
-        """Let one of both carry the plan out after an idle window, and put everything back."""
+        """Let one carry the plan out, or nobody, after an idle window, and put everything back."""
         time.sleep(SETTLE_SECONDS)
         idle_from = time.monotonic()
         time.sleep(IDLE_SECONDS)
@@ -180,12 +183,17 @@ class Turns:
         flight = Flight(self._client)
         if who == "trimtab":
             self._trimtab()
+        elif who == "nothing":
+            time.sleep(NOTHING_SECONDS)
         else:
             self._tool("--execute")
             eventually(lambda: not self._client.reassignments(), MOVED_SECONDS, every=0.1)
         flight.over()
+        began, ended = flight.began, flight.ended
+        if who == "nothing":
+            began, ended = idle_until, idle_until + NOTHING_SECONDS
         before_ms = p99(wait for _, wait in self.producer.waits(idle_from, idle_until))
-        during = self.producer.waits(flight.began, flight.ended)
+        during = self.producer.waits(began, ended)
         during_ms = p99(wait for _, wait in during)
         away = [wait for at, wait in during if flight.is_away_from_ends(at)]
         back = {TopicPartition(MOVED, p): r for p, r in enumerate(self._before)}
@@ -193,7 +201,7 @@ class Turns:
         eventually(lambda: not self._client.reassignments(), MOVED_SECONDS, every=0.1)
         return {
             "who": who,
-            "moving_seconds": round(flight.ended - flight.began, 2),
+            "moving_seconds": round(ended - began, 2),
             "messages": len(during),
             "idle_p99_ms": round(before_ms, 2),
             "moving_p99_ms": round(during_ms, 2),
@@ -238,7 +246,7 @@ def median_known(values: Iterable[float | None]) -> float | None:
 
 
 def measured(turns: Turns, rounds: int) -> list[dict[str, Any]]:
-    """Play rounds until so many turns of both count, or there were too many."""
+    """Play rounds until so many turns of each count, or there were too many."""
     rows: list[dict[str, Any]] = []
     for number in range(TURNS_AT_MOST):
         for who in WHO if number % 2 == 0 else reversed(WHO):

@@ -174,12 +174,14 @@ def produce_latency(found: dict[str, Any]) -> list[str]:
         f"{found['bytes'] / 1e6:.0f} MB between four brokers, {found['messages_per_s']} messages a",
         "second with `acks=all`, by turns (`make bench-latency`); medians of",
         f"{len(found['turns'])} turns, {rejected} more rejected because something else disturbed",
-        "the idle window before them.",
+        "the idle window before them. Where nothing moves, the ratio is the machine's own.",
         "",
-        "| | `trimtab apply --throttle auto` | `ReassignPartitionsCommand`, no throttle | target |",
-        "|---|---|---|---|",
+        "| | `trimtab apply --throttle auto` | no moves | `ReassignPartitionsCommand`, no throttle "
+        "| target |",
+        "|---|---|---|---|---|",
         *(
-            f"| {told} | {_number(medians['trimtab'][key])} | {_number(medians['tool'][key])} "
+            f"| {told} | {_number(medians['trimtab'][key])} | {_number(medians['nothing'][key])} "
+            f"| {_number(medians['tool'][key])} "
             f"| {'≤ 1.5 for trimtab' if key == 'ratio' else ''} |"
             for key, told in names.items()
         ),

@@ -45,7 +45,7 @@ MESSAGES_PER_S = 200
 MESSAGE_BYTES = 1_000
 IDLE_SECONDS = 45.0
 """So long that p99 is the 90th of its messages: of a quarter of that it is mostly chance."""
-NOTHING_SECONDS = 90.0
+NOTHING_SECONDS = 60.0
 SETTLE_SECONDS = 10.0
 """So long after whatever was before is not measured: brokers write back, and quotas forget."""
 DISTURBED = 2.0

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from core.cluster.broker_logs import BrokerLogs
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
+from core.errors import AccessDeniedError
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -30,6 +31,17 @@ class Fault:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.message}" if self.message else self.name
+
+
+class AllDeniedError(AccessDeniedError):
+    """A cluster that answers denies all that one call asks for: every one has this `fault`."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(
+            f"The cluster says no: {fault}.",
+            next="Ask for the rights, or name another user with --command-config.",
+        )
+        self.fault = fault
 
 
 class ResourceKind(Enum):
@@ -197,7 +209,8 @@ class ClusterClient(Protocol):
     """One cluster.
 
     Every call raises UnreachableError or AccessDeniedError when nothing could be learned; faults
-    of single partitions, topics or brokers are in the answer, so that the rest is not lost.
+    of single partitions, topics or brokers are in the answer, so that the rest is not lost. Calls
+    for configs raise AllDeniedError when there is no rest.
     """
 
     def describe(self) -> ClusterState:

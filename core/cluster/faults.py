@@ -11,6 +11,7 @@ _PASSING = _UNANSWERED | {
     *("NOT_CONTROLLER", "COORDINATOR_NOT_AVAILABLE", "THROTTLING_QUOTA_EXCEEDED"),
     *("NOT_LEADER_OR_FOLLOWER", "BROKER_NOT_AVAILABLE"),
 }
+_OF_THE_VALUE = frozenset(("INVALID_CONFIG", "INVALID_REQUEST", "POLICY_VIOLATION"))
 
 
 def leads_already(answer: Fault | None) -> bool:
@@ -36,3 +37,8 @@ def is_unanswered(fault: Fault) -> bool:
 def is_settled(fault: Fault) -> bool:
     """Return whether a fault says that there is nothing to do any more."""
     return fault.name == "NO_REASSIGNMENT_IN_PROGRESS" or is_missing(fault)
+
+
+def refuses_value(fault: Fault) -> bool:
+    """Return whether it is the value that is refused: the same will be, another may not."""
+    return fault.name in _OF_THE_VALUE

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from core.cluster.client import Fault
+from core.cluster.client import AllDeniedError, Fault
 from core.cluster.kafka.connection import CONNECT_SECONDS, ConnectionSettings
 from core.cluster.kafka.reach import denied, unreachable
 from core.cluster.kafka.wire import fault
@@ -81,8 +81,8 @@ class Admin:
         of the cluster: it is asked whether it is there.
         """
         faults = [answer if isinstance(answer, Fault) else None for answer in answers]
-        if faults and all(f is not None and _is_denial(f) for f in faults):
-            raise denied(f"The cluster says no: {faults[0]}.")
+        if faults and faults[0] is not None and all(f and _is_denial(f) for f in faults):
+            raise AllDeniedError(faults[0])
         if faults and all(f is not None and f.name in _NOBODY for f in faults):
             if of_brokers and _anybody_answers(self.client()):
                 return

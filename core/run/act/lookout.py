@@ -11,6 +11,7 @@ from core.cluster.faults import is_missing
 from core.cluster.state import ClusterState, PartitionRow, Reassignment, TopicPartition
 from core.plan.check import CRUISE_CONTROL_TOPIC
 from core.plan.plan import Move
+from core.run.act.each import each_told
 from core.run.decide.keeping import wanted_lists
 from core.run.decide.steps import SETTLE_SECONDS, Observed
 from core.run.limits.throttle import LISTS, RATES
@@ -93,11 +94,11 @@ class Lookout:
         alive = {b.id for b in self._state.brokers if b.alive} if self._state else set()
         brokers = sorted({broker for broker, _ in history.rates} & alive)
         topics = sorted({topic for topic, _ in wanted_lists(history)})
-        found: dict[Resource, _Answer] = {}
+        client, found = each_told(self._client), dict[Resource, _Answer]()
         if topics:
-            found |= self._client.configs([Resource.topic(topic) for topic in topics], LISTS)
+            found |= client.configs([Resource.topic(topic) for topic in topics], LISTS)
         if brokers:
-            found |= self._client.configs([Resource.broker(broker) for broker in brokers], RATES)
+            found |= client.configs([Resource.broker(broker) for broker in brokers], RATES)
         took = self._clock.monotonic() - now
         alike = {r: a for r, a in found.items() if self._throttles.get(r) == a}
         wait = THROTTLES_SECONDS if len(alike) == len(found) else 1.0
@@ -167,7 +168,7 @@ class Lookout:
         at, answer = self._asked.get(topic, (0.0, Fault("")))
         if topic not in self._asked or self._described - at >= ASK_SECONDS:
             resource = Resource.topic(topic)
-            answer = self._client.configs([resource], [FOLLOWER_LIST])[resource]
+            answer = each_told(self._client).configs([resource], [FOLLOWER_LIST])[resource]
             self._asked[topic] = (self._described, answer)
         return answer
 

@@ -16,6 +16,7 @@ from core.load.snapshot import Load
 from core.plan.check import Severity, check_plan, refuse
 from core.plan.findings import OF_ITS_OWN
 from core.plan.plan import Move, Plan
+from core.run.act.each import each_told
 from core.run.record.history import History
 
 Look = Callable[[], ClusterState]
@@ -100,7 +101,8 @@ def no_retarget(look: Look, history: History, kind: str, p: Mapping[str, Any]) -
 
 def _min_insync(client: ClusterClient, topics: Iterable[str]) -> dict[str, int]:
     """Return min.insync.replicas of those topics of which it may be read."""
-    answers = client.configs([Resource.topic(t) for t in sorted(topics)], [MIN_INSYNC])
+    resources = [Resource.topic(t) for t in sorted(topics)]
+    answers = each_told(client).configs(resources, [MIN_INSYNC])
     found = {}
     for resource, answer in answers.items():
         value = None if isinstance(answer, Fault) else answer.get(MIN_INSYNC)

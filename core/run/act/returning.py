@@ -12,6 +12,7 @@ from typing import Any
 from core.clock import Clock
 from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
 from core.cluster.faults import is_missing
+from core.run.act.each import each_told
 from core.run.act.resting import Resting
 from core.run.limits import putting_back, throttle
 from core.run.limits.throttle import ListKey
@@ -31,6 +32,8 @@ class Returning:
 
     def __init__(self, client: ClusterClient, clock: Clock, chronicle: Chronicle) -> None:
         self._client, self._clock, self._chronicle = client, clock, chronicle
+        self._back = each_told(client)
+        """Asked for what is put back: where one topic is denied, the others are put back."""
         self._intended: dict[Kind, object] = {}
         self._alone = Resting[Resource](clock)
         self._seen: set[tuple[int, throttle.Side]] = set()
@@ -74,7 +77,8 @@ class Returning:
 
     def _subtract(self, lists: Lists) -> dict[Resource, str]:
         """Take pairs out of lists that hold them; return in words where that failed."""
-        held, failed = self._held((topic, side) for topic, side, _ in lists)
+        keys = [(topic, side) for topic, side, _ in lists]
+        held, failed = told_lists(self._back, self._clock, keys)
         changes: list[ConfigChange] = []
         for topic, side, pairs in lists:
             intent, unseen = self._history.lists[topic, side], self._unseen(topic, side, pairs)
@@ -90,17 +94,13 @@ class Returning:
         """
         known = self._history.lists
         last = [(t, s) for t, s, pairs in lists if not known[t, s].without(pairs).pairs]
-        held, failed = self._held(key for key in last if known[key].prior != "")
+        filled = [key for key in last if known[key].prior != ""]
+        held, failed = told_lists(self._back, self._clock, filled)
         changes = {key: putting_back.deletion(known[key], there) for key, there in held.items()}
         flat = [change for of_one in changes.values() for change in of_one]
         left = _in_words(failed) | self._put_back(flat, throttle.LISTS, {})
         unset = [k for k, of_one in changes.items() if of_one and Resource.topic(k[0]) not in left]
         return unset, left
-
-    def _held(
-        self, keys: Iterable[ListKey]
-    ) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, Fault]]:
-        return told_lists(self._client, self._clock, list(keys))
 
     def _unseen(self, topic: str, side: throttle.Side, pairs: Collection[str]) -> bool:
         """Return whether pairs may be in their list although they do not show."""
@@ -115,7 +115,7 @@ class Returning:
         brokers = [Resource.broker(b) for b in sorted({broker for broker, _ in rates})]
         intents = [self._history.rates[key] for key in rates]
         self._intend_once(Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates])
-        found = self._configs(brokers, throttle.RATES)
+        found = self._shown_back(brokers, throttle.RATES)
         once_more = self._once_more(intents, found)
         intents = [i for i in intents if (i.broker, i.side) not in once_more]
         due = self._history.rates_due  # set perhaps, though not seen: brokers lag
@@ -163,13 +163,14 @@ class Returning:
 
         One of `found` that could not be read, though it may well be there, is among them.
         """
-        faults = {r: a for r, a in found.items() if isinstance(a, Fault)} | self._alter(changes)
+        faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
+        faults |= faults_of(self._back.alter_configs(changes) if changes else {})
         failed = {r: str(fault) for r, fault in faults.items() if not is_missing(fault)}
         left = [change for change in changes if change.resource not in failed]
         deadline = self._clock.monotonic() + putting_back.READ_BACK_SECONDS
         while left:
             touched = sorted({change.resource for change in left}, key=lambda r: r.name)
-            left = list(putting_back.still_there(left, self._configs(touched, names)))
+            left = list(putting_back.still_there(left, self._shown_back(touched, names)))
             if not left or self._clock.monotonic() >= deadline:
                 break
             self._clock.sleep(0.05)
@@ -188,12 +189,12 @@ class Returning:
         }
         self._alone.tried(tried, said)
 
-    def _configs(self, resources: list[Resource], names: Collection[str]) -> dict[Resource, Any]:
-        return dict(self._client.configs(resources, names)) if resources else {}
+    def _shown_back(self, resources: list[Resource], names: Collection[str]) -> dict[Resource, Any]:
+        return dict(self._back.configs(resources, names)) if resources else {}
 
-    def _alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
-        answers = self._client.alter_configs(changes) if changes else {}
-        return {r: fault for r, fault in answers.items() if fault is not None}
+
+def faults_of(answers: Mapping[Resource, Fault | None]) -> dict[Resource, Fault]:
+    return {r: fault for r, fault in answers.items() if fault is not None}
 
 
 def _in_words(faults: Mapping[Resource, Fault]) -> dict[Resource, str]:

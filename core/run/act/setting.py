@@ -5,21 +5,22 @@ Whatever was read earlier decides nothing: somebody else may have changed it sin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from core.clock import Clock
-from core.cluster.client import ClusterClient, Fault, Resource
-from core.cluster.faults import is_missing, is_unanswered, passes
+from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
+from core.cluster.faults import is_missing, is_unanswered, passes, refuses_value
 from core.plan.plan import Move
 from core.plan.throttle_lists import ALL
-from core.run.act.returning import Returning
+from core.run.act.returning import Returning, faults_of
 from core.run.decide.keeping import is_freed, lost_rate
 from core.run.decide.steps import LostPairs, LostRate
 from core.run.limits import intents, throttle
 from core.run.limits.putting_back import READ_BACK_SECONDS
-from core.run.limits.throttle import ListIntent, RateIntent
+from core.run.limits.throttle import ListIntent, ListKey, RateIntent
+from core.run.others.held import told_lists
 from core.run.record.chronicle import Chronicle
 from core.run.record.holdings import Key
 from core.run.record.records import Kind
@@ -43,6 +44,8 @@ class Refusal:
     """Some of it may act late."""
     unread: bool = False
     """All of it was taken, and some is not there: somebody may have changed it right after."""
+    values: frozenset[Resource] = frozenset()
+    """What was refused for the value that it was to have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +153,32 @@ class Setting(Returning):
             self.note_lost(tuple(lost.values()), ())
         return [key for key in held if key not in lost]
 
+    def _keep_refused(self, keys: Collection[Key], refusal: Refusal) -> set[Key]:
+        """Journal which rates stay as they were, as the cluster refuses other values; return them.
+
+        Asked again, it would refuse them again, and all else would wait for that.
+        """
+        rates = self._history.rates
+        keys = [key for key in keys if Resource.broker(key[0]) in refusal.values]
+        found = self._found((), [rates[key] for key in keys])
+        kept: dict[Key, int | None] = {}
+        for key in keys:
+            answer, intent = found[Resource.broker(key[0])], rates[key]
+            if isinstance(answer, Fault):
+                continue
+            now = throttle.as_rate(throttle.own_rate(answer, key[1]))
+            if now in intent.perhaps:
+                kept[key] = now
+            elif key in self._history.pace.rates and throttle.is_as_found(intent, answer):
+                kept[key] = None
+        if kept:
+            refused = [
+                [broker, side.value, rates[broker, side].rate_bytes_per_s, rate]
+                for (broker, side), rate in kept.items()
+            ]
+            self._chronicle.write(Kind.RATES_CHANGED, rates=[], refused=refused, why=refusal.why)
+        return set(kept)
+
     def _rates(
         self, moves: list[Move], found: throttle.Configs, known: Collection[Key]
     ) -> tuple[RateIntent, ...]:
@@ -174,7 +203,9 @@ class Setting(Returning):
                 unknown = frozenset(r for r, fault in faults.items() if passes(fault))
                 passing = all(passes(f) or is_missing(f) for f in faults.values())
                 unanswered = any(is_unanswered(fault) for fault in faults.values())
-                return Refusal(first_fault("setting", faults), unknown, passing, unanswered)
+                values = frozenset(r for r, fault in faults.items() if refuses_value(fault))
+                why = first_fault("setting", faults)
+                return Refusal(why, unknown, passing, unanswered, values=values)
         deadline = self._clock.monotonic() + READ_BACK_SECONDS
         while True:
             off = intents.not_in_force(lists, rates, self._found(lists, rates))
@@ -192,6 +223,17 @@ class Setting(Returning):
         topics = [Resource.topic(t) for t in sorted({i.topic for i in lists})]
         brokers = [Resource.broker(b) for b in sorted({r.broker for r in rates})]
         return self._shown(topics, brokers)
+
+    def _held(
+        self, keys: Iterable[ListKey]
+    ) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, Fault]]:
+        return told_lists(self._client, self._clock, list(keys))
+
+    def _configs(self, resources: list[Resource], names: Collection[str]) -> dict[Resource, Any]:
+        return dict(self._client.configs(resources, names)) if resources else {}
+
+    def _alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
+        return faults_of(self._client.alter_configs(changes)) if changes else {}
 
     def _shown(self, topics: list[Resource], brokers: list[Resource]) -> dict[Resource, Any]:
         return self._configs(topics, throttle.LISTS) | self._configs(brokers, throttle.RATES)

@@ -143,9 +143,9 @@ class Throttling(Setting):
         due = self._history.rates_due
         keys = tuple(key for key in keys if key in due)
         refusal = self._refused((), [due[key] for key in keys])
-        if refusal is not None:
+        if refusal is not None and self._keep_refused(keys, refusal) != set(keys):
             self._later(batch, self._history.batch(batch), refusal.why)
-        elif keys:
+        elif refusal is None and keys:
             rates = [[broker, side.value] for broker, side in keys]
             self._chronicle.write(Kind.RATE_SET, batch=batch, rates=rates)
             self._rests.pop(batch, None)
@@ -160,7 +160,8 @@ class Throttling(Setting):
     def change_rates(self, wanted: tuple[tuple[Key, int], ...], why: str) -> None:
         """Change rates of ours, or set lower ones than those that were kept.
 
-        What is refused now is due, and set as soon as it can be. Each is read first: one that
+        What is refused now is due, and set as soon as it can be; a value that is refused is given
+        up, and what was there before it stays. Each is read first: one that
         somebody else has changed meanwhile is theirs.
         """
         ours = self._history.rates
@@ -187,10 +188,11 @@ class Throttling(Setting):
             self._chronicle.write(Kind.RATES_CHANGING, rates=rates, why=why)
             keys = self._still_held(held)
             unset = self._refused((), [self._history.rates[key] for key in keys])
-            refused = refused or (unset.why if unset else "")
             if unset is None:
                 changed = [[broker, side.value] for broker, side in keys]
                 self._chronicle.write(Kind.RATES_CHANGED, rates=changed)
+            elif self._keep_refused(keys, unset) != set(keys):
+                refused = refused or unset.why
         if refused:
             self._set_later(refused)
 

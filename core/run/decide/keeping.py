@@ -160,17 +160,27 @@ def _unlimited(history: History, batch: int) -> Iterator[int]:
 
 
 def change_rates(history: History, observed: Observed) -> ChangeRates | None:
-    """Rates are not what is wanted now: another was asked for, a pause, an adaptive one."""
+    """Rates are not what is wanted now: another was asked for, a pause, an adaptive one.
+
+    One that is not in force yet is not raised further; nothing waits for it that is to be lower.
+    """
     if not (history.in_flight or history.queued):
         return None
     held = {
         key: replace(rate, most_bytes_per_s=history.most_of(key))
         for key, rate in history.pace.rates.items()
-        if key[0] in observed.alive and key not in history.rates_due
+        if key[0] in observed.alive
     }
     pace = replace(history.pace, rates=held, apart=_still_apart(history, observed))
     change = next_rates(pace, observed.seen, observed.now)
-    return ChangeRates(tuple(change.rates.items()), change.why) if change else None
+    if change is None:
+        return None
+    rates = tuple(
+        (key, rate)
+        for key, rate in change.rates.items()
+        if key not in history.rates_due or rate < held[key].rate_bytes_per_s
+    )
+    return ChangeRates(rates, change.why) if rates else None
 
 
 def _still_apart(history: History, observed: Observed) -> Mapping[Key, int]:

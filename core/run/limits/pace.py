@@ -101,10 +101,19 @@ class SideRate:
     most_bytes_per_s: int | None = None
     theirs: bool = False
     """Somebody else has changed it: left so until another rate is asked for."""
+    refused_bytes_per_s: int | None = None
+    """What the cluster refused instead: not tried again, nor beyond, until another is asked for."""
 
     def at_most(self, rate: int) -> int:
         most = self.most_bytes_per_s
         return rate if most is None else min(rate, most)
+
+    def is_refused(self, rate: int) -> bool:
+        """Return whether `rate` is, or lies beyond, what the cluster has refused."""
+        refused, now = self.refused_bytes_per_s, self.rate_bytes_per_s
+        if refused is None:
+            return False
+        return rate >= refused if refused > now else rate <= refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +196,28 @@ class Pace:
             troubled_at = known.troubled_at if known else None
             if known and self.bounds and not self.floored and rate < known.rate_bytes_per_s:
                 troubled_at = at
-            found[key] = SideRate(rate, at, troubled_at)
+            refused = known.refused_bytes_per_s if known else None
+            found[key] = SideRate(rate, at, troubled_at, refused_bytes_per_s=refused)
+        return replace(self, rates=found)
+
+    def refused(self, rates: Iterable[tuple[Key, int, int]], at: datetime) -> Pace:
+        """Take in that the cluster refused rates of sides, which keep others: key, both rates."""
+        found = dict(self.rates)
+        for key, refused, kept in rates:
+            found[key] = replace(
+                found.get(key, SideRate(kept, at)),
+                rate_bytes_per_s=kept,
+                changed_at=at,
+                refused_bytes_per_s=refused,
+            )
         return replace(self, rates=found)
 
     def _none_left(self) -> Pace:
-        """Return what follows from asking for a rate: no side is left to somebody else's."""
-        rates = {key: replace(held, theirs=False) for key, held in self.rates.items()}
+        """Return what follows from asking for a rate: every side may be given it once more."""
+        rates = {
+            key: replace(held, theirs=False, refused_bytes_per_s=None)
+            for key, held in self.rates.items()
+        }
         return replace(self, rates=rates)
 
     def left_to_others(self, rates: Mapping[Key, int | None], at: datetime) -> Pace:
@@ -212,8 +237,10 @@ class Pace:
 def next_rates(pace: Pace, seen: Mapping[Key, SideSeen], now: datetime) -> RateChange | None:
     """Return the next change of rates, or None: what is to be lowered before what may be raised."""
     wishes = [
-        (key, held, *_wish(pace, key, held, seen.get(key, SideSeen()), now))
+        (key, held, rate, why)
         for key, held in sorted(pace.rates.items(), key=lambda item: (item[0][0], item[0][1].value))
+        for rate, why in [_wish(pace, key, held, seen.get(key, SideSeen()), now)]
+        if not held.is_refused(rate)
     ]
     lower = {key: rate for key, held, rate, _ in wishes if rate < held.rate_bytes_per_s}
     if lower:

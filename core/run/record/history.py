@@ -6,7 +6,7 @@ same History. It says what was asked, found, intended and done, and decides noth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -116,6 +116,7 @@ class History(Known):
                 keys = [(broker, Side(side)) for broker, side in p["rates"]]
                 self.rates_are_set(keys)
                 self._in_force((key for key in keys if key not in self.pace.rates), record.at)
+                self._refused(p.get("refused", ()), record.at)
             case Kind.DISTURBED:
                 others = self.disturb(p)
                 held = {key: self.rates[key] for key in others if key in self.rates}
@@ -224,6 +225,14 @@ class History(Known):
         held = ((key, self.rates.get(key)) for key in keys)
         rates = [(k, r.limit_bytes_per_s) for k, r in held if r and r.limit_bytes_per_s is not None]
         self.pace = self.pace.changed(rates, at)
+
+    def _refused(self, rows: Iterable[Sequence[Any]], at: datetime) -> None:
+        """Take in which rates were refused, and what their sides have instead, as before."""
+        refused = {(broker, Side(side)): rate for broker, side, rate, _ in rows}
+        self.keep_refused(((broker, Side(side)), kept) for broker, side, _, kept in rows)
+        limits = {key: self.rates[key].limit_bytes_per_s for key in refused}
+        kept = [(key, refused[key], limit) for key, limit in limits.items() if limit is not None]
+        self.pace = self.pace.refused(kept, at)
 
     def _keep(self, record: Record) -> None:
         """Take in lower rates of somebody else's that are kept: they are in force already."""

@@ -145,6 +145,14 @@ class Holdings:
             if key in self.rates:
                 self.rates[key] = replace(self.rates[key], perhaps=())
 
+    def keep_refused(self, kept: Iterable[tuple[Key, int | None]]) -> None:
+        """Take in that other values of these rates were refused; None is somebody else's, kept."""
+        for key, rate in kept:
+            known = self.rates[key]
+            perhaps = tuple(one for one in known.perhaps if one != rate)
+            self.rates[key] = replace(known, rate_bytes_per_s=rate, perhaps=perhaps)
+            self.rates_due.pop(key, None)
+
     def disturb(self, p: Mapping[str, Any]) -> Iterable[Key]:
         """Take in what somebody did to throttles of ours; return the rates that change hands.
 

@@ -139,6 +139,10 @@ def _take(found: dict[tuple[str, str, str], Change], record: Record) -> None:
         case Kind.RATES_CHANGING:
             for rate in p["rates"]:
                 _rate(found, rate, ConfigSource.UNKNOWN)
+        case Kind.RATES_CHANGED:
+            for broker, side, refused, _ in p.get("refused", ()):
+                one = found["broker", str(broker), Side(side).rate_config]
+                one.during = [rate for rate in one.during if rate != str(refused)]
         case Kind.DISTURBED:
             for rate in p["rates"]:
                 key = "broker", str(rate["broker"]), Side(rate["side"]).rate_config

@@ -111,6 +111,8 @@ def heading_for(history: History, key: tuple[int, Side]) -> int | None:
         return held.limit_bytes_per_s if held else None
     pace, most = history.pace, history.most_of(key)
     asked = pace.apart.get(key, pace.first_bytes_per_s)
+    if key in pace.rates and pace.rates[key].is_refused(asked):
+        return held.rate_bytes_per_s
     return max(held.rate_bytes_per_s, asked if most is None else min(asked, most))
 
 

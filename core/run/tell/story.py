@@ -95,6 +95,8 @@ def _lines(record: Record, history: History, copied_bytes: int) -> Iterator[tupl
             yield f"{asked}; refused: {refused}" if refused else asked, Level.LOOK
         case Kind.RATES_CHANGING:
             yield f"throttles: {p['why']}", Level.INFO
+        case Kind.RATES_CHANGED if p.get("refused"):
+            yield _not_changed(p), Level.LOOK
         case Kind.PAIRS_TAKING:
             yield p["why"], Level.LOOK
         case (
@@ -166,6 +168,15 @@ def throttled(history: History, batch: int) -> str:
 def _found(rate: RateIntent) -> str:
     kept = " (kept)" if rate.rate_bytes_per_s is None else ""
     return f"b{rate.broker} {rate.side.value} {format_rate(rate.found_bytes_per_s)}{kept}"
+
+
+def _not_changed(p: Mapping[str, Any]) -> str:
+    kept = [
+        f"b{broker} {side} "
+        f"{'what was there' if now is None else format_rate(now)}, not {format_rate(refused)}"
+        for broker, side, refused, now in p["refused"]
+    ]
+    return f"throttles kept: {', '.join(kept)}: {p['why']}"
 
 
 def restored(rates: Iterable[Mapping[str, Any]]) -> str:

@@ -12,14 +12,18 @@ from run_help import (
     TWO,
     Faulty,
     Start,
+    ask,
     cluster,
     plan_of,
+    spend,
+    submitted,
     throttles,
     unreachable,
 )
 
 from core.cluster.client import (
     FOLLOWER_RATE,
+    AllDeniedError,
     ConfigChange,
     ConfigOp,
     ConfigSource,
@@ -32,9 +36,11 @@ from core.run.act.runner import Runner
 from core.run.decide.steps import Poll, Preflight, Submit
 from core.run.others.throttles import Whose, find_throttles
 from core.run.record.history import Outcome
+from core.run.tell.changes import changes
 from core.run.tell.report import report
 from core.run.tell.runs import with_throttles
 from core.run.tell.view import MoveState, RunState
+from core.units import format_rate
 
 T = Resource.topic("t")
 
@@ -247,6 +253,134 @@ def test_a_throttle_that_cannot_be_given_back_holds_nothing_else_up(start: Start
     faulty.replaced = {}
     assert run.to_the_end(60) is Outcome.DONE
     assert throttles(client) == before
+
+
+def _most(rate: int) -> Callable[..., Any]:
+    """A broker whose policy for configs refuses rates above this one."""
+
+    def refuse(real: Callable[..., Any], changes: list[ConfigChange]) -> Any:
+        over = {
+            c.resource
+            for c in changes
+            if c.op is ConfigOp.SET and c.name == FOLLOWER_RATE and int(c.value) > rate
+        }
+        answers = real([c for c in changes if c.resource not in over])
+        return answers | dict.fromkeys(over, Fault("POLICY_VIOLATION", "no more than that"))
+
+    return refuse
+
+
+def test_a_rate_that_is_refused_for_good_is_given_up_and_holds_no_other_up(start: Start) -> None:
+    client = cluster({"t": [(1, 2)] * 4}, size_bytes=2000 * MB)
+    before, faulty = throttles(client), Faulty(client)
+    targets = {("t", p): (4, 2) for p in range(4)}
+    run = start(client, plan_of(client, targets), through=faulty, batch_size=2)
+    run.until(submitted)
+    faulty.replaced["alter_configs"] = _most(100 * MB)
+
+    def rate() -> int:
+        return int(throttles(client)[Resource.broker(4)][FOLLOWER_RATE].value or 0)
+
+    ask(run, "throttle", rate_bytes_per_s=500 * MB)
+    spend(run, 60)
+    risen = rate()
+    assert 10 * MB < risen <= 100 * MB
+    (said,) = [e.text for e in run.view().events if "throttles kept" in e.text]
+    assert "POLICY_VIOLATION" in said
+    assert f"b4 follower {format_rate(risen)}, not " in said
+    ask(run, "throttle", rate_bytes_per_s=2 * MB)
+    spend(run, 5)
+    assert rate() == 2 * MB
+    ask(run, "pause", floor=True)
+    spend(run, 5)
+    assert rate() == 1
+    ask(run, "resume")
+    ask(run, "throttle", rate_bytes_per_s=90 * MB)
+    assert run.to_the_end() is Outcome.DONE
+    assert throttles(client) == before
+    told = changes(run.journal.records(), run.runner.history)
+    during = [int(v) for c in told if c.config == FOLLOWER_RATE for v in c.during]
+    assert max(during) <= 100 * MB
+
+
+def test_a_rate_that_nobody_answers_for_is_lowered_before_it_is_raised(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=2000 * MB)
+    before, faulty = throttles(client), Faulty(client)
+    run = start(client, plan_of(client, {("t", 0): (4, 2)}), through=faulty)
+    run.until(submitted)
+    faulty.replaced["alter_configs"] = lambda real, changes: {
+        c.resource: Fault("REQUEST_TIMED_OUT") for c in changes
+    }
+    ask(run, "throttle", rate_bytes_per_s=500 * MB)
+    spend(run, 30)
+    set_to: list[int] = []
+
+    def noted(real: Callable[..., Any], changes: list[ConfigChange]) -> Any:
+        set_to.extend(int(c.value) for c in changes if c.name == FOLLOWER_RATE)
+        return real(changes)
+
+    ask(run, "throttle", rate_bytes_per_s=2 * MB)
+    spend(run, 30)
+    faulty.replaced["alter_configs"] = noted
+    spend(run, 30)
+    assert set_to
+    assert max(set_to) == 2 * MB
+    faulty.replaced = {}
+    ask(run, "throttle", rate_bytes_per_s=90 * MB)
+    assert run.to_the_end() is Outcome.DONE
+    assert throttles(client) == before
+
+
+@pytest.mark.parametrize("hidden", ["lists", "all"])
+def test_a_topic_that_is_denied_in_mid_run_holds_up_nothing_but_its_lists(
+    start: Start, hidden: str
+) -> None:
+    """A real client raises where all that one call asks for is denied: one topic, mostly."""
+    client = cluster({"t": [(1, 2)], "u": [(2, 3)]})
+    before, faulty = throttles(client), Faulty(client)
+    targets = {("t", 0): (4, 2), ("u", 0): (2, 5)}
+    run = start(client, plan_of(client, targets), through=faulty, batches=((0,), (1,)))
+    run.until(lambda step: isinstance(step, Poll))
+    denied = {"alter_configs", "list_entries"} | ({"configs"} if hidden == "all" else set())
+    for call in denied:
+        faulty.replaced[call] = _denying(T)
+    run.until(lambda _: [m.state for m in run.view().moves] == [MoveState.DONE] * 2, 600)
+    run.until(lambda _: len(run.runner.history.rates) == 0, 60)
+    assert "topic t cannot be put back: TOPIC_AUTHORIZATION_FAILED" in run.view().why
+    assert {r for r, found in throttles(client).items() if found != before[r]} == {T}
+    run.cancel()
+    assert run.to_the_end(60) is Outcome.INCOMPLETE
+    assert run.view().why.endswith("it is left")
+
+
+def _denying(topic: Resource) -> Callable[..., Any]:
+    """Answer as KafkaClient does: a fault for what is denied, an error where that is all."""
+
+    def deny(real: Callable[..., Any], asked: list[Any], *names: Any) -> Any:
+        fault = Fault("TOPIC_AUTHORIZATION_FAILED", "no")
+        refused = [one for one in asked if _touched(one) == topic]
+        if refused and len(refused) == len(asked):
+            raise AllDeniedError(fault)
+        answers = real([one for one in asked if one not in refused], *names)
+        keys = (topic if isinstance(one, ConfigChange) else one for one in refused)
+        return answers | dict.fromkeys(keys, fault)
+
+    return deny
+
+
+def _touched(asked: Any) -> Resource:
+    if isinstance(asked, ConfigChange):
+        return asked.resource
+    return asked if isinstance(asked, Resource) else asked[0]
+
+
+def test_a_re_order_needs_no_right_to_read_configs(start: Start) -> None:
+    client = cluster({"t": [(1, 2, 3)]})
+    faulty = Faulty(client)
+    faulty.replaced["configs"] = _denying(T)
+    run = start(client, plan_of(client, {("t", 0): (3, 1, 2)}), through=faulty)
+    assert run.runner.run() is Outcome.DONE
+    assert run.replicas() == {"t-0": (3, 1, 2)}
 
 
 def test_a_throttle_that_is_never_given_back_is_left_when_that_is_asked(start: Start) -> None:

@@ -17,6 +17,7 @@ from core.cluster.client import (
 )
 from core.cluster.faults import is_missing, passes
 from core.cluster.state import TopicPartition
+from core.run.act.each import each_told
 from core.run.act.resting import AGAIN_SECONDS, Resting
 from core.run.record.chronicle import Chronicle
 from core.run.record.history import History
@@ -155,7 +156,8 @@ class LoweredRetention:
             return True
         if now >= self._due:
             self._due = now + OFFSETS_SECONDS
-            self._waited = len(self._moved()) == len(retention.earliest)
+            still = retention.earliest.keys() - self._moved()
+            self._waited = not (still and self._are_there(still))
         return self._waited
 
     def note_shorter(self) -> None:
@@ -191,12 +193,17 @@ class LoweredRetention:
                     found[index] = log.size_bytes
         return found
 
-    def _moved(self) -> list[TopicPartition]:
-        """Return the partitions whose log begins later than before."""
+    def _moved(self) -> set[TopicPartition]:
+        """Return the partitions whose log begins later than before; one not told of has not."""
         retention = self._history.retention
         before = {} if retention is None else retention.earliest
         now = self._client.offsets(list(before), OffsetAt.EARLIEST) if before else {}
-        return [tp for tp, offset in before.items() if now.get(tp, offset + 1) > offset]
+        return {tp for tp, offset in before.items() if now.get(tp, offset) > offset}
+
+    def _are_there(self, partitions: Collection[TopicPartition]) -> bool:
+        """Return whether any of these exists yet: what was deleted is not waited for."""
+        state = self._client.describe()
+        return any(state.find(tp) is not None for tp in partitions)
 
     def restore(self, topics: tuple[str, ...]) -> None:
         """Put retention back as it was found, unless somebody has changed it meanwhile."""
@@ -205,7 +212,8 @@ class LoweredRetention:
         if not self._intended.issuperset(topics):  # else it was refused, and is tried again
             self._chronicle.write(Kind.RETENTION_RESTORING, topics=list(topics))
             self._intended |= set(topics)
-        found = self._client.configs([Resource.topic(topic) for topic in topics], [RETENTION])
+        client = each_told(self._client)  # a topic that is denied holds up no other
+        found = client.configs([Resource.topic(topic) for topic in topics], [RETENTION])
         how: dict[str, str] = {}
         faults: dict[str, Fault] = {}
         changes = []
@@ -224,7 +232,7 @@ class LoweredRetention:
             op = ConfigOp.SET if intent.own else ConfigOp.DELETE
             changes.append(ConfigChange(Resource.topic(topic), RETENTION, op, intent.own_value))
             how[topic] = "set" if intent.own else "unset"
-        answers = self._client.alter_configs(changes) if changes else {}
+        answers = client.alter_configs(changes) if changes else {}
         faults |= {r.name: f for r, f in answers.items() if f is not None and not is_missing(f)}
         done = {topic: word for topic, word in how.items() if topic not in faults}
         if done:

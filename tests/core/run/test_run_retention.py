@@ -8,7 +8,7 @@ import pytest
 from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of, set_config
 
 from core.cluster.client import Fault, Resource
-from core.run.decide.steps import LowerRetention, Poll
+from core.run.decide.steps import LowerRetention, NoteShorter, Poll
 from core.run.notify import notice
 from core.run.record.history import Outcome
 from core.run.record.records import Kind
@@ -58,6 +58,29 @@ def test_what_is_told_was_copied_is_what_the_shorter_logs_held(start: Start) -> 
     assert said in events
     assert events[-1].startswith(f"done: 1 of 1 partition, {format_bytes(view.moved_bytes)} in ")
     assert notice("ended", history, client.now, "")["moved_bytes"] == left
+
+
+def test_a_log_of_which_nobody_tells_is_not_taken_for_shorter(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=100 * MB)
+    faulty = Faulty(client)
+    plan = plan_of(client, {("t", 0): (4, 2)})
+    run = start(client, plan, retention_ms=60_000, through=faulty)
+    run.until(lambda step: isinstance(step, LowerRetention))
+    faulty.replaced["offsets"] = lambda real, partitions, at: {}
+    since = client.elapsed_seconds
+    run.until(lambda step: isinstance(step, NoteShorter), 600)
+    assert client.elapsed_seconds - since > 300
+    assert "logs of 0 of 1 partitions are shorter" in [e.text for e in run.view().events]
+
+
+def test_the_logs_of_a_topic_that_was_deleted_are_not_waited_for(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=100 * MB)
+    plan = plan_of(client, {("t", 0): (4, 2)})
+    run = start(client, plan, retention_ms=60_000)
+    run.until(lambda step: isinstance(step, LowerRetention))
+    client.delete_topic("t")
+    assert run.to_the_end(60) is Outcome.INCOMPLETE
+    assert "every topic was deleted" in run.view().why
 
 
 # -- what a run that died or gave up leaves --------------------------------------------------------

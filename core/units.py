@@ -15,6 +15,9 @@ from core.errors import UsageError
 UNLIMITED = -1
 """A rate that stands for no throttle at all."""
 
+NO_LIMIT = 2**63 - 1
+"""The largest rate that brokers know, which they show where nobody has set one."""
+
 LONGEST_SECONDS = 36_525 * 86_400.0
 """100 years."""
 
@@ -23,6 +26,7 @@ _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40, "pi": 2**50}
 _FACTORS = _DECIMAL | _BINARY
 _AMOUNT = r"\s*(\d+(?:_\d+)*(?:\.\d+)?|\.\d+)\s*([kmgtp]i?)?b"
 _RATE = re.compile(_AMOUNT + r"(?:/s|ps)\s*", re.IGNORECASE)
+_BITS = re.compile(r"\s*([\d_.]+)\s*([kKmMgGtTpP]i?)b(?:/s|ps)\s*")
 _SIZE = re.compile(_AMOUNT + r"\s*", re.IGNORECASE)
 _BARE = re.compile(r"\s*\d+(?:\.\d+)?\s*")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|sec|m|min|h|d)", re.IGNORECASE)
@@ -32,11 +36,22 @@ _SECONDS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 8
 def parse_rate(text: str) -> int:
     """Return bytes per second for `50MB/s`, `50MiB/s`; `-1` and `unlimited` give UNLIMITED.
 
-    Raises UsageError for anything else; for a bare number it shows both readings.
+    Raises UsageError for anything else; for a bare number, and for what may be bits (`Mbps`),
+    it shows both readings.
     """
     if text.strip().lower() in ("-1", "unlimited"):
         return UNLIMITED
     rate = _amount(_RATE, text)
+    if rate is not None and (bits := _BITS.fullmatch(text)):
+        amount, unit = float(bits[1].replace("_", "")), f"{bits[2].capitalize()}B/s"
+        raise UsageError(
+            f"{text.strip()} may be bits or bytes.",
+            next=f"Say {amount:g}{unit} for bytes, or {amount / 8:g}{unit} if these are bits.",
+        )
+    if rate is not None and rate >= NO_LIMIT:
+        raise UsageError(
+            f"No broker takes a rate of {text.strip()}.", next="Say unlimited for no throttle."
+        )
     if rate is None:
         if not _BARE.fullmatch(text):
             raise UsageError(f"Not a rate: {text!r}.", next="Write it like 50MB/s or 50MiB/s.")

@@ -15,6 +15,7 @@ from core.cli.confirm import confirm, yes_option
 from core.cli.context import Context, emit, json_option, say
 from core.cli.which import require_writable, which_run
 from core.errors import ExitCode, UsageError
+from core.units import parse_ids
 
 run_argument = click.argument("run")
 partitions_argument = click.argument("partitions", nargs=-1, metavar="TOPIC-PARTITION …")
@@ -127,12 +128,7 @@ def retarget(
     from core.plan.check import parse_allow
 
     allowed = parse_allow(allow)
-    try:
-        after = [int(word) for word in brokers.split(",")]
-    except ValueError as error:
-        raise UsageError(
-            f"Not brokers: {brokers!r}.", next="Write their ids like 4,2,7, preferred one first."
-        ) from error
+    after = list(parse_ids(brokers))
     cluster_id, name = _run(context, run)
     (index,) = indices(cluster_id, name, (partition,))
     _sure(context, cluster_id, name, "retarget", "Retargeting", yes)

@@ -11,6 +11,7 @@ import click
 from core.cli.confirm import confirm, yes_option
 from core.cli.context import Context, emit, json_option, output_option, say, say_none, write_text
 from core.errors import ExitCode, IncompleteError, UsageError
+from core.units import parse_id
 
 if TYPE_CHECKING:
     from core.cluster.client import Fault, Resource
@@ -125,8 +126,8 @@ def _resource(name: str) -> Resource:
     kind, _, rest = name.partition(":")
     if kind == "topic" and rest:
         return Resource.topic(rest)
-    if kind == "broker" and rest.isdigit():
-        return Resource.broker(int(rest))
+    if kind == "broker" and rest:
+        return Resource.broker(parse_id(rest))
     raise UsageError(f"Clear what? {name!r}", next="Name it like topic:orders or broker:7.")
 
 

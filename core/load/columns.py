@@ -16,6 +16,15 @@ import pyarrow as pa
 
 Array = npt.NDArray[Any]
 
+DAMAGED = (pa.ArrowException, OSError, ValueError, TypeError, IndexError)
+"""What reading a file raises in which bytes have changed: any of these, whatever is wrong."""
+
+
+def head_of(schema: Any) -> dict[str, str]:
+    """Return what is written about a file in its schema's metadata."""
+    found = (schema.metadata or {}).items()
+    return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in found}
+
 
 def numbers(values: Array, kind: Any, known: npt.NDArray[np.bool_] | None = None) -> Any:
     """Return an Arrow array of the numeric type `kind`; null where `known` is False."""

@@ -158,7 +158,7 @@ def check_format(written: str, known: str, path: Path) -> None:
     """Raise DocumentError when `written` is another kind of document or a higher major version."""
     kind, _, major = str(written).partition("/")
     known_kind, _, known_major = known.partition("/")
-    if kind != known_kind or not major.isdigit():
+    if kind != known_kind or not (major.isascii() and major.isdecimal()):
         raise DocumentError(
             f"{path.name} is not a {known_kind} file.", detail=str(path), next=REPAIR
         )

@@ -174,16 +174,20 @@ def read_table(path: Path) -> Any:
     try:
         with pa.memory_map(str(path)) as source:
             table = pa.ipc.open_file(source).read_all()
-    except pa.ArrowInvalid as error:
-        raise DocumentError(
-            f"{path.name} is not a whole Arrow file.", detail=str(path), next=layout.REPAIR
-        ) from error
+    except FileNotFoundError:
+        raise
+    except columns.DAMAGED as error:
+        raise _damaged(path, "is not a whole Arrow file") from error
     layout.check_format(_head(table).get("format", ""), FORMAT, path)
     return table
 
 
 def _head(table: Any) -> dict[str, str]:
-    return {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+    return columns.head_of(table.schema)
+
+
+def _damaged(path: Path, what: str) -> DocumentError:
+    return DocumentError(f"{path.name} {what}.", detail=str(path), next=layout.REPAIR)
 
 
 def read_columns(path: Path) -> LoadSnapshot:
@@ -221,9 +225,9 @@ def read_columns(path: Path) -> LoadSnapshot:
             leader=columns.to_numpy(table["leader"]) if "leader" in names else None,
         )
     except KeyError as error:
-        raise DocumentError(
-            f"{path.name} lacks {error}.", detail=str(path), next=layout.REPAIR
-        ) from error
+        raise _damaged(path, f"lacks {error}") from error
+    except columns.DAMAGED as error:
+        raise _damaged(path, "is damaged") from error
 
 
 # -- the manifest ----------------------------------------------------------------------------------

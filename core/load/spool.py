@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core import files, paths
-from core.load import layout
+from core.load import columns, layout
 from core.load.sample import COLUMNS, FORMAT
 from core.units import format_time
 
@@ -115,7 +115,7 @@ def _admit(root: Path, cluster_id: str, path: Path) -> Path | None:
 
 def written_of(path: Path) -> datetime:
     """Return when the samples of a segment were taken, by its footer."""
-    return datetime.fromisoformat(_head(pq.ParquetFile(path))["at"]).astimezone(UTC)
+    return _taken_at(columns.head_of(pq.ParquetFile(path).schema_arrow))
 
 
 def admit_all(root: Path, cluster_id: str) -> int:
@@ -132,9 +132,9 @@ def inspect(path: Path, cluster_id: str) -> Refusal | None:
     """Return why a segment cannot be used: its footer, format, schema, cluster or row count."""
     try:
         file = pq.ParquetFile(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        return Refusal("truncated", str(error).splitlines()[0])
-    head = _head(file)
+    except columns.DAMAGED as error:
+        return Refusal("truncated", _first_line(error))
+    head = columns.head_of(file.schema_arrow)
     if head.get("format") != FORMAT:
         return Refusal("format", f"{head.get('format')!r} is not {FORMAT}")
     if not file.schema_arrow.equals(SCHEMA, check_metadata=False):
@@ -144,11 +144,23 @@ def inspect(path: Path, cluster_id: str) -> Refusal | None:
     if head.get("rows") != str(file.metadata.num_rows):
         return Refusal("rows", f"{file.metadata.num_rows} rows, {head.get('rows')} were written")
     try:
+        _taken_at(head)
+    except (KeyError, ValueError, OverflowError) as error:
+        return Refusal("time", f"when its samples were taken: {_first_line(error)}")
+    try:
         for group in range(file.num_row_groups):
             file.read_row_group(group)
-    except (pa.ArrowInvalid, OSError) as error:
-        return Refusal("damaged", str(error).splitlines()[0])
+    except columns.DAMAGED as error:
+        return Refusal("damaged", _first_line(error))
     return None
+
+
+def _taken_at(head: Mapping[str, str]) -> datetime:
+    return datetime.fromisoformat(head["at"]).astimezone(UTC)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def quarantine(root: Path, cluster_id: str, path: Path, refusal: Refusal) -> Path:
@@ -225,8 +237,3 @@ def quarantined_segments(root: Path, cluster_id: str) -> Mapping[str, int]:
         for folder in sorted(layout.quarantine(root, cluster_id).glob("*"))
         if any(folder.glob("*.reason.json"))
     }
-
-
-def _head(file: Any) -> dict[str, str]:
-    metadata = file.schema_arrow.metadata or {}
-    return {key.decode(): value.decode() for key, value in metadata.items()}

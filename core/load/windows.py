@@ -245,10 +245,11 @@ def _read(path: Path, names: Sequence[str], dictionary: list[str] | None = None)
         file = pq.ParquetFile(path, read_dictionary=dictionary)
         known = set(file.schema_arrow.names)
         table = file.read(columns=[name for name in names if name in known])
-    except pa.ArrowInvalid as error:
-        raise DocumentError(f"{path} is not a window file: {error}.") from error
-    head = file.schema_arrow.metadata or {}
-    layout.check_format(head.get(b"format", b"").decode(), FORMAT, path)
+    except FileNotFoundError:
+        raise
+    except columns.DAMAGED as error:
+        raise DocumentError(f"{path} is not a whole window file.", next=layout.REPAIR) from error
+    layout.check_format(columns.head_of(file.schema_arrow).get("format", ""), FORMAT, path)
     return table
 
 

@@ -47,6 +47,19 @@ def test_rate_is_bytes_per_second(text: str, rate: int) -> None:
     assert parse_rate(text) == rate
 
 
+@pytest.mark.parametrize("text", ["100Mbps", "100mb/s", "100Mb/s", "100mbps"])
+def test_what_may_be_bits_is_refused_with_both_readings(text: str) -> None:
+    with pytest.raises(UsageError, match="may be bits or bytes") as refused:
+        parse_rate(text)
+    assert refused.value.next == "Say 100MB/s for bytes, or 12.5MB/s if these are bits."
+
+
+def test_a_rate_that_no_broker_knows_is_refused() -> None:
+    assert parse_rate("9000PB/s") == 9 * 10**18
+    with pytest.raises(UsageError, match="No broker takes"):
+        parse_rate("99999999999GB/s")
+
+
 def test_bare_number_as_rate_is_refused_with_both_readings() -> None:
     with pytest.raises(UsageError) as refused:
         parse_rate("50")

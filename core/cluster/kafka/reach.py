@@ -105,7 +105,7 @@ def _why_absent(server: str) -> tuple[str, str] | None:
     try:
         with socket.create_connection(_place(server), timeout=_PROBE_SECONDS):
             return None
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):  # no name at all, by IDNA's rules
         return f"There is no host named {_place(server)[0]}", "Check the name after -b."
     except ConnectionRefusedError:
         return f"Nothing listens on {server}", again

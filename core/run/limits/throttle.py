@@ -23,9 +23,7 @@ from core.cluster.client import (
     ResourceKind,
 )
 from core.plan.throttle_lists import entries
-
-NO_LIMIT = 2**63 - 1
-"""What brokers report for a rate that nobody has set."""
+from core.units import NO_LIMIT
 
 Configs = Mapping[Resource, Mapping[str, ConfigValue] | Fault]
 

@@ -19,9 +19,9 @@ from core.cluster.client import (
 from core.cluster.faults import is_missing
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.plan.throttle_lists import ALL, entries, joined
-from core.run.limits.throttle import LISTED, LISTS, NO_LIMIT, RATES, Side, is_ours, own_list
+from core.run.limits.throttle import LISTED, LISTS, RATES, Side, is_ours, own_list
 from core.run.record.history import History
-from core.units import format_rate
+from core.units import NO_LIMIT, format_rate
 
 
 class Whose(Enum):

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.cluster.client import ConfigSource
-from core.run.limits.throttle import LISTED, LISTS, NO_LIMIT, RATES, Side
+from core.run.limits.throttle import LISTED, LISTS, RATES, Side
 from core.run.record.history import History
 from core.run.record.records import Kind, Record
 from core.run.record.retention import RETENTION
-from core.units import format_duration, format_rate
+from core.units import NO_LIMIT, format_duration, format_rate
 
 SHOWN_PAIRS = 4
 

@@ -5,9 +5,10 @@ Everything is read from their journals; no cluster is asked, and nothing is chan
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from core.run.tell.lessons import lesson_of
 from core.run.tell.progress import run_view, summary
 from core.run.tell.summaries import Remembered, Summaries
 from core.run.tell.view import RunState, RunSummary, RunView
+
+log = logging.getLogger(__name__)
 
 STARTING_SECONDS = 30.0
 """A run that has not said its process yet is taken for starting so long."""
@@ -44,22 +47,26 @@ def read_run(cluster_id: str, run: str) -> RunView:
 def read_journal(cluster_id: str, run: str) -> Reading:
     """Return one look at a run's journal; raises JournalError when it cannot be read."""
     path = journal_path(cluster_id, run)
-    with Journal.open(path) as journal:
-        history = _fold(path, records := journal.records())
+    with Journal.open(path) as journal, _whole(path):
+        history = History.fold(records := journal.records())
         living = history.ended is not None or _is_living(path, history)
         if not living:
             # It may have ended well since it was read; what a dead process wrote is final.
-            history = _fold(path, records := journal.records())
+            history = History.fold(records := journal.records())
         samples, pending = journal.samples(), journal.requests(history.requests_seen)
-    view = run_view(records, samples, living=living, history=history, pending=pending)
+        view = run_view(records, samples, living=living, history=history, pending=pending)
     return Reading(view, records, history)
 
 
-def _fold(path: Path, records: Iterable[Record]) -> History:
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Raise JournalError for what records lead to that SQLite takes for whole, and are not."""
     try:
-        return History.fold(records)
-    except (ValueError, KeyError, TypeError) as error:
-        raise JournalError(f"The journal {path} is damaged: {error}.") from error
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        log.exception("reading %s", path)
+        why = f"{type(error).__name__}: {error}"
+        raise JournalError(f"The journal {path} is damaged ({why}).") from error
 
 
 def _is_living(path: Path, history: History) -> bool:
@@ -123,11 +130,12 @@ def _is_unborn(path: Path) -> bool:
 def _learnt(summaries: Summaries, path: Path, cluster_id: str) -> Remembered:
     stamp = summaries.stamp(path)
     look = read_journal(cluster_id, path.name.removesuffix(SUFFIX))
-    known = Remembered(
-        summary(look.view),
-        left=bool(look.view.leftovers),
-        lesson=lesson_of(look.records, look.history),
-    )
+    with _whole(path):
+        known = Remembered(
+            summary(look.view),
+            left=bool(look.view.leftovers),
+            lesson=lesson_of(look.records, look.history),
+        )
     if look.history.ended is not None:
         summaries.learn(path, stamp, known)
     return known

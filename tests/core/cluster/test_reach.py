@@ -85,6 +85,11 @@ def test_no_such_host() -> None:
     assert "no host named" in told("no-such-host.invalid:9092")
 
 
+@pytest.mark.parametrize("host", ["kafka..prod", ".kafka", "k" * 300])
+def test_what_is_no_name_of_a_host(host: str) -> None:
+    assert f"There is no host named {host}" in told(f"{host}:9092")
+
+
 def test_an_http_server() -> None:
     with web_server() as address:
         assert "is an HTTP server" in told(address)

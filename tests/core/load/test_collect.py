@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from simulated import small_spec
 
 from core import files
@@ -239,6 +241,8 @@ def test_a_moved_replica_starts_a_size_series_of_its_own(
         (lambda path: _rewrite(path, lambda t: t.slice(1)), "rows"),
         (lambda path: _rewrite(path, lambda t: t.drop_columns(["ts"])), "schema"),
         (lambda path: _rewrite(path, lambda t: t.replace_schema_metadata({})), "format"),
+        (lambda path: _rewrite(path, lambda t: _with_head(t, at=None)), "time"),
+        (lambda path: _rewrite(path, lambda t: _with_head(t, at="yesterday")), "time"),
     ],
 )
 def test_the_gate_quarantines_a_bad_segment_with_its_reason(
@@ -261,6 +265,31 @@ def test_the_gate_quarantines_a_bad_segment_with_its_reason(
 def _rewrite(path: Path, change: object) -> None:
     table = pq.ParquetFile(path).read()
     pq.write_table(change(table), path)  # type: ignore[operator]
+
+
+def _with_head(table: Any, **changed: str | None) -> Any:
+    head = {name.decode(): value.decode() for name, value in table.schema.metadata.items()}
+    head |= changed
+    return table.replace_schema_metadata({n: v for n, v in head.items() if v is not None})
+
+
+@given(st.data())
+def test_the_gate_never_fails_over_a_byte_that_has_changed(
+    one_segment: tuple[Path, bytes, str], data: st.DataObject
+) -> None:
+    path, whole, cluster_id = one_segment
+    at = data.draw(st.integers(0, len(whole) - 1))
+    to = data.draw(st.integers(0, 255))
+    path.write_bytes(whole[:at] + bytes([to]) + whole[at + 1 :])
+    spool.inspect(path, cluster_id)
+
+
+@pytest.fixture(scope="module")
+def one_segment(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes, str]:
+    simulated = SimulatedCluster(small_spec({"t": [(1, 2)]}))
+    segment = poll_for(simulated, tmp_path_factory.mktemp("spool"), 1)[0].segment
+    assert segment is not None
+    return segment, segment.read_bytes(), simulated.spec.cluster_id
 
 
 def test_a_segment_that_goes_bad_in_the_spool_is_swept(

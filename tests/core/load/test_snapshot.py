@@ -7,11 +7,14 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from snapshots import AT, make_snapshot
 
 from core.errors import DocumentError, RefusedError, UsageError
@@ -174,6 +177,26 @@ def test_a_truncated_arrow_file_is_one_clear_sentence(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(DocumentError, match="is not a whole Arrow file"):
         published.read_snapshot(tmp_path, "abc-DEF_1")
+
+
+@pytest.fixture(scope="module")
+def whole_live(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
+    root = tmp_path_factory.mktemp("live")
+    published.write_live(root, make_snapshot())
+    path = layout.live(root, "abc-DEF_1")
+    return path, path.read_bytes()
+
+
+@given(st.data())
+def test_a_byte_that_has_changed_is_one_clear_sentence_or_another_number(
+    whole_live: tuple[Path, bytes], data: st.DataObject
+) -> None:
+    path, whole = whole_live
+    at = data.draw(st.integers(0, len(whole) - 1))
+    to = data.draw(st.integers(0, 255))
+    path.write_bytes(whole[:at] + bytes([to]) + whole[at + 1 :])
+    with suppress(DocumentError):
+        published.read_columns(path)
 
 
 def test_a_root_of_a_newer_trimtab_is_refused(tmp_path: Path) -> None:

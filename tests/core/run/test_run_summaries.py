@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from core.run.creation import RunOptions, create_journal
 from core.run.record.history import History
 from core.run.record.journal import Journal
 from core.run.record.records import Kind
-from core.run.tell.runs import left_behind, list_runs, unreadable, with_throttles
+from core.run.tell.runs import calibration, left_behind, list_runs, unreadable, with_throttles
 from core.run.tell.summaries import NAME
 from core.run.tell.view import RunState
 
@@ -112,6 +114,23 @@ def test_a_journal_that_was_changed_is_read_again(folded: list[str]) -> None:
     path.write_text("garbage, long enough to look like something" * 100)
     assert list_runs(CLUSTER) == ()
     assert "damaged" in unreadable(CLUSTER)[0]
+
+
+@pytest.mark.parametrize("payload", ["{}", "[]", "1", '{"moves": [99], "why": 3}'])
+def test_a_journal_whose_records_have_changed_is_named_and_stops_nothing(payload: str) -> None:
+    whole = a_run()
+    good = whole.read_bytes()
+    for kind in Kind:
+        whole.write_bytes(good)
+        with closing(sqlite3.connect(whole)) as database, database:
+            changed = database.execute(
+                "UPDATE records SET payload = ? WHERE kind = ?", (payload, kind.value)
+            ).rowcount
+        if changed:
+            runs, wrong = list_runs(CLUSTER), unreadable(CLUSTER)
+            assert len(runs) + len(wrong) == 1
+            assert all("is damaged" in why for why in wrong)
+        calibration(CLUSTER)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format":1,"runs":{"x":1}}', '{"format":99}', "{"])

@@ -119,7 +119,7 @@ def _groups_text(groups: tuple[GroupTouched, ...]) -> str:
             group.state,
             str(len(group.partitions)),
             str(group.leader_changes),
-            f"{group.lag:,}",
+            "?" if group.lag is None else f"{group.lag:,}",
             "?" if group.behind_seconds is None else format_duration(group.behind_seconds),
             to_read_words(group),
         )

@@ -42,12 +42,12 @@ class ClusterDocument:
 
 @dataclass(frozen=True, slots=True)
 class DocumentGroup:
-    """A consumer group and how far behind it is on each partition."""
+    """A consumer group and how far behind it is on each partition; None is not known."""
 
     id: str
     state: str
     members: tuple[Member, ...]
-    lag: Mapping[TopicPartition, int]
+    lag: Mapping[TopicPartition, int | None]
     unknown: bool = False
     """Whether nothing is known of what it has committed; `lag` is empty then."""
 
@@ -58,9 +58,21 @@ class DocumentGroup:
             group.id,
             group.state,
             group.members,
-            {tp: max(0, ends[tp] - at) for tp, at in group.committed.items() if tp in ends},
+            {
+                tp: max(0, ends[tp] - at) if tp in ends else None
+                for tp, at in group.committed.items()
+            },
             unknown=group.fault is not None or group.committed_fault is not None,
         )
+
+    @property
+    def reads(self) -> dict[TopicPartition, int | None]:
+        """Return how far behind it is on all that it reads.
+
+        What a member was given and has not committed yet is among it, and not known.
+        """
+        given = {tp: None for member in self.members for tp in member.assignment}
+        return {**given, **self.lag}
 
 
 def read_groups(

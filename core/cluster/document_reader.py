@@ -254,6 +254,6 @@ def _group(reader: JsonObject) -> DocumentGroup:
             )
             for m in reader.each("members")
         ),
-        {tp(item): item.get("lag", int) for item in reader.each("lag")},
+        {tp(item): item.get("lag", int, None) for item in reader.each("lag")},
         unknown=reader.get("lag", list, None) is None,
     )

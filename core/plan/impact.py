@@ -38,7 +38,7 @@ class GroupTouched:
     partitions: tuple[TopicPartition, ...]
     leader_changes: int
     copied: int
-    lag: int
+    lag: int | None
     behind_seconds: float | None
     catch_up_messages: int | None
     catch_up_bytes: int | None
@@ -152,15 +152,20 @@ def _groups(
     for group in groups:
         if group.unknown:
             continue
-        # What members were given and have not committed yet is theirs, too.
-        given = {tp for member in group.members for tp in member.assignment}
-        tps = sorted(tp for tp in group.lag.keys() | given if tp in touched)
+        reads = group.reads
+        tps = sorted(tp for tp in reads if tp in touched)
         if tps:
-            found.append(_group(group, [(touched[tp], group.lag.get(tp, 0)) for tp in tps]))
-    return tuple(sorted(found, key=lambda g: (-g.leader_changes, -g.lag, -g.copied, g.id)))
+            found.append(_group(group, [(touched[tp], reads[tp]) for tp in tps]))
+    return tuple(sorted(found, key=_worst_first))
 
 
-def _group(group: DocumentGroup, read: Sequence[tuple[_Touch, int]]) -> GroupTouched:
+def _worst_first(group: GroupTouched) -> tuple[int, float, int, str]:
+    lag = math.inf if group.lag is None else group.lag
+    return -group.leader_changes, -lag, -group.copied, group.id
+
+
+def _group(group: DocumentGroup, read: Sequence[tuple[_Touch, int | None]]) -> GroupTouched:
+    lags = [lag for _, lag in read]
     behind = [behind_seconds(lag, touch.messages_per_s) for touch, lag in read]
     touches = [touch for touch, _ in read]
     return GroupTouched(
@@ -170,7 +175,7 @@ def _group(group: DocumentGroup, read: Sequence[tuple[_Touch, int]]) -> GroupTou
         partitions=tuple(touch.move.tp for touch in touches),
         leader_changes=sum(touch.new_leader for touch in touches),
         copied=sum(bool(touch.move.receiving) for touch in touches),
-        lag=sum(lag for _, lag in read),
+        lag=None if None in lags else sum(lag or 0 for lag in lags),
         behind_seconds=None if math.isnan(sum(behind)) else max(behind),
         catch_up_messages=_known(sum(t.messages_per_s * t.pause_seconds for t in touches)),
         catch_up_bytes=_known(sum(t.in_bytes_per_s * t.pause_seconds for t in touches)),

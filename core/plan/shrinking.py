@@ -38,7 +38,7 @@ class Shrunk:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A group with unread records on a topic; `behind_seconds` is None where it is not known."""
+    """A group with unread records on a topic, perhaps; `behind_seconds` is None where it is not known."""
 
     group: str
     topic: str
@@ -158,14 +158,17 @@ def _shrunk(
 def _readers(
     state: ClusterState, load: Load, groups: Iterable[DocumentGroup], topic: str
 ) -> list[Reader]:
-    """Return the groups that have yet to read some of a topic, on whichever of its partitions."""
+    """Return the groups that have yet to read some of a topic, on whichever of its partitions.
+
+    Those of whom that is not known are among them.
+    """
     if _retention_ms(state, topic) is None:
         return []
     rates = {state.tp(row): float(load.messages_per_s[row]) for row in state.partitions_of(topic)}
     found: defaultdict[str, list[float]] = defaultdict(list)
     for group in groups:
-        for tp, lag in group.lag.items():
-            if lag > 0 and tp in rates:
+        for tp, lag in group.reads.items():
+            if lag != 0 and tp in rates:
                 found[group.id].append(behind_seconds(lag, rates[tp]))
     return [
         Reader(group, topic, None if math.isnan(sum(behind)) else max(behind))
@@ -173,8 +176,8 @@ def _readers(
     ]
 
 
-def behind_seconds(lag: int, messages_per_s: float) -> float:
+def behind_seconds(lag: int | None, messages_per_s: float) -> float:
     """Return how old the oldest unread record is, NaN where it is not known."""
     if lag == 0:
         return 0.0
-    return lag / messages_per_s if messages_per_s > 0 else math.nan
+    return lag / messages_per_s if lag is not None and messages_per_s > 0 else math.nan

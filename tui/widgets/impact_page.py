@@ -109,7 +109,7 @@ def _groups(groups: Sequence[GroupTouched], width: int) -> Lines:
         cells = (
             str(len(group.partitions)),
             str(group.leader_changes),
-            f"{group.lag:,}",
+            "?" if group.lag is None else f"{group.lag:,}",
             "?" if behind is None else format_duration(behind),
             to_read_words(group),
         )

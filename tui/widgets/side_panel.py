@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -236,9 +237,9 @@ def _draw_touches(
     """Say who reads what the plan touches and how far behind, and how safe what is carried is."""
     moved = {move.tp for move in preview.plan} | set(carry.sources if carry else ())
     lags = [
-        (sum(lag for tp, lag in group.lag.items() if tp in moved), group.id)
+        (math.inf if None in read else sum(lag or 0 for lag in read), group.id)
         for group in groups
-        if not moved.isdisjoint(group.lag)
+        if (read := [lag for tp, lag in group.reads.items() if tp in moved])
     ]
     lags.sort(key=lambda found: (-found[0], found[1]))
     safety = _in_sync_words(model.state, carry.primary, panel.brush) if carry else ()
@@ -247,7 +248,12 @@ def _draw_touches(
     panel.title("touches")
     for lag, id in lags[:GROUP_LINES]:
         name = id if len(id) <= GROUP_NAME else id[: GROUP_NAME - 1] + panel.brush.glyphs.ellipsis
-        panel.write((Word(f"group {name:<{GROUP_NAME}} "), Word(f"lag {lag:,}")))
+        panel.write(
+            (
+                Word(f"group {name:<{GROUP_NAME}} "),
+                Word("lag ?" if math.isinf(lag) else f"lag {lag:,}"),
+            )
+        )
     if len(lags) > GROUP_LINES:
         panel.write((Word(f"and {len(lags) - GROUP_LINES} more groups", "dim"),))
     if safety:

@@ -29,7 +29,7 @@ LAYOUT = {"t-0": [1, 2], "t-1": [2, 3], "u-0": [3, 1]}
 T = Topic("t", min_insync=1, retention_ms=72 * HOUR * 1000, cleanup_policy="delete")
 
 
-def group(id: str, lag: Mapping[str, int], *, given: Sequence[str] = ()) -> DocumentGroup:
+def group(id: str, lag: Mapping[str, int | None], *, given: Sequence[str] = ()) -> DocumentGroup:
     members = (Member("m", "c", "h", tuple(map(tp, given))),) if given else ()
     return DocumentGroup(id, "stable", members, {tp(name): n for name, n in lag.items()})
 
@@ -99,10 +99,22 @@ def test_groups_come_worst_first_and_those_that_read_nothing_of_it_not_at_all() 
     ]
     seen = found({"t-0": (4, 2), "t-1": (2, 4)}, groups)
     assert [g.id for g in seen.groups or ()] == [
-        "new-leader",
         "has-not-committed",
+        "new-leader",
         "follower-moves",
     ]
+    assert [g.lag for g in seen.groups or ()] == [None, 1, 9000]
+
+
+@pytest.mark.parametrize("lag", [{}, {"t-0": None}], ids=["not committed", "end not told"])
+def test_what_a_group_has_yet_to_read_is_not_taken_for_nothing(lag: dict[str, int | None]) -> None:
+    read = [group("g", lag, given=["t-0"])]
+    seen = found({"t-0": (4, 2)}, read, topics=[T], size_bytes=20 * GB)
+    (g,) = seen.groups or ()
+    assert (g.lag, g.behind_seconds) == (None, None)
+    assert seen.shrinking is not None
+    assert [reader.group for reader in seen.shrinking.unsure] == ["g"]
+    assert not seen.shrinking.is_advised
 
 
 def test_what_is_not_known_is_no_number() -> None:

@@ -20,7 +20,7 @@ import click
 
 from core import paths
 from core.cli.context import Context, Target, let_reader_go
-from core.cli.empty import refusing_empty
+from core.cli.given import as_meant
 from core.errors import ExitCode, TrimtabError
 from core.terminal import printable
 
@@ -83,7 +83,7 @@ class LazyGroup(click.Group):
         module, attribute = COMMANDS[cmd_name][0].split(":")
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
-        return refusing_empty(command)
+        return as_meant(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -180,7 +180,7 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
             stream.reconfigure(errors="replace")
     try:
         paths.settle()
-        result = refusing_empty(root).main(
+        result = as_meant(root).main(
             args=argv,
             prog_name="trimtab",
             obj=Invoked(open_dashboard, is_process=argv is None),

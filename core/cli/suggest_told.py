@@ -128,7 +128,7 @@ def text(
         who = "Not every broker that is added" if wanted.fill else "Not every broker"
         lines.append(
             f"{who} gets within {wanted.band:.0%} of its share; "
-            "this is the best within the limits.\n"
+            "no better plan was found within the limits.\n"
         )
     return "".join(lines)
 

@@ -38,7 +38,7 @@ class Shrunk:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A group with unread records on a topic, perhaps; `behind_seconds` is None where it is not known."""
+    """A group that has, or may have, records to read; `behind_seconds` is None if not known."""
 
     group: str
     topic: str

@@ -1,7 +1,9 @@
 """Choosing preferred leaders among the replicas that there are: nothing is copied for it.
 
 Greedy: the broker that is furthest off gives leadership away, or takes it, where both ends gain
-most. A small pull towards the fair share lets leadership flow through brokers that are fine.
+most. A small pull towards the fair share lets leadership flow through brokers that are fine. Out of
+a dead end, the change that does least harm leads on, and is not taken back for a while (tabu
+search: Glover 1989); only what has become better by it stays.
 """
 
 from __future__ import annotations
@@ -26,6 +28,12 @@ STILL = 0.5
 LEAST = 1e-15
 FUTILE = 60
 """Looks at each broker, at most, before what is left must be left."""
+ASTRAY = 60
+"""Changes for each broker, at most, that may lead out of a dead end."""
+ASTRAY_ROWS = 2_000_000
+"""And partitions that are looked at for it: large clusters have other ways."""
+TENURE = 12
+"""For so many changes a partition's leader stays, once it was changed there."""
 
 Change = tuple[float, int, int]
 """What is gained, which partition, which place becomes the first."""
@@ -63,7 +71,7 @@ class _Leading:
         for _ in range(FUTILE * on.problem.brokers):
             off = on.off_by(self._columns)
             if not off.any() or self._limits.time_is_up(on):
-                break
+                return changed
             strain = np.abs(on.loads[:, self._columns] - 1).max(axis=1)
             worst = np.where(stuck | ~on.problem.counts, -np.inf, off.max(axis=1) + 1e-3 * strain)
             broker = int(np.argmax(worst))
@@ -74,7 +82,43 @@ class _Leading:
             if took:
                 stuck[:] = False
             changed += took
+        return changed + self._wander()
+
+    def _wander(self) -> int:
+        """Go on from a dead end, over what is worse for a moment; return how many changes stay."""
+        on, brokers = self._on, self._on.problem.brokers
+        kept_until = np.zeros(len(on.at), np.int64)
+        since_best: list[tuple[int, int]] = []
+        best, looked, changed = self._off(), 0, 0
+        for turn in range(1, ASTRAY * brokers):
+            if best <= 0.0 or looked > ASTRAY_ROWS or self._limits.time_is_up(on):
+                break
+            off = on.off_by(self._columns).max(axis=1)
+            found: list[Change] = []
+            for broker in np.argsort(-off, kind="stable").tolist():
+                if off[broker] <= 0.0 or found:
+                    break
+                rows = on.held(broker)
+                rows = rows[on.problem.movable[rows] & (kept_until[rows] < turn)]
+                looked += len(rows)
+                leads = on.at[rows, 0] == broker
+                found = self._given(rows[leads], broker, 1, -np.inf)
+                found += self._taken(rows[~leads], broker, 1, -np.inf)
+            if not found:
+                break
+            _, partition, place = min(found, key=lambda change: (-change[0], change[1], change[2]))
+            on.lead(partition, place)
+            kept_until[partition] = turn + TENURE
+            since_best.append((partition, place))
+            if (now := self._off()) < best - LEAST:
+                best, changed = now, changed + len(since_best)
+                since_best.clear()
+        for partition, place in reversed(since_best):
+            on.lead(partition, place)
         return changed
+
+    def _off(self) -> float:
+        return float((self._on.off_by(self._columns) ** 2).sum())
 
     def _change(self, broker: int) -> int:
         on = self._on
@@ -98,15 +142,16 @@ class _Leading:
                 break
         return took
 
-    def _given(self, rows: Int64, broker: int, most: int) -> list[Change]:
+    def _given(self, rows: Int64, broker: int, most: int, least: float = LEAST) -> list[Change]:
         on, found = self._on, []
         for place in range(1, on.at.shape[1]):
             able = rows[self._may_lead(rows, place) & on.problem.counts[on.at[rows, place]]]
             gains = self._gain(able, broker, on.at[able, place])
-            found += [(float(gains[i]), int(able[i]), place) for i in _top(gains, most)]
+            top = _top(gains, most, least)
+            found += [(float(gains[i]), int(able[i]), place) for i in top]
         return found
 
-    def _taken(self, rows: Int64, broker: int, most: int) -> list[Change]:
+    def _taken(self, rows: Int64, broker: int, most: int, least: float = LEAST) -> list[Change]:
         on = self._on
         if not len(rows):
             return []
@@ -115,7 +160,8 @@ class _Leading:
         able = self._may_lead(rows, places) & (first != NOBODY) & on.problem.counts[first]
         rows, places = rows[able], places[able]
         gains = self._gain(rows, on.at[rows, 0], broker)
-        return [(float(gains[i]), int(rows[i]), int(places[i])) for i in _top(gains, most)]
+        top = _top(gains, most, least)
+        return [(float(gains[i]), int(rows[i]), int(places[i])) for i in top]
 
     def _may_lead(self, rows: Int64, places: int | Int64) -> Bool:
         on = self._on
@@ -147,6 +193,6 @@ class _Leading:
         return np.asarray(off * off + PULL * (loads - 1) ** 2)
 
 
-def _top(gains: Float64, most: int) -> list[int]:
+def _top(gains: Float64, most: int, least: float) -> list[int]:
     order = np.argsort(-gains, kind="stable")[:most]
-    return [int(i) for i in order if gains[i] > LEAST]
+    return [int(i) for i in order if gains[i] > least]

@@ -54,6 +54,8 @@ class Moving:
         band, most = placement.problem.band, placement.ceilings[:, self._columns]
         self._levels = levels(placement.loads[:, self._columns], self._counts, band, most)
         self._band = Levels.of(band, most)
+        self.spent = False
+        """Whether a limit allows no more: bytes, moves or time."""
         self._moves = 0
         self._looks = 0
         self._again = np.zeros(placement.problem.brokers, np.int64)
@@ -65,7 +67,10 @@ class Moving:
         Brokers that have nothing to give are asked again when others have moved something.
         """
         tried = -1
-        while self._on.off_by(self._columns).any() and not self._spent():
+        while self._on.off_by(self._columns).any():
+            self.spent = not self._limits.allow(self._on, 0.0)
+            if self.spent:
+                break
             source, most = self._source()
             if source is None:
                 if tried == self._moves:
@@ -77,9 +82,6 @@ class Moving:
             if not took:
                 self._again[source] = self._moves + max(8, len(self._again) // 4)
         return self._moves
-
-    def _spent(self) -> bool:
-        return not self._limits.allow(self._on, 0.0)
 
     def _source(self) -> tuple[int | None, int]:
         """Return the broker that gives next, and how many replicas at most."""

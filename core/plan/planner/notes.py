@@ -12,7 +12,7 @@ from core.plan.plan import Plan
 from core.plan.planner.fields import Field, Names
 from core.plan.planner.led import carried, electable, leaders
 from core.plan.planner.limits import INF
-from core.plan.planner.measures import LED, Measure
+from core.plan.planner.measures import LED, SHOWN, Measure
 from core.plan.planner.placement import TINY, Placement
 from core.plan.planner.problem import NOBODY, Problem
 from core.plan.planner.stuck import NAMED
@@ -31,13 +31,21 @@ def unknown(given: Problem, load: Load, wanted: Wanted, names: Names) -> list[st
     if rates:
         notes.append(
             f"What is produced to {rates:,} of {state.partition_count:,} partitions is not known: "
-            "they are planned for by size and count."
+            + (
+                "it is taken to be what it is for the others, by size."
+                if rates < state.partition_count
+                else "they are planned for by size and count."
+            )
         )
     reads = int((np.isnan(load.out_bytes_per_s) & ~np.isnan(load.in_bytes_per_s)).sum())
     if reads:
         notes.append(
-            f"What is read of {reads:,} of {state.partition_count:,} partitions is not known: of "
-            "what they send only what followers fetch is counted."
+            f"What is read of {reads:,} of {state.partition_count:,} partitions is not known: "
+            + (
+                "it is taken to be what it is for the others, by what is produced."
+                if (~np.isnan(load.out_bytes_per_s)).any()
+                else "of what they send only what followers fetch is counted."
+            )
         )
     sizes = int((state.partition_size_bytes < 0).sum())
     if sizes:
@@ -59,6 +67,15 @@ def _unsized(given: Problem, wanted: Wanted, names: Names) -> str:
     return "what they copy is not counted"
 
 
+def alone(given: Problem) -> list[str]:
+    """Say that there are no two brokers between which anything could be evened out."""
+    up, of = int(given.counts.sum()), given.brokers
+    if up > 1 or of < 2:
+        return []
+    who = f"Only broker {given.ids[given.counts][0]}" if up else "None"
+    return [f"{who} of {of} brokers is up and may take part: nothing can be evened out."]
+
+
 def left_alone(given: Problem) -> list[str]:
     """Say which partitions are left as they are though they may be touched, and why."""
     state, still = given.state, given.asked & ~given.movable
@@ -74,6 +91,20 @@ def left_alone(given: Problem) -> list[str]:
         f"{'it is' if count == 1 else 'they are'}."
         for words, count in counts.items()
         if count
+    ]
+
+
+def not_found(on: Placement) -> list[str]:
+    """Say which broker ends furthest outside the band, where nothing is known to be in the way."""
+    measures = np.array([m for m in SHOWN if on.problem.active[m]], np.int64)
+    off = on.off_by(measures)
+    if off.max(initial=0.0) <= TINY:
+        return []
+    broker, column = np.unravel_index(int(off.argmax()), off.shape)
+    measure = Measure(measures[column])
+    return [
+        f"Broker {on.problem.ids[broker]} ends at {on.loads[broker, measure]:.0%} of its share of "
+        f"{measure.words}: no move, swap or change of leaders was found that brings it nearer."
     ]
 
 

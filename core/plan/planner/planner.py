@@ -29,6 +29,7 @@ from core.plan.planner.problem import NOBODY, Problem, problem, resized
 from core.plan.planner.refusals import refuse
 from core.plan.planner.scope import outside, scoped, without_racks
 from core.plan.planner.stuck import keep_number, stay, stay_doubled
+from core.plan.planner.swapping import Swapping
 from core.plan.planner.told import Suggested, told
 from core.plan.planner.wanted import Wanted, untouched
 
@@ -65,6 +66,7 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
     undone += notes.over_capacity(start, found, wanted, names)
     elsewhere = led_elsewhere(found) if is_off and not wanted.fill else []
     undone += elsewhere
+    undone += notes.alone(given) if is_off and not (wanted.fill or wanted.brokers) else []
     known = [
         *notes.unknown(given, load, wanted, names),
         *notes.left_alone(given),
@@ -127,7 +129,8 @@ def _off_notes(found: Placement, wanted: Wanted, names: Names, undone: bool) -> 
     What is `undone` has told of its limits already.
     """
     stopped = notes.limited(found, wanted, names) if _off(found) and not undone else []
-    return [*notes.too_big(found, stopped=undone or bool(stopped)), *stopped]
+    said = [*notes.too_big(found, stopped=undone or bool(stopped)), *stopped]
+    return said or ([] if undone else notes.not_found(found))
 
 
 def _forced(given: Problem, wanted: Wanted, names: Names) -> tuple[Placement, list[str]]:
@@ -230,10 +233,15 @@ def _even(on: Placement, limits: Limits) -> None:
 
 
 def _move(on: Placement, measures: Sequence[Measure], limits: Limits) -> None:
-    """Move replicas, anew from where that led to when it has not led into the band."""
+    """Move replicas, anew from where that led to when it has not led into the band, then swap."""
     for _ in range(ATTEMPTS):
-        if not (Moving(on, measures, limits).carry_out() and _off(on, measures)):
+        moving = Moving(on, measures, limits)
+        took = moving.carry_out()
+        if moving.spent:
+            return
+        if not (took and _off(on, measures)):
             break
+    Swapping(on, measures, limits).carry_out()
 
 
 def _led(given: Problem, limits: Limits) -> Placement:

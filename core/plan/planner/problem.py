@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -175,7 +176,8 @@ def _matrix(state: ClusterState, values: npt.NDArray[np.int32], least: int = 1) 
 def _items(state: ClusterState, load: Load, replicas: Int64) -> tuple[Float64, Bool]:
     produced, consumed = load.in_bytes_per_s, load.out_bytes_per_s
     sizes = state.partition_size_bytes
-    rate, read = np.nan_to_num(produced), np.nan_to_num(consumed)
+    rate = _guessed(produced, sizes)
+    read = _guessed(consumed, rate)
     sent = read + rate * np.maximum(replicas - 1, 0)
     items = np.zeros((state.partition_count, MEASURES))
     items[:, Measure.DISK] = np.maximum(sizes, 0)
@@ -183,6 +185,22 @@ def _items(state: ClusterState, load: Load, replicas: Int64) -> tuple[Float64, B
     items[:, Measure.REPLICAS] = items[:, Measure.LEADERS] = 1
     items[:, Measure.OUT] = items[:, Measure.MAY_SEND] = sent
     return items, items.sum(axis=0) > 0
+
+
+def _guessed(values: Float64, by: npt.NDArray[Any]) -> Float64:
+    """Return `values`, those not known as the known ones are for their `by`, else their mean.
+
+    As nothing they would make whoever has them look idle, and others copy for that. Where none is
+    known all are nothing.
+    """
+    known = ~np.isnan(values)
+    if known.all() or not known.any():
+        return np.nan_to_num(values)
+    sized = known & (by > 0)
+    if not sized.any():
+        return np.where(known, values, values[known].mean())
+    ratio = values[sized].sum() / by[sized].sum()
+    return np.where(known, values, np.where(by > 0, by * ratio, values[known].mean()))
 
 
 def _racks(state: ClusterState, ids: Int32) -> Int32:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.plan.planner.fields import FLAGS, Field, Names
+from core.plan.planner.limits import INF
 from core.plan.planner.wanted import Wanted
+from core.units import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ def refusals(state: ClusterState, wanted: Wanted, names: Names = FLAGS) -> Itera
     yield from _replaced(wanted, names)
     yield from _scope(wanted, names)
     yield from _too_few(state, wanted, names)
+    yield from _too_many(state, wanted, names)
 
 
 def _unknown(state: ClusterState, wanted: Wanted) -> Iterator[Refusal]:
@@ -216,4 +221,23 @@ def _too_few(state: ClusterState, wanted: Wanted, names: Names) -> Iterator[Refu
             f"{wanted.replicas} replicas on {left} brokers{among} that are up{without}: "
             "one each at most.",
             f"Ask for 1 to {left} with {names[Field.REPLICAS]}.",
+        )
+
+
+def _too_many(state: ClusterState, wanted: Wanted, names: Names) -> Iterator[Refusal]:
+    """Yield a limit of replicas for each broker that no evening out can keep.
+
+    What has to move is told of where it stays because of such a limit.
+    """
+    if wanted.most_replicas == INF or wanted.brokers or wanted.forces or wanted.fill:
+        return
+    alive = {broker.id for broker in state.brokers if broker.alive} - set(wanted.exclude)
+    count = int((np.isin(state.replica_broker, list(alive)) & ~state.removing).sum())
+    if alive and count > len(alive) * wanted.most_replicas:
+        most = names[Field.MAX_REPLICAS]
+        yield Refusal(
+            (Field.MAX_REPLICAS,),
+            f"{count:,} replicas do not fit on {counted(len(alive), 'broker')} with "
+            f"{wanted.most_replicas:,.0f} each.",
+            f"Ask for {-(-count // len(alive)):,} or more with {most}, or add brokers.",
         )

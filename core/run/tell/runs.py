@@ -64,7 +64,7 @@ def _whole(path: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        log.exception("reading %s", path)
+        log.debug("reading %s", path, exc_info=True)
         why = f"{type(error).__name__}: {error}"
         raise JournalError(f"The journal {path} is damaged ({why}).") from error
 

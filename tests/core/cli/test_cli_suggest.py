@@ -325,6 +325,8 @@ def test_too_little_disk_for_a_drain_is_said_with_what_there_is(saved: Here) -> 
         (("--max-bytes", "lots"), "Not a size: 'lots'."),
         (("--max-bytes", ""), "--max-bytes is empty."),
         (("--drain", ""), "--drain is empty."),
+        (("--keep", "a", "--keep", "b"), "--keep is given 2 times, and one counts."),
+        (("--max-replicas", "1"), "replicas do not fit on"),
         (("--keep", ""), "--keep is empty."),
         (("--within", "0"), "A deadline of no time at all."),
         (("--within", "0", "--disks"), "A deadline of no time at all."),

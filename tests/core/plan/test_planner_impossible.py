@@ -233,9 +233,36 @@ def test_partitions_of_which_nobody_knows_what_is_read_are_counted() -> None:
     notes = suggest(state, load, Wanted()).notes
     assert any(note.startswith("What is produced to 1 of 9 partitions is not") for note in notes)
     assert (
-        "What is read of 3 of 9 partitions is not known: of what they send only what followers "
-        "fetch is counted."
+        "What is read of 3 of 9 partitions is not known: it is taken to be what it is for the "
+        "others, by what is produced."
     ) in notes
+    load.out_bytes_per_s[:] = np.nan
+    assert (
+        "What is read of 8 of 9 partitions is not known: of what they send only what followers "
+        "fetch is counted."
+    ) in suggest(state, load, Wanted()).notes
+
+
+def test_nothing_is_copied_for_what_is_not_known() -> None:
+    """As nothing, what broker 0 leads would make it look idle."""
+    ring = [0, 1, 2, 3]
+    held = {f"t-{n}": [ring[n % 4], ring[(n + 1) % 4]] for n in range(80)}
+    state = cluster(held, brokers=ring, size_bytes=GB)
+    load = load_of(state, MB)
+    load.in_bytes_per_s[state.leader == 0] = np.nan
+    load.out_bytes_per_s[state.leader == 0] = np.nan
+    found = suggest(state, load, Wanted())
+    assert not found.plan.moves
+    assert is_reached(found, Wanted())
+
+
+def test_a_cluster_of_which_one_broker_is_up_is_not_taken_for_even() -> None:
+    state = cluster({f"t-{n}": [n % 4] for n in range(8)}, brokers=range(4), dead=[1, 2, 3])
+    found = suggest(state, load_of(state, MB), Wanted())
+    assert not is_reached(found, Wanted())
+    assert "Only broker 0 of 4 brokers is up and may take part: nothing can be evened out." in (
+        found.notes
+    )
 
 
 def test_capacities_that_only_some_brokers_have_are_named() -> None:

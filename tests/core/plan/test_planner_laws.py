@@ -20,7 +20,10 @@ from core.plan.check import Severity, check_plan
 from core.plan.plan import Move
 from core.plan.planner.limits import Limits
 from core.plan.planner.measures import Measure
+from core.plan.planner.outcome import is_reached
+from core.plan.planner.fields import Field
 from core.plan.planner.planner import suggest
+from core.plan.planner.refusals import refusals
 from core.plan.planner.told import Suggested
 from core.plan.planner.wanted import Wanted
 
@@ -161,7 +164,13 @@ def _rackless() -> Case:
 @example(_rackless())
 def test_no_hard_limit_is_broken_and_none_that_held_is_worsened(case: Case) -> None:
     state, load, wanted = case.state, case.load, case.wanted
+    if refused := list(refusals(state, wanted)):
+        assert [r.fields for r in refused] == [(Field.MAX_REPLICAS,)]
+        able = {broker.id for broker in state.brokers if broker.alive} - set(wanted.exclude)
+        assert len(able) * wanted.most_replicas < len(state.replica_broker)
+        return
     found = suggest(state, load, wanted)
+    assert is_reached(found, wanted) or found.notes, "what stands in the way is said"
     against = check_plan(state, load, found.plan)
     unsafe = {f.id for f in against if f.severity > Severity.UNWISE}
     # Checks add an hour's growth to what arrives; what fits by the planner's rule is told below.
@@ -187,6 +196,8 @@ def test_no_hard_limit_is_broken_and_none_that_held_is_worsened(case: Case) -> N
     assert found.bytes <= wanted.limits.most_bytes
     assert sum(len(move.adding) for move in found.plan) <= wanted.limits.most_moves
     part = Counter(b for move in found.plan for b in move.adding)
+    if wanted.replicas is None:  # dropping one is neither giving nor taking
+        part.update(b for move in found.plan for b in move.removing)
     assert max(part.values(), default=0) <= wanted.limits.most_per_broker
     _has_not_too_many(state, wanted, found)
     limited = wanted.most_replicas < np.inf or any(

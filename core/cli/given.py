@@ -1,10 +1,13 @@
-"""Refuses options that were given as nothing, for every command at once.
+"""Refuses options that were given as nothing, or twice where one counts, for every command at once.
 
-`--drain "$B"` with B unset must not do what leaving `--drain` out does.
+`--drain "$B"` with B unset must not do what leaving `--drain` out does, nor `--keep a --keep b`
+what `--keep b` does.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,10 +20,10 @@ else:  # older clicks know no parameter of it
     AnyType = click.ParamType
 
 
-def refusing_empty(command: click.Command) -> click.Command:
-    """Return `command`, which now refuses empty values as all commands below it do.
+def as_meant(command: click.Command) -> click.Command:
+    """Return `command`, which now refuses such options as all commands below it do.
 
-    Options that take numbers or one of some words refuse them by themselves.
+    Options that take numbers or one of some words refuse empty values by themselves.
     """
     for option in command.params:
         takes_any = isinstance(option.type, click.types.StringParamType | click.Path)
@@ -28,8 +31,24 @@ def refusing_empty(command: click.Command) -> click.Command:
             option.type = _Something(option.type)
     if isinstance(command, click.Group):
         for below in command.commands.values():
-            refusing_empty(below)
+            as_meant(below)
+    vars(command)["parse_args"] = partial(_parse, command)  # click has no hook for it
     return command
+
+
+def _parse(command: click.Command, ctx: click.Context, args: list[str]) -> list[str]:
+    """Parse as `command` does; raise UsageError for a second value where the last would count."""
+    if not ctx.resilient_parsing:
+        _, _, order = command.make_parser(ctx).parse_args(args=list(args))
+        for option, times in Counter(order).items():
+            single = isinstance(option, click.Option) and not (option.multiple or option.is_flag)
+            if times > 1 and single:
+                name = max(option.opts, key=len)
+                raise UsageError(
+                    f"{name} is given {times} times, and one counts.",
+                    next=f"Give {name} once, with all that is meant.",
+                )
+    return type(command).parse_args(command, ctx, args)
 
 
 class _Something(AnyType):

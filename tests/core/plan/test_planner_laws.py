@@ -18,10 +18,10 @@ from core.cluster.state import ClusterState, LogDir
 from core.load.snapshot import Load
 from core.plan.check import Severity, check_plan
 from core.plan.plan import Move
+from core.plan.planner.fields import Field
 from core.plan.planner.limits import Limits
 from core.plan.planner.measures import Measure
 from core.plan.planner.outcome import is_reached
-from core.plan.planner.fields import Field
 from core.plan.planner.planner import suggest
 from core.plan.planner.refusals import refusals
 from core.plan.planner.told import Suggested

@@ -241,6 +241,10 @@ def _sentence(found: Difference) -> str:
         case What.UNREADABLE:
             can = f"; {others} can" if found.others else ""
             return f"from {where} on: {who} cannot be read{can}"
+        case What.EPOCH if found.others:
+            return f"{where}: another leader epoch on {who}; {others} {_agree(found.others)}"
+        case What.EPOCH:
+            return f"{where}: another leader epoch on each of {who}; there is no majority"
         case What.OTHER if found.others:
             return f"{where}: other records on {who}{record}; {others} {_agree(found.others)}"
         case _:

@@ -31,6 +31,8 @@ class Batch(NamedTuple):
 
     first: int
     last: int
+    epoch: int
+    """The leader's, by which replicas are cut after it has changed; no checksum covers it."""
     crc: int
     """As its header says."""
     sound: bool
@@ -46,7 +48,7 @@ def batches(records: bytes) -> Iterator[Batch]:
     """
     at, size = 0, len(records)
     while at + _HEAD.size <= size:
-        first, length, _, magic, crc, _, delta = _HEAD.unpack_from(records, at)
+        first, length, epoch, magic, crc, _, delta = _HEAD.unpack_from(records, at)
         if magic in (0, 1):
             raise OldFormatError
         end = at + 12 + length
@@ -55,5 +57,5 @@ def batches(records: bytes) -> Iterator[Batch]:
         if end > size:
             return
         sound = google_crc32c.value(records[at + _SUMMED_AT : end]) == crc
-        yield Batch(first, first + delta, crc, sound, at, end)
+        yield Batch(first, first + delta, epoch, crc, sound, at, end)
         at = end

@@ -21,6 +21,8 @@ class What(Enum):
     """A batch's checksum is not that of what it holds."""
     OTHER = "other"
     """Both are sound, and hold other records."""
+    EPOCH = "epoch"
+    """Both are sound, and were written by leaders of other epochs."""
     MISSING = "missing"
     """A batch is not there."""
     UNREADABLE = "unreadable"
@@ -150,7 +152,8 @@ def _judged(
             agreed = ()
         odd = tuple(sorted(broker for broker in sound if broker not in agreed))
         offset = _where(bodies[groups[0][0]], bodies[groups[1][0]], compacted)
-        yield Difference(What.OTHER, first, last, odd, agreed, offset)
+        alike = len({sound[group[0]].crc for group in groups}) == 1
+        yield Difference(What.EPOCH if alike else What.OTHER, first, last, odd, agreed, offset)
     lacking = tuple(sorted(held.keys() - having.keys()))
     if lacking and not compacted:
         yield Difference(What.MISSING, first, last, lacking, tuple(sorted(having)), first)
@@ -164,9 +167,11 @@ def _grouped(
     for broker, batch in sorted(sound.items()):
         for group in groups:
             other = sound[group[0]]
-            if (batch.last, batch.crc) == (other.last, other.crc) or (
-                compacted and _agree(bodies[broker], bodies[group[0]])
-            ):
+            if (batch.last, batch.crc) == (other.last, other.crc):
+                alike = batch.epoch == other.epoch
+            else:
+                alike = compacted and _agree(bodies[broker], bodies[group[0]])
+            if alike:
                 group.append(broker)
                 break
         else:

@@ -86,6 +86,14 @@ FOUND: Mapping[str, tuple[Mapping[int, Sequence[bytes]], Difference]] = {
         },
         Difference(What.OTHER, 0, 1, (3,), (1, 2), 1),
     ),
+    "another leader epoch": (
+        {1: WHOLE, 2: (FIRST, flipped(SECOND, 15), THIRD), 3: WHOLE},
+        Difference(What.EPOCH, 3, 4, (2,), (1, 3), None),
+    ),
+    "another leader epoch, of two": (
+        {1: WHOLE, 2: (FIRST, flipped(SECOND, 15), THIRD)},
+        Difference(What.EPOCH, 3, 4, (1, 2), (), None),
+    ),
     "a batch that is not there": (
         {1: WHOLE, 2: (FIRST, THIRD), 3: WHOLE},
         Difference(What.MISSING, 3, 4, (2,), (1, 3), 3),

@@ -25,6 +25,8 @@ from core.watch.timeline.replay import replayed
 
 PICTURE_CHANGES: Final = 5_000
 """After so many changes a whole picture is kept: a jump applies no more than these."""
+PICTURE_MS: Final = 86_400_000
+"""And with the first change after a day: what is old is let go up to a picture."""
 KEPT: Final = timedelta(days=30)
 KEPT_BYTES: Final = 200_000_000
 
@@ -39,7 +41,7 @@ class Timeline:
         self.path = path
         self._database = database
         self._topics: dict[str, int] = {}
-        self._since_picture = 0
+        self._since_picture = self._picture_ms = 0
 
     @classmethod
     def write(cls, path: Path) -> Timeline:
@@ -49,6 +51,7 @@ class Timeline:
             with guarded(path):
                 timeline._topics = timeline._numbers()
                 timeline._since_picture = timeline._changes_since_picture()
+                timeline._picture_ms = timeline._last_picture_ms()
         except BaseException:
             timeline.close()
             raise
@@ -99,7 +102,7 @@ class Timeline:
                 ),
             )
             since_picture = self._since_picture + len(events)
-            if since_picture >= PICTURE_CHANGES:
+            if since_picture >= PICTURE_CHANGES or at - self._picture_ms >= PICTURE_MS:
                 self._keep(after, seq + len(events), at)
                 since_picture = 0
         # Only now: what was not kept must not be counted on.
@@ -135,6 +138,7 @@ class Timeline:
             "INSERT OR REPLACE INTO pictures VALUES (?, ?, ?)",
             (seq, at, packing.packed_state(state)),
         )
+        self._picture_ms = at
 
     def _last_ms(self) -> int:
         """Return when the newest look or picture is of."""
@@ -143,6 +147,9 @@ class Timeline:
             " coalesce((SELECT at FROM pictures ORDER BY seq DESC LIMIT 1), 0))"
         ).fetchone()
         return int(found[0])
+
+    def _last_picture_ms(self) -> int:
+        return int(self._database.execute("SELECT max(at) FROM pictures").fetchone()[0] or 0)
 
     def _next_seq(self) -> int:
         found = self._database.execute(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,19 @@ def test_what_is_old_is_let_go_and_the_rest_is_as_before(
         assert found is not None
         assert_same(found, picture)
     assert timeline.state_at(at(0)) is None
+
+
+def test_of_a_quiet_cluster_too_what_is_old_is_let_go(timeline: Timeline) -> None:
+    day = 86_400
+    first, *others = restless(60)
+    daily = [replace(p, fetched_at=at(day * n)) for n, p in enumerate([first, *others])]
+    recorded(timeline, daily)
+    timeline.forget(at(day * 30))
+    assert timeline.span is not None
+    assert at(day * 28) <= timeline.span[0] <= at(day * 30)
+    found = timeline.state_at(at(day * 40))
+    assert found is not None
+    assert_same(found, daily[40])
 
 
 def test_a_file_that_grows_too_large_loses_the_oldest(

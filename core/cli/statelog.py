@@ -13,17 +13,18 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import click
 
-from core.cli.context import json_option, output_option, write_stream
+from core.cli.context import json_option, output_option, say, write_stream
 from core.errors import ExitCode, UsageError
 from core.patterns import nearly, pattern
 from core.units import format_bytes
 
 if TYPE_CHECKING:
-    from core.watch.statelog.merge import Wanted
+    from core.watch.statelog.merge import Tally, Wanted
     from core.watch.statelog.sources import Found, Source
     from core.watch.statelog.zones import Zones
 
 PROGRESS_SECONDS = 0.5
+NOTHING = "Nothing matched."
 _LOOKED_AT = 4096
 """Events between two looks at the clock."""
 
@@ -67,8 +68,10 @@ def merge(
     """Merge state-change logs of brokers by time, one line an event.
 
     Plain, rotated and gz; folders are searched. With --json one document a line, the last one is
-    the summary. Exit code 5 when a log could not be read to its end.
+    the summary. Exit code 5 when a log could not be read to its end, 6 when no event matched
+    --topic.
     """
+    from core.watch.statelog.merge import Tally
     from core.watch.statelog.sources import find
     from core.watch.statelog.zones import parse_zones
 
@@ -77,8 +80,14 @@ def merge(
     found = find(files, zones)
     shifts = _shifts(found, output) if align else {}
     asked = _Asked(found, zones, wanted, shifts, as_json)
-    write_stream(lambda out: _tell(asked, out, output), output)
-    return _exit_code(found)
+    tally = Tally()
+    write_stream(lambda out: _tell(asked, tally, out, output), output)
+    broken = found.left_out or any(not source.whole for source in found.sources)
+    if not tally.events:
+        say(_nothing(wanted, tally.topics))
+    if broken:
+        return ExitCode.INCOMPLETE
+    return ExitCode.DONE if tally.events or topic is None else ExitCode.NO
 
 
 def _wanted(
@@ -153,13 +162,12 @@ class _Asked(NamedTuple):
     as_json: bool
 
 
-def _tell(asked: _Asked, out: IO[str], output: Path | None) -> None:
-    from core.watch.statelog.merge import Tally
+def _tell(asked: _Asked, tally: Tally, out: IO[str], output: Path | None) -> None:
     from core.watch.statelog.side_by_side import lines
     from core.watch.statelog.told import summary_document, summary_lines
 
     found, zones, wanted, shifts, as_json = asked
-    progress, tally = Progress(found.sources, output, "merging"), Tally()
+    progress = Progress(found.sources, output, "merging")
     told = lines(
         found.sources, wanted, shifts, tally, as_json=as_json, processes=os.cpu_count() or 1
     )
@@ -172,24 +180,16 @@ def _tell(asked: _Asked, out: IO[str], output: Path | None) -> None:
         summary = summary_document(tally, found, zones, shifts)
         out.write(json.dumps(summary, ensure_ascii=False) + "\n")
         return
-    if tally.events:
-        out.write("\n")
-    else:
-        out.write(f"# {_nothing(wanted, tally.topics)}\n")
+    out.write("\n" if tally.events else f"# {NOTHING}\n")
     for line in summary_lines(tally, found, zones, shifts, wanted.unknown):
         out.write(f"# {line}\n")
 
 
 def _nothing(wanted: Wanted, topics: set[str]) -> str:
-    said = f"Nothing matched, of {len(topics):,} topics in the wanted time."
+    said = f"{NOTHING[:-1]}, of {len(topics):,} topics in the wanted time."
     if wanted.topic is None or any(wanted.topic.fullmatch(topic) for topic in topics):
         return said
     return f"{said} {nearly(wanted.topic.pattern, topics)}".rstrip()
-
-
-def _exit_code(found: Found) -> int:
-    broken = found.left_out or any(not source.whole for source in found.sources)
-    return ExitCode.INCOMPLETE if broken else ExitCode.DONE
 
 
 class Progress:

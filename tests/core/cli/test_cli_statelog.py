@@ -147,13 +147,13 @@ def test_filters(words: list[str], times: list[str], logs: Path, merge: Merge) -
 def test_nothing_matched_is_said(logs: Path, merge: Merge) -> None:
     log = logs / "broker-2" / "state-change.log"
     log.write_text(log.read_text().replace(" t-0 ", " orders-0 "))
-    _, out, _ = merge(logs, "--topic", "orders", "--partitions", "7")
-    assert out.startswith("# Nothing matched, of 2 topics in the wanted time.\n")
-    code, out, _ = merge(logs, "--topic", "ordres")
-    assert code == 0
-    assert out.startswith(
-        "# Nothing matched, of 2 topics in the wanted time. Did you mean orders?\n"
-    )
+    _, out, err = merge(logs, "--topic", "orders", "--partitions", "7")
+    assert out.startswith("# Nothing matched.\n")
+    assert err == "Nothing matched, of 2 topics in the wanted time.\n"
+    for form in ((), ("--json",)):
+        code, _, err = merge(logs, "--topic", "ordres", *form)
+        assert code == ExitCode.NO
+        assert err == "Nothing matched, of 2 topics in the wanted time. Did you mean orders?\n"
 
 
 def test_a_log_that_ends_too_soon_is_told_and_the_rest_goes_on(logs: Path, merge: Merge) -> None:

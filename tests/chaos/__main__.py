@@ -22,7 +22,7 @@ from chaos.stopping import stops_in_order
 
 MEASURED = (
     ("run-beside-tool.json", "tests.bench.run_beside_tool"),
-    ("produce-latency.json", "tests.bench.produce_latency", "--rounds", "2"),
+    ("produce-latency.json", "tests.bench.produce_latency", "--rounds", "1"),
     ("many-moves.json", "tests.bench.many_moves"),
 )
 LEAST_MINUTES = 2.0

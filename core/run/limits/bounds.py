@@ -21,7 +21,8 @@ from core.run.limits.pace import Bounds, Key
 from core.run.limits.throttle import Side
 from core.units import UNLIMITED
 
-LEAST_BYTES_PER_S = 5_000_000
+LEAST_BYTES_PER_S = 2_000_000
+"""So slow that producers hardly notice on brokers that have little to spare: see bench-latency."""
 MOST_BYTES_PER_S = 200_000_000
 INFLOW_FACTOR = 1.5
 """How far above what one partition brings with it the least rate is: below it, it never ends."""

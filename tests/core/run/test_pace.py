@@ -358,17 +358,17 @@ def test_bounds_that_nobody_has_said_let_the_busiest_partition_end():
     quiet = usual_bounds(state, load_of(state, MB), plan)
     busy = usual_bounds(state, load_of(state, {"t-0": 20e6, "t-1": 50e6}), plan)
 
-    assert (quiet.least_bytes_per_s, quiet.most_bytes_per_s) == (5 * MB, 200 * MB)
+    assert (quiet.least_bytes_per_s, quiet.most_bytes_per_s) == (3 * MB, 200 * MB)
     assert busy.least_bytes_per_s == 75 * MB
-    assert usual_bounds(state, load_of(state), Plan()).least_bytes_per_s == 5 * MB
+    assert usual_bounds(state, load_of(state), Plan()).least_bytes_per_s == 2 * MB
     slow, fast, swamped = (
         usual_bounds(state, load, plan, chosen)
         for load, chosen in (
-            (load_of(state, MB // 10), 2 * MB),
+            (load_of(state, MB // 10), MB),
             (load_of(state, MB), 300 * MB),
             (load_of(state, {"t-0": 20e6, "t-1": 50e6}), 2 * MB),
         )
     )
-    assert (slow.least_bytes_per_s, slow.most_bytes_per_s) == (2 * MB, 200 * MB)
-    assert (fast.least_bytes_per_s, fast.most_bytes_per_s) == (5 * MB, 300 * MB)
+    assert (slow.least_bytes_per_s, slow.most_bytes_per_s) == (MB, 200 * MB)
+    assert (fast.least_bytes_per_s, fast.most_bytes_per_s) == (3 * MB, 300 * MB)
     assert swamped.least_bytes_per_s == busy.least_bytes_per_s

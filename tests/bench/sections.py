@@ -182,10 +182,15 @@ def produce_latency(found: dict[str, Any]) -> list[str]:
         *(
             f"| {told} | {_number(medians['trimtab'][key])} | {_number(medians['nothing'][key])} "
             f"| {_number(medians['tool'][key])} "
-            f"| {'≤ 1.5 for trimtab' if key == 'ratio' else ''} |"
+            f"| {_verdict(medians) if key == 'ratio' else ''} |"
             for key, told in names.items()
         ),
     ]
+
+
+def _verdict(medians: dict[str, Any]) -> str:
+    ours, tool = (medians[who]["ratio"] for who in ("trimtab", "tool"))
+    return "≤ 1.5 for trimtab: " + ("met" if ours <= 1.5 and ours < tool else "**missed**")
 
 
 def _number(value: float | None) -> str:

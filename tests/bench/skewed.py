@@ -6,12 +6,12 @@ the brokers is new and empty, or brokers have been chosen unevenly for years.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
 
-from core.cluster.state import Broker, ClusterState, Topic, frozen
+from core.cluster.state import Broker, ClusterState, LogDir, Topic, frozen
 from core.load.snapshot import Load
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -28,9 +28,12 @@ class Shape:
     replicas: int = 3
     racks: int = 3
     seed: int = 1
+    tight: bool = False
+    """Whether brokers say their disks, 88 % full on the mean, and capacities a third above it."""
 
     def __str__(self) -> str:
-        return f"{self.brokers} brokers × {self.partitions:,} partitions, {self.kind}"
+        tight = ", tight" if self.tight else ""
+        return f"{self.brokers} brokers × {self.partitions:,} partitions, {self.kind}{tight}"
 
 
 def skewed(shape: Shape) -> tuple[ClusterState, Load]:
@@ -63,7 +66,28 @@ def skewed(shape: Shape) -> tuple[ClusterState, Load]:
         lag=frozen(np.zeros(count, np.int64)),
         log_dir=frozen(np.full(count, -1, np.int32)),
     )
-    return state, Load(rates, rates * readers, rates / 1000, None, None)
+    load = Load(rates, rates * readers, rates / 1000, None, None)
+    return (_tight(state, load) if shape.tight else state), load
+
+
+def _tight(state: ClusterState, load: Load) -> ClusterState:
+    """Return the cluster with disks and capacities that hard limits come from."""
+    brokers, copies = len(state.brokers), np.diff(state.replica_start)
+    used = np.bincount(state.replica_broker, state.size_bytes, brokers)
+    total = int(max(used.mean() / 0.88, used.max() / 0.99))
+    taken = float((load.in_bytes_per_s * copies).sum()) / brokers * 4 / 3
+    sent = float((load.out_bytes_per_s + load.in_bytes_per_s * (copies - 1)).sum()) / brokers
+    return state.with_brokers(
+        [
+            replace(
+                broker,
+                log_dirs=(LogDir("/data", total, total - int(used[broker.id])),),
+                in_capacity_bytes_per_s=taken,
+                out_capacity_bytes_per_s=sent * 4 / 3,
+            )
+            for broker in state.brokers
+        ]
+    )
 
 
 def _held(random: np.random.Generator, shape: Shape, old: int) -> np.ndarray:

@@ -113,7 +113,7 @@ def test_a_partition_is_sent_elsewhere(here: Here) -> None:
         (("throttle", "ID", "auto"), "auto needs bounds"),
         (("cancel", "ID", "--move", "no-such-0", "--yes"), "does not move 'no-such-0'"),
         (("skip", "ID"), "Which partitions?"),
-        (("retarget", "ID", "no-such-0", "1,x", "--yes"), "Not brokers"),
+        (("retarget", "ID", "no-such-0", "1,x", "--yes"), "Not broker ids"),
         (("resume", "ID"), "nothing to resume"),
         (("rollback", "ID"), "there is no terminal"),
         (("pause", "9999"), "No run here matches"),

@@ -448,7 +448,7 @@ async def test_a_damaged_window_is_said_and_the_moment_is_shown_all_the_same(
     async with dashboard(session, "timeline", (120, 40)) as pilot:
         await pressed(pilot, "{", "m")
         assert "load and sizes unknown" in lines(pilot)[1]
-        assert "is not a window file" in session.troubles[-1].title
+        assert "is not a whole window file" in session.troubles[-1].title
 
 
 async def test_the_past_cannot_be_edited(session: Session) -> None:

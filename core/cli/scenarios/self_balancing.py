@@ -35,10 +35,8 @@ GIVE_UP_SECONDS = 400.0
 EVEN = 0.10
 RECOVERS_SECONDS = 10.0
 COLLECT = ("collect", "--interval", "5s")
-AUTOPILOT = (
-    *("--no-load", "autopilot", "--mode", "act", "--yes", "--json"),
-    *("--lasting", "10s", "--cool-down", "20s"),
-)
+AUTOPILOT = ("--no-load", "autopilot", "--mode", "act", "--yes", "--json", "--cool-down", "20s")
+LASTING = ("--lasting", "10s")
 SHORT_PER_S = 200
 SHORT_COLLECT = ("collect", "--interval", "1s")
 SHORT_LASTING = ("--lasting", "5s", "--topics", TOPIC, "--start-band", "80", "--band", "40")
@@ -69,7 +67,7 @@ def _whole(stage: Stage) -> Iterator[Step]:
         )
         stack.callback(producer.stop)
         stack.callback(stage.begin("collecting", *COLLECT).stop)
-        flying = stage.begin("decisions", *AUTOPILOT)
+        flying = stage.begin("decisions", *AUTOPILOT, *LASTING)
         stack.callback(flying.stop)
         yield from _balanced(stage, flying, began)
         yield _rates(stage)

@@ -30,6 +30,7 @@ from core.load.snapshot import Float64, Load, Source
 from core.plan.plan import Plan
 from core.plan.planner.planner import suggest
 from core.plan.planner.wanted import Wanted
+from tests.bench.report import leave
 
 BROKERS, PARTITIONS, REPLICAS, RACKS, TOPICS = 12, 2_000, 3, 3, 40
 JOINS = 11
@@ -356,7 +357,7 @@ def main() -> None:
             **summed(rows),
         }
         if given.output is not None:
-            given.output.write_text(json.dumps(document, indent=2) + "\n")
+            leave(document, given.output)
 
 
 if __name__ == "__main__":

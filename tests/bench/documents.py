@@ -6,7 +6,6 @@ Each is read by a process of its own, timed as a whole, imports among it.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from pathlib import Path
@@ -17,6 +16,7 @@ from core.cli.json_text import json_text
 from core.cluster import arrow_document
 from core.cluster.document import ClusterDocument, to_json
 from tests.bench.measured import run_measured
+from tests.bench.report import leave
 from tests.bench.skewed import Shape, skewed
 
 BROKERS = 200
@@ -62,7 +62,7 @@ def main() -> int:
     rows = []
     for form, partitions, most in CASES:
         rows.append(play(form, partitions, most, chosen.rounds))
-        chosen.output.write_text(json.dumps(rows, indent=2) + "\n")
+        leave(rows, chosen.output)
         print(
             f"{form}, {partitions:,} partitions: {median(rows[-1]['seconds']):.2f} s"
             f"{f' (≤ {most:g})' if most else ''}, {rows[-1]['memory_bytes'] / 1e6:.0f} MB",

@@ -34,6 +34,7 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.skewed import TopicLoad, Workload
 from core.cluster.state import TopicPartition
 from core.cluster.workload import fill, run
+from tests.bench.report import leave
 from tests.waiting import eventually
 
 TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
@@ -309,7 +310,7 @@ def main() -> None:
                 results = [other for other in results if other["row"] != row.name] + [measured]
                 order = [row.name for row in ROWS]
                 results.sort(key=lambda r: order.index(r["row"]))
-                arguments.output.write_text(json.dumps(results, indent=2) + "\n")
+                leave(results, arguments.output)
                 print(told(measured), flush=True)
     finally:
         sandbox.down()

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 from core.cluster.sandbox.sandbox import Sandbox
+from tests.bench.report import leave
 from tests.terminal import Terminal
 
 TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
@@ -82,7 +83,7 @@ def main() -> None:
         result = measure(sandbox, "bench.topic-")
     finally:
         sandbox.down()
-    arguments.output.write_text(json.dumps(result, indent=2) + "\n")
+    leave(result, arguments.output)
     print(json.dumps(result, indent=2))
 
 

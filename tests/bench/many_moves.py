@@ -18,6 +18,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tests.bench.report import leave
+
 MB = 1_000_000
 BROKERS = 30
 TOPICS = 20
@@ -130,10 +132,9 @@ def main() -> None:
         finally:
             simulator.terminate()
             simulator.wait()
-    text = json.dumps(measured, indent=2) + "\n"
     if arguments.output is not None:
-        arguments.output.write_text(text)
-    print(text, end="")
+        leave(measured, arguments.output)
+    print(json.dumps(measured, indent=2))
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from core.plan.planner.problem import problem
 from tests.bench.kafka_generate import generated
 from tests.bench.least_bytes import least_bytes
 from tests.bench.measured import run_measured
+from tests.bench.report import leave
 from tests.bench.skewed import Shape, skewed
 
 BAND = 0.10
@@ -148,7 +149,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             row = play(shape, most, Path(folder), chosen.rounds)
         rows.append(row)
-        chosen.output.write_text(json.dumps(rows, indent=2) + "\n")
+        leave(rows, chosen.output)
         print(
             f"{row['shape']}: {sorted(row['seconds'])[len(row['seconds']) // 2]:.2f} s "
             f"(≤ {most:g}), {row['memory_bytes'] / 1e6:.0f} MB, "

@@ -33,6 +33,7 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import fill
 from tests.bench.leaving import end_runs
+from tests.bench.report import leave
 from tests.waiting import eventually
 
 TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
@@ -291,7 +292,7 @@ def main() -> None:
         "failed_messages": turns.producer.failed,
         "medians": medians,
     }
-    arguments.output.write_text(json.dumps(found, indent=2) + "\n")
+    leave(found, arguments.output)
     print(json.dumps({"medians": medians, "rejected": len(rejected)}, indent=2))
 
 

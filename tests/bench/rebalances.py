@@ -31,6 +31,7 @@ from core.load.snapshot import Load
 from core.watch.timeline.events import Kind, Told
 from core.watch.timeline.group_watch import groups_watched
 from core.watch.timeline.store import Timeline
+from tests.bench.report import leave
 from tests.bench.waits import measured
 from tests.hands import operated
 from tui.app import TrimtabApp
@@ -175,7 +176,7 @@ def main() -> None:
                 found[protocol] = {where: measured(all) for where, all in took.items()}
     finally:
         sandbox.down()
-    arguments.output.write_text(json.dumps(found, indent=2) + "\n")
+    leave(found, arguments.output)
     print(json.dumps(found, indent=2))
 
 

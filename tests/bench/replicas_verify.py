@@ -21,6 +21,7 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import fill
 from core.errors import ExitCode
+from tests.bench.report import leave
 from tests.waiting import eventually
 
 TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
@@ -112,7 +113,7 @@ def main() -> None:
         result = measure(sandbox, arguments.bytes)
     finally:
         sandbox.down()
-    arguments.output.write_text(json.dumps(result, indent=2) + "\n")
+    leave(result, arguments.output)
     print(json.dumps(result, indent=2))
 
 

@@ -26,6 +26,7 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import fill
 from tests.bench.leaving import end_runs
+from tests.bench.report import leave
 from tests.waiting import eventually
 
 TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
@@ -172,7 +173,7 @@ def main() -> None:
             for name in ("whole_seconds", "moving_seconds")
         },
     }
-    arguments.output.write_text(json.dumps(found, indent=2) + "\n")
+    leave(found, arguments.output)
     print(json.dumps({"medians": medians, "ratio": found["ratio"]}, indent=2))
 
 

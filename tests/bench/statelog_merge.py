@@ -22,6 +22,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, cast
 
+from tests.bench.report import leave
+
 BROKERS = 8
 LINES = 1_000_000
 TOPICS = 200
@@ -178,10 +180,9 @@ def main() -> None:
             "one_topic": merge(whole, into, "--topic", "orders.topic-007"),
             "tenth": merge(tenth, into),
         }
-    text = json.dumps(measured, indent=2) + "\n"
     if arguments.output is not None:
-        arguments.output.write_text(text)
-    print(text, end="")
+        leave(measured, arguments.output)
+    print(json.dumps(measured, indent=2))
 
 
 if __name__ == "__main__":

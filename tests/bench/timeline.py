@@ -24,6 +24,7 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import Broker, ClusterState, PartitionRow, frozen
 from core.watch.timeline.changes import changes
 from core.watch.timeline.store import Timeline
+from tests.bench.report import leave
 from tests.bench.seen import seen_after
 
 BROKERS, TOPICS, PARTITIONS = 60, 2_000, 100
@@ -121,7 +122,7 @@ def main() -> None:
         "month": kept,
         "seen_seconds": took,
     }
-    arguments.output.write_text(json.dumps(found, indent=2) + "\n")
+    leave(found, arguments.output)
     print(json.dumps(found, indent=2))
 
 

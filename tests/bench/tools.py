@@ -26,6 +26,7 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import consume, fill
 from core.errors import UnreachableError
+from tests.bench.report import leave
 from tests.waiting import eventually
 
 TRIMTAB = str(Path(sys.executable).with_name("trimtab"))
@@ -190,7 +191,7 @@ def main() -> None:
             place.close()
     finally:
         sandbox.down()
-    arguments.output.write_text(json.dumps(result, indent=2) + "\n")
+    leave(result, arguments.output)
     print(json.dumps(result, indent=2))
 
 

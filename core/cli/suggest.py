@@ -216,14 +216,13 @@ def _throttle(estimate: Estimate | None) -> int | None:
 
 
 def _keep(plan: Plan, output: Path | None, allow: list[str], rate_bytes_per_s: int | None) -> None:
-    """Write the plan and say what is done with it; where there is none, say that nothing was."""
+    """Write the plan and say what is done with it; an empty one, too, so that no older one stays."""
+    if output is not None:
+        write_text(dump(plan), output)
     if plan.moves:
-        if output is not None:
-            write_text(dump(plan), output)
         say(_next(output, allow, rate_bytes_per_s))
     elif output is not None:
-        older = "; do not apply the older file that is there" if output.exists() else ""
-        say(f"Nothing was written to {output}: there is no plan{older}.")
+        say(f"Written to {output}: an empty plan; there is nothing to apply.")
 
 
 def _next(output: Path | None, allow: list[str], rate_bytes_per_s: int | None) -> str:

@@ -255,7 +255,7 @@ def test_a_cluster_that_is_even_needs_nothing(saved: Here) -> None:
     saved.save_cluster(even)
     code, out, _ = saved.run("plan", "suggest", "-o", str(saved.folder / "plan.json"))
     assert (code, out) == (ExitCode.DONE, "Nothing to do: it is so already.\n")
-    assert not (saved.folder / "plan.json").exists()
+    assert json.loads((saved.folder / "plan.json").read_text())["partitions"] == []
 
 
 def test_a_goal_that_cannot_be_reached_is_said_with_the_best_there_is(
@@ -430,18 +430,18 @@ EVEN = {f"t-{n}": ([n % 5, (n + 1) % 5], [n % 5, (n + 1) % 5], MB, MB) for n in 
 
 
 @pytest.mark.parametrize("asked", [(), ("--disks",)])
-def test_where_there_is_nothing_to_do_an_older_plan_is_not_taken_for_the_new_one(
+def test_where_there_is_nothing_to_do_no_older_plan_is_left_to_be_applied(
     saved: Here, asked: tuple[str, ...]
 ) -> None:
     saved.save_cluster(EVEN)
     file = saved.folder / "plan.json"
-    _, _, err = saved.run("plan", "suggest", *asked, "-o", str(file))
-    assert err == f"Nothing was written to {file}: there is no plan.\n"
-    assert not file.exists()
     file.write_text("an older plan")
     _, _, err = saved.run("plan", "suggest", *asked, "-o", str(file))
-    assert "do not apply the older file that is there." in err
-    assert file.read_text() == "an older plan"
+    assert err == f"Written to {file}: an empty plan; there is nothing to apply.\n"
+    assert json.loads(file.read_text())["partitions"] == []
+    code, _, err = saved.run("estimate", str(file))
+    assert code == ExitCode.USAGE
+    assert "has no partitions" in err
 
 
 def test_replicas_that_are_dropped_are_counted(saved: Here) -> None:

@@ -216,7 +216,7 @@ def _throttle(estimate: Estimate | None) -> int | None:
 
 
 def _keep(plan: Plan, output: Path | None, allow: list[str], rate_bytes_per_s: int | None) -> None:
-    """Write the plan and say what is done with it; an empty one, too, so that no older one stays."""
+    """Write the plan, an empty one too, lest an older one be applied, and say what is next."""
     if output is not None:
         write_text(dump(plan), output)
     if plan.moves:

@@ -27,12 +27,16 @@ def leaders(on: Placement) -> Int32:
     return np.where(kept & (now != NOBODY), now, first)
 
 
-def carried(on: Placement, led_by: Int32) -> Float64:
-    """Return what brokers carry in the items' units where these lead, shape [B, MEASURES]."""
-    found, held = on.carried.copy(), led_by != NOBODY
+def carried(on: Placement, led_by: Int32, *, surely: bool = False) -> Float64:
+    """Return what brokers carry in the items' units where these lead, shape [B, MEASURES].
+
+    `surely` counts no guesses.
+    """
+    found = (on.surely_carried if surely else on.carried).copy()
+    items, held = on.problem.sure if surely else on.problem.items, led_by != NOBODY
     for measure in LED:
-        items = on.problem.items[held, measure]
-        found[:, measure] = np.bincount(led_by[held], items, on.problem.brokers)
+        led = items[held, measure]
+        found[:, measure] = np.bincount(led_by[held], led, on.problem.brokers)
     return found
 
 

@@ -211,14 +211,24 @@ def over_capacity(start: Placement, found: Placement, wanted: Wanted, names: Nam
         (start.carried, found.carried),
         (carried(start, leaders(start)), carried(found, leaders(found))),
     ]
+    sure = ways
+    if given.sure is not given.items:  # by a guess it may be less, and by what is known more
+        sure = [
+            (start.surely_carried, found.surely_carried),
+            (
+                carried(start, leaders(start), surely=True),
+                carried(found, leaders(found), surely=True),
+            ),
+        ]
     limited_at_all = np.asarray(np.isfinite(given.capacity).any(axis=0))
     for measure in Measure:
         if not limited_at_all[measure] or (wanted.leaders_only and measure not in LED):
             continue
         most, ends = given.capacity[:, measure], np.zeros(given.brokers)
-        for before, after in ways:
+        for (before, after), (surely, then) in zip(ways, sure, strict=True):
             over = after[:, measure] > most * (1 + TINY)
             more = after[:, measure] > before[:, measure] * (1 + TINY)
+            more |= then[:, measure] > surely[:, measure] * (1 + TINY)
             over &= more if wanted.forces else more | given.counts
             ends = np.where(over, np.maximum(ends, after[:, measure]), ends)
         rows = sorted(np.flatnonzero(ends).tolist(), key=lambda row: most[row] - ends[row])

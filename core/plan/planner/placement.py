@@ -78,6 +78,11 @@ class Placement:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.per_share > 0, self.loads / self.per_share, 0.0)
 
+    @property
+    def surely_carried(self) -> Float64:
+        """Return what of it is known, not guessed."""
+        return self._carried(self.problem.sure)
+
     def spare(self, brokers: Int64, measure: Measure) -> Float64:
         """Return how much more of a measure these brokers may carry, in shares; 0 for too much."""
         spare = self.ceilings[brokers, measure] - self.loads[brokers, measure]

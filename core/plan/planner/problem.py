@@ -78,6 +78,8 @@ class Problem:
     """
     capacity: Float64
     """What each broker can carry of every measure, shape [B, MEASURES]; inf where unknown."""
+    sure: Float64
+    """The items as checks reckon: what is not known is nothing, not as it is for the others."""
 
     @property
     def brokers(self) -> int:
@@ -116,7 +118,8 @@ def problem(
     movable = _movable(state, replicas, alive, left) & (True if frozen is None else ~frozen)
     if replicas_wanted is not None:
         held = np.where(movable, replicas_wanted, held)
-    items, active = _items(state, load, held)
+    items = _items(state, load, held)
+    sure = _items(state, _surely(load), held) if _is_guessed(load) else items
     room_bytes, largest_bytes = _room(state, ids, full)
     racks, even = _racks(state, ids), _parts(state, ids, able)
     return Problem(
@@ -126,7 +129,7 @@ def problem(
         held=held,
         racks=racks,
         items=items,
-        active=active,
+        active=items.sum(axis=0) > 0,
         band=band,
         movable=movable,
         asked=np.ones(state.partition_count, np.bool_) if frozen is None else ~frozen,
@@ -141,17 +144,20 @@ def problem(
         largest_bytes=largest_bytes,
         needs_bytes=np.where(state.partition_size_bytes < 0, np.inf, items[:, Measure.DISK]),
         capacity=capacities(state, ids, most_replicas),
+        sure=sure,
     )
 
 
 def resized(given: Problem, held: Int64) -> Problem:
     """Return the problem of partitions with so many replicas: what leaders send, racks' shares."""
     items = given.items.copy()
+    sure = items if given.sure is given.items else given.sure.copy()
     followers = np.maximum(held - 1, 0) - np.maximum(given.held - 1, 0)
-    for measure in (Measure.OUT, Measure.MAY_SEND):
-        items[:, measure] += items[:, Measure.IN] * followers
+    for some in (items,) if sure is items else (items, sure):
+        for measure in (Measure.OUT, Measure.MAY_SEND):
+            some[:, measure] += some[:, Measure.IN] * followers
     parts = _parts_by_rack(given.even_parts, items, held, given.racks, given.counts)
-    return replace(given, held=held, items=items, parts=parts)
+    return replace(given, held=held, items=items, parts=parts, sure=sure)
 
 
 def _among(ids: Int32, chosen: Collection[int]) -> Bool:
@@ -173,7 +179,19 @@ def _matrix(state: ClusterState, values: npt.NDArray[np.int32], least: int = 1) 
     return matrix
 
 
-def _items(state: ClusterState, load: Load, replicas: Int64) -> tuple[Float64, Bool]:
+def _is_guessed(load: Load) -> bool:
+    unknown = np.isnan([load.in_bytes_per_s, load.out_bytes_per_s])
+    return bool((unknown.any(axis=1) & ~unknown.all(axis=1)).any())
+
+
+def _surely(load: Load) -> Load:
+    """Return the load with nothing for what is not known; then nothing counts that is read, too."""
+    produced = load.in_bytes_per_s
+    read = np.where(np.isnan(produced), 0.0, np.nan_to_num(load.out_bytes_per_s))
+    return replace(load, in_bytes_per_s=np.nan_to_num(produced), out_bytes_per_s=read)
+
+
+def _items(state: ClusterState, load: Load, replicas: Int64) -> Float64:
     produced, consumed = load.in_bytes_per_s, load.out_bytes_per_s
     sizes = state.partition_size_bytes
     rate = _guessed(produced, sizes)
@@ -184,7 +202,7 @@ def _items(state: ClusterState, load: Load, replicas: Int64) -> tuple[Float64, B
     items[:, Measure.IN] = items[:, Measure.LEADER_IN] = rate
     items[:, Measure.REPLICAS] = items[:, Measure.LEADERS] = 1
     items[:, Measure.OUT] = items[:, Measure.MAY_SEND] = sent
-    return items, items.sum(axis=0) > 0
+    return items
 
 
 def _guessed(values: Float64, by: npt.NDArray[Any]) -> Float64:

@@ -133,3 +133,16 @@ def test_an_excluded_broker_that_is_handed_leadership_it_was_to_have_anyway_is_n
         "Broker 2 ends at 3.7 MB/s out; it can send 2.0 MB/s: "
         "it comes to lead what others give up; plan with it, too."
     )
+
+
+def test_a_broker_that_surely_gets_more_is_named_though_what_it_gives_up_may_be_as_much() -> None:
+    held = {"unknown-0": [4, 3], "known-0": [3, 4], "busy-0": [5]}
+    led = {"unknown-0": 3, "known-0": 4}
+    state = cluster(held, leaders=led, size_bytes=GB)
+    three, *others = state.brokers
+    state = state.with_brokers([replace(three, out_capacity_bytes_per_s=MB), *others])
+    load = load_of(state, {"known-0": 5 * MB, "busy-0": 100 * MB})
+    found = suggest(state, load, Wanted(drain=(4,)))
+    capacity = [f.sentence for f in check_plan(state, load, found.plan) if f.id == "capacity"]
+    assert capacity == ["Broker 3 ends at 10 MB/s out; it can send 1.0 MB/s."]
+    assert any(note.startswith("Broker 3 ends") for note in found.notes), found.notes

@@ -177,11 +177,11 @@ class Turns:
 
     def turn(self, who: str) -> dict[str, Any]:
         """Let one carry the plan out, or nobody, after an idle window, and put everything back."""
+        flight = Flight(self._client)  # it looks from now on: its own cost is in both windows
         time.sleep(SETTLE_SECONDS)
         idle_from = time.monotonic()
         time.sleep(IDLE_SECONDS)
         idle_until = time.monotonic()
-        flight = Flight(self._client)
         if who == "trimtab":
             self._trimtab()
         elif who == "nothing":

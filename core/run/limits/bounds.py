@@ -22,7 +22,7 @@ from core.run.limits.throttle import Side
 from core.units import UNLIMITED
 
 LEAST_BYTES_PER_S = 2_000_000
-"""So slow that producers hardly notice on brokers that have little to spare: see bench-latency."""
+"""What brokers with little to spare bear better than more: see bench-latency."""
 MOST_BYTES_PER_S = 200_000_000
 INFLOW_FACTOR = 1.5
 """How far above what one partition brings with it the least rate is: below it, it never ends."""

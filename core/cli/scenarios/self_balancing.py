@@ -183,8 +183,9 @@ def _balanced(stage: Stage, flying: Running, began: datetime) -> Iterator[Step]:
         format_duration(seconds),
         seconds <= MOST_SECONDS,
     )
-    moved = sum(len(act["moved"]) for act in acts)
-    yield Step("partitions that it moved", "3 to 5", str(moved), 3 <= moved <= 5)
+    moved = [f"{m['topic']}-{m['partition']}" for act in acts for m in act["moved"]]
+    seen = f"{len(moved)}: {', '.join(moved)}"
+    yield Step("partitions that it moved", "3 to 5", seen, 3 <= len(moved) <= 5)
     rows = stage.describe(TOPIC)
     led = Counter(row.leader for row in rows if row.leader is not None)
     each = [led[broker] for broker in stage.brokers]

@@ -6,6 +6,8 @@ each turn is an idle window. What counts is p99 while moves are in flight over p
 beside it stands p99 away from the ends of moves, where followers pause for a second whatever the
 throttle (docs/kafka.md). A run is long enough for that not to be more than what it is.
 In a third turn nothing moves: what its ratio is off 1 is the machine's doing, and the bench's.
+In a fourth the tool is throttled as low as an adaptive run goes, for some minutes: what replicas
+that move cost at that rate whoever moves them.
 A turn whose idle window is disturbed by something else on the machine is rejected, counted, and
 played again.
 """
@@ -32,6 +34,7 @@ from core.cluster.kafka.topics import create_topics
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import fill
+from core.run.limits.bounds import LEAST_BYTES_PER_S
 from tests.bench.leaving import end_runs
 from tests.bench.report import leave
 from tests.waiting import eventually
@@ -47,6 +50,10 @@ MESSAGE_BYTES = 1_000
 IDLE_SECONDS = 45.0
 """So long that p99 is the 90th of its messages: of a quarter of that it is mostly chance."""
 NOTHING_SECONDS = 60.0
+THROTTLED_SECONDS = 180.0
+"""For so long the throttled tool's turn is watched; then it is cancelled."""
+BURST_SECONDS = 30.0
+"""So long after the tool has begun is left out: its quota acts late (docs/kafka.md)."""
 SETTLE_SECONDS = 10.0
 """So long after whatever was before is not measured: brokers write back, and quotas forget."""
 DISTURBED = 2.0
@@ -58,7 +65,7 @@ END_SECONDS = 2.0
 DELIVERED_SECONDS = 330.0
 """librdkafka gives a message up after 300 s."""
 MOVED_SECONDS = 600.0
-WHO = ("trimtab", "nothing", "tool")
+WHO = ("trimtab", "nothing", "throttled-tool", "tool")
 
 
 class PacedProducer:
@@ -182,17 +189,9 @@ class Turns:
         idle_from = time.monotonic()
         time.sleep(IDLE_SECONDS)
         idle_until = time.monotonic()
-        if who == "trimtab":
-            self._trimtab()
-        elif who == "nothing":
-            time.sleep(NOTHING_SECONDS)
-        else:
-            self._tool("--execute")
-            eventually(lambda: not self._client.reassignments(), MOVED_SECONDS, every=0.1)
+        window = self._carried_out(who)
         flight.over()
-        began, ended = flight.began, flight.ended
-        if who == "nothing":
-            began, ended = idle_until, idle_until + NOTHING_SECONDS
+        began, ended = window or (flight.began, flight.ended)
         before_ms = p99(wait for _, wait in self.producer.waits(idle_from, idle_until))
         during = self.producer.waits(began, ended)
         during_ms = p99(wait for _, wait in during)
@@ -211,6 +210,23 @@ class Turns:
             "ratio": round(during_ms / before_ms, 2),
             "load": round(os.getloadavg()[0], 2),
         }
+
+    def _carried_out(self, who: str) -> tuple[float, float] | None:
+        """Return the window to measure; None for the time that moves are seen in flight."""
+        if who == "trimtab":
+            self._trimtab()
+            return None
+        if who == "nothing":
+            return _slept(NOTHING_SECONDS)
+        if who == "throttled-tool":
+            self._tool("--execute", "--throttle", str(LEAST_BYTES_PER_S))
+            time.sleep(BURST_SECONDS)
+            window = _slept(THROTTLED_SECONDS)
+            self._tool("--cancel")
+            return window
+        self._tool("--execute")
+        eventually(lambda: not self._client.reassignments(), MOVED_SECONDS, every=0.1)
+        return None
 
     def _trimtab(self) -> None:
         subprocess.run(
@@ -232,6 +248,13 @@ class Turns:
     def close(self) -> None:
         self.producer.stop()
         self._client.close()
+
+
+def _slept(seconds: float) -> tuple[float, float]:
+    """Return when a wait of so long began and ended."""
+    began = time.monotonic()
+    time.sleep(seconds)
+    return began, time.monotonic()
 
 
 def split(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -287,6 +310,7 @@ def main() -> None:
     found = {
         "bytes": PARTITIONS * PARTITION_BYTES,
         "messages_per_s": MESSAGES_PER_S,
+        "least_bytes_per_s": LEAST_BYTES_PER_S,
         "turns": kept,
         "rejected": rejected,
         "failed_messages": turns.producer.failed,

@@ -161,6 +161,9 @@ def _errors(row: dict[str, float]) -> str:
     return ", ".join(f"{row[name]:.1%}" for name in ("median", "p95", "worst"))
 
 
+_WAITED = ("trimtab", "nothing", "throttled-tool", "tool")
+
+
 def produce_latency(found: dict[str, Any]) -> list[str]:
     names = {
         "moving_seconds": "moves in flight, s",
@@ -176,13 +179,14 @@ def produce_latency(found: dict[str, Any]) -> list[str]:
         f"{len(found['turns'])} turns, {rejected} more rejected because something else disturbed",
         "the idle window before them. Where nothing moves, the ratio is the machine's own.",
         "",
-        "| | `trimtab apply --throttle auto` | no moves | `ReassignPartitionsCommand`, no throttle "
+        "| | `trimtab apply --throttle auto` | no moves | `ReassignPartitionsCommand`, at the "
+        f"least rate of `auto`, {found['least_bytes_per_s'] / 1e6:g} MB/s | the same, no throttle "
         "| target |",
-        "|---|---|---|---|---|",
+        "|---|---|---|---|---|---|",
         *(
-            f"| {told} | {_number(medians['trimtab'][key])} | {_number(medians['nothing'][key])} "
-            f"| {_number(medians['tool'][key])} "
-            f"| {_verdict(medians) if key == 'ratio' else ''} |"
+            f"| {told} | "
+            + " | ".join(_number(medians[who][key]) for who in _WAITED)
+            + f" | {_verdict(medians) if key == 'ratio' else ''} |"
             for key, told in names.items()
         ),
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from bench.measured import run_measured
-from bench.sections import documents, pipeline, plans, tools
+from bench.sections import documents, pipeline, plans, produce_latency, tools
 from bench.summary import page
 
 
@@ -44,6 +44,26 @@ def test_tables_have_a_value_in_each_column() -> None:
         head, _, row = (line for line in lines if line.startswith("|"))
         assert head.count("|") == row.count("|")
         assert cells in row
+
+
+@pytest.mark.parametrize(
+    ("ours", "tool", "verdict"),
+    [(1.5, 80.0, "met"), (1.6, 80.0, "**missed**"), (1.4, 1.3, "**missed**")],
+)
+def test_waits_beside_a_run_are_judged_by_the_target_and_by_the_tool(
+    ours: float, tool: float, verdict: str
+) -> None:
+    names = ("moving_seconds", "idle_p99_ms", "moving_p99_ms", "away_p99_ms")
+    ratios = {"trimtab": ours, "nothing": 1.01, "throttled-tool": 1.23, "tool": tool}
+    medians = {who: dict.fromkeys(names) | {"ratio": ratio} for who, ratio in ratios.items()}
+    found = {"bytes": 1e9, "messages_per_s": 200, "least_bytes_per_s": 2_000_000}
+    told = produce_latency(found | {"turns": [], "rejected": [], "medians": medians})
+    head, _, *rows = (line for line in told if line.startswith("|"))
+    assert {row.count("|") for row in rows} == {head.count("|")}
+    (ratio,) = (row for row in rows if row.startswith("| ratio"))
+    assert ratio == (
+        f"| ratio | {ours:.2f} | 1.01 | 1.23 | {tool:.2f} | ≤ 1.5 for trimtab: {verdict} |"
+    )
 
 
 def test_a_pipeline_bench_of_some_parts_only_is_told_as_far_as_it_went() -> None:

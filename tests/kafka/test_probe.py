@@ -41,7 +41,7 @@ def test_each_broker_is_measured_and_nothing_is_left(sandbox: Sandbox) -> None:
     try:
         eventually(lambda: {b for b, w in probe.windows().items() if len(w) > 1} == {1, 2, 3})
         found = probe.windows()
-        assert dict(probe.places) == {1: (1, 2), 2: (2, 3), 3: (3, 1)}
+        assert dict(probe.places) == {1: (1, 2, 3), 2: (2, 3, 1), 3: (3, 1, 2)}
         assert probe_topics(sandbox) == [f"{TOPIC_PREFIX}a"]
     finally:
         probe.close()

@@ -150,12 +150,11 @@ class Senses:
 
 
 def teller(places: Mapping[int, Sequence[int]], key: Key) -> int:
-    """Return whose messages tell of a broker's side: its own, or those that it follows."""
+    """Return whose messages tell of a broker's side: its own, or those that it follows first."""
     broker, side = key
     if side is Side.FOLLOWER:
-        for leader, replicas in places.items():
-            if leader != broker and broker in replicas:
-                return leader
+        follows = [leader for leader, replicas in places.items() if broker in replicas[1:]]
+        return min(follows, key=lambda leader: places[leader].index(broker), default=broker)
     return broker
 
 

@@ -16,7 +16,8 @@ from core.cluster.probe import Window
 
 LATE, CALM = 1.3, 1.15
 """Times what producers waited before the run: reason to slow down, no reason not to go faster."""
-MUCH_TOO_LATE = 2.0
+MUCH_TOO_LATE = 1.5
+"""What producers are not to feel, whatever the median says."""
 USUALLY_LATE = 1.1
 """The median is later, too, when brokers have too much to do; p99 alone jumps on any cluster."""
 WINDOWS = 3

@@ -216,7 +216,7 @@ def calm(now: float = 60, flow: float = 20 * MB, **known: object) -> SideSeen:
         (calm(windows=windows(10, 40, 10, 10)), 22, None),
         (calm(windows=windows(10, 10, 10, 40)), None, None),
         (calm(windows=windows(15, 15, 15, usual=10)), None, None),
-        (calm(windows=windows(21, 30, 25, usual=10)), 14, None),
+        (calm(windows=windows(16, 30, 25, usual=10)), 14, None),
         (calm(windows=windows(40, 40, 10)), None, None),
         (calm(windows=windows(14, 15, 30)), 14, None),
         (calm(windows=windows(12, 12, 12)), None, None),

@@ -26,7 +26,7 @@ class Probe:
 
     def __init__(self, **windows: int) -> None:
         self.trouble = ""
-        self.places: Mapping[int, tuple[int, ...]] = {1: (1, 2), 2: (2, 3), 3: (3, 1)}
+        self.places: Mapping[int, tuple[int, ...]] = {1: (1, 2, 3), 2: (2, 3, 1), 3: (3, 1, 2)}
         self.count = windows or {"b1": 3, "b2": 3, "b3": 3}
 
     def windows(self) -> dict[int, tuple[Window, ...]]:

@@ -15,15 +15,19 @@ from core.units import format_time
 
 Event = dict[str, Any]
 
-PACE_SECONDS = 0.2
-DUTY = 5
-"""Reading a long journal again takes time; it is left alone for five times as long."""
+FIRST_SECONDS, STEADY_SECONDS = 0.2, 1.0
+"""How long a journal is left alone: at first, and once a run takes long. It grows once a second."""
+DUTY = 20
+"""Reading a long journal again takes time, which brokers on the same machine would miss; it is
+left alone for twenty times as long."""
+LONGEST_SECONDS = 10.0
 _OUTCOMES = {RunState.DIED: RunState.INCOMPLETE, RunState.ROLLED_BACK: RunState.CANCELLED}
 
 
 def follow(cluster_id: str, run: str) -> Iterator[tuple[RunView, tuple[Event, ...]]]:
     """Yield a run's view with the events that are new, at least once, until it has ended."""
     seen, moved = 0, -1
+    first = time.monotonic()
     while True:
         began = time.monotonic()
         look = read_journal(cluster_id, run)
@@ -40,7 +44,14 @@ def follow(cluster_id: str, run: str) -> Iterator[tuple[RunView, tuple[Event, ..
         yield view, tuple(events)
         if view.state.ended:
             return
-        time.sleep(max(PACE_SECONDS, DUTY * (time.monotonic() - began)))
+        now = time.monotonic()
+        time.sleep(pause(now - first, now - began))
+
+
+def pause(followed_seconds: float, read_seconds: float) -> float:
+    """Return how long to wait before a journal is read again, which took so long; s."""
+    steady = min(STEADY_SECONDS, max(FIRST_SECONDS, followed_seconds / 50))
+    return max(steady, min(DUTY * read_seconds, LONGEST_SECONDS))
 
 
 def _before_the_end(events: list[Event]) -> int:

@@ -224,3 +224,19 @@ def test_the_end_of_a_run_that_is_followed_is_called_out(
     monkeypatch.setattr(events.time, "sleep", sleep)
     assert following.follow_run(CLUSTER, path.stem, as_json=False) == ExitCode.DONE
     assert next(notice.text for notice in said if notice).startswith(f"run {path.stem} done")
+
+
+@pytest.mark.parametrize(
+    ("followed", "read", "waits"),
+    [
+        (0.0, 0.002, 0.2),  # a short run is followed closely
+        (25.0, 0.005, 0.5),
+        (300.0, 0.005, 1.0),  # a journal grows once a second
+        (300.0, 0.2, 4.0),  # one of thousands of moves takes long to read
+        (3600.0, 2.0, 10.0),
+    ],
+)
+def test_a_journal_is_read_no_oftener_than_it_grows_and_costs(
+    followed: float, read: float, waits: float
+) -> None:
+    assert events.pause(followed, read) == pytest.approx(waits)

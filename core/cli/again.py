@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from core.cli.context import Context, configured, json_option, say, write_text
-from core.cli.run_requests import ask, ask_and_follow, indices, partitions_argument
+from core.cli.run_requests import ask, ask_and_follow, indices, one_argument, partitions_argument
 from core.cli.which import require_writable, which_run
 from core.errors import ExitCode, RefusedError, UsageError
 from core.units import counted
@@ -80,10 +80,10 @@ def retry(context: Context, /, run: str, partitions: tuple[str, ...], **words: A
 
 
 @click.command()
-@click.argument("run")
+@one_argument
 @_options
 @click.pass_obj
-def rollback(context: Context, /, run: str, **words: Any) -> int:
+def rollback(context: Context, /, run: str | None, **words: Any) -> int:
     """Undo a run and follow it: what is in flight is cancelled, what is done moves back.
 
     Of one that has ended, what it has really done moves back from where it is now: a new run, at
@@ -99,7 +99,7 @@ def rollback(context: Context, /, run: str, **words: Any) -> int:
     return ask_and_follow(context, cluster_id, name, "rollback", "Rolling back", yes, as_json)
 
 
-def _look(context: Context, run: str) -> Reading:
+def _look(context: Context, run: str | None) -> Reading:
     from core.run.tell.runs import read_journal
 
     return read_journal(*which_run(context, run))

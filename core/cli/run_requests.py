@@ -18,11 +18,13 @@ from core.errors import ExitCode, UsageError
 from core.units import parse_ids
 
 run_argument = click.argument("run")
+one_argument = click.argument("run", required=False)
+"""Without it the one in progress is meant."""
 partitions_argument = click.argument("partitions", nargs=-1, metavar="TOPIC-PARTITION …")
 
 
 @click.command()
-@run_argument
+@one_argument
 @click.option(
     "--move",
     "moves",
@@ -33,7 +35,9 @@ partitions_argument = click.argument("partitions", nargs=-1, metavar="TOPIC-PART
 @yes_option
 @json_option
 @click.pass_obj
-def cancel(context: Context, run: str, moves: tuple[str, ...], yes: bool, as_json: bool) -> int:
+def cancel(
+    context: Context, run: str | None, moves: tuple[str, ...], yes: bool, as_json: bool
+) -> int:
     """Cancel a run and follow it: what is in flight goes back, in its original order.
 
     Partitions that are done stay where they are.
@@ -47,11 +51,11 @@ def cancel(context: Context, run: str, moves: tuple[str, ...], yes: bool, as_jso
 
 
 @click.command()
-@run_argument
+@one_argument
 @click.option("--floor", is_flag=True, help="Hold what is in flight too, at 1 byte a second.")
 @json_option
 @click.pass_obj
-def pause(context: Context, run: str, floor: bool, as_json: bool) -> int:
+def pause(context: Context, run: str | None, floor: bool, as_json: bool) -> int:
     """Start nothing more; what is in flight goes on to its end, or waits with --floor.
 
     Nothing is cancelled: what has been copied stays.
@@ -60,26 +64,28 @@ def pause(context: Context, run: str, floor: bool, as_json: bool) -> int:
 
 
 @click.command()
-@run_argument
+@one_argument
 @json_option
 @click.pass_obj
-def resume(context: Context, run: str, as_json: bool) -> int:
+def resume(context: Context, run: str | None, as_json: bool) -> int:
     """Let a paused run go on."""
     return ask(context, *_run(context, run), "resume", {}, as_json=as_json)
 
 
 @click.command(context_settings={"ignore_unknown_options": True})  # so that -1 is a rate
-@run_argument
-@click.argument("rate")
+@click.argument("words", nargs=-1, metavar="[RUN] RATE")
 @click.option("--allow", metavar="ID", help="`never`: also a rate at which it does not end.")
 @json_option
 @click.pass_obj
-def throttle(context: Context, run: str, rate: str, allow: str | None, as_json: bool) -> int:
+def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_json: bool) -> int:
     """Slow a run down or speed it up: RATE is 50MB/s, or auto:LEAST-MOST to adapt it."""
     from core.cli.rate import parse_throttle
     from core.plan.check import parse_allow
     from core.run.limits.pace import Bounds
 
+    if len(words) not in (1, 2):
+        raise UsageError("Which rate?", next="Say `trimtab runs throttle [RUN] 50MB/s`.")
+    run, rate = (None, *words) if len(words) == 1 else words
     asked = parse_throttle(rate)
     if asked == "auto":
         raise UsageError("auto needs bounds here.", next="Say them: auto:5MB/s-50MB/s.")
@@ -136,7 +142,7 @@ def retarget(
     return ask(context, cluster_id, name, "retarget", payload, as_json=as_json)
 
 
-def _run(context: Context, run: str) -> tuple[str, str]:
+def _run(context: Context, run: str | None) -> tuple[str, str]:
     context.require_writable()
     return which_run(context, run)
 

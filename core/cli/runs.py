@@ -21,7 +21,7 @@ from core.cli.context import (
     write_text,
 )
 from core.cli.foreign import FOREIGN, attach_foreign, say_foreign, show_foreign
-from core.cli.which import clusters, require_writable, which_run
+from core.cli.which import clusters, latest_run, require_writable, which_run
 from core.cluster.connect import short_name
 from core.errors import ExitCode
 
@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
 @click.group()
 def runs() -> None:
-    """Runs that were started on this machine."""
+    """Runs that were started on this machine.
+
+    RUN is an id from `runs ls`, or a part of it. Where it may be left out, the run in progress is
+    meant; of what only tells, else the newest.
+    """
 
 
 @runs.command("ls")
@@ -80,11 +84,11 @@ def ls(context: Context, as_json: bool, output: Path | None) -> None:
 
 
 @runs.command("show")
-@click.argument("run")
+@click.argument("run", required=False)
 @json_option
 @output_option
 @click.pass_obj
-def show(context: Context, run: str, as_json: bool, output: Path | None) -> int:
+def show(context: Context, run: str | None, as_json: bool, output: Path | None) -> int:
     """Show a run: what was asked, what became of it, and what a dead one has left.
 
     `foreign` shows the moves in flight that no run of this machine started (with -b).
@@ -96,7 +100,7 @@ def show(context: Context, run: str, as_json: bool, output: Path | None) -> int:
 
     if run == FOREIGN:
         return show_foreign(context, as_json=as_json, output=output)
-    cluster_id, name = which_run(context, run)
+    cluster_id, name = latest_run(context, run)
     look = read_journal(cluster_id, name)
     view = look.view
     if view.leftovers and context.target.address is not None:
@@ -114,15 +118,15 @@ def show(context: Context, run: str, as_json: bool, output: Path | None) -> int:
 
 
 @runs.command("report")
-@click.argument("run")
+@click.argument("run", required=False)
 @output_option
 @click.pass_obj
-def report_run(context: Context, run: str, output: Path | None) -> None:
+def report_run(context: Context, run: str | None, output: Path | None) -> None:
     """Write a run down as Markdown, for an incident's ticket."""
     from core.run.tell.markdown import markdown
     from core.run.tell.runs import read_journal
 
-    write_text(markdown(read_journal(*which_run(context, run))), output)
+    write_text(markdown(read_journal(*latest_run(context, run))), output)
 
 
 @runs.command("attach")
@@ -143,7 +147,7 @@ def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json:
 
     if foreign:
         return attach_foreign(context, as_json=as_json)
-    cluster_id, name = which_run(context, run or "")
+    cluster_id, name = which_run(context, run)
     look = read_journal(cluster_id, name)
     if look.view.state is RunState.DIED:
         _bring_back(context, look, yes=yes)

@@ -1,4 +1,7 @@
-"""Which run a command means: by its name in full or in part, on the cluster that was named."""
+"""Which run a command means: by its name in full or in part, on the cluster that was named.
+
+Without a name it is the one in progress: who has to hold a run does not look for its name first.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,15 @@ def clusters(context: Context) -> tuple[str, ...]:
         return (connection.client.describe().cluster_id,)
 
 
-def which_run(context: Context, run: str) -> tuple[str, str]:
-    """Return (cluster id, run id) of the one run that `run` names, in full or in part."""
+def which_run(context: Context, run: str | None) -> tuple[str, str]:
+    """Return (cluster id, run id) of the one run that `run` names, in full or in part.
+
+    None is the one in progress, also if its process has died.
+    """
     from core.run.tell.runs import clusters_with_runs, find_run, runs_named
 
+    if run is None:
+        return _in_progress(context)
     if not run.strip():
         raise UsageError("Which run?", next="`trimtab runs ls` lists them.")
     everywhere = [(c, r) for c in clusters_with_runs() for r in runs_named(c, run)]
@@ -44,6 +52,56 @@ def which_run(context: Context, run: str) -> tuple[str, str]:
             return there[0]
         raise _several(run, there or everywhere) from error
     return cluster_id, find_run(cluster_id, run)
+
+
+def latest_run(context: Context, run: str | None) -> tuple[str, str]:
+    """Return the same of what is only to be told: without one in progress, of the newest."""
+    from core.run.tell.runs import list_runs, unfinished
+
+    there = [] if run is not None else _there(context)
+    if run is not None or any(unfinished(cluster_id) for cluster_id in there):
+        return which_run(context, run)
+    known = [found for cluster_id in there for found in list_runs(cluster_id)]
+    if not known:
+        return _in_progress(context)
+    newest = max(known, key=lambda found: found.started_at)
+    return newest.cluster_id, newest.run
+
+
+def _in_progress(context: Context) -> tuple[str, str]:
+    from core.run.tell.runs import unfinished, unreadable
+
+    there = _there(context)
+    found = [(cluster_id, run) for cluster_id in there for run in unfinished(cluster_id)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(f"{run} on {_bootstrap(cluster_id, run)}" for cluster_id, run in found)
+        raise UsageError(f"{len(found):,} runs are in progress: {names}.", next="Say which.")
+    wrong = [said for cluster_id in there for said in unreadable(cluster_id)]
+    raise UsageError(
+        " ".join(["No run is in progress here.", *wrong[:1]]),
+        next="`trimtab runs ls` lists all; say which.",
+    )
+
+
+def _there(context: Context) -> list[str]:
+    """Return the cluster that was named, or all; by its address when it does not answer."""
+    from core.run.tell.runs import clusters_with_runs, runs_named
+
+    address = context.target.address
+    try:
+        return list(clusters(context))
+    except UnreachableError:
+        if address is None:
+            raise
+        return [
+            cluster_id
+            for cluster_id in clusters_with_runs()
+            if any(
+                _bootstrap(cluster_id, r) == address.bootstrap for r in runs_named(cluster_id, "")
+            )
+        ]
 
 
 def _several(run: str, found: list[tuple[str, str]]) -> UsageError:

@@ -180,6 +180,12 @@ def with_throttles(cluster_id: str) -> tuple[Known, ...]:
     return tuple(found)
 
 
+def unfinished(cluster_id: str) -> tuple[str, ...]:
+    """Return the runs in progress, also those whose process has died before they were done."""
+    living = [run.run for run in list_runs(cluster_id) if not run.state.ended]
+    return (*living, *left_behind(cluster_id))
+
+
 def left_behind(cluster_id: str) -> tuple[str, ...]:
     """Return the runs whose process has died before they were done with the cluster.
 

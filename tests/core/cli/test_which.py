@@ -1,8 +1,8 @@
-"""Which run a name means where several clusters have one of that name."""
+"""Which run a name means where several clusters have one of that name; without one, which."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,8 @@ from core.cluster.connect import Address
 from core.errors import ExitCode
 from core.plan.plan import Plan
 from core.run.creation import RunOptions, create_journal
-from core.run.record.journal import journal_path
+from core.run.record.journal import Journal, journal_path
+from core.run.record.records import Kind
 
 AT = datetime(2026, 3, 2, 9, tzinfo=UTC)
 RUN = "0302-090000"
@@ -25,15 +26,27 @@ class Runs:
     def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
         self._capture = capture
 
-    def add(self, cluster_id: str, bootstrap: str) -> str:
+    def add(self, cluster_id: str, bootstrap: str, *, ended: bool = False, later: int = 0) -> str:
         plan = Plan(cluster_id, (move("t", 0, (1, 2), (3, 2)),))
-        address = Address(bootstrap)
-        with create_journal(address, cluster_id, plan, RunOptions(1000), None, at=AT) as journal:
+        address, at = Address(bootstrap), AT + timedelta(hours=later)
+        with create_journal(address, cluster_id, plan, RunOptions(1000), None, at=at) as journal:
+            if ended:
+                moved = {"index": 0, "phase": "done", "why": "", "leader": 3}
+                journal.write(at, Kind.MOVED, {"moves": [moved], "stop": ""})
+                journal.write(at, Kind.ENDED, {"outcome": "done", "why": ""})
             return journal.path.stem
 
     def show(self, run: str, *cluster: str) -> tuple[int, str]:
+        return self(*cluster, "runs", "show", run)
+
+    def asked(self, cluster_id: str, run: str) -> list[str]:
+        """Return what was asked of a run, and waits in its journal."""
+        with Journal.open(journal_path(cluster_id, run)) as journal:
+            return [request.kind for request in journal.requests(0)]
+
+    def __call__(self, *words: str) -> tuple[int, str]:
         self._capture.readouterr()
-        code = command_line(lambda context: None, [*cluster, "runs", "show", run])
+        code = command_line(lambda context: None, list(words))
         captured = self._capture.readouterr()
         return code, captured.out + captured.err
 
@@ -70,3 +83,80 @@ def test_a_cluster_that_is_down_is_known_by_the_address_that_its_run_had(runs: R
     assert (code, "t-0" in said) == (ExitCode.DONE, True), said
     code, said = runs.show(RUN, "-b", "sim:three")
     assert (code, f"{RUN} on sim:one, {RUN} on sim:two" in said) == (ExitCode.USAGE, True), said
+
+
+LATER = "0302-100000"
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (("pause", "--floor"), "pause"),
+        (("throttle", "5MB/s"), "throttle"),
+        (("cancel", "--move", "t-0", "--yes"), "cancel"),
+    ],
+)
+def test_what_is_asked_without_a_name_is_asked_of_the_run_in_progress(
+    runs: Runs, words: tuple[str, ...], kind: str
+) -> None:
+    runs.add("one", "sim:one")
+    runs.add("one", "sim:one", ended=True, later=1)
+    runs.add("two", "sim:two", ended=True, later=2)
+    code, said = runs("runs", *words)
+    assert (code, RUN in said) == (ExitCode.DONE, True), said
+    assert (runs.asked("one", RUN), runs.asked("one", LATER)) == ([kind], [])
+
+
+@pytest.mark.parametrize("command", ["pause", "resume", "cancel", "rollback", "attach"])
+def test_nothing_is_asked_of_a_run_that_has_ended_and_was_not_named(
+    runs: Runs, command: str
+) -> None:
+    runs.add("one", "sim:one", ended=True)
+    code, said = runs("runs", command)
+    assert code == ExitCode.USAGE
+    assert said == (
+        "trimtab: No run is in progress here.\n`trimtab runs ls` lists all; say which.\n"
+    )
+
+
+def test_of_several_runs_in_progress_none_is_chosen_unless_a_cluster_is_named(runs: Runs) -> None:
+    runs.add("one", "sim:one")
+    runs.add("two", "sim:two", later=1)
+    code, said = runs("runs", "pause")
+    assert code == ExitCode.USAGE
+    assert f"2 runs are in progress: {RUN} on sim:one, {LATER} on sim:two.\nSay which" in said
+    code, said = runs("-b", "sim:two", "runs", "pause")  # it is down: its address is known
+    assert (code, runs.asked("one", RUN), runs.asked("two", LATER)) == (
+        ExitCode.DONE,
+        [],
+        ["pause"],
+    ), said
+
+
+@pytest.mark.parametrize("command", ["show", "report"])
+def test_without_a_name_the_run_in_progress_is_told_else_the_newest(
+    runs: Runs, command: str
+) -> None:
+    assert "No run is in progress here" in runs("runs", command)[1]
+    runs.add("one", "sim:one", ended=True)
+    runs.add("two", "sim:two", ended=True, later=1)
+    code, said = runs("runs", command)
+    assert (code, LATER in said) == (ExitCode.DONE, True), said
+    third = runs.add("one", "sim:one", later=-1)
+    code, said = runs("runs", command)
+    assert (code, third in said) == (ExitCode.DONE, True), said
+
+
+def test_a_journal_that_cannot_be_read_is_named_where_no_run_is_found(runs: Runs) -> None:
+    journal_path("one", runs.add("one", "sim:one")).write_bytes(b"no journal" * 100)
+    code, said = runs("runs", "pause")
+    assert code == ExitCode.USAGE
+    assert said.startswith("trimtab: No run is in progress here. The journal ")
+
+
+@pytest.mark.parametrize("words", [(), (RUN, "5MB/s", "6MB/s")])
+def test_a_rate_is_asked_for_once(runs: Runs, words: tuple[str, ...]) -> None:
+    runs.add("one", "sim:one")
+    code, said = runs("runs", "throttle", *words)
+    assert (code, said.startswith("trimtab: Which rate?")) == (ExitCode.USAGE, True), said
+    assert runs.asked("one", RUN) == []

@@ -39,7 +39,7 @@ TOPIC_PREFIX = "__trimtab_probe-"
 WINDOW_SECONDS = 4.0
 KEPT_WINDOWS = 30
 MESSAGES_PER_S = 15
-"""To each broker: sixty a window, the slowest of which is its p99; more are felt by small brokers."""
+"""To each broker: sixty a window, the slowest being its p99. Small brokers feel more than that."""
 TIMEOUT_SECONDS = 5.0
 """What a message that is not taken is counted as having waited."""
 REPLICAS = 3

@@ -32,7 +32,7 @@ def which_run(context: Context, run: str | None) -> tuple[str, str]:
     from core.run.tell.runs import clusters_with_runs, find_run, runs_named
 
     if run is None:
-        return _in_progress(context)
+        return _in_progress(_there(context))
     if not run.strip():
         raise UsageError("Which run?", next="`trimtab runs ls` lists them.")
     everywhere = [(c, r) for c in clusters_with_runs() for r in runs_named(c, run)]
@@ -58,20 +58,19 @@ def latest_run(context: Context, run: str | None) -> tuple[str, str]:
     """Return the same of what is only to be told: without one in progress, of the newest."""
     from core.run.tell.runs import list_runs, unfinished
 
-    there = [] if run is not None else _there(context)
-    if run is not None or any(unfinished(cluster_id) for cluster_id in there):
+    if run is not None:
         return which_run(context, run)
+    there = _there(context)
     known = [found for cluster_id in there for found in list_runs(cluster_id)]
-    if not known:
-        return _in_progress(context)
+    if not known or any(unfinished(cluster_id) for cluster_id in there):
+        return _in_progress(there)
     newest = max(known, key=lambda found: found.started_at)
     return newest.cluster_id, newest.run
 
 
-def _in_progress(context: Context) -> tuple[str, str]:
+def _in_progress(there: list[str]) -> tuple[str, str]:
     from core.run.tell.runs import unfinished, unreadable
 
-    there = _there(context)
     found = [(cluster_id, run) for cluster_id in there for run in unfinished(cluster_id)]
     if len(found) == 1:
         return found[0]

@@ -18,6 +18,7 @@ from core.errors import AccessDeniedError, RefusedError, TrimtabError, Unreachab
 from core.run.act.electing import elect
 from core.run.act.log_dirs import LogDirs
 from core.run.act.lookout import Lookout
+from core.run.act.looks import BUSY_MOST_SECONDS, BUSY_SECONDS, seconds_to_next_look
 from core.run.act.measuring import Measuring, OpenProbe
 from core.run.act.moving import Moving
 from core.run.act.preflight import no_retarget, one_look, preflight, speaks_against
@@ -96,6 +97,7 @@ class Runner:
         self._lookout = Lookout(client, clock)
         self._measuring = Measuring(open_probe, clock)
         self._last_step: Step | None = None
+        self._rates_changed = -math.inf
         self._denied_after: int | None = None
         """How many requests had been taken up when the cluster first said no, until it does not."""
 
@@ -277,6 +279,7 @@ class Runner:
                 self._throttling.set_rates(batch, rates)
             case ChangeRates(wanted, why):
                 self._throttling.change_rates(wanted, why)
+                self._rates_changed = self._clock.monotonic()
             case NoteDisturbed(lost, lists):
                 self._throttling.note_lost(lost, lists)
             case TakePairs(lists, why):
@@ -337,6 +340,9 @@ class Runner:
     # -- small helps ----------------------------------------------------------------------------
 
     def _pace(self) -> float:
-        """Return how long to wait between looks: a short run is looked at more often."""
-        elapsed = self._clock.monotonic() - self._moving.submitted
-        return max(min(1.0, max(0.1, elapsed / 50)), min(10 * self._lookout.took_seconds, 30.0))
+        """Return how long to wait between looks; what takes brokers long is asked less often."""
+        now = self._clock.monotonic()
+        wait = seconds_to_next_look(now - self._moving.submitted, self._sampler.nearest)
+        if now - self._rates_changed < BUSY_SECONDS:
+            wait = min(wait, BUSY_MOST_SECONDS)
+        return max(wait, min(10 * self._lookout.took_seconds, 30.0))

@@ -41,6 +41,8 @@ class Sampler:
         """What each move's destinations were last seen to hold, while it is in flight."""
         self.disks: dict[int, str] = {}
         """Brokers with a log dir that takes no more, in words, as they last answered."""
+        self.nearest: float | None = None
+        """Share that had come of the copy nearest to its end; None where that is not known."""
 
     def sample(self, history: History, observed: Observed) -> dict[str, Any] | None:
         """Return a journal sample of the moves in flight, or None when none is due.
@@ -53,6 +55,7 @@ class Sampler:
         now = self._clock.monotonic()
         if now < self._due:
             return None
+        self.nearest = None
         if not copying:
             self._ask_failed(observed)
             return None
@@ -68,6 +71,7 @@ class Sampler:
         self._due = now + max(pace, DUTY * took)
         moment = self._clock.now().timestamp()
         held = self._hold(history, copying, sizes)
+        self.nearest = self._nearest(history, copying)
         self._seen = {index: seen for index, seen in self._seen.items() if index in copying}
         return {
             "moves": [self._entry(history, observed, i, moment) for i in copying],
@@ -136,6 +140,14 @@ class Sampler:
             if self._arrived[index] != now:
                 held.append(index)
         return held
+
+    def _nearest(self, history: History, copying: list[int]) -> float | None:
+        shares = [
+            min(1.0, min(part or 0 for part in self._arrived[index]) / size) if size else 1.0
+            for index in copying
+            if (size := self._leader_sizes.get(history.moves[index].move.tp)) is not None
+        ]
+        return max(shares, default=None)
 
     def _entry(self, history: History, observed: Observed, index: int, moment: float) -> list[Any]:
         m = history.moves[index]

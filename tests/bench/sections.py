@@ -221,6 +221,20 @@ def plans(found: list[dict[str, Any]]) -> list[str]:
             f"| {max(row['generate']['off'].values()):.1%} |"
             for row in found
         ),
+        *(
+            line
+            for row in found
+            for as_even in [row.get("as_even")]
+            if as_even is not None
+            for line in (
+                "",
+                f"Where `--generate` ends within the band, asked to be as even ({row['shape']}, "
+                f"`--band {as_even['percent']}`):",
+                f"{as_even['bytes'] / 1e9:,.0f} GB, "
+                f"{row['generate']['bytes'] / as_even['bytes']:.1f} times fewer than its, "
+                f"furthest off {max(as_even['off'].values()):.1%}, in {as_even['seconds']:.1f} s.",
+            )
+        ),
     ]
 
 

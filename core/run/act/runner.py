@@ -259,7 +259,8 @@ class Runner:
             case Poll(waiting):
                 self._chronicle.note_waiting(waiting)
                 self._sample(observed)
-                self._clock.sleep(self._pace())
+                copying = self.history.in_flight
+                self._clock.sleep(self._pace(self._sampler.nearest if copying else None))
             case End(outcome, why):
                 self._measuring.close()
                 told = "; ".join(filter(None, (why, self._measuring.left)))
@@ -339,10 +340,10 @@ class Runner:
 
     # -- small helps ----------------------------------------------------------------------------
 
-    def _pace(self) -> float:
+    def _pace(self, nearest: float | None = None) -> float:
         """Return how long to wait between looks; what takes brokers long is asked less often."""
         now = self._clock.monotonic()
-        wait = seconds_to_next_look(now - self._moving.submitted, self._sampler.nearest)
+        wait = seconds_to_next_look(now - self._moving.submitted, nearest)
         if now - self._rates_changed < BUSY_SECONDS:
             wait = min(wait, BUSY_MOST_SECONDS)
         return max(wait, min(10 * self._lookout.took_seconds, 30.0))

@@ -49,6 +49,23 @@ def test_a_long_run_looks_seldom_and_notices_its_end_soon(start: Start) -> None:
     assert run.to_the_end() is Outcome.DONE
 
 
+def test_where_nothing_is_copied_any_more_the_last_copy_says_nothing(start: Start) -> None:
+    client = cluster({"t": [(1, 2)] * 2}, size_bytes=600 * MB)
+    plan = plan_of(client, {("t", 0): (3, 2), ("t", 1): (4, 2)})
+    run = start(client, plan, rate=2 * MB, batch_size=1)
+    run.until(submitted)
+    client.stop_broker(4)
+    run.until(lambda step: isinstance(step, NoteEnded))
+    looks, until = list[float](), client.elapsed_seconds + 60
+    while client.elapsed_seconds < until:
+        run.runner.advance()
+        looks.append(client.elapsed_seconds)
+    assert not run.runner.history.in_flight
+    assert max(b - a for a, b in pairwise(looks)) <= 1.1, looks
+    client.start_broker(4)
+    assert run.to_the_end() is Outcome.DONE
+
+
 def test_a_short_run_is_not_slept_through(start: Start) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=MB)
     run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=100 * MB)

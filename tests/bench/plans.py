@@ -68,15 +68,6 @@ def lower_bound_bytes(start: Placement) -> float:
     return float(max(bounds))
 
 
-def _told(as_even: dict[str, Any] | None) -> str:
-    if as_even is None:
-        return ""
-    return (
-        f"; with --band {as_even['percent']}: {as_even['bytes'] / 1e9:,.0f} GB, "
-        f"furthest off {max(as_even['off'].values()):.1%}, {as_even['seconds']:.1f} s"
-    )
-
-
 def _rows(needs: np.ndarray) -> list[int]:
     return [int(row) for row in np.flatnonzero(needs > 0)]
 
@@ -165,6 +156,15 @@ def _as_even(command: tuple[str, ...], generate_off: float) -> dict[str, Any] | 
         "bytes": found["bytes"],
         "off": _off(found),
     }
+
+
+def _told(as_even: dict[str, Any] | None) -> str:
+    if as_even is None:
+        return ""
+    return (
+        f"; with --band {as_even['percent']}: {as_even['bytes'] / 1e9:,.0f} GB, "
+        f"furthest off {max(as_even['off'].values()):.1%}, {as_even['seconds']:.1f} s"
+    )
 
 
 def main() -> int:

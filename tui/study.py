@@ -18,6 +18,7 @@ from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.check import check_plan, never_finding
 from core.plan.effect import Effect, effect_of
 from core.plan.estimate import Estimate, estimate_at
+from core.plan.extra_disk import peak_extra
 from core.plan.findings import Finding, Severity, worst_first
 from core.plan.impact import Impact, impact_of
 from core.plan.plan import Plan
@@ -89,7 +90,8 @@ def study(
     lines: list[TimeLine | None] = []
     for estimate in table:
         go_on()
-        lines.append(time_line(state, load, estimate))
+        extra = () if estimate.seconds is None else peak_extra(state, plan, estimate)
+        lines.append(time_line(state, load, estimate, extra))
     return Study(
         plan=plan,
         findings=check_plan(

@@ -91,8 +91,8 @@ def estimate(
         rates = rates or (estimate_at(state, load, wanted, -1, **most),)
         chosen = default_rate(rates)
         burdens = [burden(state, wanted, row) for row in rates]
-        begun = next((row for row in rates if row.rate_bytes_per_s == chosen), rates[0])
-        goes = time_line(state, load, begun)
+        at = next((i for i, row in enumerate(rates) if row.rate_bytes_per_s == chosen), 0)
+        goes = time_line(state, load, rates[at], burdens[at].extra)
         if as_json:
             rows = [_document(*each) for each in zip(rates, burdens, strict=True)]
             about = {"default_bytes_per_s": chosen, "timeline": time_line_document(goes)}
@@ -106,7 +106,7 @@ def estimate(
         assert seconds is not None, "one of the two was given"
         answer = estimate_within(state, load, wanted, seconds, **most)
     bears = burden(state, wanted, answer)
-    goes = time_line(state, load, answer)
+    goes = time_line(state, load, answer, bears.extra)
     if as_json:
         emit(_document(answer, bears) | {"timeline": time_line_document(goes)}, output)
     else:

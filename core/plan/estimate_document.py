@@ -56,7 +56,7 @@ def burden_document(found: Burden) -> dict[str, Any]:
 
 
 def time_line_document(found: TimeLine | None) -> dict[str, Any] | None:
-    """Return each broker and side over time, the worst first; None where it was not played out."""
+    """Return brokers' sides and disks over time, worst first; None where it was not played out."""
     if found is None:
         return None
     return {
@@ -82,6 +82,21 @@ def time_line_document(found: TimeLine | None) -> dict[str, Any] | None:
                 ],
             }
             for lane in found.lanes
+        ],
+        "disks": [
+            {
+                "broker": disk.broker,
+                "used_bytes": disk.used_bytes,
+                "whole_bytes": disk.whole_bytes,
+                "most_fraction": None
+                if disk.most_fraction is None
+                else round(disk.most_fraction, 4),
+                "points": [
+                    {"seconds": round(held.at_seconds, 3), "more_bytes": held.bytes}
+                    for held in disk.course
+                ],
+            }
+            for disk in found.disks
         ],
     }
 

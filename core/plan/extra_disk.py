@@ -7,8 +7,10 @@ longer: brokers delete late. What is produced meanwhile is not counted.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -23,16 +25,31 @@ DELETED_SECONDS = 60.0
 """file.delete.delay.ms: how long a replica that has left still lies on its disk."""
 
 
+CHANGE = 0.05
+"""Of the most that disks hold more: what changes by less is left out of their course."""
+MOST_POINTS = 80
+"""Of one course; where there are more, smaller changes are left out."""
+
+
+class Held(NamedTuple):
+    """How much more than before a broker's disks hold at a moment, from the start of an apply."""
+
+    at_seconds: float
+    bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class Extra:
     """How much more a broker's disks hold at the most than before; None when not known.
 
-    `at_seconds` is when, from the start of an apply; None where the plan was not played out.
+    `at_seconds` is when, from the start of an apply; None where the plan was not played out. So is
+    `course`: straight lines between its points, steps where two have the same time.
     """
 
     broker: int
     bytes: int | None
     at_seconds: float | None = None
+    course: tuple[Held, ...] = ()
 
     @property
     def words(self) -> str:
@@ -48,8 +65,8 @@ class _Disks:
     comes: list[tuple[float, float, int]] = field(default_factory=list)
     leaves: list[tuple[float, int]] = field(default_factory=list)
 
-    def peak(self) -> tuple[int, float]:
-        """Return the most that they hold more than before, and when first."""
+    def course(self) -> list[Held]:
+        """Return how much more they hold than before, at each moment when that bends or steps."""
         begins, ends, sizes = (np.array(column) for column in zip(*self.comes, strict=True))
         slopes = sizes / np.maximum(ends - begins, 1e-9)
         at = np.concatenate([begins, np.maximum(ends, begins + 1e-9)])
@@ -58,10 +75,29 @@ class _Disks:
         come = np.concatenate([[0.0], np.cumsum(np.cumsum(changes)[:-1] * np.diff(at))])
         left_at = np.array(sorted(when for when, _ in self.leaves))
         left = np.concatenate([[0.0], np.cumsum([size for _, size in sorted(self.leaves)])])
-        looks = np.sort(np.concatenate([at, left_at]))
-        held = np.interp(looks, at, come) - left[np.searchsorted(left_at, looks)]
-        first = int(np.argmax(np.round(held)))
-        return round(float(held[first])), float(looks[first])
+        moments = np.unique(np.concatenate([at, left_at]))
+        there = np.interp(moments, at, come)
+        held = [there - left[np.searchsorted(left_at, moments, side)] for side in _SIDES]
+        points = zip(np.repeat(moments, 2), np.round(np.stack(held, axis=1)).ravel(), strict=True)
+        return list(dict.fromkeys(Held(float(moment), int(size)) for moment, size in points))
+
+
+_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
+"""What has left at a moment is still there just before it."""
+
+
+def _thinned(course: Sequence[Held], peak: Held) -> tuple[Held, ...]:
+    """Return a course without small changes; its first point, its last and `peak` stay."""
+    change = max(CHANGE * peak.bytes, 1)
+    while True:
+        kept = [course[0]]
+        for before, point in pairwise(course):
+            must = point in (peak, course[-1])
+            if must or abs(point.bytes - kept[-1].bytes) >= change:
+                kept += [point] if before == kept[-1] else [before, point]
+        if len(kept) <= MOST_POINTS:
+            return tuple(kept)
+        change *= 2
 
 
 def peak_extra(state: ClusterState, plan: Plan, estimate: Estimate) -> tuple[Extra, ...]:
@@ -98,13 +134,18 @@ def peak_extra(state: ClusterState, plan: Plan, estimate: Estimate) -> tuple[Ext
     for broker, disk in disks.items():
         if disk.comes and broker not in unknown:
             whole = sum(size for *_, size in disk.comes)
-            found.append(Extra(broker, *(disk.peak() if timed else (whole, None))))
+            found.append(_told(broker, disk.course()) if timed else Extra(broker, whole))
     return tuple(
         sorted(
             (one for one in found if one.bytes != 0),
             key=lambda one: (one.bytes is not None, -(one.bytes or 0), one.broker),
         )
     )
+
+
+def _told(broker: int, course: Sequence[Held]) -> Extra:
+    peak = max(course, key=lambda held: held.bytes)
+    return Extra(broker, peak.bytes, peak.at_seconds, _thinned(course, peak))
 
 
 def _when(estimate: Estimate) -> Mapping[tuple[TopicPartition | None, int], tuple[float, float]]:

@@ -6,7 +6,7 @@ Pure. It is the estimate's own play-through, so that its lanes end when the esti
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from core.cluster.state import ClusterState
@@ -14,7 +14,9 @@ from core.load.snapshot import Load
 from core.plan.copying import Side
 from core.plan.crowding import NEAR_CAPACITY, capacity_of, carried
 from core.plan.dir_copies import SWAP_SECONDS
+from core.plan.disk_lane import DiskLane, disk_lanes
 from core.plan.estimate import Estimate
+from core.plan.extra_disk import Extra
 from core.plan.played import Step
 from core.plan.spread import START_SECONDS
 
@@ -84,11 +86,12 @@ class TimeLine:
     """Every broker and side that copies, the worst first, and when batches begin, in seconds.
 
     Worst is who comes nearest to its capacity (where that is known: before all others), then who
-    copies most.
+    copies most. `disks` are those that hold more meanwhile, the same way.
     """
 
     lanes: tuple[Lane, ...]
     batches: tuple[float, ...]
+    disks: tuple[DiskLane, ...] = ()
 
     @property
     def ends(self) -> float:
@@ -98,9 +101,18 @@ class TimeLine:
     def most_bytes_per_s(self) -> float:
         return max(lane.most_bytes_per_s for lane in self.lanes)
 
+    @property
+    def most_disk_bytes(self) -> int:
+        return max((disk.most_bytes for disk in self.disks), default=0)
 
-def time_line(state: ClusterState, load: Load, estimate: Estimate) -> TimeLine | None:
-    """Return how a plan goes at the rate of its estimate; None where that was not played out."""
+
+def time_line(
+    state: ClusterState, load: Load, estimate: Estimate, extra: Iterable[Extra]
+) -> TimeLine | None:
+    """Return how a plan goes at the rate of its estimate; None where that was not played out.
+
+    `extra` is what disks hold more then (core.plan.extra_disk).
+    """
     if estimate.seconds is None:
         return None
     played = estimate.played
@@ -137,6 +149,7 @@ def time_line(state: ClusterState, load: Load, estimate: Estimate) -> TimeLine |
     return TimeLine(
         tuple(sorted(found, key=_worst_first)),
         tuple(START_SECONDS + at for at in played.submissions) if played is not None else (),
+        disk_lanes(state, extra),
     )
 
 

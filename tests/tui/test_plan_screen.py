@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -219,7 +220,8 @@ async def test_while_a_rate_is_chosen_brokers_are_shown_over_time(size: tuple[in
         assert "over time" not in body(pilot)
         await pressed(pilot, "T")
         lanes = [line for line in body(pilot).splitlines() if "█████" in line]
-        assert [line.split()[:2] for line in lanes] == [["b1", "sends"], ["b4", "receives"]]
+        assert [line.split()[:2] for line in lanes[:2]] == [["b1", "sends"], ["b4", "receives"]]
+        assert re.search(r"b4 +disk +\+", body(pilot))
         slow = [line.split()[2] for line in lanes]
         await pressed(pilot, "j")
         fast = [line.split()[2] for line in body(pilot).splitlines() if "█████" in line]
@@ -243,6 +245,11 @@ def test_lanes_end_in_sight_and_say_where_a_broker_comes_near_its_capacity() -> 
     sends = lane_lines(goes, 80, 8)[2]
     assert text_of(sends).split()[0] == "b1"
     assert {span.tone for span in sends if span.text == "!"} == {Tone.LOOK}
+    assert [text_of(line).split()[1] for line in lane_lines(goes, 80, 8)[2:]] == [
+        "sends",
+        "receives",
+        "disk",
+    ]
     few = lane_lines(goes, 80, 3)
     assert len(few) == 3
     assert "more" not in text_of(few[1])

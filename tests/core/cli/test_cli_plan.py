@@ -11,7 +11,7 @@ from cli_help import validate
 from clusters import cluster, load_of
 from offline import MB
 
-from core.cli.lanes import LANES
+from core.cli.lanes import DISKS, LANES
 from core.cluster.document import ClusterDocument, to_json
 from core.errors import ExitCode
 from core.plan.calibration import Calibration, Learned
@@ -247,6 +247,22 @@ def test_estimate_tells_each_broker_over_time(saved):
     assert "!!|" in sends
 
 
+def test_estimate_draws_what_disks_hold_more_over_time(saved):
+    plan = loaded(saved)
+    _, document = saved.json("estimate", plan, "--throttle", "90MB/s")
+    validate("estimate", document)
+    (disk,) = document["timeline"]["disks"]
+    assert disk["broker"] == 3
+    assert disk["points"][-1]["more_bytes"] == 50 * MB == document["peak_extra"][0]["bytes"]
+    _, out, _ = saved.run("estimate", plan, "--throttle", "90MB/s")
+    assert ", on disks of 50 MB more" in " ".join(out.split())
+    (drawn,) = (line for line in out.splitlines() if " disk " in line)
+    assert drawn.split()[:5] == ["3", "disk", "+50", "MB", "?"]
+    lane = drawn[drawn.index("|") + 1 : drawn.rindex("|")].strip()
+    assert lane[-1] == "#"
+    assert "".join(sorted(lane, key=".:+#".index)) == lane  # it only grows
+
+
 def test_a_table_of_rates_tells_the_one_to_begin_with_over_time(saved):
     plan = loaded(saved)
     _, document = saved.json("estimate", plan)
@@ -275,7 +291,10 @@ def test_many_brokers_are_told_in_few_lines(saved):
     plan = saved.plan(**{f"t{n}": [n, (n + 2) % 5] for n in range(5)})
     _, out, _ = saved.run("estimate", plan, "--throttle", "10MB/s")
     lanes = out[out.index("Over time") :]
-    assert sum("|" in line for line in lanes.splitlines()) == LANES
+    drawn = [line for line in lanes.splitlines() if "|" in line]
+    disks = [line for line in drawn if " disk " in line]
+    assert (len(drawn), len(disks)) == (LANES + DISKS, DISKS)
+    assert "The disks of 1 more, at most +100 MB." in lanes
     assert f"{10 - LANES} more, the last of them until" in lanes
 
 

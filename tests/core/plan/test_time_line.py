@@ -33,7 +33,7 @@ def lanes_of(
     state: ClusterState, plan: Plan, rate: int, load: Load | None = None
 ) -> dict[tuple[int, Side], Lane]:
     load = load or load_of(state)
-    found = time_line(state, load, estimate_at(state, load, plan, rate))
+    found = time_line(state, load, estimate_at(state, load, plan, rate), ())
     assert found is not None
     return {(lane.broker, lane.side): lane for lane in found.lanes}
 
@@ -72,7 +72,7 @@ def test_lanes_hold_what_is_copied_on_both_sides_and_end_with_the_estimate(
     learned = Learned(4, factor, 1.0)
     calibration = Calibration({Side.LEADER: learned, Side.FOLLOWER: learned})
     estimate = estimate_at(state, load, plan, rate, calibration=calibration)
-    found = time_line(state, load, estimate)
+    found = time_line(state, load, estimate, ())
     if estimate.seconds is None:
         assert found is None
         return
@@ -137,7 +137,7 @@ def test_what_is_borne_anyway_and_capacity_tell_when_a_broker_comes_near() -> No
     state = with_capacity(TWO_TO_ONE, 50.0 * MB)
     load = load_of(state, {"t-0": 0.0, "u-0": 16 * MB, "v-0": 16 * MB})
     only = Plan.of([TO_3.moves[0]])
-    found = time_line(state, load, estimate_at(state, load, only, 10 * MB))
+    found = time_line(state, load, estimate_at(state, load, only, 10 * MB), ())
     assert found is not None
     assert {lane.broker for lane in found.lanes} == {1, 3}
     state = with_capacity(
@@ -175,12 +175,12 @@ def test_what_never_ends_or_is_not_known_has_none(rate: int) -> None:
     load = load_of(TWO_TO_ONE)
     estimate = estimate_at(TWO_TO_ONE, load, TO_3, rate)
     assert estimate.seconds is None
-    assert time_line(TWO_TO_ONE, load, estimate) is None
+    assert time_line(TWO_TO_ONE, load, estimate, ()) is None
 
 
 def test_nothing_to_copy_has_none() -> None:
     only_time = Estimate(MB, 2.6, (1.3, 3.9), None, None, (), 0)
-    assert time_line(TWO_TO_ONE, load_of(TWO_TO_ONE), only_time) is None
+    assert time_line(TWO_TO_ONE, load_of(TWO_TO_ONE), only_time, ()) is None
 
 
 def test_brokers_without_a_capacity_are_ordered_by_what_they_copy() -> None:

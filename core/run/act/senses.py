@@ -19,6 +19,7 @@ from core.run.limits.inflow import inflow_bytes_per_s
 from core.run.limits.strain import Before, SideSeen, before
 from core.run.limits.throttle import Side
 from core.run.record.growing import growing_sides
+from core.run.record.remaining import remaining_bytes
 
 if TYPE_CHECKING:
     from core.run.record.history import History
@@ -53,6 +54,7 @@ class Senses:
         self._leaders: dict[int, int] = {}
         self._out_since: dict[Key, tuple[str, datetime]] = {}
         self._sizes: dict[int, deque[tuple[datetime, int]]] = {}
+        self._left: dict[Key, int | None] | None = None
 
     @property
     def trouble(self) -> str:
@@ -85,6 +87,7 @@ class Senses:
             if size is not None and (not sizes or sizes[-1][1] != size):
                 sizes.append((at, size))
         self._samples.append((at, came))
+        self._left = None
         while (at - self._samples[0][0]).total_seconds() > FLOW_SECONDS:
             self._samples.popleft()
 
@@ -99,6 +102,8 @@ class Senses:
         flows = self._flows(history)
         growing = growing_sides(history, self._sizes, self._leaders)
         fallen = self._fallen(state)
+        if self._left is None:  # with each sample anew: a long plan has many moves
+            self._left = self._remaining(history)
         windows = self._probe.windows() if self._probe else {}
         places = self._probe.places if self._probe else {}
         found = {}
@@ -110,8 +115,15 @@ class Senses:
                 out_of_step=fallen.get(key, ""),
                 flow_bytes_per_s=flows.get(key, 0.0),
                 inflow_bytes_per_s=inflow_bytes_per_s(key[1], growing.get(key, ())),
+                left_bytes=self._left.get(key, 0),
             )
         return found
+
+    def _remaining(self, history: History) -> dict[Key, int | None]:
+        arrived = self._samples[-1][1] if self._samples else {}
+        sizes = {index: seen[-1][1] for index, seen in self._sizes.items() if seen}
+        leaders = {index: leader for index, leader in self._leaders.items() if leader >= 0}
+        return remaining_bytes(history, arrived, sizes, leaders)
 
     def _fallen(self, state: ClusterState) -> dict[Key, str]:
         """Return who is out of step for long enough: a replica that has just arrived seems so."""

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from core.errors import UsageError
+from core.run.limits.critical import holding_up
 from core.run.limits.inflow import CREDIT_SECONDS, FLOOR_BYTES_PER_S
 from core.run.limits.strain import SideSeen, Strain, strain
 from core.run.limits.throttle import Side
@@ -236,10 +237,14 @@ class Pace:
 
 def next_rates(pace: Pace, seen: Mapping[Key, SideSeen], now: datetime) -> RateChange | None:
     """Return the next change of rates, or None: what is to be lowered before what may be raised."""
+    rates = {key: held.rate_bytes_per_s for key, held in pace.rates.items()}
+    slowest = holding_up(rates, {key: one.left_bytes for key, one in seen.items()})
     wishes = [
         (key, held, rate, why)
         for key, held in sorted(pace.rates.items(), key=lambda item: (item[0][0], item[0][1].value))
-        for rate, why in [_wish(pace, key, held, seen.get(key, SideSeen()), now)]
+        for rate, why in [
+            _wish(pace, key, held, seen.get(key, SideSeen()), now, holds_up=key in slowest)
+        ]
         if not held.is_refused(rate)
     ]
     lower = {key: rate for key, held, rate, _ in wishes if rate < held.rate_bytes_per_s}
@@ -265,7 +270,9 @@ def _raised(rate: int, wanted: int) -> int:
     return min(wanted, rate + max(1, round(min(step, wanted / 10))))
 
 
-def _wish(pace: Pace, key: Key, held: SideRate, seen: SideSeen, now: datetime) -> tuple[int, str]:
+def _wish(
+    pace: Pace, key: Key, held: SideRate, seen: SideSeen, now: datetime, *, holds_up: bool
+) -> tuple[int, str]:
     """Return the rate that one side should have next, and why."""
     if held.theirs:
         return held.rate_bytes_per_s, ""
@@ -279,13 +286,16 @@ def _wish(pace: Pace, key: Key, held: SideRate, seen: SideSeen, now: datetime) -
             return wanted, f"slowed down to {format_rate(wanted)}, as asked"
         why = f"on the way to {format_rate(wanted)}, little by little"
         return _raised(held.rate_bytes_per_s, wanted), why
-    return _adapted(pace.bounds, key, held, seen, now)
+    return _adapted(pace.bounds, key, held, seen, now, holds_up=holds_up)
 
 
 def _adapted(
-    bounds: Bounds, key: Key, held: SideRate, seen: SideSeen, now: datetime
+    bounds: Bounds, key: Key, held: SideRate, seen: SideSeen, now: datetime, *, holds_up: bool
 ) -> tuple[int, str]:
-    """Return the adaptive rate of one side: a tenth more while all is calm, much less at once."""
+    """Return the adaptive rate of one side: a tenth more while all is calm, much less at once.
+
+    Only a side that holds the run up gets more.
+    """
     rate = held.rate_bytes_per_s
     ends_at = round(seen.inflow_bytes_per_s * INFLOW_FACTOR)
     least = held.at_most(min(bounds.most_bytes_per_s, max(bounds.least_bytes_per_s, ends_at)))
@@ -298,6 +308,7 @@ def _adapted(
     careful = trouble is not None and not _passed(trouble, now, TROUBLED_SECONDS)
     watched = _passed(held.changed_at, now, CAREFUL_SECONDS)
     used = seen.flow_bytes_per_s + seen.inflow_bytes_per_s
+    needs = holds_up and rate < most and used >= USED_SHARE * rate
     match found:
         case Strain.OUT_OF_STEP if trouble is None or _passed(trouble, now, CAREFUL_SECONDS):
             why = f"{_name(key)} slows down: {seen.out_of_step}"
@@ -306,7 +317,7 @@ def _adapted(
             ratio = f"{seen.latency_ratio or 0:.1f}"
             why = f"{_name(key)} slows down: producers wait {ratio} times as long as before"
             return max(least, round(rate * LATE_STEP)), why
-        case Strain.CALM | Strain.UNKNOWN if rate < most and used >= USED_SHARE * rate:
+        case Strain.CALM | Strain.UNKNOWN if needs:
             if not watched and (careful or found is Strain.UNKNOWN):
                 return rate, ""
             step = CAREFUL_STEP if careful else CALM_STEP

@@ -74,7 +74,7 @@ class SideSeen:
 
     `windows` are the probe's, oldest first; `out_of_step` says which follower has left the ISR
     there, "" none. `flow_bytes_per_s` is what the run's copies get there, `inflow_bytes_per_s`
-    what counts in the quota besides.
+    what counts in the quota besides, `left_bytes` what they have still to bring; None is unknown.
     """
 
     before: Before | None = None
@@ -82,6 +82,7 @@ class SideSeen:
     out_of_step: str = ""
     flow_bytes_per_s: float = 0.0
     inflow_bytes_per_s: float = 0.0
+    left_bytes: float | None = None
 
     @property
     def latency_ratio(self) -> float | None:

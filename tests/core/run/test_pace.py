@@ -282,6 +282,29 @@ def test_sides_of_one_run_are_adapted_apart():
     assert faster.why == "b2 sending may send more: producers wait no longer than before"
 
 
+def test_only_a_side_that_holds_the_run_up_gets_more():
+    pace = running(bounds=BOUNDS)
+    seen = {
+        SENDS: calm(left_bytes=1000 * MB),
+        ALSO_SENDS: calm(left_bytes=300 * MB),
+        RECEIVES: calm(left_bytes=1300 * MB),
+    }
+    assert rates(next_rates(pace, seen, after(60))) == {RECEIVES: 22}
+
+
+def test_a_side_that_ends_early_still_slows_down_and_keeps_its_least():
+    pace = running(bounds=BOUNDS)
+    seen = {
+        SENDS: calm(left_bytes=1 * MB, windows=windows(30, 30, 30)),
+        ALSO_SENDS: calm(left_bytes=1 * MB, inflow_bytes_per_s=20 * MB),
+        RECEIVES: calm(left_bytes=1300 * MB, flow=0),
+    }
+    slower = next_rates(pace, seen, after(60))
+    assert rates(slower) == {SENDS: 14}
+    pace = pace.changed(slower.rates.items(), after(60))
+    assert ALSO_SENDS in rates(next_rates(pace, seen, after(62)))
+
+
 def test_a_side_of_which_nothing_is_known_keeps_to_the_least_and_says_so():
     change = next_rates(adaptive(), {}, after(60))
     assert rates(change) == {SENDS: 2}

@@ -31,10 +31,10 @@ BOUNDS = Bounds(4 * MB, 60 * MB)
 class Loop:
     """Two copies side by side, from a weak broker and from a strong one, under an adaptive pace."""
 
-    def __init__(self, noise: float, seed: int = 5) -> None:
+    def __init__(self, noise: float, seed: int = 5, *, tells_left: bool = False) -> None:
         layout = {"weak": [(WEAK,)] * 12, "strong": [(STRONG,)] * 12}
         self.client: SimulatedCluster = cluster(layout, size_bytes=400 * MB)
-        self.noise, self.rng = noise, random.Random(seed)
+        self.noise, self.rng, self._tells_left = noise, random.Random(seed), tells_left
         self.windows: dict[int, list[Window]] = {WEAK: [], STRONG: []}
         self.rates: dict[int, list[tuple[float, int]]] = {WEAK: [], STRONG: []}
         self.whys: list[str] = []
@@ -92,7 +92,12 @@ class Loop:
             flow = (came[-1] - came[max(0, len(came) - 13)]) / min(12, len(came) - 1)
             for key in ((source, Side.LEADER), (destination, Side.FOLLOWER)):
                 windows = tuple(self.windows[source][-30:])
-                found[key] = SideSeen(self.before[source], windows, flow_bytes_per_s=flow)
+                found[key] = SideSeen(
+                    self.before[source],
+                    windows,
+                    flow_bytes_per_s=flow,
+                    left_bytes=12 * 400 * MB - came[-1] if self._tells_left else None,
+                )
         return found
 
     def _apply(self, pace: Pace, rates: dict[tuple[int, Side], int]) -> Pace:
@@ -120,3 +125,16 @@ def test_a_strong_broker_gets_much_more_and_the_producers_of_a_weak_one_wait_lit
     assert max(rate for _, rate in loop.rates[STRONG]) == BOUNDS.most_bytes_per_s
     assert max(rate for _, rate in loop.rates[WEAK]) < BOUNDS.most_bytes_per_s / 2
     assert seconds < 0.4 * 12 * 400 * MB / BOUNDS.least_bytes_per_s
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_a_strong_broker_that_ends_early_enough_is_not_made_faster(noise):
+    """The run takes as long: it waits for the weak one whatever the strong one does."""
+    every, needed = Loop(noise), Loop(noise, tells_left=True)
+
+    whole, as_needed = every.run(), needed.run()
+
+    assert as_needed <= 1.05 * whole
+    most = {loop: max(rate for _, rate in loop.rates[STRONG]) for loop in (every, needed)}
+    weakest = max(rate for _, rate in needed.rates[WEAK])
+    assert most[needed] < 2 * weakest < most[every]

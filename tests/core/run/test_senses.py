@@ -16,6 +16,7 @@ from core.plan.plan import Move
 from core.run.act.senses import Senses, out_of_step, teller
 from core.run.limits.strain import Before
 from core.run.limits.throttle import Side
+from core.run.record.moves import MoveHistory, Phase
 
 SENDS, RECEIVES = (1, Side.LEADER), (3, Side.FOLLOWER)
 NEW = Move(tp("t-0"), (1, 2), (3, 2))
@@ -39,7 +40,8 @@ class Probe:
 def history(*moves: Move) -> Any:
     """Return what the senses need of a history: its moves, all in flight."""
     return SimpleNamespace(
-        moves=[SimpleNamespace(move=move) for move in moves], in_flight=list(range(len(moves)))
+        moves=[MoveHistory(move, 0, phase=Phase.SUBMITTED) for move in moves],
+        in_flight=list(range(len(moves))),
     )
 
 
@@ -78,6 +80,19 @@ def test_what_comes_in_is_told_by_the_growth_of_the_leaders_log():
 
     assert found[SENDS].inflow_bytes_per_s == pytest.approx(4 * MB)
     assert found[RECEIVES].inflow_bytes_per_s == pytest.approx(2 * MB)
+
+
+def test_what_is_left_is_told_by_the_newest_sample():
+    senses = Senses(None)
+    senses.take_sample(after(0), sample(900, 100.0))
+    assert seen(senses)[SENDS].left_bytes == 800 * MB
+    senses.take_sample(after(2), sample(910, 150.0))
+    found = seen(senses)
+    assert found[SENDS].left_bytes == found[RECEIVES].left_bytes == 760 * MB
+
+
+def test_what_is_left_is_not_known_before_a_size_is():
+    assert seen(Senses(None))[RECEIVES].left_bytes is None
 
 
 def test_one_sample_says_nothing_of_a_rate():

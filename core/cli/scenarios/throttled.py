@@ -27,6 +27,10 @@ SHORT_MEASURED_FOR, SHORT_REQUIRED_WITHIN, SHORT_PRODUCED_WITHIN = "5s", 0.1, 0.
 SHORT_TIMES = 3.0
 """The short form is played beside anything else: it shows that a run ends, the whole one when."""
 
+REMEMBERED_SECONDS = 12.0
+"""For so long brokers remember what a run copied, and let the next one through sooner by as much as
+that left unused of its rate: no estimate knows of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -79,6 +83,9 @@ def _played(stage: Stage, part: Part, row: Throttled) -> Iterator[Step]:
     title = f"throttle {row.name}, {part.size_bytes / MB:.0f} MB in {part.seconds:g} s"
     topics = {named.format(name): rows for name, rows in row.before.items()}
     produced = row.produced_bytes_per_s
+    if not stage.short:
+        stage.tell(f"{title}: letting brokers forget what was copied before")
+        time.sleep(REMEMBERED_SECONDS)
     stage.make(topics)
     with _produced(stage, topics, produced):
         if produced:

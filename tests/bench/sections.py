@@ -167,7 +167,7 @@ _WAITED = ("trimtab", "nothing", "throttled-tool", "tool")
 def produce_latency(found: dict[str, Any]) -> list[str]:
     names = {
         "moving_seconds": "moves in flight, s",
-        "idle_p99_ms": "p99 before, ms",
+        "idle_p99_ms": "p99 before and after, ms",
         "moving_p99_ms": "p99 while moves are in flight, ms",
         "ratio": "ratio",
         "away_p99_ms": "p99 then, 2 s after the end of each move left out, ms",
@@ -177,7 +177,7 @@ def produce_latency(found: dict[str, Any]) -> list[str]:
         f"{found['bytes'] / 1e6:.0f} MB between four brokers, {found['messages_per_s']} messages a",
         "second with `acks=all`, by turns (`make bench-latency`); medians of",
         f"{len(found['turns'])} turns, {rejected} more rejected because something else disturbed",
-        "the idle window before them. Where nothing moves, the ratio is the machine's own.",
+        "the idle windows around them. Where nothing moves, the ratio is the machine's own.",
         "",
         "| | `trimtab apply --throttle auto` | no moves | `ReassignPartitionsCommand`, at the "
         f"least rate of `auto`, {found['least_bytes_per_s'] / 1e6:g} MB/s | the same, no throttle "

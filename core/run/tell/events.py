@@ -15,8 +15,11 @@ from core.units import format_time
 
 Event = dict[str, Any]
 
-FIRST_SECONDS, STEADY_SECONDS = 0.2, 1.0
-"""How long a journal is left alone: at first, and once a run takes long. It grows once a second."""
+FIRST_SECONDS, STEADY_SECONDS = 0.2, 3.0
+"""How long a journal is left alone: at first, and once a run takes minutes. It grows each second or
+two then, and whoever reads it takes processor time from brokers on the same machine."""
+NEAR_PART = 20
+"""It is read again after so small a part of the time left."""
 DUTY = 20
 """Reading a long journal again takes time, which brokers on the same machine would miss; it is
 left alone for twenty times as long."""
@@ -45,12 +48,16 @@ def follow(cluster_id: str, run: str) -> Iterator[tuple[RunView, tuple[Event, ..
         if view.state.ended:
             return
         now = time.monotonic()
-        time.sleep(pause(now - first, now - began))
+        time.sleep(pause(now - first, now - began, view.left_seconds))
 
 
-def pause(followed_seconds: float, read_seconds: float) -> float:
-    """Return how long to wait before a journal is read again, which took so long; s."""
-    steady = min(STEADY_SECONDS, max(FIRST_SECONDS, followed_seconds / 50))
+def pause(followed_seconds: float, read_seconds: float, left_seconds: float | None) -> float:
+    """Return how long to wait before a journal is read again, which took so long; s.
+
+    An end that is near is not told late.
+    """
+    near = STEADY_SECONDS if left_seconds is None else left_seconds / NEAR_PART
+    steady = max(FIRST_SECONDS, min(STEADY_SECONDS, followed_seconds / 50, near))
     return max(steady, min(DUTY * read_seconds, LONGEST_SECONDS))
 
 

@@ -227,16 +227,19 @@ def test_the_end_of_a_run_that_is_followed_is_called_out(
 
 
 @pytest.mark.parametrize(
-    ("followed", "read", "waits"),
+    ("followed", "read", "left", "waits"),
     [
-        (0.0, 0.002, 0.2),  # a short run is followed closely
-        (25.0, 0.005, 0.5),
-        (300.0, 0.005, 1.0),  # a journal grows once a second
-        (300.0, 0.2, 4.0),  # one of thousands of moves takes long to read
-        (3600.0, 2.0, 10.0),
+        (0.0, 0.002, 60.0, 0.2),  # a short run is followed closely
+        (25.0, 0.005, 60.0, 0.5),
+        (300.0, 0.005, 600.0, 3.0),
+        (300.0, 0.005, None, 3.0),
+        (300.0, 0.005, 20.0, 1.0),  # its end is near
+        (300.0, 0.005, 0.0, 0.2),
+        (300.0, 0.2, 0.0, 4.0),  # one of thousands of moves takes long to read
+        (3600.0, 2.0, 600.0, 10.0),
     ],
 )
 def test_a_journal_is_read_no_oftener_than_it_grows_and_costs(
-    followed: float, read: float, waits: float
+    followed: float, read: float, left: float | None, waits: float
 ) -> None:
-    assert events.pause(followed, read) == pytest.approx(waits)
+    assert events.pause(followed, read, left) == pytest.approx(waits)

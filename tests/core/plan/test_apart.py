@@ -100,7 +100,7 @@ def test_it_is_said_in_the_document_and_on_the_time_line():
     assert apart_words(found.apart) == (
         "Less will do for some: broker 2 sends at 10 MB/s, broker 4 receives at 10 MB/s."
     )
-    lanes = {(lane.broker, lane.side): lane for lane in time_line(state, load, found).lanes}
+    lanes = {(lane.broker, lane.side): lane for lane in time_line(state, load, found, ()).lanes}
     assert lanes[4, Side.FOLLOWER].most_bytes_per_s <= GENTLE_BYTES_PER_S
 
 

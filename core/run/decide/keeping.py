@@ -23,7 +23,7 @@ from core.run.decide.steps import (
     TakePairs,
 )
 from core.run.limits.intents import sides
-from core.run.limits.pace import next_rates
+from core.run.limits.next_rates import next_rates
 from core.run.limits.throttle import (
     ListKey,
     RateIntent,

@@ -17,7 +17,8 @@ from core.cluster.state import Broker
 from core.plan.plan import Plan
 from core.run.limits.bounds import spare, usual_bounds
 from core.run.limits.inflow import FLOOR_BYTES_PER_S
-from core.run.limits.pace import Bounds, Pace, RateChange, next_rates
+from core.run.limits.next_rates import RateChange, next_rates
+from core.run.limits.pace import Bounds, Pace
 from core.run.limits.strain import Before, SideSeen, before
 from core.run.limits.throttle import Side
 

@@ -16,7 +16,8 @@ from core.cluster.probe import WINDOW_SECONDS, Window
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.plan.throttle_lists import joined
-from core.run.limits.pace import Bounds, Pace, next_rates
+from core.run.limits.next_rates import next_rates
+from core.run.limits.pace import Bounds, Pace
 from core.run.limits.strain import SideSeen, before
 from core.run.limits.throttle import Side
 

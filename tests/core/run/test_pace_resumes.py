@@ -9,7 +9,8 @@ from core.cluster.client import Resource
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.plan.throttle_lists import joined
-from core.run.limits.pace import Pace, next_rates
+from core.run.limits.next_rates import next_rates
+from core.run.limits.pace import Pace
 from core.run.limits.throttle import Side
 
 RATE = 20 * MB

@@ -91,7 +91,7 @@ class FeedLoad:
                     )
                     if newest != seen:
                         snapshot = newest_snapshot(state.cluster_id, self._target.snapshots)
-                        if snapshot is not None:
+                        if snapshot is not None and snapshot.has_rates:
                             load = snapshot.aligned(state)
                             age = self._age(load)
                             picture = self._picture.take_load(load, state, snapshot, age)

@@ -32,8 +32,9 @@ def newest_snapshot(cluster_id: str, snapshots_path: str | None = None) -> LoadS
     """Return what was published last, or the live interval when that is all there is.
 
     A snapshot from an earlier session, more than 5 minutes older than the live interval, gives
-    way to it, and what lies in the future (a clock was ahead) to what does not. Raises
-    DocumentError for a damaged snapshot or one of a higher format version.
+    way to it, what lies in the future (a clock was ahead) to what does not, and what knows no
+    rates to what does. Raises DocumentError for a damaged snapshot or one of a higher format
+    version.
     """
     from core.load.published import read_live, read_snapshot
 
@@ -42,6 +43,7 @@ def newest_snapshot(cluster_id: str, snapshots_path: str | None = None) -> LoadS
     found = [snapshot for snapshot in read if snapshot is not None]
     last = latest(datetime.now(UTC))
     found = [snapshot for snapshot in found if snapshot.window_end <= last] or found
+    found = [snapshot for snapshot in found if snapshot.has_rates] or found
     if len(found) == 2 and found[1].window_end - found[0].window_end <= OUTDATED:
         return found[0]
     return found[-1] if found else None

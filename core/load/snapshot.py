@@ -103,6 +103,11 @@ class LoadSnapshot:
     leader: Int32 | None = None
     """The leader of each partition as the samples had it, -1 unknown; None when not recorded."""
 
+    @property
+    def has_rates(self) -> bool:
+        """Return whether it knows what comes into any partition: a first one may not."""
+        return bool(np.isfinite(self.rate("in_bytes_per_s")).any())
+
     def rate(self, rate: str, horizon: str = "5m", statistic: str = "avg") -> Float64:
         """Return one rate's column, all NaN when the snapshot does not carry it."""
         column = self.rates.get((horizon, rate, statistic))

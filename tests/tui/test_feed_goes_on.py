@@ -117,17 +117,17 @@ def test_a_slow_cluster_is_as_old_as_its_metadata_and_a_lost_one_stays_lost_till
 # -- load ------------------------------------------------------------------------------------------
 
 
-def publish(root: Path) -> None:
+def publish(root: Path, number: int = 1, *, rate: float = 1e6) -> None:
     snapshot = LoadSnapshot(
         cluster_id=STATE.cluster_id,
-        snapshot_id="0001-00000001",
+        snapshot_id=f"0001-{number:08}",
         source=Source.SPARK,
         published_at=NOON,
         window_end=NOON,
         topics=("t",),
         topic_of=STATE.topic_of,
         partition=STATE.partition,
-        rates={("5m", "in_bytes_per_s", "avg"): np.full(2, 1e6)},
+        rates={("5m", "in_bytes_per_s", "avg"): np.full(2, rate)},
         size_bytes=np.full(2, 10**9),
         growth_bytes_per_s=np.full(2, np.nan),
         quality=np.full(2, Quality.FULL, np.int8),
@@ -180,6 +180,14 @@ def test_load_is_shown_again_once_a_damaged_snapshot_is_whole(tmp_path: Path) ->
     assert told(seen) == ["CURRENT.json is not JSON.", "PictureSeen"]
     assert isinstance(seen[0], Trouble)
     assert seen[0].error.next == layout.REPAIR
+
+
+def test_a_first_snapshot_that_knows_sizes_only_is_no_load_to_show(tmp_path: Path) -> None:
+    publish(tmp_path, rate=np.nan)
+    seen = load_followed(tmp_path, nothing, lambda: publish(tmp_path, 2), nothing)
+    assert told(seen) == ["PictureSeen"]
+    assert isinstance(seen[0], PictureSeen)
+    assert seen[0].load.in_bytes_per_s.tolist() == [1e6, 1e6]
 
 
 def test_load_whose_files_cannot_be_read_for_a_while_is_shown_when_they_can(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from snapshots import AT, make_snapshot
 from core.cluster.state import Broker, ClusterState, PartitionRow, TopicPartition
 from core.errors import DocumentError
 from core.load import layout, locate, published, windows
-from core.load.snapshot import BrokerLoad, Source
+from core.load.snapshot import BrokerLoad, LoadSnapshot, Source
 
 CLUSTER = "abc-DEF_1"
+KEY = ("5m", "in_bytes_per_s", "avg")
 
 
 def window(start: datetime, rate: float) -> windows.Window:
@@ -151,6 +153,24 @@ def test_what_a_clock_that_was_ahead_has_published_is_not_the_newest(
     published.write_snapshot(tmp_path, spark)
     live = make_snapshot(source=Source.LIVE, window_end=now + timedelta(seconds=live_ahead))
     published.write_live(tmp_path, live)
+    found = locate.newest_snapshot(CLUSTER, str(tmp_path))
+    assert found is not None
+    assert found.source is source
+
+
+@pytest.mark.parametrize(
+    ("published_rates", "live_rates", "source"),
+    [(False, True, Source.LIVE), (True, False, Source.SPARK), (False, False, Source.SPARK)],
+)
+def test_what_knows_sizes_only_gives_way_to_what_knows_rates(
+    tmp_path: Path, published_rates: bool, live_rates: bool, source: Source
+) -> None:
+    def snapshot(source: Source, *, known: bool) -> LoadSnapshot:
+        whole = make_snapshot(source=source)
+        return whole if known else replace(whole, rates={KEY: np.full(4, np.nan)})
+
+    published.write_snapshot(tmp_path, snapshot(Source.SPARK, known=published_rates))
+    published.write_live(tmp_path, snapshot(Source.LIVE, known=live_rates))
     found = locate.newest_snapshot(CLUSTER, str(tmp_path))
     assert found is not None
     assert found.source is source

@@ -15,6 +15,7 @@ from core.cli.scenarios.stage import ALLOWED, Stage
 from core.cli.scenarios.throttles import MB, TABLE, Layout, Throttled, required, targets
 from core.cli.scenarios.waiting import until
 from core.cluster.kafka.client import KafkaClient
+from core.cluster.quota import SLOT_SECONDS, SLOTS
 from core.cluster.skewed import TopicLoad, Workload
 from core.cluster.state import TopicPartition
 from core.cluster.workload import fill, run
@@ -27,7 +28,7 @@ SHORT_MEASURED_FOR, SHORT_REQUIRED_WITHIN, SHORT_PRODUCED_WITHIN = "5s", 0.1, 0.
 SHORT_TIMES = 3.0
 """The short form is played beside anything else: it shows that a run ends, the whole one when."""
 
-REMEMBERED_SECONDS = 12.0
+REMEMBERED_SECONDS = SLOTS * SLOT_SECONDS
 """For so long brokers remember what a run copied, and let the next one through sooner by as much as
 that left unused of its rate: no estimate knows of it."""
 

@@ -25,6 +25,12 @@ def lanes_of(state: ClusterState, plan: Plan, rate: int) -> tuple[dict[int, Disk
     return {lane.broker: lane for lane in lanes}, estimate
 
 
+def size_of(state: ClusterState, move: Move) -> int:
+    row = state.find(move.tp)
+    assert row is not None
+    return int(state.partition_size_bytes[row])
+
+
 def held_at(lane: DiskLane, seconds: float) -> float:
     """Return what the lane says of a moment; just before it, where it steps."""
     for (start, first), (end, last) in pairwise((Held(0.0, 0), *lane.course)):
@@ -55,9 +61,7 @@ def test_disks_end_with_what_has_come_less_what_has_left(
     lanes, estimate = lanes_of(state, plan, rate)
     net: dict[int, int] = {}
     for move in plan:
-        row = state.find(move.tp)
-        assert row is not None
-        size = int(state.partition_size_bytes[row])
+        size = size_of(state, move)
         for broker in move.adding:
             net[broker] = net.get(broker, 0) + size
         for broker in move.removing:
@@ -93,9 +97,7 @@ def test_a_course_is_off_what_was_played_by_small_changes_only(
             moment = lane.ends * part / 24
             held = 0.0
             for move in plan:
-                row = state.find(move.tp)
-                assert row is not None
-                size = int(state.partition_size_bytes[row])
+                size = size_of(state, move)
                 ends = [spans[move.tp, b][1] for b in move.adding]
                 if broker in move.adding:
                     begin, end = (START_SECONDS + at for at in spans[move.tp, broker])

@@ -29,8 +29,9 @@ FLOW_SECONDS = 12.0
 SETTLED_SECONDS = 3.0
 """How long a follower must be out of step to be believed: brokers lag behind the controller."""
 KEPT_SIZES = 8
-BEFORE_WINDOWS = 3
-"""So many windows of a probe are awaited before a run begins."""
+BEFORE_WINDOWS = 7
+"""So many windows of a probe are awaited before a run begins. The median one counts: the first may
+still feel how the run itself was started, and of three, two such have been seen."""
 
 Key = tuple[int, Side]
 

@@ -13,7 +13,7 @@ from clusters import MB, NOON, cluster, tp
 
 from core.cluster.probe import Window
 from core.plan.plan import Move
-from core.run.act.senses import Senses, out_of_step, teller
+from core.run.act.senses import BEFORE_WINDOWS, Senses, out_of_step, teller
 from core.run.limits.strain import Before
 from core.run.limits.throttle import Side
 from core.run.record.moves import MoveHistory, Phase
@@ -154,8 +154,8 @@ def test_the_probe_tells_of_each_side():
 @pytest.mark.parametrize(
     ("windows", "trouble", "ready"),
     [
-        ({"b1": 3, "b2": 3}, "", True),
-        ({"b1": 3, "b2": 2}, "", False),
+        ({"b1": BEFORE_WINDOWS, "b2": BEFORE_WINDOWS}, "", True),
+        ({"b1": BEFORE_WINDOWS, "b2": BEFORE_WINDOWS - 1}, "", False),
         ({"b1": 0}, "", False),
         ({"b1": 0}, "refused", True),
     ],

@@ -57,7 +57,10 @@ class Watcher:
         self._thread.start()
 
     def _look(self) -> None:
+        deadline = time.monotonic() + MOVED_SECONDS
         while not self.began or self._client.reassignments():
+            if time.monotonic() > deadline:
+                return
             if not self.began and self._client.reassignments():
                 self.began = time.monotonic()
             if self.began:
@@ -68,8 +71,8 @@ class Watcher:
         self.ended = time.monotonic()
 
     def wait(self) -> None:
-        self._thread.join(MOVED_SECONDS)
-        assert not self._thread.is_alive(), "the moves did not begin, or do not end"
+        self._thread.join()
+        assert self.ended, "the moves did not begin, or do not end"
 
     def first_bytes(self) -> int:
         """Return what had come when the first seconds were over."""

@@ -19,7 +19,8 @@ LATE, CALM = 1.3, 1.15
 MUCH_TOO_LATE = 1.5
 """What producers are not to feel, whatever the median says."""
 USUALLY_LATE = 1.1
-"""The median is later, too, when brokers have too much to do; p99 alone jumps on any cluster."""
+"""The median is later, too, when brokers have too much to do; p99 alone jumps on any cluster, and
+is calm by chance as often as it is late by chance."""
 WINDOWS = 3
 """So many windows in a row must be late."""
 LEAST_MS = 2.0
@@ -111,7 +112,9 @@ def strain(seen: SideSeen, since: datetime) -> Strain:
     if late and len(own) == WINDOWS:
         return Strain.LATE
     newest = _ratio(own[-1].p99_ms, before.p99_ms)
-    return Strain.CALM if calm_so_far <= CALM and newest <= LATE else Strain.BETWEEN
+    usual_so_far = median(_ratio(w.p50_ms, before.p50_ms) for w in seen.windows[-WINDOWS:])
+    calm = calm_so_far <= CALM and newest <= LATE and usual_so_far <= USUALLY_LATE
+    return Strain.CALM if calm else Strain.BETWEEN
 
 
 def _ratio(now_ms: float, before_ms: float) -> float:

@@ -16,6 +16,7 @@ from core.cluster.probe import WINDOW_SECONDS, Window
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
 from core.plan.throttle_lists import joined
+from core.run.act.senses import BEFORE_WINDOWS
 from core.run.limits.next_rates import next_rates
 from core.run.limits.pace import Bounds, Pace
 from core.run.limits.strain import SideSeen, before
@@ -41,7 +42,7 @@ class Loop:
         self.whys: list[str] = []
         self.came: dict[int, list[float]] = defaultdict(lambda: [0.0])
         self.client.advance(20)
-        for _ in range(4):
+        for _ in range(BEFORE_WINDOWS):
             for broker in FLOWS:
                 self._window(broker, 0.0)
         self.before = {b: before(self.windows[b]) for b in FLOWS}
@@ -110,7 +111,7 @@ class Loop:
 
     def waited(self, broker: int) -> list[float]:
         """Return what producers waited, window by window, beside what they waited before."""
-        return [w.p99_ms / BEFORE_MS for w in self.windows[broker][4:]]
+        return [w.p99_ms / BEFORE_MS for w in self.windows[broker][BEFORE_WINDOWS:]]
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1, 0.3])
@@ -121,11 +122,12 @@ def test_a_strong_broker_gets_much_more_and_the_producers_of_a_weak_one_wait_lit
 
     waited = sorted(loop.waited(WEAK))
     by_chance = math.exp(1.28 * noise)  # what nine of ten windows stay below without any copies
-    assert median(waited) < 1.5
-    assert waited[int(len(waited) * 0.9)] < 1.6 * by_chance
-    assert max(rate for _, rate in loop.rates[STRONG]) == BOUNDS.most_bytes_per_s
-    assert max(rate for _, rate in loop.rates[WEAK]) < BOUNDS.most_bytes_per_s / 2
-    assert seconds < 0.4 * 12 * 400 * MB / BOUNDS.least_bytes_per_s
+    most = {broker: max(rate for _, rate in rates) for broker, rates in loop.rates.items()}
+    assert median(waited) < 1.25
+    assert waited[int(len(waited) * 0.9)] < 1.3 * by_chance
+    assert most[STRONG] > 2.5 * most[WEAK]
+    assert noise > 0.1 or most[STRONG] == BOUNDS.most_bytes_per_s
+    assert seconds < 0.45 * 12 * 400 * MB / BOUNDS.least_bytes_per_s
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])

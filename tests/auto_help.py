@@ -52,6 +52,7 @@ def look(
     load: Load | None = None,
     good: float = 1.0,
     looks: int = 1,
+    usual: Load | None = None,
     **changes: object,
 ) -> Observed:
     """Return one look at a cluster, with its load as of now unless one is given."""
@@ -60,7 +61,7 @@ def look(
         now=now,
         state=state,
         reassignments={},
-        sight=Sight(f"s-{load.as_of}", load, good, looks),
+        sight=Sight(f"s-{load.as_of}", load, good, looks, lambda: usual),
         imbalance=judged(settings, state, load),
         led=judged_as_led(settings, state, load),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -36,6 +36,8 @@ class Sight:
     """The part of partitions whose load is known well enough, 0 … 1."""
     looks: int = 1
     """How many intervals of the collector's it is the mean of; 1 for a window of Spark's."""
+    usual: Callable[[], Load | None] = lambda: None
+    """Returns the mean of the day until then, where that is known well enough, too."""
 
     @property
     def words(self) -> str:
@@ -96,6 +98,12 @@ class Observed:
     """What brokers can carry, as it is laid onto them."""
     known: Calibration = NOTHING_LEARNED
     """What runs of this machine teach about how long another takes."""
+
+
+def sight_of(observed: Observed) -> Sight:
+    """Return the load of a look that has one."""
+    assert observed.sight is not None
+    return observed.sight
 
 
 def judged(settings: Settings, state: ClusterState, load: Load) -> Imbalance:

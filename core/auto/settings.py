@@ -77,6 +77,11 @@ class Settings:
             if text is not None:
                 pattern(text, option)
 
+    @property
+    def inner_band(self) -> float:
+        """Return how even brokers must be now by a plan for another load: some way from a start."""
+        return (self.aim_band + self.start_band) / 2
+
     def free_seconds(self, now: datetime, most: float) -> float:
         """Return for how long from now, up to `most`, no hours come in which nothing is begun."""
         minute = now.replace(second=0, microsecond=0)

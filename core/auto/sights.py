@@ -21,6 +21,8 @@ from core.load.snapshot import Float64, Load, LoadSnapshot, Quality, Source
 
 HORIZONS = ("1h", "5m")
 """What is judged, the first that is known of enough partitions: an hour forgives a burst."""
+USUAL = "24h"
+"""What is planned by, where that is known of enough partitions, too."""
 
 
 class Sights:
@@ -65,13 +67,18 @@ class Sights:
 
 def window_sight(state: ClusterState, snapshot: LoadSnapshot) -> Sight:
     """Return a published window as it is judged."""
-    good = snapshot.quality <= Quality.HALF
+    good = _laid(state, snapshot, snapshot.quality <= Quality.HALF)
     for horizon in HORIZONS:
         load = snapshot.aligned(state, horizon)
-        part = _known(state, load, _laid(state, snapshot, good))
+        part = _known(state, load, good)
         if part >= GOOD:
             break
-    return Sight(snapshot.snapshot_id, load, part)
+
+    def usual() -> Load | None:
+        day = snapshot.aligned(state, USUAL)
+        return day if _known(state, day, good) >= GOOD else None
+
+    return Sight(snapshot.snapshot_id, load, part, usual=usual)
 
 
 def live_sight(state: ClusterState, intervals: tuple[LoadSnapshot, ...]) -> Sight:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -23,8 +24,8 @@ from core.auto.decide import decide
 from core.auto.decision import Act
 from core.auto.history import RESTS, Acted, History
 from core.auto.observed import Observed, Sight, judged
+from core.auto.part import copied_bytes
 from core.auto.settings import Mode, Settings
-from core.auto.smallest import copied_bytes
 from core.cluster.state import Broker, ClusterState, PartitionRow, TopicPartition, frozen
 from core.load.snapshot import Float64, Load, Source
 from core.plan.plan import Plan
@@ -241,15 +242,19 @@ class Autopilot:
     def __init__(self, placed: Placed) -> None:
         self.placed, self.history = placed, History()
         self._run = ""
+        self._day: deque[Float64] = deque(maxlen=int(timedelta(days=1) / STEP))
+        """What was seen of the day until now: what the product has of Spark's windows."""
 
     def step(self, now: datetime, hour: float, state: ClusterState, load: Load) -> None:
         if self.placed.end(now):
             self.history = self.history.ending(self._run, now, 0.0)
+        self._day.append(load.in_bytes_per_s)
+        usual = _load(self.placed.month, np.mean(self._day, axis=0), now)
         observed = Observed(
             now=now,
             state=state,
             reassignments={},
-            sight=Sight(now.isoformat(), load, 1.0),
+            sight=Sight(now.isoformat(), load, 1.0, usual=lambda: usual),
             imbalance=judged(SETTINGS, state, load),
         )
         self.history = self.history.seeing(SETTINGS, observed)

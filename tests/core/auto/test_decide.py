@@ -7,19 +7,21 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 from auto_help import EAGER, acted, hot, lasted, loaded, look, steady
 from clusters import MB, NOON, cluster, tp
 
 from core.auto.decide import decide
 from core.auto.decision import Act, Decision, Off, Wait
-from core.auto.history import History
+from core.auto.history import Acted, History
 from core.auto.hours import Hours
 from core.auto.observed import Observed
 from core.auto.reckoning import reckoned
 from core.auto.settings import Mode, Settings
-from core.cluster.state import ClusterState, Reassignment, Topic
+from core.cluster.state import ClusterState, Reassignment, Topic, TopicPartition
 from core.load.snapshot import Source
+from core.plan.planner.evenness import evenness
 
 
 def ago(**how_long: float) -> datetime:
@@ -384,10 +386,121 @@ def test_somebody_elses_run_is_cooled_down_after_too() -> None:
 
 
 def test_the_rest_of_an_hours_budget_bounds_the_plan() -> None:
-    before = acted(ago(minutes=50), bytes=100e9 - 2 * MB, ended_at=ago(minutes=40))
-    found = decided(look(hot()), history=History(acts=(before,)))
+    settings = replace(EAGER, most_bytes_per_hour=4 * MB)
+    before = acted(ago(minutes=50), bytes=2 * MB, ended_at=ago(minutes=40))
+    found = decided(look(hot(), settings), settings, History(acts=(before,)))
     assert isinstance(found, Act)
     assert found.bytes == 2 * MB
+    assert (
+        "2 partitions moved, 2.0 MB to copy (a part of 4 moves and 4.0 MB), and" in found.why.text
+    )
+
+
+@pytest.mark.parametrize(
+    ("spent", "rule"),
+    [
+        (acted(ago(minutes=50), bytes=7 * MB, ended_at=ago(minutes=40)), "budget"),
+        (acted(ago(minutes=50), bytes=6 * MB, ended_at=ago(minutes=40)), "act"),  # all of it fits
+        (
+            acted(ago(minutes=50), [tp(f"u-{n}") for n in range(7)], ended_at=ago(minutes=40)),
+            "budget",
+        ),
+        (
+            acted(ago(minutes=50), [tp(f"u-{n}") for n in range(6)], ended_at=ago(minutes=40)),
+            "act",
+        ),
+    ],
+)
+def test_no_run_is_begun_for_the_crumbs_of_a_budget(spent: Acted, rule: str) -> None:
+    settings = replace(EAGER, most_bytes_per_hour=10 * MB, most_moves_per_hour=10)
+    (why,) = decided(look(hot(), settings), settings, History(acts=(spent,))).reasons
+    assert why.id == rule
+    if rule == "budget":
+        assert why.text.startswith("Broker 1 is at 0% of its fair share of disk, but ")
+        assert why.text.endswith(": too little to go on with a plan of 4 moves and 4.0 MB.")
+
+
+def test_a_plan_that_no_hour_has_room_for_is_carried_out_in_parts_that_stay() -> None:
+    """An empty broker is filled over hours by hardly more moves than at once, none of them twice.
+
+    A plan of its own for each hour's bytes would even leaders out anew each time: half more moves.
+    """
+    random, brokers = np.random.default_rng(2), range(1, 10)
+    racks = {broker: f"r{broker % 3}" for broker in brokers}
+    by_rack = ((3, 6), (1, 4, 7), (2, 5, 8))  # and 9 is new
+    held = {}
+    for n in range(120):
+        spread = [there[n // 3 % len(there)] for there in by_rack]
+        held[f"t-{n}"] = spread[n % 3 :] + spread[: n % 3]
+    rates = {name: float(random.lognormal(0, 0.7) * MB) for name in held}
+    sizes = {name: int(rate) for name, rate in rates.items()}
+
+    def at(now: datetime, settings: Settings, history: History) -> Decision:
+        state = steady(cluster(held, brokers=brokers, racks=racks, size_bytes=sizes))
+        load = loaded(state, rates, as_of=now)
+        return decided(look(state, settings, now=now, load=load), settings, history)
+
+    whole = at(NOON, EAGER, History())
+    assert isinstance(whole, Act)
+    hourly, history = replace(EAGER, most_bytes_per_hour=12 * MB), History()
+    moved: list[TopicPartition] = []
+    for hour in range(0, 24, 2):
+        now = NOON + timedelta(hours=hour)
+        found = at(now, hourly, history)
+        if not isinstance(found, Act):
+            break
+        assert found.bytes <= hourly.most_bytes_per_hour
+        part = [move.tp for move in found.plan]
+        moved += part
+        held |= {str(move.tp): list(move.after) for move in found.plan}
+        history = history.acting(acted(now, part, bytes=found.bytes, ended_at=now))
+    assert ids(found) == ["balanced"]
+    assert len(set(moved)) == len(moved) <= 1.15 * len(whole.plan)
+    assert len(history.acts) <= 1 + whole.bytes / hourly.most_bytes_per_hour
+
+
+def test_a_partition_larger_than_an_hours_budget_keeps_no_other_from_being_moved() -> None:
+    sizes = {f"t-{n}": MB for n in range(8)} | {"t-0": 40 * MB, "t-1": 40 * MB}
+    state = steady(cluster({name: [2] for name in sizes}, brokers=(1, 2), size_bytes=sizes))
+    settings = replace(EAGER, most_bytes_per_hour=10 * MB)
+    rest = History(acts=(acted(ago(hours=5), [tp("t-2"), tp("t-3")], ended_at=ago(hours=4)),))
+    found = decided(look(state, settings), settings, rest)
+    assert isinstance(found, Act)
+    assert {str(move.tp) for move in found.plan} <= {f"t-{n}" for n in range(4, 8)}
+
+
+# -- by the day ------------------------------------------------------------------------------------
+
+
+def by_night(lead: list[int]) -> tuple[ClusterState, dict[str, float]]:
+    """Return partitions led as given, and their load by day; a quarter is busy by night only."""
+    held = {f"t-{n}": [2, 1] if n in lead else [1, 2] for n in range(40)}
+    rates = {f"t-{n}": 1e6 if n % 4 else 2e5 for n in range(40)}
+    return steady(cluster(held, brokers=(1, 2), size_bytes=MB)), rates
+
+
+def test_a_plan_is_made_by_the_day_where_that_is_enough_now() -> None:
+    state, rates = by_night(lead=list(range(10)))
+    usual = loaded(state, dict.fromkeys(rates, 1e6))
+    now = loaded(state, rates)
+    hasty = decided(look(state, load=now))
+    found = decided(look(state, load=now, usual=usual))
+    assert isinstance(found, Act)
+    assert isinstance(hasty, Act)
+    assert found.plan != hasty.plan
+    even = evenness(state, usual, found.plan)
+    assert even.is_within(even.after)
+
+
+def test_what_is_needed_now_comes_before_what_is_usual() -> None:
+    """By the day nothing is wrong; now one broker leads all that is busy."""
+    held = {f"t-{n}": [1, 2] if n < 20 else [2, 1] for n in range(40)}
+    state = steady(cluster(held, brokers=(1, 2), size_bytes=MB))
+    now = loaded(state, {f"t-{n}": 4e6 if n < 10 else 1e6 for n in range(40)})
+    usual = loaded(state, dict.fromkeys(held, 1e6))
+    found = decided(look(state, load=now, usual=usual))
+    assert isinstance(found, Act)
+    assert found == decided(look(state, load=now))
 
 
 @pytest.mark.parametrize("most", [1, 3])

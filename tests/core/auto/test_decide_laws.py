@@ -60,6 +60,8 @@ class Life:
     step_by: timedelta = PACES[0][1]
     weather: list[tuple[datetime, Weather]] = field(default_factory=list)
     rates: dict[str, float] = field(default_factory=dict)
+    usual: dict[str, float] = field(default_factory=dict)
+    """What is told of the day: what was before."""
     age_seconds: int = 0
     runs: int = 0
     away: set[str] = field(default_factory=set)
@@ -86,6 +88,7 @@ class Life:
             self.away |= {n for n in self.held if len(self.held[n]) > 1 and self.held[n][0] < 3}
             weather.away = sorted(self.away)
         if not self.rates or random.random() < 0.2:  # else what is off stays so
+            self.usual = self.rates
             self.rates = {n: float(random.lognormal(10, 1.5)) for n in self.held}
         self.weather.append((self.now, weather))
         return weather
@@ -106,6 +109,7 @@ class Life:
             self.settings,
             now=self.now,
             load=loaded(state, self.rates, as_of=self.now - age),
+            usual=loaded(state, self.usual) if self.usual else None,
             good=weather.good,
             running=weather.theirs,
         )

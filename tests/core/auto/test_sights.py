@@ -29,12 +29,15 @@ def snapshot(
     quality: Quality = Quality.FULL,
     unknown: tuple[int, ...] = (),
     hour: bool = False,
+    day: bool = False,
 ) -> LoadSnapshot:
     rates = np.full(4, rate)
     rates[list(unknown)] = np.nan
     columns = {("5m", "in_bytes_per_s", "avg"): rates}
     if hour:
         columns["1h", "in_bytes_per_s", "avg"] = rates * 10
+    if day:
+        columns["24h", "in_bytes_per_s", "avg"] = rates * 100
     return LoadSnapshot(
         cluster_id="c-1",
         snapshot_id=f"0001-{n:08}",
@@ -71,6 +74,27 @@ def test_a_good_window_is_judged_by_its_hour(root: Path) -> None:
     assert (found.load.source, found.good, found.load.in_bytes_per_s[0]) == (Source.SPARK, 1, 10)
     write_snapshot(root, snapshot(2, source=Source.SPARK))
     assert look(Sights(root, "c-1")).load.in_bytes_per_s[0] == 1
+
+
+def test_what_is_usual_is_the_mean_of_the_day(root: Path) -> None:
+    write_snapshot(root, snapshot(1, source=Source.SPARK, hour=True, day=True))
+    found = look(Sights(root, "c-1"))
+    assert (found.load.in_bytes_per_s[0], found.usual().in_bytes_per_s[0]) == (10, 100)
+
+
+@pytest.mark.parametrize(
+    "poor", [{}, {"day": True, "unknown": (2,)}, {"day": True, "quality": Quality.SINGLE}]
+)
+def test_nothing_is_usual_where_the_day_is_not_known_well(
+    root: Path, poor: dict[str, object]
+) -> None:
+    write_snapshot(root, snapshot(1, source=Source.SPARK, hour=True, **poor))  # type: ignore[arg-type]
+    assert look(Sights(root, "c-1")).usual() is None
+
+
+def test_the_collectors_intervals_tell_of_no_day(root: Path) -> None:
+    write_live(root, snapshot(1))
+    assert look(Sights(root, "c-1")).usual() is None
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,13 @@ from core.plan.planner.measures import LED, Measure
 from core.plan.planner.placement import Placement
 from core.plan.planner.problem import NOBODY
 
-DESTINATIONS = 36
+DESTINATIONS = 24
 """Brokers that one look compares as destinations."""
 EACH = 16
 """Replicas that one look may give to each of them, where the source has few."""
 PART = 32
 """Where it has many: one in so many of those that are looked at."""
-LOOKED = 2048
+LOOKED = 1024
 """Replicas of the source that one look compares."""
 AS_GOOD = 0.7
 """One look takes moves of at least this part of the best one's worth."""
@@ -115,6 +115,9 @@ class Moving:
         takes = problem.takes & self._limits.ready(on)
         takes[source] = False
         loads = on.loads[:, self._columns]
+        if (loads[source] <= self._band.high[source]).all():
+            # A move has to help somebody outside the band: here only who lacks something.
+            takes &= (loads < self._band.low).any(axis=1)
         to = neediest(self._levels, loads, takes, problem.racks, DESTINATIONS)
         if not len(to):
             return 0

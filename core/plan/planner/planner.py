@@ -8,7 +8,7 @@ gives the same plan.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -37,6 +37,9 @@ FOR_LEADERS = 0.1
 """The part of the time for choosing leaders that copies leave."""
 FOR_DIRS = 0.1
 """The part of the time for choosing log dirs that all before it leaves."""
+INSIDE = 0.9
+"""How far off brokers may end that had to be evened out, in bands: not on the very edge, or the
+next change of load takes them out again."""
 ATTEMPTS = 3
 """How often replicas are moved anew where brokers stay outside the band."""
 
@@ -214,8 +217,7 @@ def _evened(given: Problem, wanted: Wanted) -> Placement:
         led = _led(given, wanted.limits)
         if wanted.leaders_only or not _off(led):
             return led
-    on = Placement(given)
-    _even(on, wanted.limits)
+    on = _aimed(given, _even, wanted.limits)
     if _off(on) < hosted:
         return on
     best = min((start, _led(given, wanted.limits), on), key=_off)
@@ -223,32 +225,53 @@ def _evened(given: Problem, wanted: Wanted) -> Placement:
     return best
 
 
+def _aimed(
+    given: Problem, even: Callable[[Placement, Limits], object], limits: Limits
+) -> Placement:
+    """Return what evening out leads to, aimed inside the band; at its edge if not all get there.
+
+    Then nothing is copied that only brings some of them further in.
+    """
+    inside = Placement(replace(given, band=INSIDE * given.band))
+    even(inside, limits)
+    done = not _off(inside) or limits.time_is_up(inside)
+    inside.problem = given
+    if done:
+        return inside
+    on = Placement(given)
+    even(on, limits)
+    return min((on, inside), key=_off)
+
+
 def _even(on: Placement, limits: Limits) -> None:
     """Move data until brokers are even, for leaders' sake too where choosing them is not enough."""
-    _move(on, HOSTED, limits.keeping(FOR_LEADERS))
+    spent = _move(on, HOSTED, limits.keeping(FOR_LEADERS))
     even_leaders(on, limits)
-    if _off(on, LED):
+    if _off(on, LED) and not spent:
         _move(on, tuple(Measure), limits)
         even_leaders(on, limits)
 
 
-def _move(on: Placement, measures: Sequence[Measure], limits: Limits) -> None:
-    """Move replicas, anew from where that led to when it has not led into the band, then swap."""
+def _move(on: Placement, measures: Sequence[Measure], limits: Limits) -> bool:
+    """Move replicas, anew from where that led to when it has not led into the band, then swap.
+
+    Return whether a limit allows no more.
+    """
     for _ in range(ATTEMPTS):
         moving = Moving(on, measures, limits)
         took = moving.carry_out()
         if moving.spent:
-            return
+            return True
         if not (took and _off(on, measures)):
             break
     Swapping(on, measures, limits).carry_out()
+    return False
 
 
 def _led(given: Problem, limits: Limits) -> Placement:
     """Return the best that leaders alone do."""
-    on = Placement(given)
-    even_leaders(on, limits)
-    return on
+    start = Placement(given)
+    return _aimed(given, even_leaders, limits) if _off(start, LED) else start
 
 
 def _off(on: Placement, measures: Sequence[Measure] = tuple(Measure)) -> float:

@@ -221,22 +221,6 @@ def plans(found: list[dict[str, Any]]) -> list[str]:
             f"| {max(row['generate']['off'].values()):.1%} |"
             for row in found
         ),
-        *(line for row in found for line in _as_even(row)),
-    ]
-
-
-def _as_even(row: dict[str, Any]) -> list[str]:
-    """Return what it takes to be as even as Kafka's proposal where that ends within the band."""
-    found = row.get("as_even")
-    if found is None:
-        return []
-    return [
-        "",
-        f"On {row['shape']}, where `--generate` ends within the band, ours with "
-        f"`--band {found['percent']}`:",
-        f"{found['bytes'] / 1e9:,.0f} GB, furthest off {max(found['off'].values()):.1%}, in "
-        f"{found['seconds']:.1f} s; the tool's bytes are "
-        f"{row['generate']['bytes'] / found['bytes']:.1f} times as many.",
     ]
 
 

@@ -63,7 +63,7 @@ def _why(settings: Settings, observed: Observed, draft: Draft) -> str:
     else:
         does = f"{many} led by another of its replicas, nothing to copy"
     if not draft.is_whole:
-        does += f" (a part of {_size(draft.whole_bytes, len(draft.whole))})"
+        does += f" (of a plan of {_size(draft.whole_bytes, len(draft.whole))})"
     after = imbalance_of(settings, draft.even, after=True)
     return f"{off}: {does}, and then {after.words}."
 

@@ -392,7 +392,8 @@ def test_the_rest_of_an_hours_budget_bounds_the_plan() -> None:
     assert isinstance(found, Act)
     assert found.bytes == 2 * MB
     assert (
-        "2 partitions moved, 2.0 MB to copy (a part of 4 moves and 4.0 MB), and" in found.why.text
+        "2 partitions moved, 2.0 MB to copy (of a plan of 4 moves and 4.0 MB), and"
+        in found.why.text
     )
 
 

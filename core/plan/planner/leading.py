@@ -30,6 +30,8 @@ FUTILE = 60
 """Looks at each broker, at most, before what is left must be left."""
 ASTRAY = 60
 """Changes for each broker, at most, that may lead out of a dead end."""
+PATIENCE = 12
+"""And since one of them was the best so far."""
 ASTRAY_ROWS = 2_000_000
 """And partitions that are looked at for it: large clusters have other ways."""
 TENURE = 12
@@ -92,6 +94,8 @@ class _Leading:
         best, looked, changed = self._off(), 0, 0
         for turn in range(1, ASTRAY * brokers):
             if best <= 0.0 or looked > ASTRAY_ROWS or self._limits.time_is_up(on):
+                break
+            if len(since_best) > PATIENCE * brokers:
                 break
             off = on.off_by(self._columns).max(axis=1)
             found: list[Change] = []

@@ -46,11 +46,11 @@ def weighed(settings: Settings, observed: Observed, draft: Draft) -> Act | Reaso
 
 def _short(settings: Settings, draft: Draft) -> str:
     """Say what is left of the hour's budget, and what would need more."""
-    left, most = draft.budget, settings
+    bytes_left, moves_left = draft.budget.bytes, draft.budget.moves
+    of = f"{format_bytes(settings.most_bytes_per_hour)} and {settings.most_moves_per_hour:,}"
     return (
-        f"{format_bytes(left.bytes)} and {counted(left.moves, 'move')} are left of the hour's "
-        f"{format_bytes(most.most_bytes_per_hour)} and {most.most_moves_per_hour:,}: too little to "
-        f"go on with a plan of {_size(draft.whole_bytes, len(draft.whole))}."
+        f"{format_bytes(bytes_left)} and {counted(moves_left, 'move')} are left of the hour's "
+        f"{of}: too little to go on with a plan of {_size(draft.whole_bytes, len(draft.whole))}."
     )
 
 

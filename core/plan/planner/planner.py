@@ -230,7 +230,7 @@ def _aimed(
 ) -> Placement:
     """Return what evening out leads to, aimed inside the band; at its edge if not all get there.
 
-    Then nothing is copied that only brings some of them further in.
+    Then nothing is copied that only brings some of them further in, unless it ends nearer so.
     """
     inside = Placement(replace(given, band=INSIDE * given.band))
     even(inside, limits)

@@ -11,8 +11,8 @@ import numpy as np
 from core.auto.settings import Settings
 from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity
 from core.cluster.leaders import preferred_elections, rows_of
-from core.cluster.state import ClusterState, Reassignment, TopicPartition
-from core.load.snapshot import Load, Source
+from core.cluster.state import Bool, ClusterState, Reassignment, TopicPartition
+from core.load.snapshot import Float64, Load, Source
 from core.plan.calibration import NOTHING_LEARNED, Calibration
 from core.plan.plan import Plan
 from core.plan.planner.elected import elected
@@ -125,8 +125,7 @@ def imbalance_of(
 ) -> Imbalance:
     """Return how uneven brokers are now, or `after` what `even` is of."""
     loads = even.after if after else even.before
-    off = even.off(loads)
-    rows, columns = np.nonzero(off > settings.start_band + 1e-9)
+    rows, columns = np.nonzero(is_outside(settings, even.off(loads)))
     outside = frozenset(
         (even.brokers[row], even.measures[column])
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
@@ -136,6 +135,11 @@ def imbalance_of(
         return Imbalance(outside, None, 1.0, led)
     row, measure = furthest
     return Imbalance(outside, (even.brokers[row], measure), float(loads[row, measure]), led)
+
+
+def is_outside(settings: Settings, off: Float64) -> Bool:
+    """Return who is far enough from its share for a run; the shape of `off`, in fair shares."""
+    return off > settings.start_band + 1e-9
 
 
 def excess(even: Evenness, band: float, *, after: bool = False) -> float:

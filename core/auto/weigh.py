@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from core.auto.decision import Act, Reason
 from core.auto.draft import Draft
-from core.auto.observed import LEAST_GAIN, Observed, excess, imbalance_of, share_bytes, sight_of
+from core.auto.observed import (
+    LEAST_GAIN,
+    Observed,
+    excess,
+    imbalance_of,
+    is_outside,
+    share_bytes,
+    sight_of,
+)
 from core.auto.settings import Settings
 from core.plan.check import check_plan
 from core.plan.findings import Severity
+from core.plan.planner.evenness import Evenness
 from core.units import counted, format_bytes
 
 
@@ -20,7 +29,7 @@ def weighed(settings: Settings, observed: Observed, draft: Draft) -> Act | Reaso
         return Reason("budget", f"{off}, but {_short(settings, draft)}")
     even, aim = draft.even, settings.aim_band
     gain = excess(even, aim) - excess(even, aim, after=True)
-    if not draft.part.moves or gain < LEAST_GAIN:
+    if not draft.part.moves or gain < LEAST_GAIN or not _relieves(settings, draft.then):
         why = f": {draft.notes[0]}" if draft.notes else ", and no move within the rules helps."
         return Reason("nothing-helps", off + why)
     costs = draft.part_bytes / max(share_bytes(state), 1.0)
@@ -42,6 +51,17 @@ def weighed(settings: Settings, observed: Observed, draft: Draft) -> Act | Reaso
         leaders=sum(move.before[0] != move.after[0] for move in draft.part),
         bytes=draft.part_bytes,
     )
+
+
+def _relieves(settings: Settings, then: Evenness) -> bool:
+    """Return whether the whole plan brings any broker that is outside a good way nearer.
+
+    That others get more even, who are not so far off, is not what a run was begun for: with a
+    partition too large to even out it would be done again and again.
+    """
+    before, after = then.off(then.before), then.off(then.after)
+    nearer = (before - after)[is_outside(settings, before)]
+    return bool(nearer.max(initial=0.0) >= settings.start_band - settings.inner_band - 1e-9)
 
 
 def _short(settings: Settings, draft: Draft) -> str:

@@ -553,6 +553,20 @@ def test_where_nothing_helps_that_is_said() -> None:
     assert [move.tp for move in found.plan] == [tp("u-0")]
 
 
+def test_what_keeps_a_broker_outside_is_no_reason_to_move_others() -> None:
+    """Brokers 1 and 2 could be more even, but not so far off that it is worth a run."""
+    settings = replace(EAGER, keep="u|huge")
+    held = {f"t-{n}": [1 if n < 44 else 2] for n in range(100)} | {f"u-{n}": [3] for n in range(50)}
+    sizes = dict.fromkeys(held, MB)
+    slight = steady(cluster(held, brokers=(1, 2, 3), size_bytes=sizes))
+    assert ids(decided(look(slight, settings), settings)) == ["balanced"]
+    held, sizes = held | {"huge-0": [3]}, sizes | {"huge-0": 300 * MB}
+    hopeless = steady(cluster(held, brokers=(1, 2, 3), size_bytes=sizes))
+    found = decided(look(hopeless, settings), settings)
+    assert ids(found) == ["nothing-helps"]
+    assert found.reasons[0].text.startswith("Broker 3 is at 233% of its fair share of disk: ")
+
+
 @pytest.mark.parametrize(("most", "found"), [(5, "act"), (MB, "refused")])
 def test_a_plan_that_a_check_speaks_against_is_not_carried_out(most: int, found: str) -> None:
     disk = (100 * MB, 50 * MB)

@@ -44,8 +44,11 @@ def open_to_write(path: Path) -> sqlite3.Connection:
     """Return a timeline to write to, made or brought up to this format. Raises TimelineError."""
     try:
         paths.make_folder(path.parent)
-        # SQLite would make it as the umask has it, and what lies beside it like it.
-        open(path, "ab", opener=files.private).close()
+        # SQLite would make it as the umask has it, and what lies beside it like it. One that is
+        # there is not opened: to close it would take away the locks that this process has on it.
+        open(path, "xb", opener=files.private).close()
+    except FileExistsError:
+        pass
     except OSError as error:
         raise unusable(path, error) from error
     with _opened(path, str(path)) as database:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import threading
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -62,6 +65,36 @@ def test_a_jump_is_not_disturbed_by_what_was_told(tmp_path: Path) -> None:
 def test_the_same_told_again_is_one_happening(tmp_path: Path) -> None:
     events = [Event(at(n), Kind.CLIENT, None, Told("probe", "timed out", (1,))) for n in range(3)]
     assert [one.text for one in happenings(events)] == ["probe: timed out, 3 times, over 2 s"]
+
+
+ELSEWHERE = """
+import sys; from pathlib import Path
+from core.watch.timeline.store import Timeline
+from core.watch.timeline.telling import Teller
+from core.watch.timeline.events import Kind
+path = Path(sys.argv[1])
+if sys.argv[2] == "tell":
+    with Teller("x", path) as teller:
+        teller.tell(Kind.RUN, by="another process", text="told")
+else:
+    print(*(event.after.text for event in Timeline.read(path).events()))
+"""
+
+
+def test_who_tells_beside_a_recorder_does_not_take_the_file_from_under_it(tmp_path: Path) -> None:
+    """A process loses its locks on a file when it closes any handle of it: the next process to end
+    would take the recorder's write-ahead log for one of nobody, and delete it."""
+
+    def elsewhere(what: str) -> str:
+        command = [sys.executable, "-P", "-c", ELSEWHERE, str(path), what]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    path = tmp_path / "a.timeline"
+    with closing(Timeline.write(path)) as recorder, Teller("x", path) as teller:
+        teller.tell(Kind.GROUP, by="group g", text="first")
+        elsewhere("tell")
+        recorder.tell([Event(at(50), Kind.RUN, None, Told("run 1", "last"))])
+        assert sorted(elsewhere("read").split()) == ["first", "last", "told"]
 
 
 def test_several_tell_at_once_and_before_anything_was_recorded(tmp_path: Path) -> None:

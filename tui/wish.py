@@ -37,6 +37,7 @@ NAMES: Names = {
     Field.DISKS: '"log dirs"',
     Field.BALANCE: '"brokers too"',
     Field.EXCLUDE: '"exclude"',
+    Field.KEEP: '"keep"',
     Field.MAX_BYTES: '"max bytes"',
     Field.MAX_MOVES: '"max moves"',
     Field.MAX_PER_BROKER: '"per broker"',

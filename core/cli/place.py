@@ -75,5 +75,7 @@ def place(
     text = table(("partition", "replicas"), rows)
     if len(found) > ROWS:
         text += f"… and {len(found) - ROWS} more\n"
-    text += f"\nkafka-topics.sh --create --topic {topic} --replica-assignment {assignment}\n"
+    where = context.target.address.bootstrap if context.target.address else "HOST:PORT"
+    text += f"\nkafka-topics.sh --bootstrap-server {where} --create --topic {topic}"
+    text += f" --replica-assignment {assignment}\n"
     write_text(text, output)

@@ -83,6 +83,8 @@ def check(
 ) -> int:
     """Say what speaks against a plan, worst first; exit 6 when it may not be applied.
 
+    One that is no plan for this cluster at all, as it names what is not there, is refused (2).
+
     What grows meanwhile is reckoned with at --throttle, else at the rate that apply begins with.
     """
     allowed = parse_allow(allow)

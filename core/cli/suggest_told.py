@@ -49,6 +49,7 @@ def document(
                 "before": None if why.leaves else round(max(why.before, 0.0), 4),
                 "after": None if why.leaves else round(max(why.after, 0.0), 4),
                 "leaves": why.leaves,
+                "asked": why.asked or None,
             }
             for tp, why in sorted(found.because.items())
         ],
@@ -127,8 +128,8 @@ def text(
     if not reached and not found.undone:
         who = "Not every broker that is added" if wanted.fill else "Not every broker"
         lines.append(
-            f"{who} gets within {wanted.band:.0%} of its share; "
-            "no better plan was found within the limits.\n"
+            f"{who} gets within {wanted.band:.0%} of its share; no better plan was found"
+            f"{' within the limits' if wanted.limits.are_set else ''}.\n"
         )
     return "".join(lines)
 

@@ -83,7 +83,7 @@ def create(
     from core.plan.placing import refuse
     from core.run.audited import audited
 
-    if (partitions is None) == (replicas is None):
+    if partitions is None and replicas is None:
         raise UsageError("How many partitions?", next="Say --partitions N, or --replicas.")
     if replicas is not None:
         refuse_beside_replicas()

@@ -54,7 +54,13 @@ def expected_of(rate: str | None, size: str | None) -> Expected:
 def refuse_beside_replicas() -> None:
     """Raise UsageError for options that would place the replicas that are given."""
     ctx = click.get_current_context()
-    for name, said in (("rf", "--rf"), ("rule", "--rule"), ("rate", "--in"), ("size", "--size")):
+    for name, said in (
+        ("partitions", "--partitions"),
+        ("rf", "--rf"),
+        ("rule", "--rule"),
+        ("rate", "--in"),
+        ("size", "--size"),
+    ):
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise UsageError(f"--replicas and {said} exclude each other.", next="Say one of them.")
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from core.cluster.state import ClusterState, TopicPartition
 from core.errors import DocumentError
+from core.plan.findings import REBASE
 from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
 from core.plan.plan_document import FORMAT, MAJOR, Base, PlanDocument, read_document
 
@@ -152,6 +153,8 @@ def _refuse_misfits(document: PlanDocument, state: ClusterState) -> None:
     name = document.name
     for tp, replicas in document.targets.items():
         if state.find(tp) is None:
+            if document.base is not None and tp in document.base:
+                raise DocumentError(f"{name} moves {tp}, which is not there any more.", next=REBASE)
             rows = state.partitions_of(tp.topic)
             if not rows:
                 raise DocumentError(

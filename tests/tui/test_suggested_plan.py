@@ -18,7 +18,8 @@ from textual.worker import WorkerFailed
 
 from core import paths
 from core.plan.plan import Plan
-from core.plan.planner.evenness import evenness
+from core.plan.planner.evenness import Evenness, evenness
+from core.plan.planner.measures import Measure
 from core.plan.planner.planner import suggest
 from core.plan.planner.wanted import Wanted
 from tui.made import Made, helpful_first
@@ -27,7 +28,7 @@ from tui.screens import planning
 from tui.screens.suggest_dialog import SuggestDialog, Toggle
 from tui.session import Session
 from tui.widgets.lines import Tone, text_of
-from tui.widgets.measure_bars import bar_lines
+from tui.widgets.measure_bars import bar_lines, worst_spans
 from tui.wish import NAMES, TOGETHER, Wish, read
 
 
@@ -450,6 +451,23 @@ def test_what_stays_outside_the_band_is_first_and_amber() -> None:
     row, _ = even.furthest(even.before) or (0, None)
     assert text_of(lines[1]).startswith(f"b{even.brokers[row]} ")
     assert Tone.LOOK in {span.tone for span in lines[1]}
+
+
+def test_the_worst_broker_is_named_again_where_it_is_another_one_in_the_end() -> None:
+    even = Evenness(
+        (1, 2),
+        np.array([True, True]),
+        np.array([m in (Measure.DISK, Measure.OUT) for m in Measure]),
+        before=np.ones((2, len(Measure))),
+        after=np.ones((2, len(Measure))),
+        band=0.1,
+    )
+    even.before[0, Measure.OUT] = 2.9
+    even.after[0, Measure.OUT] = 1.04
+    even.after[1, Measure.DISK] = 0.91
+    assert text_of(worst_spans(even)) == "worst b1 out 290% → b2 disk 91%"
+    even.after[0, Measure.OUT] = 1.3
+    assert text_of(worst_spans(even)) == "worst b1 out 290% → 130%"
 
 
 async def test_a_suggested_plan_is_drawn_with_ascii_only() -> None:

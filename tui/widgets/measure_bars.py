@@ -78,18 +78,22 @@ def _yes_or_no(fine: bool) -> Span:
 
 
 def worst_spans(even: Evenness) -> tuple[Span, ...]:
-    """Return which broker and measure are furthest off, and how far the worst is afterwards."""
+    """Return which broker and measure are furthest off, and which then: another one's, maybe."""
     worst, left_over = even.furthest(even.before), even.furthest(even.after)
     if worst is None or left_over is None:
         return ()
-    row, measure = worst
+
+    def place(at: tuple[int, Measure]) -> str:
+        return f"b{even.brokers[at[0]]} {at[1].words} "
+
     now, then = float(even.before[worst]), float(even.after[left_over])
+    where = "" if left_over == worst else place(left_over)
     return (
         dim("worst "),
         Span(
-            f"b{even.brokers[row]} {measure.words} {now:.0%}",
+            f"{place(worst)}{now:.0%}",
             Tone.PLAIN if even.is_within(even.before) else Tone.LOOK,
         ),
         dim(" → "),
-        Span(f"{then:.0%}", Tone.FINE if even.is_within(even.after) else Tone.LOOK),
+        Span(f"{where}{then:.0%}", Tone.FINE if even.is_within(even.after) else Tone.LOOK),
     )

@@ -20,6 +20,7 @@ class Field(Enum):
     DISKS = "--disks"
     BALANCE = "--balance"
     EXCLUDE = "--exclude"
+    KEEP = "--keep"
     MAX_BYTES = "--max-bytes"
     MAX_MOVES = "--max-moves"
     MAX_PER_BROKER = "--max-per-broker"

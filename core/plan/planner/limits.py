@@ -36,6 +36,14 @@ class Limits:
     seconds_left: Callable[[], float] = lambda: INF
     """Asked now and then for the time until the plan should have been told, to work with."""
 
+    @property
+    def are_set(self) -> bool:
+        """Return whether an operator gave any, be it of time."""
+        return (
+            min(self.most_bytes, self.most_moves, self.most_per_broker) < INF
+            or self.seconds_left() < INF
+        )
+
     def allow(self, on: Placement, size_bytes: float, *brokers: int) -> bool:
         """Return whether one more replica of this size may be copied, from and to these brokers."""
         return (

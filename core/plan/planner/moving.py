@@ -136,6 +136,7 @@ class Moving:
             items[:, self._led] *= (self._on.at[rows, 0] == source)[:, None]
         gain = self._gain(source, to, items, self._levels)
         useful = (gain > LEAST) & ~self._barred(source, to, rows)
+        self._spare_room(source, to, rows, items, useful)
         self._spare_bytes(source, to, rows, items, useful)
         score = gain / self._cost(source, to, rows, items)
         score[~useful] = -np.inf
@@ -240,19 +241,33 @@ class Moving:
     def _barred(self, source: int, to: Int64, rows: Int64) -> Bool:
         """Return which moves must not be, [to, rows].
 
-        Racks less spread, a second replica, no room, too much to carry.
+        Racks less spread, a second replica, too much to carry.
         """
-        problem = self._on.problem
-        room = self._on.one_room_bytes[to]
-        found = barred(self._on.at[rows], source, to, problem.racks).T
-        sizes = problem.needs_bytes[rows]
-        if sizes.max(initial=0.0) > room.min():
-            found |= sizes[None, :] > room[:, None]
+        found = barred(self._on.at[rows], source, to, self._on.problem.racks).T
         for measure in self._on.bound:
             more = self._added(source, rows, measure)[None, :]
             per = self._on.per_share[to, measure]
             found |= more * per[:, None] > self._on.spare(to, measure)[:, None]
         return found
+
+    def _spare_room(
+        self, source: int, to: Int64, rows: Int64, items: Float64, useful: Bool
+    ) -> None:
+        """Take what disks have no room for out of what is `useful` [to, rows].
+
+        The placement keeps where something would have helped.
+        """
+        on, sizes = self._on, self._on.problem.needs_bytes[rows]
+        room = on.one_room_bytes[to]
+        if not sizes.max(initial=0.0) > room.min():
+            return
+        large = sizes[None, :] > room[:, None]
+        out = large & useful & (np.isfinite(sizes)[None, :] & ~on.short_of_room[to][:, None])
+        some = out.any(axis=0)
+        if some.any():
+            helps = self._gain(source, to, items[some], self._band) > LEAST
+            on.short_of_room[to] |= (helps & out[:, some]).any(axis=1)
+        useful &= ~large
 
     def _spare_bytes(
         self, source: int, to: Int64, rows: Int64, items: Float64, useful: Bool

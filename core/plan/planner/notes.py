@@ -6,6 +6,7 @@ from collections.abc import Sequence, Set
 
 import numpy as np
 
+from core.cluster.state import Int64
 from core.load.snapshot import Load
 from core.plan.disk_room import disks_of, whole_bytes
 from core.plan.plan import Plan
@@ -16,7 +17,7 @@ from core.plan.planner.measures import LED, SHOWN, Measure
 from core.plan.planner.placement import TINY, Placement
 from core.plan.planner.problem import NOBODY, Problem
 from core.plan.planner.stuck import NAMED
-from core.plan.planner.wanted import Wanted
+from core.plan.planner.wanted import Wanted, chosen
 from core.units import counted, format_bytes, format_rate
 
 WHOLE = (Measure.IN, Measure.OUT, Measure.DISK)
@@ -94,17 +95,75 @@ def left_alone(given: Problem) -> list[str]:
     ]
 
 
-def not_found(on: Placement) -> list[str]:
+def not_empty(on: Placement, wanted: Wanted) -> list[str]:
+    """Say that brokers keep replicas of topics that were not chosen, though others leave them."""
+    given = on.problem
+    leaving = np.isin(given.ids, np.array(wanted.leaving, np.int32))
+    held = leaving[on.at] & (on.at != NOBODY) & ~chosen(given.state, wanted)[:, None]
+    if not held.any():
+        return []
+    brokers = np.unique(on.at[held])
+    one = len(brokers) == 1
+    return [
+        f"{_brokers(given.ids[brokers].tolist()).capitalize()} {'is' if one else 'are'} not empty "
+        f"then: {counted(int(held.sum()), 'replica')} of topics that were not chosen "
+        f"{'stays' if held.sum() == 1 else 'stay'} on {'it' if one else 'them'}."
+    ]
+
+
+def fixed(on: Placement, wanted: Wanted, names: Names) -> list[str]:
+    """Say on which broker what may not be touched is more than the band allows, by itself."""
+    given, measures = on.problem, _told(on, wanted)
+    shares = on.shares_of(~given.asked)[:, measures]
+    over = np.where(given.counts[:, None], shares - 1 - given.band, 0.0)
+    if over.max(initial=0.0) <= TINY:
+        return []
+    broker, column = np.unravel_index(int(over.argmax()), over.shape)
+    are, them, do = "are", "them", "choose more"
+    if wanted.keep:
+        who, are, them = f"What {names[Field.KEEP]} leaves alone", "is", "it"
+        do = "lift it for some"
+    elif wanted.topics:
+        who = "Topics that were not chosen"
+    else:
+        who, do = "Partitions that are to rest", "wait for them"
+    return [
+        f"{who} {are} {shares[broker, column]:.0%} of broker {given.ids[broker]}'s share of "
+        f"{Measure(measures[column]).words}: no plan evens that out beside {them}; {do}."
+    ]
+
+
+def full(on: Placement) -> list[str]:
+    """Say which brokers had no disk left for what would have helped."""
+    rows = np.flatnonzero(on.short_of_room)
+    if not len(rows):
+        return []
+    most = max(0.0, float(on.one_room_bytes[rows].max()))
+    ids = on.problem.ids[rows].tolist()
+    return [
+        f"{_have(ids)} no disk left for what would help ({format_bytes(most)} may be filled at "
+        "most); add disk, or lower retention."
+    ]
+
+
+def _told(on: Placement, wanted: Wanted) -> Int64:
+    """Return the measures that are to be even, and that an operator is told of."""
+    known = (m for m in SHOWN if on.problem.active[m])
+    return np.array([m for m in known if m in LED or not wanted.leaders_only], np.int64)
+
+
+def not_found(on: Placement, wanted: Wanted) -> list[str]:
     """Say which broker ends furthest outside the band, where nothing is known to be in the way."""
-    measures = np.array([m for m in SHOWN if on.problem.active[m]], np.int64)
+    measures = _told(on, wanted)
     off = on.off_by(measures)
     if off.max(initial=0.0) <= TINY:
         return []
     broker, column = np.unravel_index(int(off.argmax()), off.shape)
     measure = Measure(measures[column])
+    tried = "change of leaders" if wanted.leaders_only else "move, swap or change of leaders"
     return [
         f"Broker {on.problem.ids[broker]} ends at {on.loads[broker, measure]:.0%} of its share of "
-        f"{measure.words}: no move, swap or change of leaders was found that brings it nearer."
+        f"{measure.words}: no {tried} was found that brings it nearer."
     ]
 
 
@@ -263,41 +322,46 @@ def small_racks(given: Problem) -> list[str]:
     if most <= 1 + given.band:
         return []
     alike = [str(broker) for broker in given.ids[more >= most - 1e-6].tolist()]
-    who = f"Broker {alike[0]} carries" if len(alike) == 1 else f"Brokers {','.join(alike)} carry"
+    who = f"Broker {alike[0]} has" if len(alike) == 1 else f"Brokers {','.join(alike)} have"
     return [
-        f"{who} {most:.0%} of the mean: few brokers in the rack hold a replica of every "
+        f"{who} to carry {most:.0%} of the mean: few brokers in the rack hold a replica of every "
         "partition. No plan that keeps racks evens that out; shares are counted by rack."
     ]
 
 
-def too_big(on: Placement, *, stopped: bool) -> list[str]:
+def too_big(on: Placement, wanted: Wanted, *, stopped: bool) -> list[str]:
     """Name partitions that alone are more than a broker's share and the band: no plan helps.
 
-    Where brokers end outside the band though no limit `stopped` the plan, also the largest that is
-    more than the band is wide.
+    Where brokers end outside the band though nothing else `stopped` the plan, also the largest that
+    is more than the band is wide, and may be moved.
     """
     given, notes = on.problem, []
     for measure in WHOLE:
+        if wanted.leaders_only and measure not in LED:
+            continue
         whole = given.items[:, measure] * (1 if measure is Measure.OUT else given.held)
         share = whole.sum() * given.parts[given.counts, measure].max(initial=0.0)
         if not share > 0:
             continue
         largest = np.argsort(-given.items[:, measure], kind="stable")[:3].tolist()
         parts = [float(given.items[row, measure] / share) for row in largest]
-        named = [
-            f"{given.state.tp(row)} alone is {part:.0%} of a broker's share of {measure.words}: "
-            for row, part in zip(largest, parts, strict=True)
-        ]
+
+        def named(row: int, part: float, of: Measure = measure) -> str:
+            return f"{given.state.tp(row)} alone is {part:.0%} of a broker's share of {of.words}: "
+
         wide = [part > 1 + given.band for part in parts]
         notes += [
-            f"{name}no plan evens that out; split the topic."
-            for name, is_wide in zip(named, wide, strict=True)
+            f"{named(row, part)}no plan evens that out; split the topic."
+            for row, part, is_wide in zip(largest, parts, wide, strict=True)
             if is_wide
         ]
         off = bool(on.off_by(np.array([measure])).any()) and not stopped
-        if off and not wide[0] and parts[0] > 2 * given.band:
+        asked = np.where(given.asked, given.items[:, measure], 0.0)
+        row = int(asked.argmax())
+        part = float(asked[row] / share)
+        if off and not wide[0] and part > 2 * given.band:
             notes.append(
-                f"{named[0]}pieces of that size hardly fit a band of ±{given.band:.0%}; "
+                f"{named(row, part)}pieces of that size hardly fit a band of ±{given.band:.0%}; "
                 "split the topic, or widen the band."
             )
     return notes

@@ -36,6 +36,8 @@ class Placement:
         self.moved_bytes = 0.0
         self.short_of_bytes = False
         """Whether a limit of bytes kept something from moving that would have helped."""
+        self.short_of_room: Bool = np.zeros(problem.brokers, np.bool_)
+        """Which brokers had no disk left for what would have helped, shape [B]."""
         self.moved = 0
         """Replicas that have come to a broker."""
         self.led = 0
@@ -82,6 +84,11 @@ class Placement:
     def surely_carried(self) -> Float64:
         """Return what of it is known, not guessed."""
         return self._carried(self.problem.sure)
+
+    def shares_of(self, partitions: Bool) -> Float64:
+        """Return what brokers carry of some partitions [P] alone, in shares, [B, MEASURES]."""
+        items = np.where(partitions[:, None], self.problem.items, 0.0)
+        return np.asarray(self._carried(items) * self.per_share)
 
     def spare(self, brokers: Int64, measure: Measure) -> Float64:
         """Return how much more of a measure these brokers may carry, in shares; 0 for too much."""

@@ -31,7 +31,7 @@ from core.plan.planner.scope import outside, scoped, without_racks
 from core.plan.planner.stuck import keep_number, stay, stay_doubled
 from core.plan.planner.swapping import Swapping
 from core.plan.planner.told import Suggested, told
-from core.plan.planner.wanted import Wanted, untouched
+from core.plan.planner.wanted import Wanted, to_keep, untouched
 
 FOR_LEADERS = 0.1
 """The part of the time for choosing leaders that copies leave."""
@@ -76,8 +76,9 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
         *notes.capacities(given),
     ]
     # What stands in the way comes first, then what is not known.
-    said = [*undone, *notes.small_racks(found.problem), *off, *known]
-    plan = told(start, found, said, bool(undone))
+    few = notes.small_racks(found.problem) if is_off or found.moved else []
+    said = [*undone, *few, *off, *notes.not_empty(found, wanted), *known]
+    plan = told(start, found, said, bool(undone), racks=wanted.racks_only)
     more = notes.no_disk_sizes(given, plan.moves)
     return replace(plan, notes=(*plan.notes, *more), elects=bool(elsewhere))
 
@@ -132,8 +133,12 @@ def _off_notes(found: Placement, wanted: Wanted, names: Names, undone: bool) -> 
     What is `undone` has told of its limits already.
     """
     stopped = notes.limited(found, wanted, names) if _off(found) and not undone else []
-    said = [*notes.too_big(found, stopped=undone or bool(stopped)), *stopped]
-    return said or ([] if undone else notes.not_found(found))
+    if _off(found, HOSTED) and not wanted.leaders_only:
+        stopped += notes.full(found)
+    if _off(found):
+        stopped = [*notes.fixed(found, wanted, names), *stopped]
+    said = [*notes.too_big(found, wanted, stopped=undone or bool(stopped)), *stopped]
+    return said or ([] if undone else notes.not_found(found, wanted))
 
 
 def _forced(given: Problem, wanted: Wanted, names: Names) -> tuple[Placement, list[str]]:
@@ -162,6 +167,8 @@ def _forced(given: Problem, wanted: Wanted, names: Names) -> tuple[Placement, li
         pairs = [(row[old], row[new]) for old, new in wanted.replace]
         stuck = forced.replace(on, pairs, limits)
         stuck += forced.empty(on, [row[broker] for broker in wanted.drain], limits)
+        leaving = [row[broker] for broker in wanted.leaving]
+        stuck += forced.kept(on, leaving, to_keep(given.state, wanted))
         found += stay(on, stuck, names)
         on.recount()
         _lead_drained(on, [row[broker] for broker in wanted.drain], limits)
@@ -221,7 +228,7 @@ def _evened(given: Problem, wanted: Wanted) -> Placement:
     if _off(on) < hosted:
         return on
     best = min((start, _led(given, wanted.limits), on), key=_off)
-    best.short_of_bytes = on.short_of_bytes
+    best.short_of_bytes, best.short_of_room = on.short_of_bytes, on.short_of_room
     return best
 
 

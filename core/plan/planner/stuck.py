@@ -126,6 +126,8 @@ def _because(
             return f"{why.value} ({_most_room(on, rows)}); add disk, or lower retention"
         case Obstacle.CAPACITY:
             return f"{why.value}; add brokers, or lower what is produced"
+        case Field.KEEP:
+            return f"{names[why]} leaves them alone; lift it for what has to go"
         case Obstacle.EXCLUDED:
             return f"{why.value}; lift {names[Field.EXCLUDE]} for one"
         case Obstacle.HOLDS_ONE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -20,7 +21,8 @@ from core.plan.planner.problem import NOBODY
 class Because:
     """Why a partition is in a plan: a broker's measure before and after all of it, in shares.
 
-    One that should hold nothing has no share; then `leaves` is set.
+    One that should hold nothing has no share; then `leaves` is set. Where another number of
+    replicas, or racks, were asked for, `asked` says so in words, whatever it does for brokers.
     """
 
     broker: int
@@ -28,11 +30,14 @@ class Because:
     before: float
     after: float
     leaves: bool = False
+    asked: str = ""
 
     @property
     def words(self) -> str:
         if self.leaves:
             return f"leaves b{self.broker}"
+        if self.asked:
+            return self.asked
         return f"b{self.broker} {self.measure.words} {self.before:.0%} → {self.after:.0%}"
 
 
@@ -83,8 +88,13 @@ class Suggested:
         return not (lacks | (above & (not or_more))).any()
 
 
-def told(start: Placement, found: Placement, notes: list[str], undone: bool) -> Suggested:
-    """Return the plan that leads from one placement to another, with the reason for every move."""
+def told(
+    start: Placement, found: Placement, notes: list[str], undone: bool, *, racks: bool = False
+) -> Suggested:
+    """Return the plan that leads from one placement to another, with the reason for every move.
+
+    `racks` is whether replicas were to be taken out of racks that held several.
+    """
     given, state = start.problem, start.problem.state
     width = start.at.shape[1]
     more = (found.at[:, width:] != NOBODY).any(axis=1)
@@ -94,7 +104,7 @@ def told(start: Placement, found: Placement, notes: list[str], undone: bool) -> 
     changed = np.flatnonzero(led | others.any(axis=1) | more)
     before, after = _assigned(given.ids, start.at[changed]), _assigned(given.ids, found.at[changed])
     topics = [state.topics[at] for at in state.topic_of[changed].tolist()]
-    because = _reasons(start, found, changed)
+    because = _reasons(start, found, changed, racks=racks)
     moves = [
         Move(TopicPartition(topic.name, partition), old, new, topic.id, because=why.words)
         for topic, partition, old, new, why in zip(
@@ -128,10 +138,11 @@ def _assigned(ids: Int32, at: Int32) -> list[tuple[int, ...]]:
     return [tuple(ids_of[: int(n)]) for ids_of, n in zip(named, (at != NOBODY).sum(1), strict=True)]
 
 
-def _reasons(start: Placement, found: Placement, rows: Int64) -> list[Because]:
+def _reasons(start: Placement, found: Placement, rows: Int64, *, racks: bool) -> list[Because]:
     """Return for each partition the broker and measure furthest off of those that it relieves.
 
     A replica that goes relieves what is full, one that comes what is empty; so does leadership.
+    What was asked for, whatever it relieves, is told with it.
     """
     given = start.problem
     before, after = start.at[rows], found.at[rows]
@@ -159,9 +170,42 @@ def _reasons(start: Placement, found: Placement, rows: Int64) -> list[Because]:
             _shares(start)[broker, measure].tolist(),
             _shares(found)[broker, measure].tolist(),
             (relieved & ~given.counts[broker]).tolist(),
+            _asked(start, found, rows, racks=racks),
             strict=True,
         )
     ]
+
+
+def _asked(start: Placement, found: Placement, rows: Int64, *, racks: bool) -> list[str]:
+    """Return for each partition which number or which rack it is moved for, "" for neither."""
+    had, has = ((on.at[rows] != NOBODY).sum(axis=1) for on in (start, found))
+    said = [
+        f"from {old} to {new} replicas" if old != new else ""
+        for old, new in zip(had.tolist(), has.tolist(), strict=True)
+    ]
+    if racks:
+        kinds, then = (_racks(on, rows) for on in (start, found))
+        for at in np.flatnonzero((had == has) & (kinds < then)).tolist():
+            said[at] = _fullest(start, int(rows[at]))
+    return said
+
+
+def _racks(on: Placement, rows: Int64) -> Int64:
+    """Return in how many racks each partition has a replica."""
+    at = on.at[rows]
+    held = np.sort(np.where(at == NOBODY, NOBODY, on.problem.racks[at]), axis=1)
+    known = held != NOBODY
+    first = np.ones_like(known)
+    first[:, 1:] = held[:, 1:] != held[:, :-1]
+    return np.asarray((known & first).sum(axis=1), np.int64)
+
+
+def _fullest(on: Placement, row: int) -> str:
+    """Say which rack holds most replicas of a partition, "" where none holds several."""
+    known = on.problem.state.broker_by_id
+    held = (on.problem.ids[at] for at in on.at[row].tolist() if at != NOBODY)
+    names = Counter(one.rack for id in held if (one := known.get(int(id))) and one.rack)
+    return next((f"rack {rack} held {n}" for rack, n in names.most_common(1) if n > 1), "")
 
 
 def _furthest(

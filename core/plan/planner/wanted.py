@@ -73,22 +73,30 @@ class Wanted:
         return bool(self.leaving or self.racks_only or self.replicas is not None)
 
 
-def untouched(state: ClusterState, wanted: Wanted) -> Bool:
-    """Return the partitions that must not be touched: by their topics, their own names, a plan."""
+def chosen(state: ClusterState, wanted: Wanted) -> Bool:
+    """Return the partitions of the topics that are asked for, those to keep among them."""
     names = [topic.name for topic in state.topics]
-    keep = pattern(wanted.keep, "--keep") if wanted.keep else None
     only = set(names)
     if wanted.topics and names:
         only = set(matching(wanted.topics, "--topics", names, "topic"))
-    touched = np.array(
-        [name in only and not (keep is not None and keep.fullmatch(name)) for name in names],
-        np.bool_,
-    )
-    if len(names) and not touched.any():
+    return np.array([name in only for name in names], np.bool_)[state.topic_of]
+
+
+def to_keep(state: ClusterState, wanted: Wanted) -> Bool:
+    """Return the partitions of topics to keep."""
+    keep = pattern(wanted.keep, "--keep") if wanted.keep else None
+    names = (topic.name for topic in state.topics)
+    found = [keep is not None and keep.fullmatch(name) is not None for name in names]
+    return np.array(found, np.bool_)[state.topic_of]
+
+
+def untouched(state: ClusterState, wanted: Wanted) -> Bool:
+    """Return the partitions that must not be touched: by their topics, their own names, a plan."""
+    left = ~chosen(state, wanted) | to_keep(state, wanted)
+    if len(left) and left.all():
         raise UsageError(
             "No topic is left to plan for.", next="Check the patterns of --topics and --keep."
         )
-    left = ~touched[state.topic_of]
     named = (*wanted.resting, *(move.tp for move in wanted.kept))
     left[[row for tp in named if (row := state.find(tp)) is not None]] = True
     return left

@@ -358,7 +358,8 @@ def test_a_new_topic_is_placed_where_there_is_room_and_can_be_created_so(saved: 
     code, out, _ = saved.run("plan", "place", "new", "--partitions", "4", "--rf", "2")
     assert code == ExitCode.DONE
     *_, last = out.strip().splitlines()
-    assert last.startswith("kafka-topics.sh --create --topic new --replica-assignment ")
+    command = "kafka-topics.sh --bootstrap-server HOST:PORT --create --topic new"
+    assert last.startswith(f"{command} --replica-assignment ")
     placed = {int(b) for row in last.split()[-1].split(",") for b in row.split(":")}
     assert placed == {2, 3, 4}
     found = saved.json("plan", "place", "new", "--partitions", "4", "--rule", "kafka")[1]

@@ -151,7 +151,14 @@ def test_replicas_can_be_given(hand: Hand, living: SimulatedCluster) -> None:
 
 
 @pytest.mark.parametrize(
-    "beside", [("--rf", "3"), ("--rule", "load"), ("--in", "1MB/s"), ("--size", "1GB")]
+    "beside",
+    [
+        ("--partitions", "1"),
+        ("--rf", "3"),
+        ("--rule", "load"),
+        ("--in", "1MB/s"),
+        ("--size", "1GB"),
+    ],
 )
 def test_what_would_place_replicas_that_are_given_is_refused(
     hand: Hand, living: SimulatedCluster, beside: tuple[str, str]

@@ -169,6 +169,30 @@ def on_one(**more: object) -> ClusterState:
             "big-0 alone is 53% of a broker's share of disk: pieces of that size hardly fit a "
             "band of ±2%; split the topic, or widen the band.",
         ),
+        (
+            on_one(disk_bytes=(10 * GB, GB + GB // 2)),
+            Wanted(),
+            "Brokers 2,3 have no disk left for what would help (500 MB may be filled at most); "
+            "add disk, or lower retention.",
+        ),
+        (
+            cluster(ON_ONE | {f"u-{n}": [2] for n in range(3)}, brokers=[1, 2, 3], size_bytes=GB),
+            Wanted(keep="t"),
+            "What --keep leaves alone is 225% of broker 1's share of disk: no plan evens that out "
+            "beside it; lift it for some.",
+        ),
+        (
+            cluster(ON_ONE | {f"u-{n}": [2] for n in range(3)}, brokers=[1, 2, 3], size_bytes=GB),
+            Wanted(topics="u"),
+            "Topics that were not chosen are 225% of broker 1's share of disk: no plan evens that "
+            "out beside them; choose more.",
+        ),
+        (
+            cluster(ON_ONE | {"u-0": [1], "u-1": [1]}, brokers=[1, 2], size_bytes=GB),
+            Wanted(drain=(1,), keep="u"),
+            "2 replicas (2.0 GB) stay where they are, u-0, u-1: --keep leaves them alone; lift it "
+            "for what has to go.",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_with_what_to_do(
@@ -355,3 +379,49 @@ def test_what_has_to_move_and_has_no_known_size_stays(wanted: Wanted, limits: Li
     assert not is_reached(found, wanted)
     assert found.notes[0].startswith("6 replicas (of unknown size)")
     assert "no limit of bytes and no free disk can be held against it" in found.notes[0]
+
+
+def test_a_plan_for_leaders_is_not_blamed_on_what_brokers_hold() -> None:
+    sizes = {"t-0": 10 * GB, "t-1": GB, "t-2": GB}
+    state = cluster({name: [1, 2] for name in sizes}, size_bytes=sizes)
+    wanted = Wanted(leaders_only=True)
+    found = suggest(state, Load.unknown(state), wanted)
+    assert not is_reached(found, wanted)
+    assert not any("disk" in note for note in found.notes)
+    assert (
+        "Broker 1 ends at 133% of its share of leaders: no change of leaders was found that brings "
+        "it nearer."
+    ) in found.notes
+
+
+def test_what_is_kept_is_not_to_be_split() -> None:
+    held = {f"t-{n}": [1 + n % 3] for n in range(7)} | {"big-0": [1]}
+    sizes = {f"t-{n}": 2 * GB for n in range(7)} | {"big-0": 3 * GB}
+    state = cluster(held, size_bytes=sizes)
+    found = suggest(state, load_of(state, MB), Wanted(band=0.02, keep="big"))
+    assert not any("big-0" in note for note in found.notes)
+    assert any(note.startswith("t-0 alone is 35% of a broker's share") for note in found.notes)
+
+
+def test_a_broker_that_topics_to_choose_leave_in_use_is_named() -> None:
+    """What was asked is done; who takes the broker down reads that it is not empty."""
+    state = cluster(ON_ONE | {"u-0": [1], "v-0": [1]}, brokers=[1, 2], size_bytes=GB)
+    wanted = Wanted(drain=(1,), topics="u")
+    found = suggest(state, load_of(state, MB), wanted)
+    assert is_reached(found, wanted)
+    assert (
+        "Broker 1 is not empty then: 10 replicas of topics that were not chosen stay on it."
+    ) in found.notes
+    whole = suggest(state, load_of(state, MB), Wanted(drain=(1,), topics=".*"))
+    assert not any("not empty" in note for note in whole.notes)
+
+
+def test_a_rack_of_few_brokers_is_told_of_where_it_matters() -> None:
+    held = {f"t-{n}": [1, 2 + n % 3] for n in range(6)} | {"u-0": [2, 3]}
+    state = cluster(held, racks={1: "a", 2: "b", 3: "b", 4: "b"}, size_bytes=GB)
+    words = "Broker 1 has to carry 200% of the mean: few brokers in the rack hold a replica of"
+    told = suggest(state, load_of(state, MB), Wanted()).notes
+    assert any(note.startswith(words) for note in told)
+    nothing = suggest(state, load_of(state, MB), Wanted(drain=(4,), topics="u"))
+    assert not nothing.plan.moves
+    assert not any("of the mean" in note for note in nothing.notes)

@@ -126,7 +126,7 @@ def test_shares_are_counted_for_the_replicas_that_are_wanted() -> None:
         counts = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
         assert counts[1] == 30
         assert is_reached(found, wanted)
-        assert any("Broker 1 carries 167% of the mean" in note for note in found.notes)
+        assert any("Broker 1 has to carry 167% of the mean" in note for note in found.notes)
         assert found.after[0, Measure.DISK] == pytest.approx(1)
 
 

@@ -92,6 +92,13 @@ def test_a_plain_file_takes_its_base_from_the_cluster():
     assert plan.cluster_id == "test-cluster"
 
 
+def test_a_plan_of_a_topic_that_was_deleted_since_says_how_to_go_on():
+    now = cluster({"bar-0": [2, 3]}, brokers=range(5), topics=[Topic("bar", "bar-id")])
+    with pytest.raises(DocumentError, match="foo-1, which is not there any more") as caught:
+        read_plan(dump(PLAN), now)
+    assert "trimtab plan rebase PLAN" in caught.value.next
+
+
 def test_a_plain_file_keeps_what_changes_nothing_for_verification():
     document = read_document(partitions(row("bar", 0, [2, 3])))
     assert document.targets == {tp("bar-0"): (2, 3)}

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pytest
+from clusters import tp
 
-from core.cluster.client import FOLLOWER_RATE, ConfigChange, ConfigOp, Fault, Resource
+from core.cluster.client import (
+    FOLLOWER_RATE,
+    ConfigChange,
+    ConfigOp,
+    Fault,
+    OffsetAt,
+    Resource,
+)
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.topics import create_topics, delete_topics
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.state import TopicPartition
 from core.errors import UnreachableError
 from tests.waiting import eventually
 
@@ -62,6 +72,35 @@ def test_who_first_looks_while_it_is_down_knows_it_when_it_is_back(
     assert isinstance(unset(client), Fault)
     sandbox.start(DEAD)
     eventually(lambda: unset(client) is None)
+
+
+def test_what_a_broker_leads_again_is_known_to_who_looked_before_and_while_it_was_down(
+    sandbox: Sandbox, client: KafkaClient
+) -> None:
+    settings = ConnectionSettings(sandbox.bootstrap)
+    led = {tp(f"led-again-{n}") for n in range(3)}
+    create_topics(settings, {"led-again": [(DEAD, 1)] * len(led)})
+    late = KafkaClient(settings)
+    try:
+        eventually(lambda: client.offsets(led, OffsetAt.LATEST).keys() == led)
+        sandbox.kill(DEAD)
+        eventually(lambda: not client.describe().broker_by_id[DEAD].alive)
+        eventually(lambda: late.offsets(led, OffsetAt.LATEST).keys() == led)
+        assert client.offsets(led, OffsetAt.LATEST).keys() == led
+        sandbox.start(DEAD)
+        eventually(lambda: led_by(client, led) == {DEAD}, every=0.5)
+        for who in (client, late):
+            eventually(lambda who=who: who.offsets(led, OffsetAt.LATEST).keys() == led, 15.0)
+    finally:
+        late.close()
+        delete_topics(settings, ["led-again"])
+
+
+def led_by(client: KafkaClient, partitions: Collection[TopicPartition]) -> set[int]:
+    """Give leaders back; return who leads."""
+    client.elect_leaders(partitions)
+    state = client.describe()
+    return {int(state.leader[row]) for one in partitions if (row := state.find(one)) is not None}
 
 
 def test_one_broker_s_broken_connection_is_not_the_cluster_s(sandbox: Sandbox) -> None:

@@ -13,6 +13,8 @@ from core.cluster.kafka.wire import fault
 
 SECONDS = 10.0
 """How long an answer of the cluster is waited for."""
+REFRESH_MS = 10_000
+"""How often librdkafka asks for brokers, and leaders of what it was asked for, as kafka-python."""
 _ANYBODY_SECONDS = 3.0
 _NOBODY = ("ALL_BROKERS_DOWN", "TRANSPORT")
 
@@ -28,7 +30,9 @@ def quiet_admin(settings: ConnectionSettings) -> Any:
             **config,
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 500,
-            "topic.metadata.refresh.interval.ms": -1,
+            # Else it learns for a quarter of an hour neither of a broker that comes back after it
+            # was opened nor of who leads what it has asked for before.
+            "topic.metadata.refresh.interval.ms": REFRESH_MS,
             # Connecting only when needed, librdkafka spins for as long as a request waits for a
             # broker that is down: most of a processor, in every run that asks it for its configs.
             "enable.sparse.connections": False,

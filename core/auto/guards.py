@@ -53,7 +53,7 @@ def broker_down(_: Settings, __: History, observed: Observed) -> Reason | None:
 
 def controller(_: Settings, history: History, observed: Observed) -> Reason | None:
     if observed.state.controller is None:
-        return Reason("controller", "Not while the cluster has no controller.")
+        return Reason("no-controller", "Not while the cluster has no controller.")
     since = history.controller_since
     if since is None or observed.now - since >= CONTROLLER_STEADY:
         return None
@@ -139,7 +139,7 @@ def load_fresh(settings: Settings, _: History, observed: Observed) -> Reason | N
     if -UNSURE <= age <= timedelta(seconds=settings.stale_seconds):
         return None
     if age < timedelta(0):
-        return Reason("stale-load", "The load is from the future: a clock has been set.")
+        return Reason("load-ahead", "The load is from the future: a clock has been set.")
     told = f"The load is {format_duration(age.total_seconds())} old"
     most = format_duration(settings.stale_seconds)
     return Reason("stale-load", f"{told}, and says nothing of now beyond {most}.")
@@ -151,7 +151,7 @@ def load_good(_: Settings, __: History, observed: Observed) -> Reason | None:
         return None
     if sight.load.source is Source.LIVE and sight.looks < LIVE_LOOKS:
         return Reason(
-            "poor-load",
+            "few-looks",
             f"There are {sight.looks} of the collector's intervals; {LIVE_LOOKS} in succession "
             "are needed where there is no window of Spark's.",
         )

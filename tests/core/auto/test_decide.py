@@ -82,7 +82,7 @@ def of(state_changes: dict[str, object]) -> Callable[[Observed], Observed]:
     ("rule", "bend", "says"),
     [
         ("broker-down", lambda o: replace(o, state=dead_beside(o)), "a broker is down: 3"),
-        ("controller", of({"controller": None}), "has no controller"),
+        ("no-controller", of({"controller": None}), "has no controller"),
         ("run", bent(running=("1122-081500",)), "Run 1122-081500 is in progress"),
         ("dead-run", bent(died=("1122-081500",)), "trimtab runs attach 1122-081500"),
         ("journal", bent(unread=("x.run is damaged.",)), "cannot be read: x.run is damaged."),
@@ -93,7 +93,7 @@ def of(state_changes: dict[str, object]) -> Callable[[Observed], Observed]:
         ),
         ("no-load", bent(sight=None, imbalance=None), "No load is known yet"),
         ("stale-load", bent(now=NOON + timedelta(seconds=301)), "The load is 5 m 01 s old"),
-        ("stale-load", bent(now=NOON - timedelta(minutes=1)), "a clock has been set"),
+        ("load-ahead", bent(now=NOON - timedelta(minutes=1)), "a clock has been set"),
         (
             "poor-load",
             lambda o: replace(o, sight=replace(o.sight, good=0.94)),
@@ -183,7 +183,7 @@ def test_the_controller_that_is_found_at_first_has_not_changed() -> None:
     assert isinstance(decided(look(hot())), Act)
 
 
-@pytest.mark.parametrize(("looks", "rule"), [(1, "poor-load"), (2, "poor-load"), (3, "act")])
+@pytest.mark.parametrize(("looks", "rule"), [(1, "few-looks"), (2, "few-looks"), (3, "act")])
 def test_the_collectors_own_intervals_are_enough_when_there_are_three(
     looks: int, rule: str
 ) -> None:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from auto_help import EAGER, hot, look, steady
+from auto_help import EAGER, hot, loaded, look, steady
 from clusters import MB, NOON, cluster, tp
 
 from core.auto.decision import Reason
@@ -24,6 +24,7 @@ from core.cluster.capacity import Capacity
 from core.cluster.connect import Address
 from core.cluster.state import Reassignment, TopicPartition
 from core.errors import RefusedError, TrimtabError, UnreachableError
+from core.load.snapshot import Source
 from core.plan.plan import Move, Plan
 
 SWITCH = Switch("test-cluster", "test", Address("127.0.0.1:1"), EAGER, NOON, "ada")
@@ -203,6 +204,18 @@ def test_a_reason_that_stays_is_written_once_an_hour(hangar: Hangar) -> None:
     hangar.time += REPEATED
     hangar.fly(looks=10)
     assert [entry.reasons[0].id for entry in hangar.told] == ["no-load", "no-load"]
+
+
+def test_another_reason_is_written_at_once_though_of_the_same_load(hangar: Hangar) -> None:
+    """Else the log would say for an hour that another look is waited for."""
+    state = hot()
+    live = look(state, load=loaded(state, source=Source.LIVE), looks=2)
+    assert live.sight is not None
+    hangar.seen = live
+    hangar.fly()
+    hangar.seen = replace(live, sight=replace(live.sight, looks=3, good=0.5))
+    hangar.fly()
+    assert [entry.reasons[0].id for entry in hangar.told] == ["few-looks", "poor-load"]
 
 
 def test_off_ends_it_and_nothing_is_looked_at(hangar: Hangar) -> None:

@@ -416,6 +416,23 @@ class ClientContract:
         assert found()["retention.bytes"].source is ConfigSource.DEFAULT
         assert change(cluster, topic, "max.message.bytes", ConfigOp.DELETE) is None
 
+    def test_beneath_a_retention_that_is_set_is_the_brokers(self, cluster: ContractCluster) -> None:
+        """Kafka 4 tells no synonym of it where brokers have their default."""
+        topic = Resource.topic("contract.configured")
+        day = ConfigValue("86400000", ConfigSource.TOPIC)
+        assert change(cluster, topic, "retention.ms", ConfigOp.SET, "86400000") is None
+        becomes(cluster, topic, "retention.ms", day)
+        configs = cluster.client.configs([topic])[topic]
+        assert not isinstance(configs, Fault)
+        beneath = configs["retention.ms"].beneath
+        assert beneath is not None
+        assert beneath.source is ConfigSource.DEFAULT
+        assert (beneath.name, beneath.value) in {
+            ("log.retention.hours", "168"),
+            ("log.retention.ms", "604800000"),
+        }
+        assert change(cluster, topic, "retention.ms", ConfigOp.DELETE) is None
+
     def test_config_faults_are_each_resources_own(self, cluster: ContractCluster) -> None:
         good = Resource.topic("contract.configured")
         missing = Resource.topic("contract.no-such-topic")

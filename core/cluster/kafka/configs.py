@@ -7,6 +7,7 @@ the same name, and is slow to come for the first time.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from core.cluster.client import (
@@ -23,6 +24,9 @@ Configs = dict[str, ConfigValue]
 
 CLUSTER_WIDE = Resource(ResourceKind.BROKER, "")
 
+RETENTION = "retention.ms"
+_RETENTIONS = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
+"""What brokers have it as, the one that counts before others."""
 _KINDS = {ResourceKind.TOPIC: 2, ResourceKind.BROKER: 4}
 _AT_ONCE = 500
 """Topics in one request: each has some forty configs with their synonyms, and time is bounded."""
@@ -42,6 +46,8 @@ def read_configs(
     answers: dict[Resource, Configs | Fault] = {}
     for first in range(0, len(topics), _AT_ONCE):
         answers |= _from_any(wire, topics[first : first + _AT_ONCE], names)
+    if names is None:
+        answers = _with_retention(wire, answers)
     answers |= _from_each(wire, brokers, names)
     if CLUSTER_WIDE in resources:
         answers |= _from_any(wire, [CLUSTER_WIDE], names)
@@ -84,6 +90,42 @@ def _from_each(
         else _answer(answer.results[0])
         for broker, answer in answers.items()
     }
+
+
+def _with_retention(
+    wire: Wire, answers: Mapping[Resource, Configs | Fault]
+) -> dict[Resource, Configs | Fault]:
+    """Tell beneath a retention.ms that is set what brokers have it as.
+
+    Kafka 4 tells no synonym of it where brokers are left to their default, log.retention.hours.
+    """
+    found = dict(answers)
+    bare = [
+        (resource, configs, value)
+        for resource, configs in found.items()
+        if not isinstance(configs, Fault)
+        and (value := configs.get(RETENTION)) is not None
+        and value.source is ConfigSource.TOPIC
+        and value.beneath is None
+    ]
+    beneath = _retention_of_brokers(wire) if bare else None
+    for resource, configs, value in bare if beneath else ():
+        found[resource] = configs | {RETENTION: replace(value, beneath=beneath)}
+    return found
+
+
+def _retention_of_brokers(wire: Wire) -> Beneath | None:
+    """Return what one broker has, in its finest unit; None where none tells."""
+    known = (broker.node_id for broker in wire.manager().cluster.brokers())
+    for broker in sorted(id for id in known if isinstance(id, int) and id >= 0):
+        told = _from_each(wire, [Resource.broker(broker)], _RETENTIONS)[Resource.broker(broker)]
+        if isinstance(told, Fault):
+            continue
+        for name in _RETENTIONS:
+            value = told.get(name)
+            if value is not None and value.value is not None:
+                return Beneath(name, value.value, value.source)
+    return None
 
 
 def _request(resources: Collection[Resource], names: Collection[str] | None) -> Any:

@@ -33,7 +33,11 @@ def replicas() -> None:
 @replicas.command()
 @click.option("--topics", metavar="REGEX", required=True, help="Topics by their whole names.")
 @click.option(
-    "--max-bytes", metavar="SIZE", default="100GB", show_default=True, help="Read no more in all."
+    "--max-bytes",
+    metavar="SIZE",
+    default="100GB",
+    show_default=True,
+    help="Stop when so much is read.",
 )
 @click.option(
     "--for", "time_limit", metavar="TIME", default="10m", show_default=True, help="Take no longer."

@@ -296,7 +296,7 @@ def _sure(
 def _raise_for(fault: Fault | None, what: str) -> None:
     if fault is None:
         return
-    raise TrimtabError(f"{what}: {fault}.")
+    raise TrimtabError(f"{what}: {str(fault).rstrip('.')}.")
 
 
 def _factor(state: ClusterState, topic: str) -> int:

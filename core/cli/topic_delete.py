@@ -42,11 +42,13 @@ def delete(
                     checks=("internal",),
                 )
         refuse_if_moving(state, names, "deleted")
-        for name in names if not yes else ():
+        for name in names:
             say(held(client, state, name))
-            confirm(
-                name, "delete it for good", "Deleting a topic", "nothing was deleted", of="topic"
-            )
+            if not yes:
+                confirm(
+                    *(name, "delete it for good", "Deleting a topic", "nothing was deleted"),
+                    of="topic",
+                )
         if not yes:
             # Asking may have taken long.
             refuse_if_moving(client.describe(), names, "deleted")

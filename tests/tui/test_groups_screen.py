@@ -185,6 +185,14 @@ async def test_the_partitions_of_a_group_can_be_walked_through() -> None:
         assert "readers" in body(pilot)
 
 
+async def test_nothing_is_entered_where_the_filter_finds_no_group() -> None:
+    async with dashboard(of(a_cluster()), "groups", (80, 24)) as pilot:
+        await pressed(pilot, "slash", *"zzz", "enter", "enter")
+        assert "all groups" not in footer(pilot)
+        await pressed(pilot, "escape")
+        assert "readers" in body(pilot)
+
+
 async def test_the_cursor_stays_on_its_group_whatever_the_order() -> None:
     async with dashboard(of(a_cluster()), "groups") as pilot:
         await pressed(pilot, "s", "j")

@@ -138,7 +138,7 @@ class GroupsScreen(CursorKeys, Filtering, Looking):
             self._id, self._tp = id, None
 
     def action_enter(self) -> None:
-        if self._id is not None:
+        if self._view(self.session).chosen is not None:
             self._inside = not self._inside
             self.show(self.session)
 

@@ -13,6 +13,7 @@ from core.watch.timeline.events import EVERY, Event, Kind, Logged, Replicas, Tol
 
 TOGETHER = timedelta(seconds=5)
 """What follows within this time belongs to the same happening."""
+NOBODY = "nobody"
 NAMED = 3
 """So many topics of a happening are named; of more only how many there are."""
 
@@ -170,7 +171,7 @@ def _subjects(event: Event) -> Iterator[tuple[Kind, str]]:
     if event.kind & Kind.OFFLINE:
         yield Kind.OFFLINE, str(before.leader)
     if event.kind & Kind.LEADER:
-        yield Kind.LEADER, str(before.leader) if before.leader >= 0 else "nobody"
+        yield Kind.LEADER, str(before.leader) if before.leader >= 0 else NOBODY
     if event.kind & Kind.ISR_SHRINK:
         yield Kind.ISR_SHRINK, _ids(sorted(set(before.isr) - set(after.isr)))
     if event.kind & Kind.ISR_EXPAND:
@@ -185,7 +186,8 @@ def _counted(one: Happening) -> str:
         case Kind.OFFLINE:
             return f"{count} have no leader (was {one.about})"
         case Kind.LEADER:
-            return f"{count} have another leader than {one.about}: {_to_whom(one.events)}"
+            of = "a leader again" if one.about == NOBODY else f"another leader than {one.about}"
+            return f"{count} have {of}: {_to_whom(one.events)}"
         case Kind.ISR_SHRINK:
             return f"{count} lost {one.about} from their ISR"
         case Kind.ISR_EXPAND:

@@ -351,7 +351,9 @@ def test_a_topic_is_deleted_by_its_name(hand: Hand, living: SimulatedCluster) ->
     assert "orders: 3 partitions, 60 MB before replication." in err
     assert "asks for the topic's name" in err
     assert replicas(living, "orders")
-    done = hand.json("topics", "delete", "orders", "payments", "--yes")
+    code, out, err = hand("topics", "delete", "orders", "payments", "--yes", "--json")
+    assert "payments: " in err, "what is lost is said, asked for or not"
+    done = json.loads(out)
     validate("topics-delete", done)
     assert done == {"deleted": ["orders", "payments"], "failed": {}}
     assert replicas(living, "orders") == replicas(living, "payments") == []

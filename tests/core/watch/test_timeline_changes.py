@@ -111,6 +111,15 @@ def test_a_topic_made_anew_is_another_one() -> None:
     assert_same(replayed(cluster(QUIET), found, at(1)), anew)
 
 
+def test_partitions_that_are_led_again_are_counted_so() -> None:
+    rows = [row("a", n, (1, 3)) for n in range(3)]
+    nobody = cluster([row("a", n, (1, 3), leader=-1) for n in range(3)])
+    found = changes(nobody, cluster(rows, seconds=1))
+    assert [one.text for one in happenings(found)] == [
+        "3 partitions have a leader again: 3 on 1 (a)"
+    ]
+
+
 def test_a_brokers_death_is_told_in_a_few_lines() -> None:
     rows = [row("a", n, (1 + n % 2, 3)) for n in range(10)]
     dead = [

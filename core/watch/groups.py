@@ -174,10 +174,13 @@ class GroupView:
     def _parts(self) -> list[tuple[int | None, Rates | None]]:
         """Return the lag and rates of each partition that waits, and of all others together.
 
+        Those of which nobody tells the end are one more, of which nothing is known.
         What came since the earlier look may only not be committed yet: of hundreds of partitions
         some look at any moment as if nobody read them, and only their sum tells something.
         """
         parts = [(p.lag, p.rates) for p in self.partitions if p.waits]
+        if any(p.committed is not None and p.lag is None for p in self.partitions):
+            parts.append((None, None))
         rest = [p for p in self.partitions if p.lag is not None and not p.waits]
         return [*parts, _sum_of(rest)] if rest else parts
 

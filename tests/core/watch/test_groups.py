@@ -102,6 +102,14 @@ def test_a_partition_that_was_reset_leaves_the_time_unknown() -> None:
     assert (view.pace, view.catch_up_seconds) == (Pace.UNKNOWN, None)
 
 
+def test_a_group_does_not_keep_up_with_what_nobody_tells_the_end_of() -> None:
+    before = looked(0, {"t-0": 1000}, group({"t-0": 900, "t-1": 500}))
+    now = looked(10, {"t-0": 1100}, group({"t-0": 1090, "t-1": 500}))
+    (view,) = views(now, before)
+    assert (view.lag, view.partitions[1].lag) == (10, None)
+    assert (view.pace, view.catch_up_seconds) == (Pace.UNKNOWN, None)
+
+
 def test_groups_come_and_go_between_looks() -> None:
     before = looked(0, {"t-0": 10}, group({"t-0": 5}, id="gone"))
     now = looked(1, {"t-0": 10}, group({"t-0": 5}, id="new"))

@@ -46,7 +46,11 @@ class Budget:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Draft:
-    """`part` is what would be done now; `even` and `then` are what it and the whole plan do now."""
+    """`part` is what would be done now, and `even` what that does to brokers; `then` is the goal.
+
+    The goal is what the plan does that was found without limits, be it carried out whole, in parts,
+    or, where its moves are too large for an hour, by another one that is within limits.
+    """
 
     whole: Plan
     part: Plan
@@ -86,7 +90,7 @@ def drafted(
         resting=history.resting(observed.now) | _of_unknown_size(state),
         band=settings.aim_band,
     )
-    found = suggest(state, load, wanted)
+    goal = found = suggest(state, load, wanted)
     part = _part(state, load, found.plan, budget)
     if len(found.plan) and not len(part) and not budget.is_short:
         found = suggest(state, load, replace(wanted, limits=Limits(budget.bytes, budget.moves)))
@@ -98,7 +102,7 @@ def drafted(
         whole_bytes=copied_bytes(state, found.plan),
         part_bytes=copied_bytes(state, part),
         even=evenness(state, now, part, band=settings.aim_band),
-        then=evenness(state, now, found.plan, band=settings.aim_band),
+        then=evenness(state, now, goal.plan, band=settings.aim_band),
         budget=budget,
         notes=found.notes,
     )

@@ -54,7 +54,7 @@ def weighed(settings: Settings, observed: Observed, draft: Draft) -> Act | Reaso
 
 
 def _relieves(settings: Settings, then: Evenness) -> bool:
-    """Return whether the whole plan brings any broker that is outside a good way nearer.
+    """Return whether the goal brings any broker that is outside a good way nearer.
 
     That others get more even, who are not so far off, is not what a run was begun for: with a
     partition too large to even out it would be done again and again.

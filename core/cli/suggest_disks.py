@@ -96,8 +96,7 @@ def _changes_text(found: EvenedDirs, band: float, estimate: Estimate | None, bea
         lines.append(f"{estimate.never}\n")
     if not found.reached:
         lines.append(
-            f"Not every log dir gets within {band:.0%} of its share; "
-            "this is the best within the limits.\n"
+            f"Not every log dir gets within {band:.0%} of its share; nothing better was found.\n"
         )
     return "".join(lines)
 

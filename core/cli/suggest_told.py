@@ -109,7 +109,7 @@ def text(
     lines = [f"{note}\n" for note in found.notes]
     if not found.because:
         between = " between brokers" if found.dirs is not None else ""
-        return "".join(lines) + no_plan(found, between, reached=reached) + "\n"
+        return "".join(lines) + no_plan(found, wanted, between, reached=reached) + "\n"
     if found.counts.any():
         lines += [_measures_text(found), "\n"]
     lines.append(_moves_text(found))

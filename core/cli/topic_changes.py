@@ -214,7 +214,7 @@ def alter(
             say("Records with keys will go to other partitions than before.")
         if not dry_run:
             if deleted and not yes:
-                say(held(client, state, topic))
+                say(held(client, state, [topic])[topic])
                 confirm(topic, "delete that", "Deleting records", "nothing was changed", of="topic")
             else:
                 _sure(context, state, yes, "alter it", "Altering a topic", "nothing was changed")
@@ -296,7 +296,7 @@ def _sure(
 def _raise_for(fault: Fault | None, what: str) -> None:
     if fault is None:
         return
-    raise TrimtabError(f"{what}: {str(fault).rstrip('.')}.")
+    raise TrimtabError(f"{what}: {fault}.")
 
 
 def _factor(state: ClusterState, topic: str) -> int:

@@ -42,16 +42,18 @@ def delete(
                     checks=("internal",),
                 )
         refuse_if_moving(state, names, "deleted")
-        for name in names:
-            say(held(client, state, name))
+        for name, said in held(client, state, names).items():
+            say(said)
             if not yes:
                 confirm(
-                    *(name, "delete it for good", "Deleting a topic", "nothing was deleted"),
+                    name,
+                    "delete it for good",
+                    "Deleting a topic",
+                    "nothing was deleted",
                     of="topic",
                 )
-        if not yes:
-            # Asking may have taken long.
-            refuse_if_moving(client.describe(), names, "deleted")
+        # To ask may have taken long.
+        refuse_if_moving(client.describe(), names, "deleted")
         answers = audited(client, state.cluster_id, None).delete_topics(names)
         gone = [name for name in names if answers.get(name) is None]
         settled(connection, lambda now: not any(now.topic(name) for name in gone), "the topics")

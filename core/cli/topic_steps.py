@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from core.cli.context import say
@@ -12,7 +12,7 @@ from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from core.cluster.client import ClusterClient, ConfigValue, Fault
+    from core.cluster.client import ClusterClient, ConfigValue, Fault, Group
     from core.cluster.connect import Connection
     from core.cluster.state import ClusterState
 
@@ -71,30 +71,41 @@ def insync_by_default(client: ClusterClient, brokers: Collection[int]) -> str | 
     return max((one.value for one in told if one and one.value), key=int, default=None)
 
 
-def held(client: ClusterClient, state: ClusterState, topic: str) -> str:
-    """Return in words what a topic holds: bytes, and who has read it."""
+def held(client: ClusterClient, state: ClusterState, topics: Sequence[str]) -> dict[str, str]:
+    """Return in words what each topic holds: bytes, and who has read it."""
     from core.cluster.broker_logs import with_logs
+
+    sized, lost, more = state, "", ""
+    groups: tuple[Group, ...] = ()
+    try:
+        sized = with_logs(state, client.log_dirs([b.id for b in state.brokers if b.alive]))
+        faults: list[Fault] = []
+        groups = client.groups(lost=faults.append)
+        faults += [fault for group in groups if (fault := group.fault or group.committed_fault)]
+        lost = f"who else has read it is not known: {faults[0]}" if faults else ""
+    except TrimtabError as error:
+        more = f"more is not known: {error.title}"
+    found = {}
+    for topic in topics:
+        said = (_size(sized, topic), _readers(groups, topic), lost, more)
+        found[topic] = f"{topic}: {', '.join(filter(None, said))}."
+    return found
+
+
+def _size(state: ClusterState, topic: str) -> str:
     from core.units import format_bytes
 
     rows = state.partitions_of(topic)
-    held: list[str] = [f"{len(rows):,} partitions"]
-    try:
-        sizes = with_logs(
-            state, client.log_dirs([b.id for b in state.brokers if b.alive])
-        ).partition_size_bytes[rows.start : rows.stop]
-        if (sizes >= 0).any():
-            size = format_bytes(float(sizes[sizes >= 0].sum()))
-            least = "" if (sizes >= 0).all() else "at least "
-            held.append(f"{least}{size} before replication")
-        lost: list[Fault] = []
-        groups = client.groups(lost=lost.append)
-        lost += [fault for group in groups if (fault := group.fault or group.committed_fault)]
-        readers = [group.id for group in groups if any(tp.topic == topic for tp in group.committed)]
-        if readers:
-            more = f" and {len(readers) - 3} more" if len(readers) > 3 else ""
-            held.append(f"read by {', '.join(readers[:3])}{more}")
-        if lost:
-            held.append(f"who else has read it is not known: {lost[0]}")
-    except TrimtabError as error:
-        held.append(f"more is not known: {error.title}")
-    return f"{topic}: {', '.join(held)}."
+    sizes = state.partition_size_bytes[rows.start : rows.stop]
+    partitions = f"{len(rows):,} partitions"
+    if not (sizes >= 0).any():
+        return partitions
+    size = format_bytes(float(sizes[sizes >= 0].sum()))
+    least = "" if (sizes >= 0).all() else "at least "
+    return f"{partitions}, {least}{size} before replication"
+
+
+def _readers(groups: Iterable[Group], topic: str) -> str:
+    readers = [group.id for group in groups if any(tp.topic == topic for tp in group.committed)]
+    more = f" and {len(readers) - 3} more" if len(readers) > 3 else ""
+    return f"read by {', '.join(readers[:3])}{more}" if readers else ""

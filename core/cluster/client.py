@@ -30,7 +30,9 @@ class Fault:
     message: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.message}" if self.message else self.name
+        """Return it as a clause: some of Kafka's messages end with a full stop."""
+        message = self.message.rstrip(".")
+        return f"{self.name}: {message}" if message else self.name
 
 
 class AllDeniedError(AccessDeniedError):

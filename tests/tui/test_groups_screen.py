@@ -189,6 +189,7 @@ async def test_nothing_is_entered_where_the_filter_finds_no_group() -> None:
     async with dashboard(of(a_cluster()), "groups", (80, 24)) as pilot:
         await pressed(pilot, "slash", *"zzz", "enter", "enter")
         assert "all groups" not in footer(pilot)
+        assert "partitions" not in footer(pilot)
         await pressed(pilot, "escape")
         assert "readers" in body(pilot)
 

@@ -432,6 +432,17 @@ async def test_a_move_has_its_reason_and_dropping_it_changes_the_effect(key: str
         assert body(pilot).split("\n")[0] != title
 
 
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [((*"7",), "why   leaves b7"), ((*["down"] * 3, *"2"), "why   from 3 to 2 replicas")],
+)
+async def test_a_move_that_was_asked_for_says_so(typed: tuple[str, ...], words: str) -> None:
+    async with dashboard(demo_session(), "plan") as pilot:
+        await pressed(pilot, "a", *typed, "enter")
+        assert words in body(pilot)
+        assert "of its fair share" not in body(pilot)
+
+
 @pytest.mark.parametrize("size", SIZES)
 async def test_all_brokers_are_shown_and_scrolled(size: tuple[int, int]) -> None:
     session = demo_session()

@@ -115,9 +115,10 @@ class GroupsScreen(CursorKeys, Filtering, Looking):
 
     def footer_words(self) -> Mapping[str, str]:
         order = self._partition_order if self._inside else self._order
+        chosen = self._view(self.session).chosen is not None
         return {
-            "enter": "all groups" if self._inside else "partitions" if self._id else "",
-            "on_map": "on the map" if self._id else "",
+            "enter": "all groups" if self._inside else "partitions" if chosen else "",
+            "on_map": "on the map" if chosen else "",
             "sort": f"sort: {order.value}",
             "filter": "" if self._inside else "filter",
         }

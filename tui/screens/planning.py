@@ -189,4 +189,4 @@ def found_for(making: Making, state: ClusterState, load: Load, known: Calibratio
 def _nothing(made: Made) -> str:
     """Say why a plan is empty."""
     notes = () if made.reached else made.found.notes[:1]
-    return " ".join((no_plan(made.found, "", reached=made.reached), *notes))
+    return " ".join((no_plan(made.found, made.asked.wanted, "", reached=made.reached), *notes))

@@ -179,7 +179,7 @@ def why_line(view: PlanView, width: int) -> Line:
         of = (plain(dirs), dim(" of its fair share")) if dirs else (plain("made by hand"),)
         return fit((dim("  why   "), *of), width)
     words = because.words
-    if because.asked and not because.leaves:
+    if because.leaves or because.asked:  # no share of a broker's is why
         return fit((dim("  why   "), plain(words), *((plain(f", {dirs}"),) if dirs else ())), width)
     if view.even is not None and because.broker in view.even.brokers:
         row = view.even.brokers.index(because.broker)

@@ -42,12 +42,6 @@ def empty(placement: Placement, leaving: Collection[int], limits: Limits) -> lis
     return found
 
 
-def kept(placement: Placement, leaving: Collection[int], left_alone: Bool) -> list[Stuck]:
-    """Return what stays on these broker rows because its topic is one to keep."""
-    held = [(int(p), broker) for broker in leaving for p in placement.held(broker)]
-    return [Stuck(partition, Field.KEEP) for partition, _ in sorted(held) if left_alone[partition]]
-
-
 def repair_racks(placement: Placement, limits: Limits) -> list[Stuck]:
     """Move replicas that share a rack while another rack holds none; return what stays doubled."""
     problem = placement.problem

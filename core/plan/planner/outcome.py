@@ -53,7 +53,7 @@ def brokers_reached(found: Suggested, wanted: Wanted) -> bool:
     return found.within(wanted.band, leaders_only=wanted.leaders_only)
 
 
-def no_plan(found: Suggested, between: str, *, reached: bool) -> str:
+def no_plan(found: Suggested, wanted: Wanted, between: str, *, reached: bool) -> str:
     """Say why a plan has no move (`between` brokers, say), in a sentence that its notes bear out.
 
     `reached` is whether nothing was to be done.
@@ -62,7 +62,8 @@ def no_plan(found: Suggested, between: str, *, reached: bool) -> str:
         return f"Nothing to do{between}: it is so already."
     if found.elects:
         return "An election comes first: no move is suggested before it."
-    return f"No move{between} helps within these limits."
+    within = " within these limits" if wanted.limits.are_set else ""
+    return f"No move{between} helps{within}."
 
 
 def time_of(

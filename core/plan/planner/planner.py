@@ -15,7 +15,7 @@ import numpy as np
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
-from core.plan.planner import forced, notes
+from core.plan.planner import forced, notes, obstacles
 from core.plan.planner.disks import even_dirs
 from core.plan.planner.fields import FLAGS, Names
 from core.plan.planner.leading import even_leaders
@@ -28,10 +28,10 @@ from core.plan.planner.planned import with_moves
 from core.plan.planner.problem import NOBODY, Problem, problem, resized
 from core.plan.planner.refusals import refuse
 from core.plan.planner.scope import outside, scoped, without_racks
-from core.plan.planner.stuck import keep_number, stay, stay_doubled
+from core.plan.planner.stuck import keep_number, kept, stay, stay_doubled
 from core.plan.planner.swapping import Swapping
 from core.plan.planner.told import Suggested, told
-from core.plan.planner.wanted import Wanted, to_keep, untouched
+from core.plan.planner.wanted import Wanted, chosen, to_keep, untouched
 
 FOR_LEADERS = 0.1
 """The part of the time for choosing leaders that copies leave."""
@@ -76,8 +76,8 @@ def suggest(state: ClusterState, load: Load, wanted: Wanted, names: Names = FLAG
         *notes.capacities(given),
     ]
     # What stands in the way comes first, then what is not known.
-    few = notes.small_racks(found.problem) if is_off or found.moved else []
-    said = [*undone, *few, *off, *notes.not_empty(found, wanted), *known]
+    few = obstacles.small_racks(found.problem) if is_off or found.moved else []
+    said = [*undone, *few, *off, *notes.not_empty(state, wanted), *known]
     plan = told(start, found, said, bool(undone), racks=wanted.racks_only)
     more = notes.no_disk_sizes(given, plan.moves)
     return replace(plan, notes=(*plan.notes, *more), elects=bool(elsewhere))
@@ -132,13 +132,13 @@ def _off_notes(found: Placement, wanted: Wanted, names: Names, undone: bool) -> 
 
     What is `undone` has told of its limits already.
     """
-    stopped = notes.limited(found, wanted, names) if _off(found) and not undone else []
+    stopped = obstacles.limited(found, wanted, names) if _off(found) and not undone else []
     if _off(found, HOSTED) and not wanted.leaders_only:
-        stopped += notes.full(found)
+        stopped += obstacles.full(found)
     if _off(found):
-        stopped = [*notes.fixed(found, wanted, names), *stopped]
-    said = [*notes.too_big(found, wanted, stopped=undone or bool(stopped)), *stopped]
-    return said or ([] if undone else notes.not_found(found, wanted))
+        stopped = [*obstacles.fixed(found, wanted, names), *stopped]
+    said = [*obstacles.too_big(found, wanted, stopped=undone or bool(stopped)), *stopped]
+    return said or ([] if undone else obstacles.not_found(found, wanted))
 
 
 def _forced(given: Problem, wanted: Wanted, names: Names) -> tuple[Placement, list[str]]:
@@ -167,8 +167,8 @@ def _forced(given: Problem, wanted: Wanted, names: Names) -> tuple[Placement, li
         pairs = [(row[old], row[new]) for old, new in wanted.replace]
         stuck = forced.replace(on, pairs, limits)
         stuck += forced.empty(on, [row[broker] for broker in wanted.drain], limits)
-        leaving = [row[broker] for broker in wanted.leaving]
-        stuck += forced.kept(on, leaving, to_keep(given.state, wanted))
+        alone = to_keep(given.state, wanted) & chosen(given.state, wanted)
+        stuck += kept(given.state, wanted.leaving, alone)
         found += stay(on, stuck, names)
         on.recount()
         _lead_drained(on, [row[broker] for broker in wanted.drain], limits)

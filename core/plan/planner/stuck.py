@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
-from core.cluster.state import Int32
+from core.cluster.state import Bool, ClusterState, Int32
 from core.plan.planner.fields import Field, Names
 from core.plan.planner.measures import Measure
 from core.plan.planner.placement import Placement
@@ -44,6 +44,17 @@ class Stuck:
 
     partition: int
     why: Obstacle | Field
+
+
+def kept(state: ClusterState, leaving: Collection[int], left_alone: Bool) -> list[Stuck]:
+    """Return what stays on brokers, given by their ids, because its topic is one to keep."""
+    rows = state.partition_of_replica[staying(state, leaving)]
+    return [Stuck(row, Field.KEEP) for row in rows[left_alone[rows]].tolist()]
+
+
+def staying(state: ClusterState, brokers: Collection[int]) -> Bool:
+    """Return which replicas, shape [R], brokers hold that nobody takes off them already."""
+    return np.isin(state.replica_broker, np.array([*brokers], np.int32)) & ~state.removing
 
 
 def untouchable(given: Problem, partition: int) -> Obstacle:
@@ -127,7 +138,7 @@ def _because(
         case Obstacle.CAPACITY:
             return f"{why.value}; add brokers, or lower what is produced"
         case Field.KEEP:
-            return f"{names[why]} leaves them alone; lift it for what has to go"
+            return f"of topics to keep; lift {names[why]} for what has to go"
         case Obstacle.EXCLUDED:
             return f"{why.value}; lift {names[Field.EXCLUDE]} for one"
         case Obstacle.HOLDS_ONE:

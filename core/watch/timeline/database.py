@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -46,9 +46,8 @@ def open_to_write(path: Path) -> sqlite3.Connection:
         paths.make_folder(path.parent)
         # SQLite would make it as the umask has it, and what lies beside it like it. One that is
         # there is not opened: to close it would take away the locks that this process has on it.
-        open(path, "xb", opener=files.private).close()
-    except FileExistsError:
-        pass
+        with suppress(FileExistsError):
+            open(path.resolve(), "xb", opener=files.private).close()
     except OSError as error:
         raise unusable(path, error) from error
     with _opened(path, str(path)) as database:

@@ -470,6 +470,18 @@ def test_a_partition_larger_than_an_hours_budget_keeps_no_other_from_being_moved
     assert {str(move.tp) for move in found.plan} <= {f"t-{n}" for n in range(4, 8)}
 
 
+def test_what_fits_an_hour_is_moved_where_most_of_the_plan_never_does() -> None:
+    """By itself it hardly brings anybody nearer; what it is a step to does."""
+    held = {f"t-{n}": [1 + n % 3 if n < 60 else 1] for n in range(72)}
+    held |= {f"u-{n}": [1 + n % 3] for n in range(300)}
+    sizes = {name: (150 if name.startswith("t") else 1) * MB for name in held}
+    state = steady(cluster(held, brokers=(1, 2, 3), size_bytes=sizes))
+    settings = replace(EAGER, most_bytes_per_hour=100 * MB)
+    found = decided(look(state, settings), settings)
+    assert isinstance(found, Act)
+    assert {move.tp.topic for move in found.plan} == {"u"}
+
+
 # -- by the day ------------------------------------------------------------------------------------
 
 

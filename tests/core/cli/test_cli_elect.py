@@ -153,7 +153,7 @@ def test_settings_that_may_not_be_read_hold_nothing_up(hand: Hand) -> None:
     through.replaced["configs"] = denied
     document = hand.on(client, through).json("elect", "--yes")
     validate("elect", document)
-    assert document["rebalance"][0]["unknown"] == "NOT_KNOWN: The cluster says no."
+    assert document["rebalance"][0]["unknown"] == "NOT_KNOWN: The cluster says no"
     assert leaders(client)["orders-0"] == 1
 
 

@@ -83,7 +83,7 @@ def test_configs_that_may_not_be_read_hold_nothing_up(hand: Hand, living: Simula
     through.replaced["configs"] = denied
     (found,) = hand.on(living, through).json("topics", "describe", "orders")
     validate("topics-describe", [found])
-    assert found["configs_unknown"] == "NOT_KNOWN: The cluster says no."
+    assert found["configs_unknown"] == "NOT_KNOWN: The cluster says no"
     assert found["partitions"][0]["under_min_isr"] is None
     refused = Fault("TOPIC_AUTHORIZATION_FAILED")
     through.replaced["configs"] = lambda real, asked, *_: (

@@ -10,7 +10,8 @@ from clusters import MB, cluster, load_of, tp
 
 from core.cluster.state import ClusterState
 from core.plan.plan import ANY, Move, Plan
-from core.plan.planner.outcome import time_of
+from core.plan.planner.limits import Limits
+from core.plan.planner.outcome import no_plan, time_of
 from core.plan.planner.planner import suggest
 from core.plan.planner.wanted import Wanted
 
@@ -149,3 +150,17 @@ def test_what_is_not_played_out_takes_no_less_than_links_do() -> None:
     assert hurried(state, *moves, within=600.0)[1] is None
     assert hurried(state, *moves, within=7200.0) == (20 * MB, 6600.0)
     assert hurried(state, *moves, within=1400.0) == (100 * MB, 1320.0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (Limits(), "No move helps."),
+        (Limits(most_moves=7), "No move helps within these limits."),
+        (Limits(seconds_left=lambda: 3.0), "No move helps within these limits."),
+    ],
+)
+def test_limits_are_spoken_of_where_there_are_any(limits: Limits, words: str) -> None:
+    wanted = Wanted(limits=limits)
+    found = suggest(STATE, load_of(STATE, MB), replace(wanted, limits=Limits()))
+    assert no_plan(found, wanted, "", reached=False) == words

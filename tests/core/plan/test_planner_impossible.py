@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from clusters import MB, cluster, load_of
+from clusters import MB, cluster, load_of, tp
 
 from core.cluster.state import ClusterState, LogDir
 from core.load.snapshot import Load
@@ -184,14 +184,35 @@ def on_one(**more: object) -> ClusterState:
         (
             cluster(ON_ONE | {f"u-{n}": [2] for n in range(3)}, brokers=[1, 2, 3], size_bytes=GB),
             Wanted(topics="u"),
-            "Topics that were not chosen are 225% of broker 1's share of disk: no plan evens that "
-            "out beside them; choose more.",
+            "What was not chosen is 225% of broker 1's share of disk: no plan evens that out "
+            "beside it; choose more topics.",
+        ),
+        (
+            cluster(
+                ON_ONE | {"u-0": [2], "v-0": [3]},
+                size_bytes=dict.fromkeys(ON_ONE, 2 * GB) | {"u-0": GB, "v-0": GB},
+            ),
+            Wanted(topics="u|v", keep="v"),
+            "What was not chosen is 270% of broker 1's share of disk: no plan evens that out "
+            "beside it; choose more topics.",
+        ),
+        (
+            cluster(ON_ONE | {"u-0": [2]}, brokers=[1, 2, 3], size_bytes=GB),
+            Wanted(resting=frozenset(tp(f"t-{n}") for n in range(9))),
+            "What is to rest is 270% of broker 1's share of disk: no plan evens that out beside "
+            "it; wait.",
         ),
         (
             cluster(ON_ONE | {"u-0": [1], "u-1": [1]}, brokers=[1, 2], size_bytes=GB),
             Wanted(drain=(1,), keep="u"),
-            "2 replicas (2.0 GB) stay where they are, u-0, u-1: --keep leaves them alone; lift it "
-            "for what has to go.",
+            "2 replicas (2.0 GB) stay where they are, u-0, u-1: of topics to keep; lift --keep for "
+            "what has to go.",
+        ),
+        (
+            cluster(ON_ONE | {"u-0": [1], "u-1": [1]}, brokers=[1, 2, 3], size_bytes=GB),
+            Wanted(drain=(1,), brokers=(2, 3), keep="u"),
+            "2 replicas (2.0 GB) stay where they are, u-0, u-1: of topics to keep; lift --keep for "
+            "what has to go.",
         ),
     ],
 )
@@ -412,6 +433,10 @@ def test_a_broker_that_topics_to_choose_leave_in_use_is_named() -> None:
     assert (
         "Broker 1 is not empty then: 10 replicas of topics that were not chosen stay on it."
     ) in found.notes
+    for more in (replace(wanted, keep="v"), replace(wanted, brokers=(2,))):
+        again = suggest(state, load_of(state, MB), more)
+        assert is_reached(again, more), "what was not chosen is not asked for by anything else"
+        assert found.notes[0] in again.notes
     whole = suggest(state, load_of(state, MB), Wanted(drain=(1,), topics=".*"))
     assert not any("not empty" in note for note in whole.notes)
 

@@ -67,6 +67,17 @@ def test_the_same_told_again_is_one_happening(tmp_path: Path) -> None:
     assert [one.text for one in happenings(events)] == ["probe: timed out, 3 times, over 2 s"]
 
 
+def test_a_timeline_may_lie_elsewhere_and_not_be_there_yet(tmp_path: Path) -> None:
+    path = tmp_path / "a.timeline"
+    path.symlink_to(tmp_path / "another disk.timeline")
+    with Teller("x", path) as teller:
+        teller.tell(Kind.RUN, by="run", text="began")
+        assert teller.trouble is None
+    assert path.is_symlink()
+    with closing(Timeline.read(path)) as timeline:
+        assert len(list(timeline.events())) == 1
+
+
 ELSEWHERE = """
 import sys; from pathlib import Path
 from core.watch.timeline.store import Timeline

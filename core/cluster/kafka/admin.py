@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from core.cluster.client import AllDeniedError, Fault
@@ -13,8 +15,8 @@ from core.cluster.kafka.wire import fault
 
 SECONDS = 10.0
 """How long an answer of the cluster is waited for."""
-REFRESH_MS = 10_000
-"""How often librdkafka asks for brokers, and leaders of what it was asked for, as kafka-python."""
+REOPENED_SECONDS = 5.0
+"""How often it is opened anew at most, for who leads what it asks for."""
 _ANYBODY_SECONDS = 3.0
 _NOBODY = ("ALL_BROKERS_DOWN", "TRANSPORT")
 
@@ -30,9 +32,8 @@ def quiet_admin(settings: ConnectionSettings) -> Any:
             **config,
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 500,
-            # Else it learns for a quarter of an hour neither of a broker that comes back after it
-            # was opened nor of who leads what it has asked for before.
-            "topic.metadata.refresh.interval.ms": REFRESH_MS,
+            # It would forget brokers that are down, and know them again only at the next refresh.
+            "topic.metadata.refresh.interval.ms": -1,
             # Connecting only when needed, librdkafka spins for as long as a request waits for a
             # broker that is down: most of a processor, in every run that asks it for its configs.
             "enable.sparse.connections": False,
@@ -48,6 +49,8 @@ class Admin:
         self._settings = settings
         self._opening = threading.Lock()
         self._opened: Any = None
+        self._knows: frozenset[int] = frozenset()
+        self._opened_at = -math.inf
 
     def close(self) -> None:
         with self._opening:
@@ -62,12 +65,34 @@ class Admin:
                 admin = quiet_admin(self._settings)
                 # Asked first, because every other call waits much longer for a cluster in vain.
                 try:
-                    admin.describe_cluster(request_timeout=CONNECT_SECONDS).result()
+                    there = admin.describe_cluster(request_timeout=CONNECT_SECONDS).result()
+                    self._knows = frozenset(node.id for node in there.nodes)
                 except KafkaException as error:
                     if not _is_there(admin, error.args[0].name()):
                         raise self.explained(error, opened=False) from error
-                self._opened = admin
+                    self._knows = _brokers_of(admin)
+                self._opened, self._opened_at = admin, time.monotonic()
             return self._opened
+
+    def keep_up(self, brokers: Collection[int]) -> None:
+        """Open the client anew for the next call where brokers are up that it cannot know.
+
+        It learns for a quarter of an hour of none that comes back after it was opened.
+        """
+        with self._opening:
+            if self._opened is not None and not self._knows.issuperset(brokers):
+                self._opened = None
+
+    def forget_leaders(self) -> bool:
+        """Open the client anew for the next call, unless that was just done; return whether.
+
+        It remembers for a quarter of an hour who led what it was asked for.
+        """
+        with self._opening:
+            if time.monotonic() - self._opened_at < REOPENED_SECONDS:
+                return False
+            self._opened = None
+            return True
 
     def forget_if_in_vain(self, answers: Iterable[object]) -> None:
         """Open the client anew for the next call where a broker was waited for in vain.
@@ -111,13 +136,17 @@ def _is_there(admin: Any, failed: str) -> bool:
 
 
 def _anybody_answers(admin: Any) -> bool:
+    return bool(_brokers_of(admin))
+
+
+def _brokers_of(admin: Any) -> frozenset[int]:
+    """Return the brokers that any of them names; none where none answers."""
     from confluent_kafka import KafkaException
 
     try:
-        admin.list_topics(timeout=_ANYBODY_SECONDS)
+        return frozenset(admin.list_topics(timeout=_ANYBODY_SECONDS).brokers)
     except KafkaException:
-        return False
-    return True
+        return frozenset()
 
 
 def settled(future: Any) -> Any:

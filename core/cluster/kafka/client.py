@@ -53,7 +53,9 @@ class KafkaClient:
         self._admin = Admin(settings)
 
     def describe(self) -> ClusterState:
-        return describe(self._wire)
+        state = describe(self._wire)
+        self._admin.keep_up([broker.id for broker in state.brokers if broker.alive])
+        return state
 
     def log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
         return log_dirs(self._wire, brokers)
@@ -113,6 +115,7 @@ class KafkaClient:
     def offsets(
         self, partitions: Collection[TopicPartition], at: OffsetAt
     ) -> dict[TopicPartition, int]:
+        self._admin.keep_up(self._wire.brokers)
         return offsets(self._admin, partitions, at)
 
     def replica_offsets(
@@ -128,9 +131,11 @@ class KafkaClient:
     def groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
     ) -> tuple[Group, ...]:
+        self._admin.keep_up(self._wire.brokers)
         return groups(self._admin, matching, partial(committed, self._wire), lost)
 
     def active_groups(self, most: int) -> ActiveGroups:
+        self._admin.keep_up(self._wire.brokers)
         return active_groups(self._admin, most)
 
     def close(self) -> None:

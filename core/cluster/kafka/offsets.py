@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from core.cluster.client import Fault, OffsetAt
 from core.cluster.kafka.admin import SECONDS, Admin, settled
 from core.cluster.state import TopicPartition
+
+ELSEWHERE = (
+    "NOT_LEADER_OR_FOLLOWER",
+    "LEADER_NOT_AVAILABLE",
+    "FENCED_LEADER_EPOCH",
+    "UNKNOWN_LEADER_EPOCH",
+)
+"""What comes of asking who led a partition once, or as of an election that is past."""
 
 
 def offsets(
@@ -19,13 +28,18 @@ def offsets(
     if not partitions:
         return {}
     spec = OffsetSpec.earliest() if at is OffsetAt.EARLIEST else OffsetSpec.latest()
-    futures = admin.client().list_offsets(
-        {TheirPartition(tp.topic, tp.partition): spec for tp in partitions},
-        request_timeout=SECONDS,
-    )
-    answers = {
-        TopicPartition(tp.topic, tp.partition): settled(future) for tp, future in futures.items()
-    }
+
+    def ask(some: Collection[TopicPartition]) -> dict[TopicPartition, Any]:
+        futures = admin.client().list_offsets(
+            {TheirPartition(tp.topic, tp.partition): spec for tp in some},
+            request_timeout=SECONDS,
+        )
+        return {TopicPartition(tp.topic, tp.partition): settled(f) for tp, f in futures.items()}
+
+    answers = ask(partitions)
+    elsewhere = [tp for tp, a in answers.items() if isinstance(a, Fault) and a.name in ELSEWHERE]
+    if elsewhere and admin.forget_leaders():
+        answers |= ask(elsewhere)
     admin.forget_if_in_vain(answers.values())
     admin.raise_if_nothing(answers.values())
     return {tp: a.offset for tp, a in answers.items() if not isinstance(a, Fault)}

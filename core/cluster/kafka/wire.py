@@ -82,6 +82,15 @@ class Wire:
                 self._admin = _open(self._settings)
             return self._admin._manager
 
+    @property
+    def brokers(self) -> frozenset[int]:
+        """Return the brokers that were up when kafka-python last looked; none before it did."""
+        with self._opening:
+            if self._admin is None:
+                return frozenset()
+            known = self._admin._manager.cluster.brokers()
+        return frozenset(b.node_id for b in known if isinstance(b.node_id, int) and b.node_id >= 0)
+
     def controller_or(self, node: int) -> int:
         return node if self.controller is None else self.controller
 

@@ -68,9 +68,12 @@ class Admin:
                     there = admin.describe_cluster(request_timeout=CONNECT_SECONDS).result()
                     self._knows = frozenset(node.id for node in there.nodes)
                 except KafkaException as error:
-                    if not _is_there(admin, error.args[0].name()):
+                    # Brokers name any one of them as the controller, for some seconds also one that
+                    # has just died: it is waited for, though a cluster is there.
+                    waited = error.args[0].name() in ("_TIMED_OUT", "_DESTROY_BROKER")
+                    self._knows = _brokers_of(admin) if waited else frozenset()
+                    if not self._knows:
                         raise self.explained(error, opened=False) from error
-                    self._knows = _brokers_of(admin)
                 self._opened, self._opened_at = admin, time.monotonic()
             return self._opened
 
@@ -123,16 +126,6 @@ class Admin:
         if _is_denial(failure):
             return denied(f"The cluster says no: {failure.name}.")
         return unreachable(self._settings, str(failure) if opened else "")
-
-
-def _is_there(admin: Any, failed: str) -> bool:
-    """Return whether a cluster answers although what librdkafka asks the controller failed so.
-
-    Brokers name any one of them as the controller, for some seconds also one that has just died.
-    """
-    if failed != "_TIMED_OUT":
-        return failed == "_DESTROY_BROKER"  # somebody did answer
-    return _anybody_answers(admin)
 
 
 def _anybody_answers(admin: Any) -> bool:

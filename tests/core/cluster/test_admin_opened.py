@@ -34,7 +34,7 @@ class Brokers:
     def list_topics(self, timeout: float) -> object:
         if not self._answer:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT, "Local: Broker transport"))
-        return object()
+        return SimpleNamespace(brokers={1: None, 2: None})
 
     def incremental_alter_configs(self, resources: list[Any], **_: object) -> dict[Any, Any]:
         return {resource: SimpleNamespace(result=lambda: None) for resource in resources}
@@ -53,3 +53,32 @@ def test_a_cluster_whose_controller_has_just_died_is_there(monkeypatch: pytest.M
 def test_a_cluster_of_which_nobody_answers_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnreachableError):
         altered(monkeypatch, answer=False)
+
+
+def test_it_is_opened_anew_where_a_broker_is_up_that_it_cannot_know(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(admin_module, "quiet_admin", lambda _: Brokers(answer=True))
+    admin = Admin(ConnectionSettings("h:1"))
+    first = admin.client()
+    for up in ([], [1], [1, 2]):
+        admin.keep_up(up)
+        assert admin.client() is first
+    admin.keep_up([2, 3])
+    assert admin.client() is not first
+
+
+def test_it_is_opened_anew_for_who_leads_but_not_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A partition that nobody leads is asked for at each look."""
+    now = [100.0]
+    monkeypatch.setattr(admin_module, "quiet_admin", lambda _: Brokers(answer=True))
+    monkeypatch.setattr(admin_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    admin = Admin(ConnectionSettings("h:1"))
+    first = admin.client()
+    assert not admin.forget_leaders()
+    now[0] += admin_module.REOPENED_SECONDS
+    assert admin.forget_leaders()
+    assert admin.client() is not first
+    assert not admin.forget_leaders()

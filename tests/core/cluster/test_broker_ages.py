@@ -57,5 +57,5 @@ def test_elections_of_many_partitions_go_in_pieces_and_what_was_elected_is_told(
     assert broker.elections == [1000, 500]
     assert [tp for tp in many if answers[tp] is None] == many[:1000]
     assert {str(fault) for fault in answers.values() if fault} == {
-        "UNKNOWN_SERVER_ERROR: The cluster could not elect leaders: UNKNOWN_SERVER_ERROR."
+        "UNKNOWN_SERVER_ERROR: The cluster could not elect leaders: UNKNOWN_SERVER_ERROR"
     }

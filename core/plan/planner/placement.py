@@ -199,6 +199,16 @@ class Placement:
             column[-1] = empty
         self._held[source] = self._held[source][self._held[source] != partition]
 
+    def keep(self, partition: int, source: int, dropped: int) -> None:
+        """Keep a replica that was dropped instead of a follower on `source`: nothing is copied."""
+        place = int(np.flatnonzero(self.at[partition] == source)[0])
+        old = int(np.flatnonzero(self.problem.replicas[partition] == dropped)[0])
+        self._shift(partition, source, dropped, _HOSTED)
+        self.at[partition, place] = dropped
+        self.may_lead[partition, place] = self.problem.may_lead[partition, old]
+        self._held[source] = self._held[source][self._held[source] != partition]
+        self._held[dropped] = np.append(self._held[dropped], partition)
+
     def recount(self) -> None:
         """Count what has moved anew: a replica that went on from where it had come counts once."""
         start = self.problem.replicas

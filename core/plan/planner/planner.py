@@ -17,6 +17,7 @@ from core.cluster.state import ClusterState
 from core.load.snapshot import Load
 from core.plan.planner import forced, notes, obstacles
 from core.plan.planner.disks import even_dirs
+from core.plan.planner.dropping import even_dropped
 from core.plan.planner.fields import FLAGS, Names
 from core.plan.planner.leading import even_leaders
 from core.plan.planner.led import led_elsewhere
@@ -159,6 +160,7 @@ def _forced(given: Problem, wanted: Wanted, names: Names) -> tuple[Placement, li
         given = resized(given, np.where(given.movable, numbers, given.held))
         on.problem = scoped(given, wanted.brokers) if wanted.brokers else given
         on.share_out()
+        even_dropped(on)
     if wanted.racks_only:
         found += stay_doubled(on, forced.repair_racks(on, limits), names)
         found += notes.few_racks(given, wanted.replicas)

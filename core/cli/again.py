@@ -181,6 +181,7 @@ def _wishes(look: Reading, words: Mapping[str, Any]) -> Wishes:
         detach=words["detach"],
         yes=words["yes"],
         allow=parse_allow(words["allow"]),
+        elect=look.history.elect,
         override_throttles=words["override_throttles"],
         as_json=words["as_json"],
     )

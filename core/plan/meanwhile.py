@@ -19,18 +19,37 @@ def meanwhile(state: ClusterState, plan: Plan, *, elects: bool = False) -> tuple
     said = []
     if any(move.moves_data for move in plan):
         said.append("Until it ends, delete none of these topics and add no partitions to them.")
-    changed = sum(_changes_leader(state, move, elects=elects) for move in plan)
+    waiting = to_elect(state, plan)
+    changed = sum(_loses_leader(state, move) for move in plan) + (waiting if elects else 0)
     if changed:
         many = "1 leader changes" if changed == 1 else f"{changed} leaders change"
         said.append(f"Producers that do not retry may fail as {many}.")
+    if waiting and not elects:
+        many = "1 leader changes" if waiting == 1 else f"{waiting} leaders change"
+        said.append(f"{many} by an election only: --elect, or trimtab elect when it has ended.")
     return tuple(said)
 
 
-def _changes_leader(state: ClusterState, move: Move, *, elects: bool) -> bool:
+def to_elect(state: ClusterState, plan: Plan) -> int:
+    """Return how many partitions are to be led by another replica, and would not be of themselves.
+
+    Who leads and stays goes on leading until preferred leaders are elected.
+    """
+    return sum(_waits(state, move) for move in plan)
+
+
+def _loses_leader(state: ClusterState, move: Move) -> bool:
+    leader = _leader(state, move)
+    return leader is not None and leader not in move.after
+
+
+def _waits(state: ClusterState, move: Move) -> bool:
+    leader = _leader(state, move)
+    return leader in move.after and leader_after(move, leader) != leader
+
+
+def _leader(state: ClusterState, move: Move) -> int | None:
+    """Return who leads a partition now; None where nobody does, or it is gone."""
     row = state.find(move.tp)
-    if row is None:
-        return False
-    leader = int(state.leader[row])
-    if leader not in move.after:
-        return leader >= 0
-    return elects and leader_after(move, leader) != leader
+    leader = -1 if row is None else int(state.leader[row])
+    return None if leader < 0 else leader

@@ -35,7 +35,7 @@ from core.run.limits.throttle import Side
 from core.run.tell.view import RunState
 from tui.feed_events import RunSeen
 from tui.screens import apply as apply_module
-from tui.screens.apply import Adapt, Allow, ApplyDialog, Spare
+from tui.screens.apply import Adapt, Allow, ApplyDialog, Elect, Spare
 from tui.screens.run_history import RunHistory
 from tui.seen import Seen
 from tui.session import PlanHistory, Session
@@ -161,6 +161,33 @@ async def test_unless_it_is_ticked_all_get_the_same(started: list[tuple[Any, ...
         await pressed(pilot, "A", *"prod-eu", "enter", "enter")
     [(_, _, _, options, _)] = started
     assert options.apart == {}
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_preferred_leader_that_was_chosen_is_elected_unless_it_is_unticked(
+    size: tuple[int, int], started: list[tuple[Any, ...]]
+) -> None:
+    for keys, elects in (((), True), (("space",), False)):
+        async with dashboard(a_session(), "plan", size) as pilot:
+            await pressed(pilot, "A")
+            elect = pilot.app.screen.query_one(Elect)
+            assert "[x] elect leaders  1 leader changes at the end" in str(elect.render())
+            elect.focus()
+            await pressed(pilot, *keys)
+            said = " ".join(str(pilot.app.screen.query_one("#summary", Static).render()).split())
+            assert ("by an election only" in said) is not elects
+            await pressed(pilot, *"prod-eu", "enter", "enter")
+        assert started.pop()[3].elect is elects
+
+
+async def test_where_leaders_change_anyway_no_election_is_offered(
+    started: list[tuple[Any, ...]],
+) -> None:
+    async with dashboard(a_session(Plan().with_move(STATE, tp("orders-0"), 1, 4)), "plan") as pilot:
+        await pressed(pilot, "A", *"prod-eu")
+        assert not pilot.app.screen.query(Elect)
+        await pressed(pilot, "enter", "enter")
+    assert not started.pop()[3].elect
 
 
 async def test_the_rate_that_was_shown_is_applied_whatever_is_proposed_meanwhile(

@@ -16,6 +16,7 @@ from core.plan.calibration import NOTHING_LEARNED
 from core.plan.estimate import Estimate, estimate_sparing
 from core.plan.estimate_document import to_json
 from core.plan.findings import Finding, Severity
+from core.plan.meanwhile import to_elect
 from core.plan.plan import Plan
 from core.run.limits.bounds import as_keys, usual_bounds
 from core.run.limits.pace import Bounds
@@ -24,7 +25,7 @@ from core.run.service import RunOptions, start_run
 from core.units import UNLIMITED
 from tui.screens.dialog import Words, body, button
 from tui.screens.naming import NamingDialog
-from tui.screens.ticks import Adapt, Allow, Spare, Tick
+from tui.screens.ticks import Adapt, Allow, Elect, Spare, Tick
 from tui.study import Study, is_refused, study
 from tui.widgets.apply_summary import summary_lines
 
@@ -165,6 +166,9 @@ class ApplyDialog(NamingDialog[str | None]):
         sparing = message.sparing
         if sparing is not None and sparing.rate_bytes_per_s == self._rate:
             ticks.append(Spare(sparing))
+        state = self._session.state
+        if state is not None and (leaders := to_elect(state, self._order.plan)):
+            ticks.append(Elect(leaders))
         unsafe: dict[str, Finding] = {}
         for finding in message.study.findings_at(self._rate):
             if finding.severity is Severity.UNSAFE:
@@ -186,6 +190,7 @@ class ApplyDialog(NamingDialog[str | None]):
             self.width - SCROLLBAR,
             bounds=self._bounds,
             left=self._order.left,
+            elects=self._elects,
         )
         self.put("#summary", lines)
         self.query_one("#ticks").display = bool(self.query(Tick))
@@ -211,6 +216,10 @@ class ApplyDialog(NamingDialog[str | None]):
     def _sparing(self) -> Estimate | None:
         """Return the estimate with lower rates of some sides, None where all get the same."""
         return next((spare.estimate for spare in self.query(Spare) if spare.ticked), None)
+
+    @property
+    def _elects(self) -> bool:
+        return any(elect.ticked for elect in self.query(Elect))
 
     @property
     def _expected(self) -> int:
@@ -292,6 +301,7 @@ class ApplyDialog(NamingDialog[str | None]):
             allow=self._allowed,
             apart={} if self._sparing is None else as_keys(self._sparing.apart),
             auto=self._bounds,
+            elect=self._elects,
         )
         estimate = self._sparing or found.estimate(self._expected)
         document = None if estimate is None else to_json(estimate)

@@ -12,7 +12,7 @@ from core.plan.estimate import Estimate
 from core.plan.estimate_words import apart_words
 from core.plan.findings import Finding
 from core.run.limits.pace import Bounds
-from core.units import format_duration
+from core.units import counted, format_duration
 from tui.widgets.run_state import bounds_words
 
 
@@ -75,6 +75,15 @@ class Adapt(Tick):
     def __init__(self, bounds: Bounds) -> None:
         super().__init__("adapt the rate", f"{bounds_words(bounds)}, by how long producers wait")
         self.bounds = bounds
+
+
+class Elect(Tick):
+    """Whether preferred leaders are elected at the end (`--elect`): who stays leads on without."""
+
+    def __init__(self, leaders: int) -> None:
+        change = "changes" if leaders == 1 else "change"
+        super().__init__("elect leaders", f"{counted(leaders, 'leader')} {change} at the end")
+        self.ticked = True
 
 
 class Spare(Tick):

@@ -29,10 +29,12 @@ def summary_lines(
     *,
     bounds: Bounds | None = None,
     left: Sequence[str] = (),
+    elects: bool = False,
 ) -> Lines:
     """Return the summary; until the plan is studied it says that it is being checked.
 
-    `bounds` are those of a rate that adapts itself, `left` says what is not in the plan, and why.
+    `bounds` are those of a rate that adapts itself, `left` says what is not in the plan, and why,
+    `elects` that preferred leaders are elected at the end.
     """
     if state is None:
         return ()
@@ -62,7 +64,7 @@ def summary_lines(
         label = "illegal" if finding.severity is Severity.ILLEGAL else "note"
         for i, text in enumerate(wrapped(finding.sentence, width - LABEL, 3)):
             lines.append(_row("" if i else label, (Span(text, tone),), width))
-    for sentence in meanwhile(state, plan):
+    for sentence in meanwhile(state, plan, elects=elects):
         for i, text in enumerate(wrapped(sentence, width - LABEL)):
             lines.append(_row("" if i else "note", (dim(text),), width))
     return tuple(lines)

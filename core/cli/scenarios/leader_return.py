@@ -221,7 +221,7 @@ def _moved(stage: Stage, targets: Sequence[int]) -> Iterator[Step]:
             "plan", "suggest", "--topics-to-move", wanted, "--brokers", to, *more
         )
         plan = stage.write(f"to-{replicas}", found["plan"])
-        code, _, _ = stage.follow("apply", plan, "--allow", "rf-change", "--yes")
+        code, _, _ = stage.follow("apply", plan, "--allow", "rf-change", "--elect", "--yes")
         yield same(f"apply of {TOPIC} to {to}, its exit code", ExitCode.DONE.value, code)
         yield same("verify", True, stage.document("verify", plan)["verified"])
         yield same(

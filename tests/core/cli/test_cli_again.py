@@ -17,9 +17,9 @@ pytestmark = pytest.mark.long
 ALLOWED = ("--yes", "--allow", "disk,never")
 
 
-def done(here: Here, plan: Path) -> str:
+def done(here: Here, plan: Path, *more: str) -> str:
     """Carry a plan out to its end; return its run."""
-    code, out, err = here("apply", plan, *FAST, "--json")
+    code, out, err = here("apply", plan, *FAST, *more, "--json")
     assert code == ExitCode.DONE, err
     return str(json.loads(out.splitlines()[0])["run"])
 
@@ -40,7 +40,7 @@ def targets(plan: Path) -> set[tuple[str, int, tuple[int, ...]]]:
 def test_a_run_that_was_done_is_rolled_back_by_another_at_its_own_rate(here: Here) -> None:
     plan = here.plan(skip=200)
     before = here.replicas(plan)
-    run = done(here, plan)
+    run = done(here, plan, "--elect")
     code, out, err = here("runs", "rollback", run, *ALLOWED, "--json")
     assert code == ExitCode.DONE, err
     for line in out.splitlines():
@@ -49,7 +49,8 @@ def test_a_run_that_was_done_is_rolled_back_by_another_at_its_own_rate(here: Her
     assert back != run
     assert here.replicas(plan) == before
     cluster_id = here.state().cluster_id
-    assert read_journal(cluster_id, back).history.rate_bytes_per_s == 2 * 10**9
+    history = read_journal(cluster_id, back).history
+    assert (history.rate_bytes_per_s, history.elect) == (2 * 10**9, True)
     again = here.home / "again.json"
     again.write_text("an older plan")
     code, out, err = here("runs", "rollback", run, "-o", again, "--json")

@@ -35,7 +35,8 @@ _STARTS = re.compile(
     r"(?:(Leader|Follower) )?([\w.-]+)-(\d+)(?: with topic id (?:Some\()?([\w-]+)\)?)?"
     r" starts at [Ll]eader [Ee]poch (\d+) from offset (-?\d+)"
     r"(?:\.? with partition epoch (\d+),?)?(?: (?:and|with))?(?: high watermark -?\d+[,.]?)?"
-    r"(?: ISR \[?([\d,]*)\]?)?(?: Current leader is (-?\d+)\.)?"
+    r"(?: ISR \[?([\d,]*)\]?)?(?:, adding replicas \[[\d,]*\] and removing replicas \[[\d,]*\])?"
+    r"(?: Current leader is (-?\d+)\.)?"
     r".*?[Pp]revious (?:leader (?:Some\((\d+)\)|None) and previous )?"
     r"[Ll]eader [Ee]poch was:? (-?\d+)"
 )

@@ -1,97 +1,131 @@
 """Which replicas go where partitions have too many, so that brokers get even: nothing is copied.
 
-Each partition has dropped one by itself, of the fullest broker then; here others are kept instead.
+Each partition has dropped one by itself, of the fullest broker then. Here brokers exchange them: a
+follower that was to stay goes, and one that was to go returns.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from core.cluster.state import Bool, Int64
+from core.cluster.state import Bool, Int32, Int64
 from core.load.snapshot import Float64
-from core.plan.planner.measures import HOSTED, Measure
+from core.plan.planner.limits import NO_LIMITS, Limits
+from core.plan.planner.measures import HOSTED
 from core.plan.planner.placement import Placement
 from core.plan.planner.problem import NOBODY
 
 LEAST = 1e-9
-"""What an exchange must gain at least, in squares of shares: less is noise."""
-WORTH = 0.01
-"""And one round of them, of what brokers are still off."""
+"""What exchanges must gain at least, in squares of shares: less is noise."""
+ROUNDS = 12
 
 
-def even_dropped(on: Placement) -> None:
-    """Keep replicas that were dropped instead of followers, while brokers get more even by it.
+class _Exchanges(NamedTuple):
+    """What may be exchanged: in which partition, and on which brokers; [n] each."""
 
-    Who leads stays, and as many racks as there were.
+    rows: Int64
+    going: Int32
+    returning: Int32
+
+    def some(self, which: Int64) -> _Exchanges:
+        return _Exchanges(self.rows[which], self.going[which], self.returning[which])
+
+
+def even_dropped(on: Placement, limits: Limits = NO_LIMITS) -> None:
+    """Exchange replicas that go for followers that stay, while brokers get more even by it.
+
+    Who leads stays, and racks are spread as they are. Of the limits only time counts.
     """
     columns = np.array([m for m in HOSTED if on.problem.active[m]], np.int64)
     if not len(columns):
         return
-    gained = np.inf
-    while gained > WORTH * _off(on, columns):
-        gained = 0.0
-        rows, kept, dropped = _pairs(on)
-        gain = _gain(on, columns, rows, kept, dropped)
-        best = np.lexsort((rows, -gain))
-        best = best[gain[best] > LEAST]
+    for _ in range(ROUNDS):
+        able = _able(on)
+        gains = _gains(on, columns, able)
+        best = np.lexsort((able.rows, -gains))
+        best = best[gains[best] > LEAST]
         # One of each partition: what else it may exchange depends on that.
-        best = best[np.sort(np.unique(rows[best], return_index=True)[1])]
-        for pair in best.tolist():
-            one = slice(pair, pair + 1)
-            more = float(_gain(on, columns, rows[one], kept[one], dropped[one])[0])
-            if more > LEAST:
-                on.keep(int(rows[pair]), int(kept[pair]), int(dropped[pair]))
-                gained += more
+        able = able.some(best[np.sort(np.unique(able.rows[best], return_index=True)[1])])
+        gained = 0.0
+        for lot in _lots(able, on.problem.brokers):
+            if limits.time_is_up(on):
+                return
+            gained += _exchange(on, columns, able.some(lot))
+        if gained <= LEAST:
+            return
 
 
-def _off(on: Placement, columns: Int64) -> float:
-    loads = on.loads[on.problem.counts][:, columns]
-    return float(((loads - 1) ** 2).sum())
-
-
-def _pairs(on: Placement) -> tuple[Int64, Int64, Int64]:
-    """Return (partition, follower that it keeps, replica that it dropped): all that may change."""
+def _able(on: Placement) -> _Exchanges:
+    """Return all that may be exchanged, each replica that went for each follower."""
     given, at = on.problem, on.at
     fewer = (at != NOBODY).sum(axis=1) < (given.replicas != NOBODY).sum(axis=1)
     some = np.flatnonzero(fewer & given.asked & given.movable)
-    found: list[tuple[Int64, Int64, Int64]] = []
+    found = [_Exchanges(some[:0], at[:0, 0], at[:0, 0])]
     for place in range(1, at.shape[1]):
         for old in range(given.replicas.shape[1]):
-            kept, dropped = at[some, place], given.replicas[some, old]
-            may = (kept != NOBODY) & (dropped != NOBODY)
-            may &= given.counts[kept] & given.gives[kept] & given.counts[dropped]
-            may &= (given.replicas[some] == kept[:, None]).any(axis=1)
-            may &= (at[some] != dropped[:, None]).all(axis=1)
-            may &= kept != given.led_by[some]
-            may &= _spread(on, some, kept, dropped)
-            rows = some[may]
-            found.append((rows, kept[may].astype(np.int64), dropped[may].astype(np.int64)))
-    if not found:
-        return some, some, some
-    rows, kept, dropped = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return rows, kept, dropped
+            going, returning = at[some, place], given.replicas[some, old]
+            may = (going != NOBODY) & (returning != NOBODY) & (going != given.led_by[some])
+            may &= given.counts[going] & given.gives[going] & given.counts[returning]
+            may &= (at[some] != returning[:, None]).all(axis=1)
+            may &= _spread(on, some, going, returning)
+            found.append(_Exchanges(some[may], going[may], returning[may]))
+    return _Exchanges(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
 
 
-def _spread(on: Placement, rows: Int64, kept: Int64, dropped: Int64) -> Bool:
-    """Return where partitions are in as many racks, and the fullest is no fuller, afterwards."""
+def _spread(on: Placement, rows: Int64, going: Int32, returning: Int32) -> Bool:
+    """Return where no rack gets fuller than the one that the follower leaves is now.
+
+    Where that has none, no rack gets fuller than the fullest of the others.
+    """
     racks, at = on.problem.racks, on.at[rows]
-    theirs = np.where(at == NOBODY, NOBODY, racks[at])
-    here, there = racks[kept], racks[dropped]
-    left = (theirs == here[:, None]).sum(axis=1)
-    joined = ((theirs == there[:, None]) & (at != kept[:, None])).sum(axis=1)
-    return np.asarray(np.where(here == NOBODY, True, (there != NOBODY) & (joined < left)), np.bool_)
+    names = np.unique(racks[racks != NOBODY])
+    if not len(names):
+        return np.ones(len(rows), np.bool_)
+    here, there = racks[going], racks[returning]
+    stay = np.where((at == NOBODY) | (at == going[:, None]), NOBODY, racks[at])
+    each = (stay[:, :, None] == names).sum(axis=1)
+    most = (stay == here[:, None]).sum(axis=1) + 1
+    most = np.where(here == NOBODY, np.maximum(each.max(axis=1), 1), most)
+    joined = (stay == there[:, None]).sum(axis=1)
+    return np.asarray(np.where(there == NOBODY, here == NOBODY, joined < most), np.bool_)
 
 
-def _gain(on: Placement, columns: Int64, rows: Int64, kept: Int64, dropped: Int64) -> Float64:
-    """Return by how much the two brokers of each pair get more even together."""
-    items = on.problem.items[rows][:, columns]
-    gain = np.zeros(len(rows))
-    for brokers, sign in ((kept, -1.0), (dropped, 1.0)):
-        loads = on.loads[brokers][:, columns] - 1
-        then = loads + sign * items * on.per_share[brokers][:, columns]
-        gain += (loads**2 - then**2).sum(axis=1)
+def _gains(on: Placement, columns: Int64, able: _Exchanges) -> Float64:
+    """Return by how much each alone makes its two brokers more even."""
+    items = on.problem.items[able.rows][:, columns]
+    gains = np.zeros(len(items))
+    for brokers, sign in ((able.going, -1.0), (able.returning, 1.0)):
+        off = on.loads[brokers][:, columns] - 1
+        then = off + sign * items * on.per_share[brokers][:, columns]
+        gains += (off**2 - then**2).sum(axis=1)
+    return gains
+
+
+def _lots(able: _Exchanges, brokers: int) -> list[Int64]:
+    """Return which exchanges are of the same two brokers, the lot with the best of all first."""
+    keys = able.going.astype(np.int64) * brokers + able.returning
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    return sorted(np.split(order, starts[1:]), key=lambda lot: int(lot[0])) if len(order) else []
+
+
+def _exchange(on: Placement, columns: Int64, lot: _Exchanges) -> float:
+    """Exchange as many of a lot, best first, as make its two brokers most even; return the gain."""
+    going, returning = int(lot.going[0]), int(lot.returning[0])
+    items = np.cumsum(on.problem.items[lot.rows], axis=0)
+    gains = np.zeros(len(items))
+    for broker, sign in ((going, -1.0), (returning, 1.0)):
+        off = on.loads[broker, columns] - 1
+        then = off + sign * items[:, columns] * on.per_share[broker, columns]
+        gains += (off**2 - then**2).sum(axis=1)
     for measure in on.bound:
         if measure in HOSTED:
-            more = on.problem.items[rows, measure] * on.per_share[dropped, measure]
-            gain[more > on.spare(dropped, Measure(measure))] = 0.0
-    return gain
+            more = items[:, measure] * on.per_share[returning, measure]
+            gains[more > on.spare(lot.returning[:1].astype(np.int64), measure)] = 0.0
+    most = int(np.argmax(gains))
+    if gains[most] <= LEAST:
+        return 0.0
+    on.exchange_all(lot.rows[: most + 1], going, returning)
+    return float(gains[most])

@@ -171,7 +171,7 @@ def resize(placement: Placement, replicas: int, limits: Limits) -> list[Stuck]:
     New ones go to racks that hold fewest of the partition, then where brokers stay evenest. What
     goes is of a rack that holds two, if any does, else on a broker without a rack, be it the
     preferred leader: first what is on a broker that leaves, then a follower: one that cannot lead,
-    then one that does not, then of the fullest broker.
+    then one that does not, then of the fullest broker. `dropping` exchanges followers afterwards.
     """
     stay, problem = [], placement.problem
     for row in np.flatnonzero(problem.asked).tolist():

@@ -153,6 +153,9 @@ class Placement:
         self.moved += len(partitions)
         self.part_in[source] += len(partitions)
         np.add.at(self.part_in, destinations, 1)
+        self._hand_over(partitions, source, destinations)
+
+    def _hand_over(self, partitions: Int64, source: int, destinations: Int64) -> None:
         held = self._held[source]
         self._going[partitions] = True
         self._held[source] = held[~self._going[held]]
@@ -199,15 +202,16 @@ class Placement:
             column[-1] = empty
         self._held[source] = self._held[source][self._held[source] != partition]
 
-    def keep(self, partition: int, source: int, dropped: int) -> None:
-        """Keep a replica that was dropped instead of a follower on `source`: nothing is copied."""
-        place = int(np.flatnonzero(self.at[partition] == source)[0])
-        old = int(np.flatnonzero(self.problem.replicas[partition] == dropped)[0])
-        self._shift(partition, source, dropped, _HOSTED)
-        self.at[partition, place] = dropped
-        self.may_lead[partition, place] = self.problem.may_lead[partition, old]
-        self._held[source] = self._held[source][self._held[source] != partition]
-        self._held[dropped] = np.append(self._held[dropped], partition)
+    def exchange_all(self, partitions: Int64, going: int, returning: int) -> None:
+        """Drop one broker's followers instead of those of another, which hold all: no copy."""
+        there = self.problem.replicas[partitions] == returning
+        places = np.argmax(self.at[partitions] == going, axis=1)
+        to = np.full(len(partitions), returning)
+        self._shift_all(partitions, going, to, _HOSTED)
+        self.at[partitions, places] = returning
+        may_lead = self.problem.may_lead[partitions, np.argmax(there, axis=1)]
+        self.may_lead[partitions, places] = may_lead
+        self._hand_over(partitions, going, to)
 
     def recount(self) -> None:
         """Count what has moved anew: a replica that went on from where it had come counts once."""

@@ -160,7 +160,7 @@ def _forced(given: Problem, wanted: Wanted, names: Names) -> tuple[Placement, li
         given = resized(given, np.where(given.movable, numbers, given.held))
         on.problem = scoped(given, wanted.brokers) if wanted.brokers else given
         on.share_out()
-        even_dropped(on)
+        even_dropped(on, limits)
     if wanted.racks_only:
         found += stay_doubled(on, forced.repair_racks(on, limits), names)
         found += notes.few_racks(given, wanted.replicas)

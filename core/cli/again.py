@@ -40,6 +40,11 @@ _OPTIONS = (
         is_flag=True,
         help="Of an ended run: go over lower rates that somebody else has set.",
     ),
+    click.option(
+        "--elect/--no-elect",
+        default=None,
+        help="Of an ended run: elect preferred leaders at the end, or not; else as it did.",
+    ),
     click.option("--detach", is_flag=True, help="Of an ended run: start the new one and leave it."),
     click.option(
         "-o",
@@ -111,8 +116,8 @@ def _going(context: Context, look: Reading, words: Mapping[str, Any]) -> tuple[s
     Raises UsageError for what can be said of a run that has ended only.
     """
     history = look.history
-    for name in ("throttle", "allow", "override_throttles", "detach", "output"):
-        if words[name]:
+    for name in ("throttle", "allow", "override_throttles", "elect", "detach", "output"):
+        if words[name] or (name == "elect" and words[name] is not None):
             raise UsageError(
                 f"Run {history.run} goes on: --{name.replace('_', '-')} is for one that has ended.",
                 next=f"Leave it out; `trimtab runs throttle {history.run}` changes its rate.",
@@ -181,7 +186,7 @@ def _wishes(look: Reading, words: Mapping[str, Any]) -> Wishes:
         detach=words["detach"],
         yes=words["yes"],
         allow=parse_allow(words["allow"]),
-        elect=look.history.elect,
+        elect=look.history.elect if words["elect"] is None else words["elect"],
         override_throttles=words["override_throttles"],
         as_json=words["as_json"],
     )

@@ -9,33 +9,47 @@ from core.cluster.state import ClusterState
 from core.plan.effect import leader_after
 from core.plan.plan import Move, Plan
 
+BY_FLAG = "--elect"
 
-def meanwhile(state: ClusterState, plan: Plan, *, elects: bool = False) -> tuple[str, ...]:
+
+def meanwhile(
+    state: ClusterState, plan: Plan, *, elects: bool = False, by: str = BY_FLAG
+) -> tuple[str, ...]:
     """Return the sentences; none for what changes neither data nor leaders.
 
-    `elects` says that preferred leaders are elected at the end; without that a mere re-order leaves
-    its leader alone.
+    `elects` says that preferred leaders are elected at the end, `by` what would have that done;
+    without it a mere re-order leaves its leader alone.
     """
     said = []
     if any(move.moves_data for move in plan):
         said.append("Until it ends, delete none of these topics and add no partitions to them.")
-    waiting = to_elect(state, plan)
-    changed = sum(_loses_leader(state, move) for move in plan) + (waiting if elects else 0)
+    changed = sum(_loses_leader(state, move) for move in plan)
+    changed += elected(state, plan) if elects else 0
     if changed:
         many = "1 leader changes" if changed == 1 else f"{changed} leaders change"
         said.append(f"Producers that do not retry may fail as {many}.")
-    if waiting and not elects:
+    if not elects and (waiting := to_elect(state, plan)):
         many = "1 leader changes" if waiting == 1 else f"{waiting} leaders change"
-        said.append(f"{many} by an election only: --elect, or trimtab elect when it has ended.")
+        said.append(f"{many} by an election only: {by}, or trimtab elect when it has ended.")
     return tuple(said)
 
 
 def to_elect(state: ClusterState, plan: Plan) -> int:
-    """Return how many partitions are to be led by another replica, and would not be of themselves.
+    """Return how many partitions the plan wants another leader for that come by it only elected.
 
     Who leads and stays goes on leading until preferred leaders are elected.
     """
     return sum(_waits(state, move) for move in plan)
+
+
+def elected(state: ClusterState, plan: Plan) -> int:
+    """Return how many leaders an election at the end changes: of all that move, not only those.
+
+    A partition may have been led by another than its preferred replica before.
+    """
+    return sum(
+        (leader := _leader(state, move)) in move.after and leader != move.after[0] for move in plan
+    )
 
 
 def _loses_leader(state: ClusterState, move: Move) -> bool:

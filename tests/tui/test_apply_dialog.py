@@ -35,7 +35,7 @@ from core.run.limits.throttle import Side
 from core.run.tell.view import RunState
 from tui.feed_events import RunSeen
 from tui.screens import apply as apply_module
-from tui.screens.apply import Adapt, Allow, ApplyDialog, Elect, Spare
+from tui.screens.apply import Adapt, Allow, ApplyDialog, Elect, Order, Spare
 from tui.screens.run_history import RunHistory
 from tui.seen import Seen
 from tui.session import PlanHistory, Session
@@ -178,6 +178,35 @@ async def test_a_preferred_leader_that_was_chosen_is_elected_unless_it_is_untick
             assert ("by an election only" in said) is not elects
             await pressed(pilot, *"prod-eu", "enter", "enter")
         assert started.pop()[3].elect is elects
+
+
+@pytest.mark.parametrize(
+    ("own", "targets", "boxes"),
+    [
+        (None, {"clicks-0": (2, 1, 6)}, [True]),
+        (False, {"clicks-0": (2, 1, 6)}, [False]),
+        (True, {"clicks-0": (2, 1, 6)}, [True]),
+        (None, {"orders-0": (1, 2, 4)}, []),
+        (True, {"orders-0": (1, 2, 4)}, [True]),
+        (False, {"orders-0": (1, 2, 4)}, []),
+    ],
+)
+async def test_what_follows_a_run_elects_as_it_did(
+    own: bool | None, targets: dict[str, tuple[int, ...]], boxes: list[bool]
+) -> None:
+    """Broker 2 leads orders-0 though broker 1 is preferred: an election changes that, too."""
+    session = a_session(Plan())
+    assert session.state is not None
+    leader = session.state.leader.copy()
+    leader[session.state.find(tp("orders-0"))] = 2
+    session.state = replace(session.state, leader=leader)
+    plan = Plan()
+    for name, held in targets.items():
+        plan = plan.with_target(session.state, tp(name), held)
+    async with dashboard(session, "plan") as pilot:
+        pilot.app.push_screen(ApplyDialog(session, Order(plan, "Again", elect=own)))
+        await rested(pilot)
+        assert [elect.ticked for elect in pilot.app.screen.query(Elect)] == boxes
 
 
 async def test_where_leaders_change_anyway_no_election_is_offered(

@@ -16,7 +16,7 @@ from core.plan.calibration import NOTHING_LEARNED
 from core.plan.estimate import Estimate, estimate_sparing
 from core.plan.estimate_document import to_json
 from core.plan.findings import Finding, Severity
-from core.plan.meanwhile import to_elect
+from core.plan.meanwhile import elected, to_elect
 from core.plan.plan import Plan
 from core.run.limits.bounds import as_keys, usual_bounds
 from core.run.limits.pace import Bounds
@@ -68,6 +68,8 @@ class Order:
     """It is to be adapted between these, as it was before."""
     left: tuple[str, ...] = ()
     """What is not in the plan though it was asked for, and why."""
+    elect: bool | None = None
+    """Whether preferred leaders were elected before; None where the plan is a new one."""
 
 
 class ApplyDialog(NamingDialog[str | None]):
@@ -111,6 +113,8 @@ class ApplyDialog(NamingDialog[str | None]):
     def __init__(self, session: Session, order: Order) -> None:
         super().__init__()
         self._session, self._order = session, order
+        self._state = session.state
+        """What the plan is studied against."""
         self._study: Study | None = None
         self._rate = order.rate_bytes_per_s or session.rate_bytes_per_s
         """What is applied: the rate that the summary shows, whatever is proposed meanwhile."""
@@ -136,7 +140,7 @@ class ApplyDialog(NamingDialog[str | None]):
     def on_mount(self) -> None:
         self.query_one("#cancel").focus()
         session = self._session
-        state, load = session.state, session.load
+        state, load = self._state, session.load
         assert state is not None
         assert load is not None
         plan, rate, known = self._order.plan, self._rate, session.calibration
@@ -166,9 +170,7 @@ class ApplyDialog(NamingDialog[str | None]):
         sparing = message.sparing
         if sparing is not None and sparing.rate_bytes_per_s == self._rate:
             ticks.append(Spare(sparing))
-        state = self._session.state
-        if state is not None and (leaders := to_elect(state, self._order.plan)):
-            ticks.append(Elect(leaders))
+        ticks += self._elections()
         unsafe: dict[str, Finding] = {}
         for finding in message.study.findings_at(self._rate):
             if finding.severity is Severity.UNSAFE:
@@ -178,12 +180,19 @@ class ApplyDialog(NamingDialog[str | None]):
         self._say_how()
         self._draw()
 
+    def _elections(self) -> list[Tick]:
+        """Return the box for electing leaders, where some are to change by that only, or did."""
+        state, plan, asked = self._state, self._order.plan, self._order.elect
+        if state is None or not (to_elect(state, plan) or (asked and elected(state, plan))):
+            return []
+        return [Elect(elected(state, plan), ticked=asked is not False)]
+
     def on_resize(self) -> None:
         self._draw()
 
     def _draw(self) -> None:
         lines = summary_lines(
-            self._session.state,
+            self._state,
             self._order.plan,
             self._study,
             self._expected,

@@ -123,6 +123,7 @@ class RunAgain(RunRequests):
                 history.rate_bytes_per_s,
                 history.pace.bounds,
                 tuple(map(str, found.left)),
+                history.elect,
             )
             self.post_message(self.Planned(order))
 

@@ -80,10 +80,10 @@ class Adapt(Tick):
 class Elect(Tick):
     """Whether preferred leaders are elected at the end (`--elect`): who stays leads on without."""
 
-    def __init__(self, leaders: int) -> None:
+    def __init__(self, leaders: int, *, ticked: bool) -> None:
         change = "changes" if leaders == 1 else "change"
         super().__init__("elect leaders", f"{counted(leaders, 'leader')} {change} at the end")
-        self.ticked = True
+        self.ticked = ticked
 
 
 class Spare(Tick):

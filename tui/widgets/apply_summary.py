@@ -64,7 +64,7 @@ def summary_lines(
         label = "illegal" if finding.severity is Severity.ILLEGAL else "note"
         for i, text in enumerate(wrapped(finding.sentence, width - LABEL, 3)):
             lines.append(_row("" if i else label, (Span(text, tone),), width))
-    for sentence in meanwhile(state, plan, elects=elects):
+    for sentence in meanwhile(state, plan, elects=elects, by="tick elect leaders"):
         for i, text in enumerate(wrapped(sentence, width - LABEL)):
             lines.append(_row("" if i else "note", (dim(text),), width))
     return tuple(lines)

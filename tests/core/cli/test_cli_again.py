@@ -60,6 +60,20 @@ def test_a_run_that_was_done_is_rolled_back_by_another_at_its_own_rate(here: Her
     assert targets(again) == set()
 
 
+@pytest.mark.parametrize(
+    ("own", "said", "elects"),
+    [((), (), False), (("--elect",), ("--no-elect",), False), ((), ("--elect",), True)],
+)
+def test_leaders_are_elected_as_they_were_unless_it_is_said(
+    here: Here, own: tuple[str, ...], said: tuple[str, ...], elects: bool
+) -> None:
+    run = done(here, here.plan(skip=220), *own)
+    code, out, err = here("runs", "rollback", run, *said, *ALLOWED, "--json")
+    assert code == ExitCode.DONE, err
+    back = json.loads(out.splitlines()[0])["run"]
+    assert read_journal(here.state().cluster_id, back).history.elect is elects
+
+
 def test_what_was_cancelled_is_tried_again_by_another_run(here: Here) -> None:
     plan = here.plan(skip=210)
     run = cancelled(here, plan)

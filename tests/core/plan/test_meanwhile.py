@@ -8,7 +8,9 @@ from clusters import cluster, tp
 from core.plan.meanwhile import meanwhile
 from core.plan.plan import Move, Plan
 
-STATE = cluster({"t-0": [0, 1], "t-1": [0, 1], "t-2": [1, 0]}, leaders={"t-2": -1})
+STATE = cluster(
+    {"t-0": [0, 1], "t-1": [0, 1], "t-2": [1, 0], "t-3": [0, 1]}, leaders={"t-2": -1, "t-3": 1}
+)
 LEAVE = "Until it ends, delete none of these topics and add no partitions to them."
 ONE = "Producers that do not retry may fail as 1 leader changes."
 BY_ELECTION = "1 leader changes by an election only: --elect, or trimtab elect when it has ended."
@@ -27,6 +29,9 @@ TWO = "Producers that do not retry may fail as 2 leaders change."
         ({"t-0": (1, 0)}, True, [ONE]),
         ({"t-0": (1,)}, False, [ONE]),
         ({"t-2": (2, 0)}, False, [LEAVE]),
+        ({"t-3": (0, 1, 2)}, False, [LEAVE]),
+        ({"t-3": (0, 1, 2), "t-0": (1, 0)}, False, [LEAVE, BY_ELECTION]),
+        ({"t-3": (0, 1, 2), "t-0": (1, 0)}, True, [LEAVE, TWO]),
     ],
     ids=[
         "the leader stays",
@@ -38,6 +43,9 @@ TWO = "Producers that do not retry may fail as 2 leaders change."
         "a re-order with an election",
         "the leader's replica goes",
         "nobody leads that could change",
+        "another than the preferred one leads already",
+        "one of them as before, one by an election",
+        "both by an election",
     ],
 )
 def test_what_is_said(targets: dict[str, tuple[int, ...]], elects: bool, said: list[str]) -> None:

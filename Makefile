@@ -18,10 +18,10 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.t
   $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -P -m pytest
 # Tests that share nothing but the processor have all of it: each worker has its part of them,
-# and one that is done takes over from the others. What has brokers or Spark of its own plays alone.
+# and one that is done takes over from the others.
 SPREAD := -n auto --maxprocesses 4 --dist worksteal
-# Real brokers are mostly waited for: two workers, each with brokers of its own, a file at a time,
-# the longest first (tests/kafka/conftest.py).
+# Real brokers are mostly waited for, and a Spark of one core leaves the other: two workers, each
+# with its own, a file at a time, the longest first (tests/kafka/conftest.py).
 APART := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
@@ -81,7 +81,7 @@ test-tui: $(DEV)
 	$(PYTEST) $(SPREAD) tests/tui
 
 test-spark: $(DEV)
-	$(PYTEST) tests/spark
+	$(PYTEST) $(APART) tests/spark
 
 test-kafka: $(DEV)
 	$(PYTEST) $(APART) -m "not scenario" tests/kafka

@@ -21,7 +21,7 @@ PYTEST := $(BIN)/python -P -m pytest
 # and one that is done takes over from the others.
 SPREAD := -n auto --maxprocesses 4 --dist worksteal
 # Real brokers are mostly waited for, and a Spark of one core leaves the other: two workers, each
-# with its own, a file at a time, the longest first (tests/kafka/conftest.py).
+# with its own, a file at a time; of brokers the longest first (tests/kafka/conftest.py).
 APART := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help

@@ -43,7 +43,7 @@ def even_dropped(on: Placement, limits: Limits = NO_LIMITS) -> None:
         return
     for _ in range(ROUNDS):
         able = _able(on)
-        gains = _gains(on, columns, able)
+        gains = _gains(on, columns, able, on.problem.items[able.rows])
         best = np.lexsort((able.rows, -gains))
         best = best[gains[best] > LEAST]
         # One of each partition: what else it may exchange depends on that.
@@ -92,13 +92,12 @@ def _spread(on: Placement, rows: Int64, going: Int32, returning: Int32) -> Bool:
     return np.asarray(np.where(there == NOBODY, here == NOBODY, joined < most), np.bool_)
 
 
-def _gains(on: Placement, columns: Int64, able: _Exchanges) -> Float64:
-    """Return by how much each alone makes its two brokers more even."""
-    items = on.problem.items[able.rows][:, columns]
+def _gains(on: Placement, columns: Int64, able: _Exchanges, items: Float64) -> Float64:
+    """Return by how much the two brokers of each get more even if so much [n, MEASURES] goes."""
     gains = np.zeros(len(items))
     for brokers, sign in ((able.going, -1.0), (able.returning, 1.0)):
         off = on.loads[brokers][:, columns] - 1
-        then = off + sign * items * on.per_share[brokers][:, columns]
+        then = off + sign * items[:, columns] * on.per_share[brokers][:, columns]
         gains += (off**2 - then**2).sum(axis=1)
     return gains
 
@@ -113,19 +112,15 @@ def _lots(able: _Exchanges, brokers: int) -> list[Int64]:
 
 def _exchange(on: Placement, columns: Int64, lot: _Exchanges) -> float:
     """Exchange as many of a lot, best first, as make its two brokers most even; return the gain."""
-    going, returning = int(lot.going[0]), int(lot.returning[0])
     items = np.cumsum(on.problem.items[lot.rows], axis=0)
-    gains = np.zeros(len(items))
-    for broker, sign in ((going, -1.0), (returning, 1.0)):
-        off = on.loads[broker, columns] - 1
-        then = off + sign * items[:, columns] * on.per_share[broker, columns]
-        gains += (off**2 - then**2).sum(axis=1)
+    gains = _gains(on, columns, lot, items)
+    returning = lot.returning.astype(np.int64)
     for measure in on.bound:
         if measure in HOSTED:
             more = items[:, measure] * on.per_share[returning, measure]
-            gains[more > on.spare(lot.returning[:1].astype(np.int64), measure)] = 0.0
+            gains[more > on.spare(returning, measure)] = 0.0
     most = int(np.argmax(gains))
     if gains[most] <= LEAST:
         return 0.0
-    on.exchange_all(lot.rows[: most + 1], going, returning)
+    on.exchange_all(lot.rows[: most + 1], int(lot.going[0]), int(returning[0]))
     return float(gains[most])

@@ -18,7 +18,7 @@ from core.watch.statelog.strangers import TOPICS_MOST, Strangers
 _LOGGER = " (state.change.logger)"
 _TAIL = re.compile(r" \((?:state\.change\.logger|(?:org\.apache\.)?kafka\.[\w.$]+)\)(?: \[.*\])?$")
 _BROKER = re.compile(r"(Broker|Controller) id=(\d+)(?: epoch=(\d+))?")
-_PARTITION = re.compile(r"Partition (\S+)-(\d+) broker=(\d+)")
+_PARTITION = re.compile(r"Partition ([a-zA-Z0-9._-]+)-(\d+) broker=(\d+)")
 _NAMES = re.compile(r"[\s,]([^\s,]+)-(\d+)(?=[\s,])")
 
 

@@ -286,7 +286,7 @@ def _named(kind: Kind, found: re.Match[str]) -> Change:
 _VALUE = re.compile(
     r"\b(topicName|partitionIndex|leader|leaderEpoch|isr|isrWithBrokerEpoch|zkVersion"
     r"|partitionEpoch|replicas)="
-    r"('[^']*'|\[[^\]]*\]|(?:List|Vector)?\((?:[^()]|\([^)]*\))*\)|-?\d+(?:,\d+)*)"
+    r"('[a-zA-Z0-9._-]*'|\[[^\]]*\]|(?:List|Vector)?\((?:[^()]|\([^)]*\))*\)|-?\d+(?:,\d+)*)"
 )
 _BRACKETED = ("LeaderAndIsr(", "PartitionState(", "PartitionRegistration(")
 _MEMBER = re.compile(r"brokerId=(\d+)")

@@ -24,7 +24,7 @@ from core.watch.statelog.merge import Merge, Tally, Wanted
 from core.watch.statelog.order import HELD, Disorder, in_order
 from core.watch.statelog.sources import Found, find
 from core.watch.statelog.strangers import Suspicion
-from core.watch.statelog.told import another_zone, summary_lines
+from core.watch.statelog.told import Lines, another_zone, summary_lines
 from core.watch.statelog.zones import parse_zones
 
 START = datetime(2026, 1, 31, 2, tzinfo=UTC)
@@ -481,6 +481,35 @@ def test_a_topic_with_two_ids_by_turns_is_suspected_a_recreated_one_is_not(tmp_p
     assert suspicions(ids("again.log", "A", "A", "B", "B")) == ()
     (sign,) = suspicions(ids("turns.log", "A", "B", "A", "B"))
     assert sign.topic == "t"
+
+
+# -- for a terminal --------------------------------------------------------------------------------
+
+HOSTILE = st.text(st.sampled_from("t-0 \x00\x1b\x9b\u202e]'"), max_size=8)
+
+
+@settings(max_examples=200)
+@given(
+    HOSTILE,
+    st.sampled_from(
+        [
+            "[Broker id=1] Handling LeaderAndIsr(topicName='{}', partitionIndex=1, leader=2)",
+            "[Broker id=1] Completed LeaderAndIsr(topicName='{}', partitionIndex=1, isr=[2])",
+            "[Partition {}-3 broker=1] Expanding ISR from 1 to 1,2",
+            "[Broker id=1] Leader {}-3 starts at leader epoch 1 from offset 0 and previous leader "
+            "epoch was 0",
+            "[{}] {}",
+        ]
+    ),
+)
+def test_nothing_in_a_log_does_anything_to_a_terminal(name: str, form: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "a.log"
+        log.write_text(f"[{stamp(0)}] INFO {form.replace('{}', name)}\n\tat {name}\n")
+        events, _, _ = merged(log)
+    for event in events:
+        text = Lines().text(event)
+        assert all(part.isprintable() for part in text.split("\n")), text
 
 
 # -- side by side ----------------------------------------------------------------------------------

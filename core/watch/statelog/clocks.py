@@ -24,7 +24,7 @@ NEIGHBOURS = 8
 SURE_MOMENTS = 3
 SURE_WITHIN_MS = 1_000
 _ONE_MOMENT_MS = 1_000
-_APPLIED = frozenset({Kind.LEADER, Kind.FOLLOWER, Kind.ISR, Kind.METADATA, Kind.REQUEST})
+_APPLIED = (Kind.FOLLOWER, Kind.LEADER, Kind.ISR, Kind.METADATA, Kind.REQUEST)
 
 Key = tuple[str, int, int, int | None]
 """Topic, partition, leader epoch, partition epoch."""
@@ -59,19 +59,20 @@ class Clocks:
 
     def note(self, event: Event) -> None:
         """Keep when this broker applied this change, if the change is in the sample."""
-        broker, change = event.broker, event.change
+        at_ms, broker, by_controller, _, _, change, _, _, _, _ = event
         if broker is None:
             return
         self._brokers.add(broker)
-        if change.leader_epoch is None or event.by_controller or change.kind not in _APPLIED:
+        kind, topic, partition, _, epoch, version, _, _, _, before, _, _, _, _ = change
+        if epoch is None or by_controller or kind not in _APPLIED:
             return
         # What a broker reads at its own start happened to the others long before.
-        if change.previous_epoch == -1 or change.topic is None or change.partition is None:
+        if before == -1 or topic is None or partition is None:
             return
-        key = (change.topic, change.partition, change.leader_epoch, change.partition_epoch)
+        key = (topic, partition, epoch, version)
         if self._mask and _mark(key) & self._mask:
             return
-        self._seen.setdefault(key, {}).setdefault(broker, event.at_ms)
+        self._seen.setdefault(key, {}).setdefault(broker, at_ms)
         if len(self._seen) > self._most:
             self._thin()
 
@@ -115,9 +116,8 @@ def _name_mark(topic: str) -> int:
 def _mark(key: Key) -> int:
     """Return a number that is the same in each process, and spreads keys evenly."""
     topic, partition, epoch, version = key
-    mixed = _name_mark(topic) ^ (partition * 0x9E3779B1) ^ (epoch * 0x85EBCA77)
-    mixed = (mixed ^ ((version or 0) * 0xC2B2AE3D)) * 0x27D4EB2F
-    return (mixed >> 15) & 0xFFFFFFFF
+    # Of whole numbers only: what Python makes of a text, or of None, is each process's own.
+    return hash((_name_mark(topic), partition, epoch, version or 0))
 
 
 Pair = tuple[int, int]

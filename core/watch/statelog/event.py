@@ -8,6 +8,10 @@ from typing import NamedTuple
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+made = tuple.__new__
+"""Makes a named tuple of all its values, in a quarter of the time that calling its class takes:
+that is worth it for what each line of a log becomes."""
+
 
 class Kind(StrEnum):
     """What happened, in the words of whoever wrote the record."""

@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from core.watch.statelog import messages
 from core.watch.statelog.clocks import Clocks
-from core.watch.statelog.event import Change, Event, Kind
+from core.watch.statelog.event import Change, Event, Kind, made
 from core.watch.statelog.order import Disorder, in_order
 from core.watch.statelog.sources import Record, Source
 from core.watch.statelog.strangers import TOPICS_MOST, Strangers
 
+_UNKNOWN = Kind.UNKNOWN
 _LOGGER = " (state.change.logger)"
 _TAIL = re.compile(r" \((?:state\.change\.logger|(?:org\.apache\.)?kafka\.[\w.$]+)\)(?: \[.*\])?$")
 _BROKER = re.compile(r"(Broker|Controller) id=(\d+)(?: epoch=(\d+))?")
@@ -100,17 +101,17 @@ class Merge:
         wanted, tally = self.wanted, self.tally
         from_ms = -(2**62) if wanted.from_ms is None else wanted.from_ms
         to_ms = 2**62 if wanted.to_ms is None else wanted.to_ms
-        files = {source.number: (str(source.path), source.broker) for source in self.sources}
+        readers = {source.number: Reader(source).event for source in self.sources}
         note, watch, topics = tally.clocks.note, tally.strangers.note, tally.topics
         everything = wanted.topic is None and wanted.partitions is None
         for record in in_order(self.sources, tally.disorder, self.shifts_ms):
             if not from_ms <= record.at_ms < to_ms:
                 continue
-            event = event_of(record, *files[record.source])
+            event = readers[record.source](record)
             note(event)
             watch(event, record.source)
             change = event.change
-            if change.kind is Kind.UNKNOWN:
+            if change.kind is _UNKNOWN:
                 tally.unknown += 1
                 if not wanted.unknown:
                     continue
@@ -135,27 +136,44 @@ class Writer(NamedTuple):
     partition: int | None = None
 
 
-def event_of(record: Record, file: str, written_by: int | None) -> Event:
-    """Return what a record tells; `written_by` is the file's broker, for one that names none."""
-    at_ms, _, line, level, body, following = record
-    if body.endswith(_LOGGER):
-        body = body[: -len(_LOGGER)]
-    elif ") [" in body or body.endswith(")"):
-        body = _TAIL.sub("", body)
-    writer = None
-    if body.startswith("["):
-        end = body.find("] ")
+class Reader:
+    """Reads what the records of one file tell; mostly the same broker wrote one as the last."""
+
+    def __init__(self, source: Source) -> None:
+        self._file, self._unsaid = str(source.path), Writer(source.broker)
+        self._head, self._writer = "", self._unsaid
+
+    def event(self, record: Record) -> Event:
+        """Return what a record tells."""
+        at_ms, _, line, level, body, following = record
+        end = len(body)
+        if body.endswith(_LOGGER):
+            end -= len(_LOGGER)
+        elif tail := _TAIL.search(body) if ") [" in body or body.endswith(")") else None:
+            end = tail.start()
+        if self._head and body.startswith(self._head):
+            text, writer = body[len(self._head) : end], self._writer
+        else:
+            begin, writer = self._begin(body)
+            text = body[begin:end]
+        broker, by_controller, epoch, topic, _ = writer
+        change = messages.read(text)
+        if topic is not None and change.kind is not _UNKNOWN:
+            change = _about(change, writer)
+        more = tuple(following) if following else ()
+        return made(
+            Event,
+            (at_ms, broker, by_controller, epoch, level, change, text, more, self._file, line),
+        )
+
+    def _begin(self, body: str) -> tuple[int, Writer]:
+        """Return where the message begins, and who wrote it; keeps both for the next one."""
+        end = body.find("] ") if body.startswith("[") else -1
         writer = _writer(body[1:end]) if end > 0 else None
-        if writer is not None:
-            body = body[end + 2 :]
-    change = messages.read(body)
-    more = tuple(following) if following else ()
-    if writer is None:
-        return Event(at_ms, written_by, False, None, level, change, body, more, file, line)
-    broker, by_controller, epoch, topic, _ = writer
-    if topic is not None and change.kind is not Kind.UNKNOWN:
-        change = _about(change, writer)
-    return Event(at_ms, broker, by_controller, epoch, level, change, body, more, file, line)
+        if writer is None:
+            return 0, self._unsaid
+        self._head, self._writer = body[: end + 2], writer
+        return end + 2, writer
 
 
 @lru_cache(maxsize=4096)

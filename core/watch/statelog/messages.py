@@ -7,14 +7,17 @@ the older controller's PartitionStateMachine, ReplicaStateMachine and Controller
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from core.watch.statelog.event import Change, Kind
+from core.watch.statelog.event import Change, Kind, made
 
 UNKNOWN = Change(Kind.UNKNOWN)
-_TP = r"(?P<topic>[\w.-]+)-(?P<partition>\d+)"
+# Members are looked up slowly, and these for each line.
+_LEADER, _FOLLOWER, _ISR, _SKIPPED = Kind.LEADER, Kind.FOLLOWER, Kind.ISR, Kind.SKIPPED
+_NAME = "[a-zA-Z0-9._-]+"
+"""A topic's: Kafka allows no other characters. Spelt out: `\\w` takes longer."""
+_TP = rf"(?P<topic>{_NAME})-(?P<partition>[0-9]+)"
 _FOR = rf"\bfor (?:the )?(?:topic )?partition (?:being reassigned )?{_TP}\b"
 
 
@@ -31,23 +34,23 @@ def _form(kind: Kind, pattern: str) -> _Form:
 
 # -- the forms that most lines have, each with an expression of its own ---------------------------
 
+_INT, _IDS, _TOPIC_ID = "-?[0-9]+", r"[0-9, ]*", r"(?:Some\()?([a-zA-Z0-9_-]+)\)?"
 _STARTS = re.compile(
-    r"(?:(Leader|Follower) )?([\w.-]+)-(\d+)(?: with topic id (?:Some\()?([\w-]+)\)?)?"
-    r" starts at [Ll]eader [Ee]poch (\d+) from offset (-?\d+)"
-    r"(?:\.? with partition epoch (\d+),?)?(?: (?:and|with))?(?: high watermark -?\d+[,.]?)?"
-    r"(?: ISR \[?([\d,]*)\]?)?(?:, adding replicas \[[\d,]*\] and removing replicas \[[\d,]*\])?"
-    r"(?: Current leader is (-?\d+)\.)?"
-    r".*?[Pp]revious (?:leader (?:Some\((\d+)\)|None) and previous )?"
-    r"[Ll]eader [Ee]poch was:? (-?\d+)"
+    rf"(?:(Leader|Follower) )?({_NAME})-([0-9]+)(?: with topic id {_TOPIC_ID})?"
+    rf" starts at [Ll]eader [Ee]poch ([0-9]+) from offset ({_INT})"
+    rf"(?:\.? with partition epoch ([0-9]+),?)?(?: (?:and|with))?(?: high watermark {_INT}[,.]?)?"
+    rf"(?: ISR \[?([0-9,]*)\]?)?"
+    rf"(?:, adding replicas \[[0-9,]*\] and removing replicas \[[0-9,]*\])?"
+    rf"(?: Current leader is ({_INT})\.)?"
+    rf".*?[Pp]revious (?:leader (?:Some\(([0-9]+)\)|None) and previous )?"
+    rf"[Ll]eader [Ee]poch was:? ({_INT})"
 )
 _KEPT = re.compile(
-    r"Skipped the become-(leader|follower) state change for ([\w.-]+)-(\d+)"
-    r" with topic id (?:Some\()?([\w-]+)\)?(.*)"
-)
-_REGISTRATION = re.compile(
-    r", partition registration PartitionRegistration\(replicas=\[([\d, ]*)\],"
-    r" (?:directories=\[[^\]]*\], )?isr=\[([\d, ]*)\], (?:\w+=\[[^\]]*\], )*leader=(-?\d+),"
-    r" leaderRecoveryState=\w+, leaderEpoch=(\d+), partitionEpoch=(\d+)\)"
+    rf"Skipped the become-(?:leader|follower) state change for ({_NAME})-([0-9]+)"
+    rf" with topic id {_TOPIC_ID}"
+    rf"(?:, partition registration PartitionRegistration\(replicas=\[({_IDS})\],"
+    rf" (?:directories=\[[^\]]*\], )?isr=\[({_IDS})\], (?:[a-zA-Z]+=\[[^\]]*\], )*leader=({_INT}),"
+    rf" leaderRecoveryState=[A-Z_]+, leaderEpoch=([0-9]+), partitionEpoch=([0-9]+)\))?(.*)"
 )
 
 
@@ -58,19 +61,24 @@ def _starts(text: str) -> Change | None:
     role, topic, partition, topic_id, epoch, offset, version, isr, now, before, until = (
         found.groups()
     )
-    return Change(
-        Kind.FOLLOWER if role == "Follower" else Kind.LEADER,
-        topic,
-        int(partition),
-        None if now is None else int(now),
-        int(epoch),
-        None if version is None else int(version),
-        None if isr is None else _ids(isr),
-        None,
-        None if before is None else int(before),
-        int(until),
-        int(offset),
-        topic_id,
+    return made(
+        Change,
+        (
+            _FOLLOWER if role == "Follower" else _LEADER,
+            topic,
+            int(partition),
+            None if now is None else int(now),
+            int(epoch),
+            None if version is None else int(version),
+            None if isr is None else _ids(isr),
+            None,
+            None if before is None else int(before),
+            int(until),
+            int(offset),
+            topic_id,
+            None,
+            None,
+        ),
     )
 
 
@@ -78,24 +86,30 @@ def _kept(text: str) -> Change | None:
     found = _KEPT.match(text)
     if found is None:
         return None
-    _, topic, partition, topic_id, rest = found.groups()
+    topic, partition, topic_id, replicas, isr, leader, epoch, version, rest = found.groups()
     if "storage error" in rest:
         return Change(Kind.FAILED, topic, int(partition), topic_id=topic_id)
-    kind = Kind.SKIPPED if "at a newer partition epoch" in rest else Kind.ISR
-    now = _REGISTRATION.match(rest)
-    if now is None:
+    kind = _SKIPPED if "at a newer partition epoch" in rest else _ISR
+    if leader is None:
         return _values(rest, Change(kind, topic, int(partition), topic_id=topic_id))
-    replicas, isr, leader, epoch, partition_epoch = now.groups()
-    return Change(
-        kind,
-        topic,
-        int(partition),
-        int(leader),
-        int(epoch),
-        int(partition_epoch),
-        _ids(isr),
-        _ids(replicas),
-        topic_id=topic_id,
+    return made(
+        Change,
+        (
+            kind,
+            topic,
+            int(partition),
+            int(leader),
+            int(epoch),
+            int(version),
+            _ids(isr),
+            _ids(replicas),
+            None,
+            None,
+            None,
+            topic_id,
+            None,
+            None,
+        ),
     )
 
 
@@ -239,27 +253,22 @@ _FORMS: dict[str, tuple[_Form, ...]] = {
 }
 _NUMBERS = ("partition", "leader", "leader_epoch", "partition_epoch", "replica", "partition_count")
 _LISTS = ("isr", "replicas")
-_FIRST: dict[str, Callable[[str], Change | None]] = {
-    "Leader": _starts,
-    "Follower": _starts,
-    "Skipped": _kept,
-}
 
 
 def read(text: str) -> Change:
     """Return what a message says; UNKNOWN for a form that is not known, or one that is damaged."""
     try:
-        return _read(text)
+        if text.startswith(("Follower ", "Leader ")):
+            change = _starts(text)
+        else:
+            change = _kept(text) if text.startswith("Skipped ") else None
+        return change or _other(text)
     except ValueError:  # letters where a form has a number
         return UNKNOWN
 
 
-def _read(text: str) -> Change:
-    word = text.partition(" ")[0]
-    known = _FIRST.get(word)
-    if known is not None and (change := known(text)) is not None:
-        return change
-    for form in _FORMS.get(word, ()):
+def _other(text: str) -> Change:
+    for form in _FORMS.get(text.partition(" ")[0], ()):
         found = form.pattern.match(text)
         if found is not None:
             return _values(text, _named(form.kind, found))

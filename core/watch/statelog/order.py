@@ -22,6 +22,10 @@ EARLY_MS = 10_000
 """How long before its first time a file is opened, as that may not be its earliest."""
 
 
+_Keyed = tuple[int, int, int, Record]
+"""Time, file, place in it: no two are equal, so that records are not compared."""
+
+
 @dataclass(slots=True)
 class Disorder:
     """What no buffer could mend: records later in their file than others of a later time."""
@@ -44,29 +48,31 @@ def in_order(
     shifts = {source.number: shifts_ms.get(_broker(source), 0) for source in sources}
     # Latest first: the next to be opened stands at the end.
     closed = sorted(sources, key=lambda s: (s.first_ms + shifts[s.number], s.number), reverse=True)
-    heap: list[tuple[int, int, int, Record, Iterator[tuple[int, int, int, Record]]]] = []
+    heap: list[_Keyed] = []
+    opened: dict[int, Iterator[_Keyed]] = {}
 
     def open_next() -> None:
         source = closed.pop()
-        keyed = _keyed(source, shifts[source.number], disorder)
+        keyed = opened[source.number] = _keyed(source, shifts[source.number], disorder)
         first = next(keyed, None)
         if first is not None:
-            heappush(heap, (*first, keyed))
+            heappush(heap, first)
 
     while heap or closed:
         if not heap:
             open_next()
             continue
-        at_ms, _, _, record, keyed = heap[0]
+        at_ms, number, _, record = heap[0]
         while closed and closed[-1].first_ms + shifts[closed[-1].number] - EARLY_MS <= at_ms:
             open_next()
-            at_ms, _, _, record, keyed = heap[0]
-        following = next(keyed, None)
+            at_ms, number, _, record = heap[0]
+        following = next(opened[number], None)
         if following is None:
             heappop(heap)
+            del opened[number]
         else:
-            heapreplace(heap, (*following, keyed))
-        shift = shifts[record.source]
+            heapreplace(heap, following)
+        shift = shifts[number]
         yield record._replace(at_ms=record.at_ms + shift) if shift else record
 
 
@@ -74,34 +80,28 @@ def _broker(source: Source) -> int:
     return -1 if source.broker is None else source.broker
 
 
-def _keyed(
-    source: Source, shift_ms: int, disorder: Disorder
-) -> Iterator[tuple[int, int, int, Record]]:
+def _keyed(source: Source, shift_ms: int, disorder: Disorder) -> Iterator[_Keyed]:
     """Yield one source's records with a key (time, file, place) that never goes back."""
-    held: deque[Record] = deque()
+    number = source.number
     last_ms = -(2**62)
-    place = 0
+    for place, record in enumerate(_mended(source)):
+        at_ms = record.at_ms + shift_ms
+        if at_ms >= last_ms:
+            last_ms = at_ms
+        else:
+            disorder.records += 1
+            disorder.longest_ms = max(disorder.longest_ms, last_ms - at_ms)
+        yield last_ms, number, place, record
+
+
+def _mended(source: Source) -> Iterator[Record]:
+    """Yield one source's records, late ones in their place as far as HELD of them reach."""
+    held: deque[Record] = deque()
     for record in records(source):
         if held and record < held[-1]:  # records compare by time, then by line
             insort(held, record)
         else:
             held.append(record)
         if len(held) > HELD:
-            place += 1
-            ready = held.popleft()
-            last_ms = _key(ready, shift_ms, last_ms, disorder)
-            yield last_ms, source.number, place, ready
-    for ready in held:
-        place += 1
-        last_ms = _key(ready, shift_ms, last_ms, disorder)
-        yield last_ms, source.number, place, ready
-
-
-def _key(record: Record, shift_ms: int, last_ms: int, disorder: Disorder) -> int:
-    """Return by what a record is ordered: its time, or that of the one before if that is later."""
-    at_ms = record.at_ms + shift_ms
-    if at_ms < last_ms:
-        disorder.records += 1
-        disorder.longest_ms = max(disorder.longest_ms, last_ms - at_ms)
-        return last_ms
-    return at_ms
+            yield held.popleft()
+    yield from held

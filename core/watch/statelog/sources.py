@@ -16,6 +16,7 @@ from stat import S_ISREG
 from typing import IO, NamedTuple, cast
 
 from core.errors import UsageError
+from core.watch.statelog.event import made
 from core.watch.statelog.stamps import LONGEST, STAMP, Times, decoded
 from core.watch.statelog.zones import Zones, again_ms
 
@@ -249,7 +250,7 @@ def records(source: Source) -> Iterator[Record]:
             line += 1
             try:
                 # Kafka's own layout, `[2026-01-31 02:30:00,123] INFO `, without the expression.
-                if text[24:26] == "] " and text[20:21] == ",":
+                if text.startswith("] ", 24) and text[20] == ",":
                     at_ms = times.second_ms(text[1:20]) + int(text[21:24])
                     level, _, body = text[26:].partition(" ")
                 elif stamp := match(text):
@@ -264,7 +265,7 @@ def records(source: Source) -> Iterator[Record]:
                 if source.stop_ms is not None and at_ms > source.stop_ms:
                     source.lines = line
                     return
-                held, length = Record(at_ms, number, line, level, body, []), 0
+                held, length = made(Record, (at_ms, number, line, level, body, [])), 0
             elif held is None:
                 source.headless += 1
                 yield Record(source.first_ms, number, line, "", text, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from core.terminal import printable
@@ -19,64 +20,68 @@ _QUARTER_MS = 15 * 60 * 1000
 _NEAR_QUARTER_MS = 60 * 1000
 FILES_TOLD = 20
 
+_MS = tuple(f"{ms:03d}Z  " for ms in range(1000))
+_KINDS = {kind: f"{kind:<8}  " for kind in Kind}
+_FOLLOWER, _LEADER = Kind.FOLLOWER, Kind.LEADER  # members are looked up slowly
+_WITH_LEADER = (Kind.ISR, Kind.ELECTED)
+
 
 class Lines:
     """Events as aligned lines; a name that is wider than its column pushes the rest."""
 
     def __init__(self) -> None:
-        self._second, self._stamp = -1, ""
+        self._second_ms, self._stamp = 2**62, ""
+        self._who: dict[tuple[int | None, bool], str] = {}
 
     def text(self, event: Event) -> str:
         """Return one line for an event and one for each line that follows it, with their ends."""
-        change = event.change
-        second, ms = divmod(event.at_ms, 1000)
-        if second != self._second:
-            self._second, self._stamp = second, format_time(moment(second * 1000))[:-4]
-        who = "?" if event.broker is None else str(event.broker)
-        who = f"{'controller' if event.by_controller else 'broker'} {who}"
-        name = ""
-        if change.topic is not None:
-            name = f"{change.topic}-{change.partition}"
-        what = sentence(event)
-        line = f"{self._stamp}{ms:03d}Z  {who:<13}  {change.kind:<8}  {name:<24}  {what}\n"
-        if event.more:
-            line += "".join(f"    {printable(text)}\n" for text in event.more)
+        at_ms, broker, by_controller, _, _, change, _, more, _, _ = event
+        ms = at_ms - self._second_ms
+        if not 0 <= ms < 1000:
+            ms = at_ms % 1000
+            self._second_ms = at_ms - ms
+            self._stamp = format_time(moment(self._second_ms))[:-4]
+        who = self._who.get((broker, by_controller))
+        if who is None:
+            what = "controller" if by_controller else "broker"
+            name = f"{what} {'?' if broker is None else broker}"
+            who = self._who[broker, by_controller] = f"{name:<13}  "
+        name = "" if change.topic is None else f"{change.topic}-{change.partition}"
+        line = f"{self._stamp}{_MS[ms]}{who}{_KINDS[change[0]]}{name:<24}  {sentence(event)}\n"
+        if more:
+            line += "".join(f"    {printable(text)}\n" for text in more)
         return line
 
 
 def sentence(event: Event) -> str:
     """Return what an event says, in a few words where they are known, fit for a terminal."""
-    return printable(_what(event))
+    kind, _, _, leader, epoch, version, isr, _, before, until, offset, _, replica, _ = event.change
+    if kind is _FOLLOWER:
+        words = f"follows {'a leader' if leader is None else leader} from epoch {epoch}"
+    elif kind is _LEADER:
+        words = f"leads from epoch {epoch}"
+    elif leader is not None and kind in _WITH_LEADER:
+        words = f"{'no leader' if leader < 0 else f'leader {leader}'}, epoch {epoch}"
+    else:
+        return printable(event.text)
+    if version is not None:
+        words += f".{version}"
+    if offset is not None:
+        words += f", offset {offset}"
+    if isr is not None:
+        words += f", ISR {_ids(isr)}"
+    if replica is not None:
+        words += f", without {replica}"
+    if before is not None:
+        return f"{words}; before {before}, epoch {until}"
+    if until == -1:
+        return f"{words}; not held before, since its start"
+    return words if until is None else f"{words}; before epoch {until}"
 
 
-def _what(event: Event) -> str:
-    change = event.change
-    match change.kind:
-        case Kind.LEADER:
-            words = f"leads from epoch {change.leader_epoch}"
-        case Kind.FOLLOWER:
-            leader = "a leader" if change.leader is None else change.leader
-            words = f"follows {leader} from epoch {change.leader_epoch}"
-        case Kind.ISR | Kind.ELECTED if change.leader is not None:
-            leader = "no leader" if change.leader < 0 else f"leader {change.leader}"
-            words = f"{leader}, epoch {change.leader_epoch}"
-        case _:
-            return event.text
-    if change.partition_epoch is not None:
-        words += f".{change.partition_epoch}"
-    if change.offset is not None:
-        words += f", offset {change.offset}"
-    if change.isr is not None:
-        words += f", ISR {','.join(map(str, change.isr)) or 'empty'}"
-    if change.replica is not None:
-        words += f", without {change.replica}"
-    if change.previous_leader is not None:
-        words += f"; before {change.previous_leader}, epoch {change.previous_epoch}"
-    elif change.previous_epoch == -1:
-        words += "; not held before, since its start"
-    elif change.previous_epoch is not None:
-        words += f"; before epoch {change.previous_epoch}"
-    return words
+@lru_cache(maxsize=4096)
+def _ids(ids: tuple[int, ...]) -> str:
+    return ",".join(map(str, ids)) or "empty"
 
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode

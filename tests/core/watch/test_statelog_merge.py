@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import subprocess
+import sys
 import tempfile
 import tracemalloc
 from collections.abc import Sequence
@@ -431,6 +433,34 @@ def test_a_sample_is_enough_and_stays_small(tmp_path: Path) -> None:
     found = {offset.broker: offset for offset in merge.tally.clocks.offsets()}
     assert abs((found[2].ahead_ms or 0) - (found[1].ahead_ms or 0) - 900) <= 20
     assert found[2].sure
+
+
+SAMPLED = """
+from core.watch.statelog.clocks import Clocks
+from core.watch.statelog.event import Change, Event, Kind
+clocks = Clocks(most=50)
+for n in range(2_000):
+    change = Change(Kind.FOLLOWER, f"t{n % 7}", n, leader_epoch=n, partition_epoch=n % 3 or None)
+    for broker in (1, 2):
+        at_ms = n * 60_000 + broker * n
+        clocks.note(Event(at_ms, broker, False, None, "INFO", change, "", (), "a.log", n))
+print(clocks.offsets())
+"""
+
+
+def test_each_process_samples_the_same_changes() -> None:
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", SAMPLED],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(told) == 1
+    assert "ahead_ms=None" not in told.pop()
 
 
 def test_shifted_by_their_clocks_all_tell_one_story(tmp_path: Path) -> None:

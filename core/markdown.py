@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-_MEANT = str.maketrans({"|": "/", "<": "&lt;", "[": "\\[", "`": "'"})
+_MEANT = str.maketrans({"\\": "\\\\", "|": "/", "<": "&lt;", "[": "\\[", "`": "'"})
 """What would end a cell, or make a tag, a link or code: names and notes may hold it."""
 
 

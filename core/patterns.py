@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 from core.errors import UsageError
+from core.terminal import printable
 
 
 def pattern(text: str, said: str) -> re.Pattern[str]:
@@ -54,4 +55,4 @@ def named(name: str, names: Collection[str], kind: str) -> str:
 def nearly(text: str, names: Iterable[str]) -> str:
     """Return a question after what may have been meant; "" when nothing is near."""
     near = get_close_matches(text, list(names), n=3, cutoff=0.7)
-    return f"Did you mean {' or '.join(near)}?" if near else ""
+    return f"Did you mean {' or '.join(map(printable, near))}?" if near else ""

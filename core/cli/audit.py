@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from core.cli.context import emit, json_option, say
+from core.cli.context import emit, json_option, print_lines, say, write_text
 from core.cluster.connect import short_name
 from core.errors import ExitCode
 
@@ -58,7 +58,7 @@ def ls(run: str | None, everything: bool, as_json: bool) -> None:
         for entry in shown
     ]
     header = ("AT", "WHO", "FROM", "CLUSTER", "RUN", "WHAT", "")
-    click.echo(table(header, rows), nl=False)
+    write_text(table(header, rows), None)
 
 
 @audit.command("verify")
@@ -92,7 +92,7 @@ def verify(holds: str | None, as_json: bool) -> int:
     elif verdict.problem:
         say(f"{verdict.problem} The {verdict.entries} entries before it are as written.")
     else:
-        click.echo(f"{verdict.entries} entries, all as written; the last is {verdict.last_hash}.")
+        print_lines(f"{verdict.entries} entries, all as written; the last is {verdict.last_hash}.")
         if verdict.mended:
             say(f"{verdict.mended} times a process ended while it wrote an entry; each is noted.")
         if verdict.cut:

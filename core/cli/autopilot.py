@@ -12,7 +12,8 @@ import click
 from core.cli.autopilot_told import entry_line, shown_log, shown_standing, standing_document
 from core.cli.autopilot_wanted import changed, which, which_to_stop
 from core.cli.confirm import confirm
-from core.cli.context import Context, emit, emit_line, json_option, say
+from core.cli.context import Context, emit, emit_line, json_option, print_lines, say
+from core.cli.warned import say_warnings
 from core.errors import ExitCode, RefusedError, TrimtabError, UsageError
 
 if TYPE_CHECKING:
@@ -250,8 +251,9 @@ def _fly_here(context: Context, switch: Switch, *, as_json: bool) -> int:
         if as_json:
             emit_line(entry.to_json())
         else:
-            click.echo(entry_line(entry))
+            print_lines(entry_line(entry))
 
+    say_warnings()
     root = paths.load_root()
     layout.mark(root)
     with (

@@ -7,6 +7,7 @@ import sys
 import click
 
 from core.errors import UsageError
+from core.terminal import printable
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
@@ -22,6 +23,8 @@ def confirm(name: str, verb: str, doing: str, otherwise: str, *, of: str = "clus
             f"{doing} asks for the {of}'s name, and there is no terminal.",
             next=f"Say --yes to {verb} without being asked.",
         )
-    typed = click.prompt(f"Type {name} to {verb}", default="", show_default=False, err=True)
+    typed = click.prompt(
+        f"Type {printable(name)} to {verb}", default="", show_default=False, err=True
+    )
     if typed.strip() != name:
         raise UsageError(f"That is not its name; {otherwise}.")

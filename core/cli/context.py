@@ -14,10 +14,10 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from core.cli.json_text import json_line, json_text
 from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, Connection, connect, short_name
 from core.errors import RefusedError, UsageError
+from core.json_text import json_line, json_text
 from core.terminal import printable
 
 if TYPE_CHECKING:
@@ -196,12 +196,18 @@ def emit_line(event: Any) -> None:
     print(json_line(event), flush=True)
 
 
+def print_lines(text: str) -> None:
+    """Print words for people, at once: for streams, which end once their reader has gone."""
+    click.echo(printable(text, lines=True))
+
+
 def write_text(text: str, output: Path | None) -> None:
     """Print words for people, as `write_data` does: they do nothing to a terminal.
 
     A file has the names that are in them as they are.
     """
-    write_data(printable(text, lines=True) if output is None else text, output)
+    shown = output is None or _is_stdout(output)
+    write_data(printable(text, lines=True) if shown else text, output)
 
 
 def write_data(text: str, output: Path | None) -> None:

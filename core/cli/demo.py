@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from core.cli.context import Context, Target, say, write_text
+from core.cli.context import Context, Target, print_lines, say, write_text
 from core.cli.leaving import ended_in_order
 from core.errors import ExitCode, TrimtabError
 
@@ -161,7 +161,7 @@ def _run(context: Context, words: Sequence[str]) -> int:
 
     assert context.target.address is not None
     line = ["-b", context.target.address.bootstrap, "--cluster", SANDBOX, *words]
-    click.echo(f"\n$ trimtab {shlex.join(line)}")
+    print_lines(f"\n$ trimtab {shlex.join(line)}")
     return run(context.open_dashboard, line)
 
 

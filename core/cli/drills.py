@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from core.cli.context import emit, json_option
+from core.cli.context import emit, json_option, print_lines
 from core.cli.sandbox_shown import name_option, show_sandbox
+from core.cli.warned import say_warnings
 from core.cluster.drills.drill import (
     SKEW_TIMES,
     Drill,
@@ -151,6 +152,7 @@ def _do(sandbox: Sandbox, drill: Drill) -> str | None:
     from core.cluster.drills.on_sandbox import SandboxGround
     from core.watch.drilled import carry_out
 
+    say_warnings()
     return carry_out(SandboxGround(sandbox), drill)
 
 
@@ -160,6 +162,6 @@ def _tell(sandbox: Sandbox, drill: Drill, as_json: bool) -> None:
         what = {"name": sandbox.name, "drill": drill.kind.value, "on": drill.on}
         emit({**what, "broker": drill.broker, "done": done is not None})
     elif done is None:
-        click.echo("There was nothing to do.")
+        print_lines("There was nothing to do.")
     else:
-        click.echo(f"Sandbox {sandbox.name}: {done}.")
+        print_lines(f"Sandbox {sandbox.name}: {done}.")

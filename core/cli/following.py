@@ -10,13 +10,14 @@ import click
 
 from core.cli.context import emit_line, let_reader_go, say
 from core.cli.leaving import unwinding
+from core.cli.over_line import CLEAR
 from core.errors import ExitCode
 from core.run.tell.events import follow
 from core.run.tell.notices import Notice, Notices
 from core.run.tell.report import brings_back, headline, left_lines
 from core.run.tell.view import RunState, RunView
 from core.settings import load_settings
-from core.terminal import notice_sequence
+from core.terminal import notice_sequence, printable
 from core.units import format_bytes, format_duration, format_rate
 
 if TYPE_CHECKING:
@@ -88,8 +89,9 @@ def _with_bar(cluster_id: str, run: str) -> int:
         try:
             for view, _ in follow(cluster_id, run):
                 for event in view.events[told:]:
-                    clear = "\r\033[2K" if stream.isatty() else ""
-                    click.echo(f"{clear}{event.at:%H:%M:%S}  {event.text}", file=stream)
+                    clear = CLEAR if stream.isatty() else ""
+                    line = f"{event.at:%H:%M:%S}  {printable(event.text)}"
+                    click.echo(f"{clear}{line}", file=stream)  # noqa: TID251 - over the bar
                 told, now = len(view.events), _now(view)
                 bar.pos = round(STEPS * _part(view))
                 bar.render_progress()
@@ -115,7 +117,7 @@ def call_out(notice: Notice | None, stream: IO[str]) -> None:
     words = ("\a" if by.bell else "") + (
         notice_sequence(notice.title, notice.text) if by.desktop else ""
     )
-    click.echo(words, file=stream, nl=False)
+    click.echo(words, file=stream, nl=False)  # noqa: TID251 - sequences of our own
 
 
 def _part(view: RunView) -> float:

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from core.cli.context import Context, emit, emit_line, say, write_text
+from core.cli.context import Context, emit, emit_line, print_lines, say, write_text
 from core.errors import ExitCode
 from core.units import counted
 
@@ -95,7 +93,7 @@ def _tell(moves: Sequence[ForeignMove], told: str) -> str:
     if not told:
         say(NOTE)
     if text != told:
-        click.echo(text, nl=False)
+        print_lines(text.rstrip("\n"))
     return text
 
 

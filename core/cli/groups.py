@@ -56,7 +56,7 @@ def groups(
     for trouble in now.troubles:
         say(trouble)
     for id in _gone(before.groups if before and not now.lost else (), now.groups):
-        say(f"Group {id} is gone meanwhile.")
+        say(f"Group {printable(id)} is gone meanwhile.")
     found = views(now, before)
     if as_json:
         emit([_json(view) for view in found], output)

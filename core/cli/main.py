@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 import click
 
 from core import paths
-from core.cli.context import Context, Target, let_reader_go
+from core.cli.context import Context, Target, let_reader_go, say
 from core.cli.given import as_meant
 from core.errors import ExitCode, TrimtabError
-from core.terminal import printable
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "apply": ("core.cli.apply:apply", "Carry a plan out."),
@@ -229,15 +228,17 @@ not there, are ours: what a user names is looked for where it is read."""
 
 
 def _show(error: click.ClickException) -> None:
+    shown = io.StringIO()
+    error.show(shown)  # it quotes what was given
     # Where stderr cannot be written, the exit code must do.
     with contextlib.suppress(OSError):
-        error.show()
+        say(shown.getvalue().rstrip())
 
 
 def complain(message: str) -> None:
     """Say what went wrong on stderr; where even that cannot be written, the exit code must do."""
     with contextlib.suppress(OSError):
-        click.echo(f"trimtab: {printable(message, lines=True)}", err=True)
+        say(f"trimtab: {message}")
 
 
 def _about_place(error: OSError) -> str:

@@ -7,6 +7,8 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from core.terminal import printable
+
 LISTS = ("before", "after", "adding", "removing")
 RELIEF = ("broker", "measure", "before", "after")
 
@@ -26,8 +28,8 @@ def csv_text(moves: Sequence[Mapping[str, Any]]) -> str:
     for move in moves:
         lists = (",".join(map(str, move[name])) for name in LISTS)
         leader = move["preferred_leader"]
-        row = (move["topic"], move["partition"], *lists, leader["before"], leader["after"])
-        log_dirs = ",".join(f"{one['broker']}:{one['path']}" for one in move["log_dirs"])
+        row = (_plain(move["topic"]), move["partition"], *lists, leader["before"], leader["after"])
+        log_dirs = printable(",".join(f"{one['broker']}:{one['path']}" for one in move["log_dirs"]))
         relief = move["relieves"] or {}
         effect = (relief.get(name) for name in RELIEF)
         writer.writerow((*row, log_dirs, move["bytes"], _plain(move["because"]), *effect))
@@ -36,4 +38,7 @@ def csv_text(moves: Sequence[Mapping[str, Any]]) -> str:
 
 def _plain(text: str | None) -> str | None:
     """Return a text of a plan file, which anybody may have written, as no formula of a sheet."""
-    return f"'{text}" if text and text[0] in "=+-@\t\r" else text
+    if text is None:
+        return None
+    shown = printable(text)
+    return f"'{shown}" if shown.lstrip()[:1] in ("=", "+", "-", "@") else shown

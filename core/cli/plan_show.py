@@ -18,6 +18,7 @@ from core.errors import UsageError
 from core.plan.plan import Move, Plan
 from core.plan.reassignment import bind
 from core.plan.relief import Relief, order, reliefs
+from core.terminal import printable
 from core.units import counted, format_bytes
 
 if TYPE_CHECKING:
@@ -87,7 +88,6 @@ def show(
         write_data(csv_text([_document(one) for one in shown]), output)
         return
     heads, rows = _table(shown)
-    notes = "".join(f"{note}\n" for note in wanted.notes)
     sums = (
         f"{counted(len(wanted), 'partition')}: {moving} to copy "
         f"({format_bytes(total)}), {leader_moves:,} with another preferred "
@@ -95,8 +95,10 @@ def show(
     )
     if form == "markdown":
         lines = (*markdown.table(heads, rows, right="   >"), "")
-        text = "".join(f"{line}\n" for line in lines) + notes + sums
+        lines = (*lines, *map(markdown.cell, wanted.notes))
+        text = "".join(f"{line}\n" for line in lines) + sums
     else:
+        notes = "".join(f"{printable(note)}\n" for note in wanted.notes)
         text = notes + (table(heads, rows, right="   >") if rows else "") + sums
     write_text(text, output)
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.confirm import confirm, yes_option
-from core.cli.context import Context, emit, emit_line, json_option, say
+from core.cli.context import Context, emit, emit_line, json_option, print_lines, say
 from core.cli.topic_steps import settled
+from core.cli.warned import say_warnings
 from core.errors import RefusedError, UsageError
 from core.units import parse_duration
 
@@ -58,6 +59,7 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
     from core.watch.clients.work import probe as work
     from core.watch.timeline.background import start_recording
 
+    say_warnings()
     root = paths.load_root()
     with context.connected() as connection:
         state = connection.client.describe()
@@ -117,14 +119,14 @@ def _table(live: bool) -> Callable[[Report], None]:
         nonlocal drawn, last
         due = last is None or (report.at - last.at).total_seconds() >= SILENT_SECONDS
         if live and drawn:
-            click.echo(f"\x1b[{drawn}F\x1b[J", nl=False, color=True)
+            click.echo(f"\x1b[{drawn}F\x1b[J", nl=False, color=True)  # noqa: TID251
         for said in report.told:
-            click.echo(f"{said.at.astimezone():%H:%M:%S}  {said.text}")
+            print_lines(f"{said.at.astimezone():%H:%M:%S}  {said.text}")
         if live or due or report.told:
             lines = table_of(report).splitlines()
             if live:
                 lines = _fitting(lines, *shutil.get_terminal_size())
-            click.echo("\n".join(lines))
+            print_lines("\n".join(lines))
             drawn, last = len(lines), report
 
     return show

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.over_line import OverLine
 from core.errors import ExitCode, UsageError
 from core.units import counted, format_bytes, format_duration, parse_duration, parse_size
 
@@ -102,20 +101,17 @@ class _Progress:
     """How far it is, on a terminal."""
 
     def __init__(self) -> None:
-        self._shown = sys.stderr.isatty()
+        self._line = OverLine()
         self._next = 0.0
 
     def at(self, share: float, read_bytes: int) -> None:
-        if not self._shown or time.monotonic() < self._next:
+        if not self._line.shown or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + PROGRESS_SECONDS
-        line = f"comparing: {share:.0%}, {format_bytes(read_bytes)} read"
-        width = shutil.get_terminal_size().columns - 1
-        click.echo(f"\r\x1b[2K{line[:width]}", err=True, nl=False)
+        self._line.say(f"comparing: {share:.0%}, {format_bytes(read_bytes)} read")
 
     def end(self) -> None:
-        if self._shown:
-            click.echo("\r\x1b[2K", err=True, nl=False)
+        self._line.end()
 
 
 # -- as JSON ---------------------------------------------------------------------------------------

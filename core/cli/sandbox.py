@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import click
 
-from core.cli.context import emit, json_option, say
+from core.cli.context import emit, json_option, print_lines, say
 from core.cli.demo import sandbox_demo
 from core.cli.drills import DRILLS
 from core.cli.sandbox_shown import name_option, show_sandbox
@@ -68,7 +68,7 @@ def down(name: str, as_json: bool) -> None:
     if as_json:
         emit({"name": name, "removed": there})
     else:
-        click.echo(f"Sandbox {name} is gone." if there else f"There was no sandbox {name}.")
+        print_lines(f"Sandbox {name} is gone." if there else f"There was no sandbox {name}.")
 
 
 @sandbox.command()
@@ -106,7 +106,7 @@ def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
         emit({"name": name, "pid": process.pid, "bytes_per_s": bytes_per_s})
     if detach:
         if not as_json:
-            click.echo(f"Workload runs (pid {process.pid}); it ends with the sandbox.")
+            print_lines(f"Workload runs (pid {process.pid}); it ends with the sandbox.")
         return
     stop = threading.Event()
     settings = ConnectionSettings(found.bootstrap)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli.context import emit
+from core.cli.context import emit, print_lines
 
 if TYPE_CHECKING:
     from core.cluster.sandbox.sandbox import Sandbox
@@ -47,5 +47,5 @@ def show_sandbox(sandbox: Sandbox, as_json: bool) -> None:
         node = status.node
         rack = f"rack {node.rack}" if node.rack else ""
         state = f"pid {status.pid}" if status.alive else "down"
-        click.echo(f"{node.role.value:<10} {node.id:>4}  {node.address:<16} {rack:<7} {state}")
-    click.echo(f"\ntrimtab -b {sandbox.bootstrap} --write")
+        print_lines(f"{node.role.value:<10} {node.id:>4}  {node.address:<16} {rack:<7} {state}")
+    print_lines(f"\ntrimtab -b {sandbox.bootstrap} --write")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 import textwrap
 import time
@@ -16,6 +15,7 @@ import click
 
 from core.cli.context import emit, json_option, say, write_text
 from core.cli.leaving import ended_in_order
+from core.cli.over_line import OverLine
 from core.cli.table import table
 from core.errors import ExitCode, UsageError
 from core.units import counted, format_duration
@@ -107,7 +107,7 @@ class _Progress:
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._steps = self._against = 0
-        self._on_terminal = sys.stderr.isatty()
+        self._line = OverLine()
         self._last = ""
 
     @property
@@ -122,18 +122,15 @@ class _Progress:
     def tell(self, text: str) -> None:
         so_far = counted(self._steps, "step")
         so_far += f", {self._against} NOT as expected" * bool(self._against)
-        if self._on_terminal:
-            line = f"{format_duration(self.seconds)}, {so_far}: {text}"
-            width = shutil.get_terminal_size().columns - 1
-            click.echo(f"\r\x1b[K{line[:width]}", err=True, nl=False)
+        if self._line.shown:
+            self._line.say(f"{format_duration(self.seconds)}, {so_far}: {text}")
         # How far a run is would be a line a second.
         elif text.partition(": ")[0] != self._last:
             say(text)
         self._last = text.partition(": ")[0]
 
     def end(self) -> None:
-        if self._on_terminal:
-            click.echo("\r\x1b[K", err=True, nl=False)
+        self._line.end()
 
 
 def _document(

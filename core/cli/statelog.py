@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -14,8 +13,11 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 import click
 
 from core.cli.context import json_option, output_option, say, write_stream
+from core.cli.over_line import OverLine
 from core.errors import ExitCode, UsageError
+from core.json_text import json_line
 from core.patterns import nearly, pattern
+from core.terminal import printable
 from core.units import format_bytes
 
 if TYPE_CHECKING:
@@ -178,11 +180,11 @@ def _tell(asked: _Asked, tally: Tally, out: IO[str], output: Path | None) -> Non
     progress.end()
     if as_json:
         summary = summary_document(tally, found, zones, shifts)
-        out.write(json.dumps(summary, ensure_ascii=False) + "\n")
+        out.write(json_line(summary) + "\n")
         return
     out.write("\n" if tally.events else f"# {NOTHING}\n")
     for line in summary_lines(tally, found, zones, shifts, wanted.unknown):
-        out.write(f"# {line}\n")
+        out.write(f"# {printable(line)}\n")
 
 
 def _nothing(wanted: Wanted, topics: set[str]) -> str:
@@ -199,19 +201,18 @@ class Progress:
         self._sources, self._doing = sources, doing
         self._total = sum(source.size_bytes for source in sources)
         answers_elsewhere = output is not None or not sys.stdout.isatty()
-        self._shown = sys.stderr.isatty() and answers_elsewhere and self._total > 0
+        self._line = OverLine(shown=answers_elsewhere and self._total > 0)
         self._next = time.monotonic() + PROGRESS_SECONDS
 
     def at(self, number: int) -> None:
         """Show how far it is, twice a second at most."""
-        if not self._shown or number % _LOOKED_AT or time.monotonic() < self._next:
+        if not self._line.shown or number % _LOOKED_AT or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + PROGRESS_SECONDS
         read = sum(source.read_bytes for source in self._sources)
         part = min(read / self._total, 1.0)
         total = format_bytes(self._total)
-        print(f"\r\033[2K{self._doing}: {part:.0%} of {total}", end="", file=sys.stderr, flush=True)
+        self._line.say(f"{self._doing}: {part:.0%} of {total}")
 
     def end(self) -> None:
-        if self._shown:
-            print("\r\033[2K", end="", file=sys.stderr, flush=True)
+        self._line.end()

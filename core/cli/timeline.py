@@ -24,6 +24,7 @@ from core.cli.timeline_wanted import (
     topics_of,
 )
 from core.errors import UsageError
+from core.terminal import printable
 from core.units import format_time, parse_ids
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ def _dated(rows: Iterable[tuple[datetime, str]]) -> Iterator[str]:
         if here.date() != day:
             day = here.date()
             yield f"{day} {here.tzname()}\n"
-        yield f"{here:%H:%M:%S}.{here.microsecond // 100_000}  {text}\n"
+        yield f"{here:%H:%M:%S}.{here.microsecond // 100_000}  {printable(text)}\n"
 
 
 def _as_it_was(timeline: Timeline, moment: datetime, now: datetime, output: Path | None) -> None:

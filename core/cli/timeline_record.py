@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import click
-
 from core import paths
-from core.cli.context import Context, emit_line, say
+from core.cli.context import Context, emit_line, print_lines, say
 from core.cli.timeline_document import event_document
+from core.cli.warned import say_warnings
 from core.errors import RefusedError, TrimtabError
+from core.terminal import printable
 
 if TYPE_CHECKING:
     from core.watch.timeline.events import Event
@@ -25,6 +25,7 @@ def record_here(context: Context, as_json: bool) -> None:
     from core.watch.timeline.recording import record_cluster
     from core.watch.timeline.store import Timeline
 
+    say_warnings()
     root = paths.load_root()
     with context.connected() as connection:
         cluster_id = connection.client.describe().cluster_id
@@ -69,4 +70,4 @@ def _print(what: list[Event] | TrimtabError, as_json: bool) -> None:
     else:
         from core.watch.timeline.words import told
 
-        click.echo("\n".join(f"{e.at.astimezone():%H:%M:%S}  {told(e)}" for e in what))
+        print_lines("\n".join(f"{e.at.astimezone():%H:%M:%S}  {printable(told(e))}" for e in what))

@@ -7,14 +7,13 @@ ids, ordered replicas and log dirs that the plan was made from, and why each mov
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from core.cluster.state import ClusterState, TopicPartition
 from core.errors import DocumentError
+from core.json_text import compact
 from core.plan.findings import REBASE
 from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
 from core.plan.plan_document import FORMAT, MAJOR, Base, PlanDocument, read_document
@@ -63,12 +62,7 @@ def to_document(plan: Plan) -> dict[str, Any]:
 
 def dump(plan: Plan) -> str:
     """Return the plan file's text, in the one line that Kafka's tool prints."""
-    return compact(to_document(plan))
-
-
-def compact(document: Mapping[str, Any]) -> str:
-    """Return JSON without spaces, as Kafka's tool (Jackson) writes it."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return compact(to_document(plan)) + "\n"
 
 
 # -- in ----------------------------------------------------------------------------------------

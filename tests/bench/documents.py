@@ -12,9 +12,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from core.cli.json_text import json_text
 from core.cluster import arrow_document
 from core.cluster.document import ClusterDocument, to_json
+from core.json_text import json_text
 from tests.bench.measured import run_measured
 from tests.bench.report import leave
 from tests.bench.skewed import Shape, skewed

@@ -14,6 +14,7 @@ from core.markdown import cell
         ("a | b", "a / b"),
         ("two\nlines", "two lines"),
         ("[free](http://x)", "\\[free](http://x)"),
+        ("\\[free](http://x)", "\\\\\\[free](http://x)"),
         ("`rm`", "'rm'"),
         ("<img src=x>", "&lt;img src=x>"),
     ],

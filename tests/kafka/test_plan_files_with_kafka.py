@@ -18,9 +18,10 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
 from core.cluster.workload import fill
 from core.errors import DocumentError
+from core.json_text import compact
 from core.plan.plan import Plan
 from core.plan.plan_document import read_document
-from core.plan.reassignment import compact, dump, read_plan, to_kafka
+from core.plan.reassignment import dump, read_plan, to_kafka
 from core.plan.verify import Standing, verify
 
 TOPIC = "plan-files"

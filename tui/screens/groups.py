@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from textual.widget import Widget
 
 from core.cluster.state import TopicPartition
+from core.terminal import printable
 from core.watch.groups import GroupView, saved_views
 from tui.actions import GROUPS, bindings_of
 from tui.group_view import (
@@ -193,8 +194,10 @@ class GroupsScreen(CursorKeys, Filtering, Looking):
         self.step(message.steps)
 
     def copy_text(self) -> str | None:
-        """Return the partition under the cursor, or the id of the chosen group."""
-        return str(self._tp) if self._inside and self._tp is not None else self._id
+        """Return the partition under the cursor, or the id of the chosen group, on one line."""
+        if self._inside and self._tp is not None:
+            return str(self._tp)
+        return None if self._id is None else printable(self._id)
 
 
 def _other(order: Order) -> Order:

@@ -21,9 +21,9 @@ MOST_ROWS = 500
 def markdown(look: Reading) -> str:
     """Return the report of a run, ended or not."""
     view, left = look.view, look.view.leftovers
-    why = f": {view.why}" if view.why else ""
+    why = f": {cell(view.why)}" if view.why else ""
     parts = [
-        f"# Run {view.run} on {view.cluster_name}: {view.state.value}{why}",
+        f"# Run {view.run} on {cell(view.cluster_name)}: {view.state.value}{why}",
         "",
         "## Asked",
         *_asked(look),
@@ -45,7 +45,7 @@ def markdown(look: Reading) -> str:
 
 def _asked(look: Reading) -> Iterator[str]:
     view = look.view
-    yield from (f"- {line}" for line in asked_lines(look.records[0]))
+    yield from (f"- {cell(line)}" for line in asked_lines(look.records[0]))
     data = sum(bool(m.total_bytes) for m in view.moves)
     size = format_bytes(view.total_bytes)
     batches = "1 batch" if view.batches == 1 else f"{view.batches} batches"
@@ -92,7 +92,7 @@ def _changed(look: Reading) -> Iterable[str]:
 
 
 def _left(left: Leftovers) -> list[str]:
-    return [f"- {words}" for words in left_words(left)] or ["Nothing."]
+    return [f"- {cell(words)}" for words in left_words(left)] or ["Nothing."]
 
 
 def _ids(replicas: Iterable[int]) -> str:

@@ -16,6 +16,7 @@ from core.run.record.retention import RETENTION
 from core.run.tell.changes import changes
 from core.run.tell.runs import Reading
 from core.run.tell.view import Leftovers, LoweredRetention, MoveState, RunState, RunView
+from core.terminal import printable
 from core.units import UNLIMITED, format_bytes, format_duration, format_rate, format_time
 
 _SHOWN = 40
@@ -108,7 +109,11 @@ def report(look: Reading) -> str:
     if len(configs) > _SHOWN:
         lines.append(f"    and {len(configs) - _SHOWN} more (--json has all of them)")
     waiting = [f"  waits to be taken up: {r.what}, {r.who}" for r in view.requests if not r.taken]
-    lines += ["", *(f"  {e.at:%H:%M:%S}  {e.text}" for e in view.events[-_SHOWN:]), *waiting]
+    lines += [
+        "",
+        *(f"  {e.at:%H:%M:%S}  {printable(e.text)}" for e in view.events[-_SHOWN:]),
+        *waiting,
+    ]
     if view.leftovers is not None:
         lines += ["", *left_lines(view.leftovers)]
     if view.state is RunState.DIED:

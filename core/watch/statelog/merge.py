@@ -18,9 +18,9 @@ from core.watch.statelog.strangers import TOPICS_MOST, Strangers
 _UNKNOWN = Kind.UNKNOWN
 _LOGGER = " (state.change.logger)"
 _TAIL = re.compile(r" \((?:state\.change\.logger|(?:org\.apache\.)?kafka\.[\w.$]+)\)(?: \[.*\])?$")
-_BROKER = re.compile(r"(Broker|Controller) id=(\d+)(?: epoch=(\d+))?")
-_PARTITION = re.compile(r"Partition ([a-zA-Z0-9._-]+)-(\d+) broker=(\d+)")
-_NAMES = re.compile(r"[\s,]([^\s,]+)-(\d+)(?=[\s,])")
+_BROKER = re.compile(r"(Broker|Controller) id=(\d{1,10})(?: epoch=(\d{1,10}))?")
+_PARTITION = re.compile(r"Partition ([a-zA-Z0-9._-]+)-(\d{1,10}) broker=(\d{1,10})")
+_NAMES = re.compile(r"[\s,]([^\s,]+)-(\d{1,10})(?=[\s,])")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ PEEKED_BYTES = 1 << 20
 _OVERLAP_MS = 60_000
 """Threads write out of order, so a file may begin so much earlier than the one before it ends."""
 
-_WRITER = re.compile(r"\[(?:Broker|Controller) id=(\d+)|\[Partition \S+ broker=(\d+)")
+_WRITER = re.compile(r"\[(?:Broker|Controller) id=(\d{1,10})\b|\[Partition \S+ broker=(\d{1,10})\b")
 
 
 class Record(NamedTuple):

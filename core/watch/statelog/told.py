@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from core.json_text import escaped
 from core.terminal import printable
 from core.units import counted, format_duration, format_time
 from core.watch.statelog.clocks import SURE_MOMENTS, Offset
@@ -115,11 +116,12 @@ class Documents:
         if epoch is not None:
             said += f', "controller_epoch": {epoch}'
         following = f', "more": {_quoted(more)}' if more else ""
-        return (
+        document = (
             f'{{"at": "{self._stamp}{ms:03d}Z", "broker": {who}, "by": "{by}", '
             f'"kind": "{change[0]}"{said}, "level": {_quoted(level)}, "text": {_quoted(text)}'
-            f'{following}, "file": {_quoted(file)}, "line": {line}}}\n'
+            f'{following}, "file": {_quoted(file)}, "line": {line}}}'
         )
+        return escaped(document) + "\n"
 
 
 def _plain(value: object) -> str:

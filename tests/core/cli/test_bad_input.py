@@ -137,6 +137,18 @@ def test_a_bad_plan_file(
     assert "\x1b" not in err
 
 
+def test_a_word_too_many_is_quoted_and_does_nothing_to_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["plan", "check", "a.json", "b\x1b]0;x\x07"]
+    assert cli.run(lambda context: None, words) == ExitCode.USAGE
+    out, err = capsys.readouterr()
+    assert (out, err.splitlines()[-1]) == (
+        "",
+        "Error: Got unexpected extra argument (b\ufffd]0;x\ufffd)",
+    )
+
+
 def changed(change: Callable[[dict[str, Any]], object]) -> str:
     document = json.loads(json.dumps(cluster()))
     change(document)

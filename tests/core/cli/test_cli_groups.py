@@ -12,7 +12,7 @@ from clusters import tp
 from in_process import Hand
 from run_help import MB, Faulty, cluster
 
-from core.cli.context import say, write_text
+from core.cli.context import print_lines, say, write_text
 from core.cluster.client import Fault, Group
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import GroupSpec
@@ -169,11 +169,12 @@ def test_what_is_said_and_printed_does_nothing_to_a_terminal(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     say("Group a\x1b[2Jb is gone.")
+    print_lines("and\x1b[2Jb")
     write_text("a\x1b[2Jb\nc\td\n", None)
     write_text("a\x1b[2Jb\n", tmp_path / "kept")
     out, err = capsys.readouterr()
     assert err == "Group a\ufffd[2Jb is gone.\n"
-    assert out == "a\ufffd[2Jb\nc d\n"
+    assert out == "and\ufffd[2Jb\na\ufffd[2Jb\nc d\n"
     assert (tmp_path / "kept").read_text() == "a\x1b[2Jb\n"
 
 

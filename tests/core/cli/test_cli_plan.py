@@ -110,16 +110,33 @@ def test_show_as_csv_for_a_spreadsheet(saved):
     assert (reordered["because"], reordered["relieves_after"]) == ("", "0.0")
 
 
-def test_no_text_of_a_plan_file_is_a_formula_of_a_spreadsheet(saved, tmp_path):
+@pytest.mark.parametrize(
+    ("because", "shown"),
+    [
+        ('=HYPERLINK("http://x")', """'=HYPERLINK("http://x")"""),
+        ("\t=1+1", "' =1+1"),
+        ("disk\x1b]0;x\x07 full", "disk\ufffd]0;x\ufffd full"),
+        ("disk full", "disk full"),
+    ],
+)
+def test_no_text_of_a_plan_file_is_a_formula_of_a_spreadsheet(saved, tmp_path, because, shown):
     plan = json.loads(Path(saved.plan(t1=[1, 3])).read_text())
-    because = {"because": '=HYPERLINK("http://x")'}
+    because = {"because": because}
     base = [one | {"replicas": [1, 2]} | because for one in plan["partitions"]]
     plan["trimtab"] = {"format": "trimtab.plan/1", "base": base}
     (tmp_path / "because.json").write_text(json.dumps(plan))
     code, out, _ = saved.run("plan", "show", str(tmp_path / "because.json"), "--format", "csv")
     assert code == ExitCode.DONE
     (row,) = csv.DictReader(out.splitlines())
-    assert row["because"] == """'=HYPERLINK("http://x")"""
+    assert row["because"] == shown
+
+
+def test_notes_of_a_plan_file_are_only_words_in_a_ticket(saved, tmp_path):
+    plan = json.loads(Path(saved.plan(t1=[1, 3])).read_text())
+    plan["trimtab"] = {"format": "trimtab.plan/1", "notes": ["<img src=x>\n# [a](http://x)"]}
+    (tmp_path / "noted.json").write_text(json.dumps(plan))
+    _, out, _ = saved.run("plan", "show", str(tmp_path / "noted.json"), "--format", "markdown")
+    assert "&lt;img src=x> # \\[a](http://x)" in out.splitlines()
 
 
 def test_show_as_markdown_for_a_ticket(saved, tmp_path):

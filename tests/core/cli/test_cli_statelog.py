@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 from collections.abc import Callable
 from datetime import UTC
 from pathlib import Path
@@ -245,6 +246,40 @@ def test_progress_is_shown_where_nothing_else_is(
     assert terminal.getvalue().removeprefix("\r\033[2K") == shown
     progress.end()
     assert terminal.getvalue().endswith("\r\033[2K" if shown else "")
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_file_may_be_called_anything(form: tuple[str, ...], tmp_path: Path, merge: Merge) -> None:
+    name = os.fsdecode(b"state-change.log.\x1b]0;x\x07\xc2\x9b\xff")
+    (tmp_path / name).write_text(f"[2026-01-31 02:00:00,000] INFO [Broker id=2] {LEADER} {SUFFIX}")
+    code, out, _ = merge(tmp_path, *form)
+    assert code == ExitCode.DONE
+    assert "its last line is cut short" in out
+    assert all(line.isprintable() for line in out.split("\n"))
+    assert merge(tmp_path, *form, "-o", tmp_path / "story")[0] == ExitCode.DONE
+    if form:
+        summary = json.loads((tmp_path / "story").read_text().splitlines()[-1])["summary"]
+        assert summary["files"][0]["file"] == str(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[Broker id={}] Hello",
+        "[Controller id=1 epoch={}] Changed partition t-0 state",
+        "[Partition t-{} broker=1] Hello",
+        "[Broker id=1] Leader t-{} starts at leader epoch 1 from offset 0. Previous leader epoch "
+        "was 0",
+        "[Broker id=1] Mark replicas t-{},t-1 on broker 1 as offline",
+    ],
+)
+def test_a_number_that_is_none_spoils_no_merge(text: str, tmp_path: Path, merge: Merge) -> None:
+    log = tmp_path / "state-change.log"
+    lines = [text.replace("{}", "7" * 5_000), f"[Broker id=2] {LEADER}"]
+    log.write_text("".join(f"[2026-01-31 02:00:00,000] INFO {t} {SUFFIX}\n" for t in lines))
+    code, out, _ = merge(log, "--all", "--partitions", "0-1")
+    assert code == ExitCode.DONE
+    assert "leads from epoch 1.3" in out
 
 
 def test_numbers() -> None:

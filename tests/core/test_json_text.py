@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cli.json_text import MANY, json_text
+from core.json_text import MANY, compact, json_line, json_text
 
 SHOWN = st.text(st.characters(exclude_categories=("C", "Z")) | st.sampled_from(" \n\t\x1b"))
 VALUES = st.recursive(
@@ -29,6 +29,17 @@ def test_a_long_list_has_each_of_its_items_on_a_line() -> None:
     assert json.loads(text) == {"rows": rows, "more": [1, 2]}
     assert '    {"partition": 7, "replicas": [1, 2]},\n' in text
     assert len(text.splitlines()) == len(rows) + 8
+
+
+ANY = st.text(st.characters(categories=("L", "N", "P", "S", "Z", "C")))
+
+
+@given(ANY)
+def test_on_one_line_it_is_fit_for_a_terminal_and_a_file_and_means_the_same(text: str) -> None:
+    for line in (json_line({text: [text]}), compact({text: [text]})):
+        assert line.isprintable()
+        assert json.loads(line.encode()) == {text: [text]}
+    assert compact({"a": [1, 2]}) == '{"a":[1,2]}'
 
 
 def test_what_a_terminal_would_obey_is_escaped_and_means_the_same() -> None:

@@ -12,6 +12,7 @@ MANY = 100
 """Items beyond which a list has one on each line, whole: rows that grep and diff can take."""
 
 _plain = json.JSONEncoder(ensure_ascii=False).encode
+_tight = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def json_text(document: Any) -> str:
@@ -21,15 +22,22 @@ def json_text(document: Any) -> str:
 
 def json_line(document: Any) -> str:
     """Return a document's text on one line, without an end."""
-    return _encode(document)
+    return escaped(_plain(document))
 
 
-def _encode(value: Any) -> str:
-    """Return JSON with escapes for all that a terminal would obey or not show: it means the same.
+def compact(document: Any) -> str:
+    """Return a document's text without spaces and an end, as Kafka's tools (Jackson) write it."""
+    return escaped(_tight(document))
 
-    Python escapes what is below a space; C1's controls and bidi marks are no less obeyed.
+
+def escaped(text: str) -> str:
+    """Return JSON on one line with escapes for all that a terminal would obey or not show.
+
+    It means the same. Python escapes what is below a space; C1's controls and bidi marks are no
+    less obeyed, and half a surrogate pair cannot be written.
     """
-    text = _plain(value)
+    if text.isascii() and "\x7f" not in text:  # at once, and nearly always
+        return text
     return text if text.isprintable() else "".join(map(_escaped, text))
 
 
@@ -41,10 +49,10 @@ def _text(value: Any, margin: str) -> str:
     inner = margin + "  "
     match value:
         case dict() if value:
-            parts = [f"{_encode(key)}: {_text(one, inner)}" for key, one in value.items()]
+            parts = [f"{json_line(key)}: {_text(one, inner)}" for key, one in value.items()]
             return "{" + inner + f",{inner}".join(parts) + margin + "}"
         case list() | tuple() if value:
-            write = _encode if len(value) > MANY else lambda one: _text(one, inner)
+            write = json_line if len(value) > MANY else lambda one: _text(one, inner)
             return "[" + inner + f",{inner}".join(map(write, value)) + margin + "]"
         case _:
-            return _encode(value)
+            return json_line(value)

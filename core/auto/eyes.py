@@ -6,13 +6,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from core.auto.configured import Configured
 from core.auto.decision import Reason
 from core.auto.log import Entry, What
 from core.auto.observed import Imbalance, Observed, judged, judged_as_led
 from core.auto.settings import Settings
 from core.auto.sights import Sights
 from core.clock import Clock
-from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity, laid_on
+from core.cluster.capacity import laid_on
 from core.cluster.client import ClusterClient
 from core.cluster.leader_rebalance import rebalance_settings, returns_every_seconds
 from core.cluster.observe import CONFIGS_SECONDS, Observer
@@ -26,7 +27,7 @@ from core.units import format_bytes, format_duration
 class ClusterEyes:
     """Sees a cluster through a client; `root` is where its load is published. For one thread.
 
-    `capacity` tells at each look what brokers can carry by then.
+    `configured` tells at each look what config.toml says by then.
     """
 
     def __init__(
@@ -35,10 +36,10 @@ class ClusterEyes:
         clock: Clock,
         cluster_id: str,
         root: Path,
-        capacity: Callable[[], Capacity] = lambda: UNKNOWN_CAPACITY,
+        configured: Callable[[], Configured] = Configured,
     ) -> None:
         self._client, self._clock, self._cluster_id = client, clock, cluster_id
-        self._capacity = capacity
+        self._configured = configured
         self._observer = Observer(client, clock)
         self._sights = Sights(root, cluster_id)
         self._returns: float | None = None
@@ -52,8 +53,8 @@ class ClusterEyes:
         Raises UnreachableError, AccessDeniedError, or JournalError.
         """
         reassignments = self._client.reassignments()
-        capacity = self._capacity()
-        state = laid_on(self._observer.poll(), capacity)
+        configured = self._configured()
+        state = laid_on(self._observer.poll(), configured.capacity)
         now = self._clock.now()
         sight = self._sights.look(state, now, settings.stale_seconds)
         runs = list_runs(self._cluster_id)
@@ -62,7 +63,8 @@ class ClusterEyes:
         return Observed(
             now=now,
             state=state,
-            capacity=capacity,
+            capacity=configured.capacity,
+            read_only=configured.forbids(state),
             reassignments=reassignments,
             sight=sight,
             imbalance=None if sight is None else judged(settings, state, sight.load),

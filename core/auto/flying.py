@@ -9,8 +9,8 @@ from pathlib import Path
 from core import files, paths
 from core.auto import switch as switches
 from core.auto.acting import elect, start
-from core.auto.capacities import Capacities
 from core.auto.clauses import Clause
+from core.auto.configured import Configuration
 from core.auto.eyes import ClusterEyes
 from core.auto.log import DecisionLog, Entry, What
 from core.auto.pilot import Pilot, fly
@@ -58,14 +58,13 @@ def fly_cluster(
             if clause and not switch.address.simulated:  # such a cluster has no timeline
                 teller.tell(Kind.AUTOPILOT, by=BY, text=clause, brokers=brokers(entry))
 
-        capacities = Capacities(switch)
         pilot = Pilot(
             ClusterEyes(
                 connection.client,
                 connection.clock,
                 cluster_id,
                 load_root(switch.snapshots),
-                capacities.read,
+                Configuration(switch).read,
             ),
             connection.clock,
             DecisionLog(cluster_id),

@@ -41,6 +41,12 @@ def spoken(
 # -- whether the cluster is fit to be changed ------------------------------------------------------
 
 
+def read_only(_: Settings, __: History, observed: Observed) -> Reason | None:
+    if not observed.read_only:
+        return None
+    return Reason("read-only", "config.toml marks this cluster read_only: nothing is done to it.")
+
+
 def broker_down(_: Settings, __: History, observed: Observed) -> Reason | None:
     down = [broker.id for broker in observed.state.brokers if not broker.alive]
     known = observed.state.broker_by_id.keys()
@@ -224,6 +230,7 @@ def budget(settings: Settings, history: History, observed: Observed) -> Reason |
 
 
 SAFETY: tuple[Guard, ...] = (
+    read_only,
     broker_down,
     controller,
     without_leader,

@@ -96,6 +96,8 @@ class Observed:
     """When a run of this machine ended last."""
     capacity: Capacity = UNKNOWN_CAPACITY
     """What brokers can carry, as it is laid onto them."""
+    read_only: bool = False
+    """Whether config.toml marks the cluster, which nothing overrides."""
     known: Calibration = NOTHING_LEARNED
     """What runs of this machine teach about how long another takes."""
 

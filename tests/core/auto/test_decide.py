@@ -148,6 +148,12 @@ def test_a_move_that_only_the_metadata_shows_is_somebody_elses() -> None:
     assert ids(decided(look(steady(state)))) == ["foreign-move"]
 
 
+def test_a_cluster_that_is_marked_read_only_is_left_alone() -> None:
+    look_at = look(hot())
+    assert isinstance(decided(look_at), Act)
+    assert ids(decided(replace(look_at, read_only=True))) == ["read-only"]
+
+
 def test_cruise_control_keeps_it_away() -> None:
     state = cluster(
         {"t-0": [2], "t-1": [2]},

@@ -10,7 +10,7 @@ from auto_help import publish
 from run_help import TARGETS, TWO, Start, cluster, plan_of
 
 from core import paths
-from core.auto.capacities import Capacities
+from core.auto.configured import Configuration
 from core.auto.eyes import ClusterEyes
 from core.auto.guards import SAFETY, spoken
 from core.auto.history import History
@@ -135,6 +135,28 @@ def test_a_run_whose_journal_cannot_be_read_is_seen(
     assert "journal" in said(eyes)
 
 
+def test_whether_it_is_read_only_is_read_again_with_each_look(
+    client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "config_file", lambda: tmp_path / "config.toml")
+    cluster_id = client.describe().cluster_id
+    switch = Switch(cluster_id, "prod", Address("b:9092"), SETTINGS, client.clock.now(), "ada")
+    configuration = Configuration(switch)
+    eyes = ClusterEyes(client, client.clock, cluster_id, Path("/nowhere"), configuration.read)
+
+    def marked(*lines: str) -> bool:
+        (tmp_path / "config.toml").write_text("\n".join(lines))
+        return eyes.look(SETTINGS).read_only
+
+    one = client.describe().brokers[-1].server
+    assert not marked("[clusters.prod]", 'bootstrap = "b:9092"')
+    assert marked("[clusters.prod]", 'bootstrap = "b:9092"', "read_only = true")
+    assert marked("[clusters.prod"), "as it was, while that is not TOML"
+    assert not marked("[clusters.other]", 'bootstrap = "c:9092"', "read_only = true")
+    assert marked("[clusters.other]", 'bootstrap = "B:9092"', "read_only = true"), "by its address"
+    assert marked("[clusters.other]", f'bootstrap = "{one}"', "read_only = true"), "by a broker"
+
+
 def test_capacities_are_read_again_with_each_look(
     client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,7 +164,9 @@ def test_capacities_are_read_again_with_each_look(
     cluster_id = client.describe().cluster_id
     address = Address("b:9092", capacity=Capacity(7e6))
     switch = Switch(cluster_id, "prod", address, SETTINGS, client.clock.now(), "ada")
-    eyes = ClusterEyes(client, client.clock, cluster_id, Path("/nowhere"), Capacities(switch).read)
+    eyes = ClusterEyes(
+        client, client.clock, cluster_id, Path("/nowhere"), Configuration(switch).read
+    )
 
     def carried(*lines: str) -> set[tuple[float | None, float | None]]:
         (tmp_path / "config.toml").write_text("\n".join(lines))

@@ -1,0 +1,47 @@
+"""What config.toml says of a cluster, whenever it is asked: what brokers carry, and read_only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.auto.switch import Switch
+from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity, configured_capacity
+from core.cluster.state import ClusterState
+from core.errors import UsageError
+from core.settings import load_settings
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """What is said of one cluster; of others, which of their brokers nothing may change."""
+
+    capacity: Capacity = UNKNOWN_CAPACITY
+    read_only: bool = False
+    read_only_servers: frozenset[str] = frozenset()
+
+    def forbids(self, state: ClusterState) -> bool:
+        """Return whether the cluster is marked read_only, by its name or one of its brokers."""
+        return self.read_only or any(
+            broker.server in self.read_only_servers for broker in state.brokers
+        )
+
+
+class Configuration:
+    """Of one cluster; as it was known last where the file cannot be read just now."""
+
+    def __init__(self, switch: Switch) -> None:
+        self._name, self._bootstrap = switch.name, switch.address.bootstrap
+        self._known = Configured(switch.address.capacity)
+
+    def read(self) -> Configured:
+        try:
+            settings = load_settings()
+        except UsageError:  # it is being written, or wrong: whoever runs a command is told
+            return self._known
+        about = settings.about(self._name, self._bootstrap).values()
+        self._known = Configured(
+            configured_capacity(settings, self._name, self._bootstrap),
+            any(one.read_only for one in about),
+            settings.read_only_servers,
+        )
+        return self._known

@@ -72,25 +72,36 @@ def groups_watched(
     cluster_id: str,
     keep_on: Callable[[], bool],
     tell: Callable[[list[Event]], None],
-) -> Iterator[None]:
+) -> Iterator[Callable[[], bool]]:
     """Watch the groups of a cluster in a thread of its own, until `keep_on` says no, or this ends.
 
-    Their coordinators may be slow to answer; what else is recorded does not wait for them.
+    Their coordinators may be slow to answer; what else is recorded does not wait for them. Yields
+    what says whether to keep on; that is no, too, once the thread has failed, as when nobody reads
+    what `tell` prints. That is raised at the end.
     """
     ended = threading.Event()
+    failed: list[BaseException] = []
+
+    def going() -> bool:
+        return keep_on() and not failed
 
     def work() -> None:
-        with Teller(cluster_id) as teller:
-            watch = GroupWatch(client, SystemClock(), teller)
-            watch_groups(watch, SystemClock(), lambda: keep_on() and not ended.is_set(), tell)
+        try:
+            with Teller(cluster_id) as teller:
+                watch = GroupWatch(client, SystemClock(), teller)
+                watch_groups(watch, SystemClock(), lambda: keep_on() and not ended.is_set(), tell)
+        except BaseException as error:  # noqa: BLE001 - raised below, where it is dealt with
+            failed.append(error)
 
     thread = threading.Thread(target=work, name="groups", daemon=True)
     thread.start()
     try:
-        yield
+        yield going
     finally:
         ended.set()
         thread.join(END_SECONDS)
+    if failed:
+        raise failed[0]
 
 
 def watch_groups(

@@ -41,8 +41,8 @@ def record_cluster(
         ThrottleNews(connection.client, cluster_id, clock, throttles),
     )
     recorder = Recorder(connection.client, connection.clock, timeline, looking_on)
-    with groups_watched(connection.client, cluster_id, keep_on, tell):
-        record(recorder, clock, keep_on=keep_on, tell=tell)
+    with groups_watched(connection.client, cluster_id, keep_on, tell) as going:
+        record(recorder, clock, keep_on=going, tell=tell)
 
 
 def _onlookers(

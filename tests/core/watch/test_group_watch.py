@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,8 +14,15 @@ from clusters import tp
 
 from core.cluster.client import ActiveGroups, ClusterClient, Group, Member
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
+from core.watch.timeline import group_watch
 from core.watch.timeline.events import Kind, Told
-from core.watch.timeline.group_watch import AGAIN_SECONDS, DENIED_SECONDS, GroupWatch, watch_groups
+from core.watch.timeline.group_watch import (
+    AGAIN_SECONDS,
+    DENIED_SECONDS,
+    GroupWatch,
+    groups_watched,
+    watch_groups,
+)
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.telling import Teller
 
@@ -98,6 +106,28 @@ def test_rebalances_are_told(path: Path) -> None:
         "group g: rebalanced: 2 members, 1+1 partitions; b joined",
         "group g: lost its last member",
     ]
+
+
+def test_the_watch_ends_whoever_keeps_it_when_it_fails(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the reader of what `tell` prints has gone."""
+    monkeypatch.setenv("TRIMTAB_HOME", str(path.parent))
+    monkeypatch.setattr(group_watch, "LOOK_SECONDS", 0.01)
+    asked = Asked(Time(), iter([seen(), seen(group("a"))]))
+
+    def tell(_: object) -> None:
+        raise BrokenPipeError
+
+    def watched() -> None:
+        with groups_watched(cast(ClusterClient, asked), "of", lambda: True, tell) as going:
+            until = time.monotonic() + 30
+            while going():
+                assert time.monotonic() < until
+                time.sleep(0.01)
+
+    with pytest.raises(BrokenPipeError):
+        watched()
 
 
 def test_an_event_names_its_topic_and_when_it_was_seen(path: Path) -> None:

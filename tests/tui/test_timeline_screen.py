@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from threading import Event as Flag
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,8 +35,9 @@ from core.watch.timeline.telling import Teller
 from core.watch.timeline.words import told
 from tui import past_reading
 from tui.lanes import AUTOPILOT, Lane
-from tui.past import Asked, Past, rows_of
+from tui.past import Asked, Compared, Past, rows_of
 from tui.past_reading import read_past
+from tui.screens import comparing
 from tui.screens.map_hands import MapCanvas
 from tui.session import Session
 from tui.widgets.lines import text_of
@@ -555,6 +557,30 @@ async def test_two_moments_are_compared(size: tuple[int, int], session: Session)
         await pressed(pilot, "b")
         assert "what happened" in body(pilot)
         assert "▸ 03:00:10.0   ✗" in body(pilot)
+
+
+async def test_a_comparison_that_was_taken_back_does_not_come_back(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, real = Flag(), comparing.compare
+
+    def slowly(*asked: Any) -> Compared | None:
+        assert go.wait(60)
+        return real(*asked)
+
+    monkeypatch.setattr(comparing, "compare", slowly)
+    async with dashboard(session, "timeline") as pilot:
+        go.set()
+        await pressed(pilot, "{", "b")
+        assert "what is different" in body(pilot)
+        go.clear()
+        screen = pilot.app.screen
+        assert isinstance(screen, comparing.Comparing)
+        screen.compare_again()  # as when more has happened
+        await pilot.press("b")
+        go.set()
+        await rested(pilot)
+        assert "what happened" in body(pilot)
 
 
 async def test_a_marked_moment_is_compared_with_the_cursor(session: Session) -> None:

@@ -19,15 +19,19 @@ class Comparing(TimeTravel):
     class Differ(Message):
         """A worker has compared two moments."""
 
-        def __init__(self, compared: Compared | None, error: TrimtabError | None = None) -> None:
+        def __init__(
+            self, asked: int, compared: Compared | None, error: TrimtabError | None = None
+        ) -> None:
             super().__init__()
-            self.compared, self.error = compared, error
+            self.asked, self.compared, self.error = asked, compared, error
 
     def __init__(self) -> None:
         super().__init__()
         self.compared: Compared | None = None
         self.fine_at: datetime | None = None
         """The moment that was marked as fine; None takes the cursor's."""
+        self._asked = 0
+        """Counts questions: an answer to an older one, or to one taken back, comes too late."""
 
     @property
     @abstractmethod
@@ -63,6 +67,7 @@ class Comparing(TimeTravel):
         self._compare(since, None if until == since else until)
 
     def compare_no_more(self) -> None:
+        self._asked += 1
         self.compared = None
         self.turned()
 
@@ -75,17 +80,20 @@ class Comparing(TimeTravel):
         state = self.session.state
         if state is None:
             return
-        cluster_id, asked = state.cluster_id, self.asked_for()
+        self._asked += 1
+        cluster_id, asked, nth = state.cluster_id, self.asked_for(), self._asked
 
         def work() -> None:
             try:
-                self.post_message(self.Differ(compare(cluster_id, since, until, asked)))
+                self.post_message(self.Differ(nth, compare(cluster_id, since, until, asked)))
             except TrimtabError as error:
-                self.post_message(self.Differ(None, error))
+                self.post_message(self.Differ(nth, None, error))
 
         self.run_worker(work, thread=True, exclusive=True, group="compare")
 
     def on_comparing_differ(self, message: Differ) -> None:
+        if message.asked != self._asked:
+            return
         if message.error is not None:
             self.say_trouble(message.error)
         elif message.compared is None:

@@ -23,7 +23,7 @@ from core.cli.timeline_wanted import (
     recorded_cluster,
     topics_of,
 )
-from core.errors import UsageError
+from core.errors import ExitCode, UsageError
 from core.terminal import printable
 from core.units import format_time, parse_ids
 
@@ -76,11 +76,12 @@ def timeline(
     zones: tuple[str, ...],
     as_json: bool,
     output: Path | None,
-) -> None:
+) -> int:
     """Say what happened in the cluster: brokers, leaders, ISRs, assignments, topics, configs.
 
     Recorded while a dashboard is open, and by --record. Times are this machine's, in JSON UTC.
     Logs are laid beside what was recorded of the same time, clocks put right as far as is sure.
+    Exit code 5 when a log could not be read to its end.
     """
     _refuse_with_logs(logs, zones, summary=summary, moment=moment, recording=recording)
     _refuse_beside(click.get_current_context())
@@ -91,7 +92,7 @@ def timeline(
         from core.cli.timeline_record import record_here
 
         record_here(context, as_json)
-        return
+        return ExitCode.DONE
     opened = Timeline.read(paths.timeline_file(recorded_cluster(context, cluster_id)))
     try:
         recorded = opened.span
@@ -101,7 +102,7 @@ def timeline(
         now = max(span[1], SystemClock().now())
         if moment is not None:
             _as_it_was(opened, moment_of(moment, now), now, output)
-            return
+            return ExitCode.DONE
         wanted = Wanted(
             *range_of(since, until, now),
             kinds_of(kind),
@@ -114,6 +115,7 @@ def timeline(
             say("Nobody has recorded this cluster: this is only what was told.")
         _say_unseen(opened, wanted, now)
         every = opened.events(wanted.since, wanted.until, wanted.kinds)
+        laid = None
         if logs:
             laid = logs_of(logs, zones, wanted.since or span[0], wanted.until or now)
             every = merge(every, laid.events(wanted.kinds), key=lambda event: event.at)
@@ -122,6 +124,7 @@ def timeline(
             _summary(list(found), wanted.kinds, last, as_json, output)
         else:
             _events(found, last, as_json, output)
+        return ExitCode.DONE if laid is None or laid.whole else ExitCode.INCOMPLETE
     finally:
         opened.close()
 

@@ -18,20 +18,26 @@ def logs_of(
 ) -> Logs:
     """Return the logs that are named, their clocks compared; raises UsageError for a wrong name.
 
-    What cannot be read, and whose clock is put right or is not known, is said.
+    What cannot be read, what is doubtful of them, and whose clock is put right or is not known, is
+    said.
     """
-    from core.watch.statelog.sources import find
+    from core.watch.statelog.sources import Found, find
+    from core.watch.statelog.told import another_zone, doubts, zone_hint
     from core.watch.statelog.zones import parse_zones
     from core.watch.timeline.logged import Logs
 
-    found = find(files, parse_zones(tuple(zone_names)))
-    for path, why in found.left_out:
-        say(f"{path} is left out: {why}.")
-    logs = Logs(found.sources, since, until)
+    zones = parse_zones(tuple(zone_names))
+    found = find(files, zones)
+    logs = Logs(found.sources, since, until, whole=not found.left_out)
     logs.align()
-    for source in logs.sources:
-        if not source.whole:
-            say(f"{source.path}: {source.trouble}.")
+    if not zone_names:
+        say(f"Logs' times without a zone are taken as {zones.words}; --zone says another.")
+    for line in doubts(logs.tally, Found(logs.sources, found.left_out, found.twice)):
+        say(line)
+    if logs.tally.unknown:
+        say(f"{logs.tally.unknown:,} of their records are of unknown form, and left out.")
+    for offset in filter(another_zone, logs.tally.clocks.offsets()):
+        say(zone_hint(offset))
     for broker, shift_ms in sorted(logs.shifts_ms.items()):
         off = "ahead" if shift_ms < 0 else "behind"
         say(f"Broker {broker}'s clock is {abs(shift_ms) / 1000:.3f} s {off}: it is put right.")

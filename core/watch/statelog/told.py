@@ -215,6 +215,11 @@ def summary_lines(
         yield f"from {_time(tally.first_ms)} to {_time(tally.last_ms)}, {span}"
     yield f"times without a zone are taken as {zones.words}; --zone says another"
     yield from _clock_lines(tally.clocks.offsets(), aligned)
+    yield from doubts(tally, found)
+
+
+def doubts(tally: Tally, found: Found) -> Iterator[str]:
+    """Yield what speaks against the logs themselves, a line each."""
     if tally.disorder.records:
         longest = format_duration(tally.disorder.longest_ms / 1000)
         yield (
@@ -241,7 +246,11 @@ def _clock_lines(offsets: tuple[Offset, ...], aligned: dict[int, int]) -> Iterat
             unsure += f"; shifted by {aligned[offset.broker] / 1000:+.3f} s"
         yield f"  broker {offset.broker}: {ahead}, {moments}{unsure}"
         if another_zone(offset):
-            yield f"  broker {offset.broker} seems to log in another zone: --zone {offset.broker}=…"
+            yield f"  {zone_hint(offset)}"
+
+
+def zone_hint(offset: Offset) -> str:
+    return f"broker {offset.broker} seems to log in another zone: --zone {offset.broker}=…"
 
 
 def another_zone(offset: Offset) -> bool:

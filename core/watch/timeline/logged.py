@@ -10,7 +10,7 @@ from datetime import datetime
 
 from core.watch.statelog import event as log
 from core.watch.statelog.event import milliseconds
-from core.watch.statelog.merge import Merge, Wanted
+from core.watch.statelog.merge import Merge, Tally, Wanted
 from core.watch.statelog.sources import Source
 from core.watch.statelog.told import sentence
 from core.watch.statelog.window import narrowed
@@ -35,20 +35,29 @@ class Logs:
     `shifts_ms` is what was added to the times of each broker, `unsure` whose clock is not known.
     """
 
-    def __init__(self, sources: Sequence[Source], since: datetime, until: datetime) -> None:
+    def __init__(
+        self, sources: Sequence[Source], since: datetime, until: datetime, *, whole: bool = True
+    ) -> None:
         self._from_ms, self._to_ms = milliseconds(since), milliseconds(until) + 1
         self.sources = narrowed(sources, self._from_ms, self._to_ms)
         self.shifts_ms: dict[int, int] = {}
         self.unsure: tuple[int, ...] = ()
+        self._whole = whole
+        self.tally = Tally()
+        """Of this time, and a little around it."""
 
     def align(self) -> None:
         """Learn how far the clocks of brokers are apart in this time; reads it once."""
-        first = Merge(self.sources)
-        for _ in first:
+        for _ in Merge(self.sources, tally=self.tally):
             pass
-        offsets = first.tally.clocks.offsets()
+        offsets = self.tally.clocks.offsets()
         self.shifts_ms = {o.broker: -o.ahead_ms for o in offsets if o.sure and o.ahead_ms}
         self.unsure = tuple(o.broker for o in offsets if not o.sure) if len(offsets) > 1 else ()
+
+    @property
+    def whole(self) -> bool:
+        """Return whether all that was named could be read, as far as it was."""
+        return self._whole and all(source.whole for source in self.sources)
 
     def events(self, kinds: Kind = EVERY) -> Iterator[Event]:
         """Yield what is of one of these kinds, in the order of its corrected time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from watch_help import RECORDED, at, cluster, damage, record_night, row
 
 from core import paths
 from core.cli.main import run
+from core.errors import ExitCode
 from core.watch.timeline.changes import changes
 from core.watch.timeline.events import Event, Kind
 from core.watch.timeline.store import Timeline
@@ -254,6 +256,21 @@ def test_brokers_own_logs_are_laid_among_what_was_recorded(timeline: Any, log: P
     assert logged == (
         "log of broker 1: orders-0 leads from epoch 5.9, offset 7, ISR 1; before 2, epoch 4"
     )
+
+
+def test_what_is_doubtful_of_logs_is_said_and_the_rest_is_shown(timeline: Any, log: Path) -> None:
+    (log.parent / "state-change.log.1.gz").write_bytes(gzip.compress(LEADS.encode() * 50)[:-9])
+    (log.parent / "state-change.log.2").write_text("no log at all\n")
+    log.write_text(log.read_text().replace("Leader orders-0", "Hello orders-0", 1) + LEADS)
+    wanted = ("--statelog", str(log.parent), "--until", "2026-03-01T03:02Z")
+    code, out, err = timeline(*wanted)
+    assert code == ExitCode.INCOMPLETE
+    assert "log of broker 1: orders-0 leads" in out
+    assert "taken as UTC; --zone says another" in err
+    assert "state-change.log.1.gz: the gzip file is cut short or damaged" in err
+    assert "state-change.log.2: left out, " in err
+    assert "1 of their records are of unknown form" in err
+    assert "taken as UTC" not in timeline(*wanted, "--zone", "UTC")[2]
 
 
 @pytest.mark.parametrize(

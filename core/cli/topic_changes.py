@@ -192,8 +192,6 @@ def alter(
         if partitions is not None:
             layout = added_replicas(context, client, state, topic, partitions, rule, expected)
         lists = {change.name for change in changes} & {LEADER_LIST, FOLLOWER_LIST}
-        if layout or lists:
-            refuse_if_moving(state, [topic], "given partitions" if layout else "given throttles")
         values: Configs | Fault = configs_of(client, [topic])[topic] if changes else {}
         if isinstance(values, Fault):
             say(f"The configs that {topic} has are not known: {values}.")
@@ -203,8 +201,15 @@ def alter(
             most = _factor(state, topic)
             refuse_min_isr(topic, becomes, most, instead=f"Set it to {most} at most")
         deleted = list(deletes(becomes, values))
-        if deleted and ALLOW not in allow:
-            refuse_if_moving(state, [topic], "made to keep less", allowable=True)
+
+        def refuse_moving(state: ClusterState) -> None:
+            if layout or lists:
+                doing = "given partitions" if layout else "given throttles"
+                refuse_if_moving(state, [topic], doing)
+            if deleted and ALLOW not in allow:
+                refuse_if_moving(state, [topic], "made to keep less", allowable=True)
+
+        refuse_moving(state)
         if not as_json:
             show_layout(topic, now, layout)
             write_text("".join(f"{topic}: {change.words}\n" for change in becomes), None)
@@ -218,6 +223,8 @@ def alter(
                 confirm(topic, "delete that", "Deleting records", "nothing was changed", of="topic")
             else:
                 _sure(context, state, yes, "alter it", "Altering a topic", "nothing was changed")
+            # To ask may have taken long.
+            refuse_moving(client.describe())
             writer = audited(client, state.cluster_id, None)
             if changes:
                 refused = writer.alter_configs(changes).get(Resource.topic(topic))

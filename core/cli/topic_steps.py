@@ -32,12 +32,19 @@ def there(state: ClusterState, topic: str) -> None:
 def settled(connection: Connection, holds: Callable[[ClusterState], bool], what: str) -> None:
     """Return once brokers tell of a change, which the controller has taken; says it if they don't.
 
-    Whoever looks next then sees it.
+    Whoever looks next then sees it. A cluster that does not answer has not undone it.
     """
     deadline = connection.clock.monotonic() + SETTLE_SECONDS
-    while not holds(connection.client.describe()):
+    silent = ""
+    while True:
+        try:
+            if holds(connection.client.describe()):
+                return
+            silent = ""
+        except UnreachableError as error:
+            silent = f" {error.title}"
         if connection.clock.monotonic() > deadline:
-            say(f"The controller has taken it; brokers have not all heard of {what} yet.")
+            say(f"The controller has taken it; brokers have not all heard of {what} yet.{silent}")
             return
         connection.clock.sleep(0.05)
 

@@ -27,8 +27,8 @@ from core.cluster.client import (
     ResourceKind,
 )
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
-from core.errors import AccessDeniedError
+from core.cluster.state import ClusterState, TopicPartition
+from core.errors import AccessDeniedError, UnreachableError
 
 LAYOUT = {"orders": [(1, 2), (2, 3), (3, 1)], "payments": [(1, 3)], "__consumer_offsets": [(1, 2)]}
 RACKS = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
@@ -357,6 +357,43 @@ def test_a_topic_is_deleted_by_its_name(hand: Hand, living: SimulatedCluster) ->
     validate("topics-delete", done)
     assert done == {"deleted": ["orders", "payments"], "failed": {}}
     assert replicas(living, "orders") == replicas(living, "payments") == []
+
+
+def test_what_was_done_is_said_though_nobody_answers_afterwards(
+    hand: Hand, living: SimulatedCluster
+) -> None:
+    through = Faulty(living)
+
+    def silent(real: Any) -> ClusterState:
+        if "delete_topics" in through.calls:
+            raise UnreachableError("The cluster does not answer.")
+        return real()
+
+    through.replaced["describe"] = silent
+    code, _, err = hand.on(living, through=through)("topics", "delete", "orders", "--yes")
+    assert (code, replicas(living, "orders")) == (0, [])
+    assert "The controller has taken it" in err
+    assert "The cluster does not answer." in err
+    assert err.endswith("Deleted orders.\n")
+
+
+@pytest.mark.parametrize("words", [("--partitions", "5"), ("--set", "retention.ms=1000")])
+def test_what_moves_since_it_was_asked_about_is_left_alone(
+    words: tuple[str, ...], hand: Hand, living: SimulatedCluster
+) -> None:
+    through = Faulty(living)
+
+    def begins(real: Any) -> ClusterState:
+        if through.calls.count("describe") == 2:
+            living.pause_replication(4)
+            living.alter_reassignments({TopicPartition("orders", 1): (4, 2)})
+        return real()
+
+    through.replaced["describe"] = begins
+    code, _, err = hand.on(living, through=through)("topics", "alter", "orders", *words, "--yes")
+    assert code == 3
+    assert "orders-1 is being reassigned" in err
+    assert not {"alter_configs", "add_partitions"} & set(through.calls)
 
 
 DENIED = Fault("GROUP_AUTHORIZATION_FAILED")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from core import paths
@@ -14,6 +15,14 @@ from core.watch.timeline.store import Timeline
 BACK = timedelta(days=7)
 MOST = 2_000
 _BY = "group "
+
+
+def recalled(cluster_id: str, until: datetime, seen: Iterable[Rebalance]) -> tuple[Rebalance, ...]:
+    """Return what was recorded, and what was `seen` here of groups that nobody records."""
+    recorded = recorded_rebalances(cluster_id, until)
+    known = {one.group for one in recorded}
+    unrecorded = (one for one in seen if one.group not in known)
+    return tuple(sorted((*recorded, *unrecorded), key=lambda one: one.at)[-MOST:])
 
 
 def recorded_rebalances(cluster_id: str, until: datetime) -> tuple[Rebalance, ...]:

@@ -60,6 +60,8 @@ def groups(
     found = views(now, before)
     if as_json:
         emit([_json(view) for view in found], output)
+    elif not found and regex is not None and not now.lost:
+        say_none(f"No group that {printable(regex)} matches is there any more.", output)
     elif not found:
         say_none(f"There is no consumer group{' that others list' if now.lost else ''}.", output)
     elif regex is None:
@@ -164,6 +166,7 @@ def _shortened(id: str) -> str:
 
 def _text(view: GroupView) -> str:
     from core.cli.table import table
+    from core.watch.groups import member_names
 
     group = view.group
     at = "-" if group.coordinator is None else str(group.coordinator)
@@ -177,7 +180,8 @@ def _text(view: GroupView) -> str:
     ]
     if unknown := _unknown(view):
         parts.append(unknown + "\n")
-    names = {member.id: member.client_id or member.id for member in group.members}
+    ids = [member.id for member in group.members]
+    names = dict(zip(ids, member_names(group.members), strict=True))
     rows = [
         (
             str(p.tp),

@@ -11,7 +11,7 @@ from enum import Enum
 from functools import cached_property
 
 from core.clock import Clock
-from core.cluster.client import ClusterClient, Fault, Group, OffsetAt
+from core.cluster.client import ClusterClient, Fault, Group, Member, OffsetAt
 from core.cluster.document import DocumentGroup
 from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError
@@ -20,6 +20,17 @@ KEEPS_UP_SECONDS = 10.0
 """A lag of less than is produced in so long is none: clients commit every 5 s, as they come."""
 STEADY = 0.02
 """What is read and what is produced differ by less: the lag stays as it is."""
+
+
+def member_names(members: Sequence[Member]) -> list[str]:
+    """Return names that tell a group's members apart: static ids, clients' ids, else members'.
+
+    A client's id is often the same for all instances of an application.
+    """
+    names = [member.instance_id or member.client_id or member.id for member in members]
+    if len(set(names)) < len(names):
+        return [member.instance_id or member.id for member in members]
+    return names
 
 
 class Pace(Enum):

@@ -26,9 +26,10 @@ from core.cluster.simulation.spec import GroupSpec
 from core.errors import AccessDeniedError, UnreachableError
 from core.load.snapshot import Load
 from core.watch.groups import GroupView, Pace, PartitionView, Rates
+from core.watch.rebalances import Rebalance
 from core.watch.timeline.events import Kind
 from core.watch.timeline.telling import Teller
-from tui.group_history import recorded_rebalances
+from tui.group_history import recalled, recorded_rebalances
 from tui.group_view import Order, listed, members_of
 from tui.session import Session
 from tui.widgets.group_words import pace_words, rate
@@ -372,6 +373,20 @@ async def test_rebalances_are_told_as_they_are_seen_after_what_was_recorded(
         await pressed(pilot, "1", "6")
         assert "was seen 60" in body(pilot)
         assert "rebalanced" not in body(pilot)
+
+
+def test_what_nobody_recorded_is_recalled_as_it_was_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    with Teller("c") as teller:
+        teller.tell(Kind.GROUP, by="group readers", text="recorded", at=at(2))
+    seen = (Rebalance(at(1), "left-out", "seen"), Rebalance(at(2), "readers", "seen, too"))
+    found = recalled("c", at(3), seen)
+    assert [(one.group, one.text) for one in found] == [
+        ("left-out", "seen"),
+        ("readers", "recorded"),
+    ]
 
 
 def test_a_damaged_timeline_recalls_nothing(

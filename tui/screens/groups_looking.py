@@ -12,7 +12,7 @@ from core.errors import TrimtabError
 from core.watch.groups import GroupView, Look, look
 from core.watch.groups_followed import Followed
 from core.watch.rebalances import Rebalance, Watched, watching
-from tui.group_history import recorded_rebalances
+from tui.group_history import recalled
 from tui.screens.base import DashboardScreen
 from tui.session import Freshness
 
@@ -125,12 +125,12 @@ class Looking(DashboardScreen):
     def _take_rebalances(self, look: Look, at: datetime) -> None:
         """Tell what has happened since the last look; before the first one, what was recorded."""
         if self._watched is None:
-            self._watched, self._happened = watching(look.groups), ()
+            self._watched, self._happened, seen = watching(look.groups), (), self.happened
             state = self.session.state
             cluster_id = state.cluster_id if state else ""
 
             def recall() -> None:
-                self.post_message(self.Recalled(recorded_rebalances(cluster_id, at)))
+                self.post_message(self.Recalled(recalled(cluster_id, at, seen)))
 
             self.run_worker(recall, thread=True, group="rebalances")
             return

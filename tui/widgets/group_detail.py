@@ -7,7 +7,7 @@ from datetime import UTC
 
 from core.cluster.client import Member
 from core.cluster.state import TopicPartition
-from core.watch.groups import GroupView, Pace, PartitionView
+from core.watch.groups import GroupView, Pace, PartitionView, member_names
 from core.watch.rebalances import Rebalance
 from tui.group_view import GroupsView, letter, members_of
 from tui.widgets.group_words import number, pace_words, rate, state_words
@@ -109,10 +109,7 @@ def _members(of: GroupView, members: tuple[Member, ...], width: int, height: int
     idle = set(of.idle)
     if not members:
         return (fit((dim("  no members"),), width),)
-    # The static id where there is one; the client's is often the same for all of a group.
-    names = [m.instance_id or m.client_id for m in members]
-    if len(set(names)) < len(names):
-        names = [m.instance_id or m.id for m in members]
+    names = member_names(members)
     name = min(max(len("member"), *map(len, names)), max(width - 4 - 2 - HOST - 2 - 5, 10))
     head = f"    {left('member', name)}  {left('host', HOST)}  parts"
     lines = [fit((dim(head),), width)]

@@ -81,6 +81,25 @@ def test_a_group_in_full(hand: Hand, living: SimulatedCluster) -> None:
     assert out.count("idle") == 2
 
 
+def test_members_that_share_a_clients_id_are_told_apart(
+    hand: Hand, living: SimulatedCluster
+) -> None:
+    through = Faulty(living)
+
+    def alike(real: Any, *words: Any) -> tuple[Group, ...]:
+        return tuple(
+            replace(group, members=tuple(replace(m, client_id="app") for m in group.members))
+            for group in real(*words)
+        )
+
+    through.replaced["groups"] = alike
+    _, out, _ = hand.on(living, through)("groups", "readers")
+    (found,) = hand.json("groups", "readers")
+    reader = {f"{p['topic']}-{p['partition']}": p["member"] for p in found["partitions"]}
+    rows = [line.split() for line in out.splitlines() if line.startswith("orders-")]
+    assert {row[0]: row[1] for row in rows} == reader
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -110,6 +129,10 @@ def test_a_group_that_vanishes_while_it_is_shown_is_said(
     assert (code, err) == (0, "Group left is gone meanwhile.\n")
     assert "readers" in out
     assert hand("groups", "left", "--over", "1s")[0] == 2
+    looks.clear()
+    code, out, err = hand("groups", "left", "--over", "1s")
+    assert (code, out) == (0, "")
+    assert err.endswith("No group that left matches is there any more.\n")
 
 
 def test_a_broker_that_does_not_list_its_groups_is_told(

@@ -23,6 +23,7 @@ from core.cluster.probing import (
     producer_config,
     quantile,
 )
+from core.cluster.topics import OURS
 from core.errors import TrimtabError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ Note = Callable[..., None]
 What it refuses is not done.
 """
 
-TOPIC_PREFIX = "__trimtab_probe-"
+TOPIC_PREFIX = f"{OURS}-"
 WINDOW_SECONDS = 4.0
 KEPT_WINDOWS = 30
 MESSAGES_PER_S = 6

@@ -15,6 +15,8 @@ import numpy as np
 from core.cluster.leaders import NO_LEADER
 from core.cluster.state import Bool, ClusterState, Int64
 
+OURS = "__trimtab_probe"
+"""What clients feel is measured on it; on those that begin so, what producers wait beside a run."""
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 """Topics that brokers themselves keep their state in."""
 

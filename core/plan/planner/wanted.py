@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from core.cluster.state import Bool, ClusterState, TopicPartition
+from core.cluster.topics import OURS
 from core.errors import UsageError
 from core.patterns import matching, pattern
 from core.plan.plan import Plan
@@ -91,12 +92,18 @@ def to_keep(state: ClusterState, wanted: Wanted) -> Bool:
 
 
 def untouched(state: ClusterState, wanted: Wanted) -> Bool:
-    """Return the partitions that must not be touched: by their topics, their own names, a plan."""
+    """Return the partitions that must not be touched: by their topics, their own names, a plan.
+
+    Those that clients are probed on lie where they are to be, unless brokers are chosen or left.
+    """
     left = ~chosen(state, wanted) | to_keep(state, wanted)
     if len(left) and left.all():
         raise UsageError(
             "No topic is left to plan for.", next="Check the patterns of --topics and --keep."
         )
+    if not (wanted.topics or wanted.brokers or wanted.leaving):
+        ours = [topic.name.startswith(OURS) for topic in state.topics]
+        left |= np.array(ours, np.bool_)[state.topic_of]
     named = (*wanted.resting, *(move.tp for move in wanted.kept))
     left[[row for tp in named if (row := state.find(tp)) is not None]] = True
     return left

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-TOPIC: Final = "__trimtab_probe"
+from core.cluster.topics import OURS
+
+TOPIC: Final = OURS
 RATE: Final = 4
 """Messages a second to each broker: some 120 in a window, so that its p99 is one of them."""
 WIRE_BYTES: Final = 350

@@ -53,6 +53,19 @@ def test_the_chosen_topics_end_on_these_brokers_only_and_nothing_else_moves() ->
     assert again.bytes == 0
 
 
+def test_the_partitions_that_clients_are_probed_on_stay_until_their_broker_is_left() -> None:
+    led = {f"t-{n}": [1] for n in range(4)} | {"u-0": [2], "u-1": [3]}
+    probed = {f"__trimtab_probe-{n}": [n + 1] for n in range(3)}
+    state = cluster(led | probed, brokers=[1, 2, 3], size_bytes=GB)
+    found = suggest(state, load_of(state, MB), Wanted())
+    assert found.plan
+    assert {move.tp.topic for move in found.plan} == {"t"}
+    left = suggest(state, load_of(state, MB), Wanted(drain=(3,)))
+    assert {str(move.tp) for move in left.plan} >= {"u-1", "__trimtab_probe-2"}
+    named = Wanted(topics="__trimtab_probe", brokers=(1, 2))
+    assert after(state, suggest(state, load_of(state, MB), named).plan)["__trimtab_probe-2"] != (3,)
+
+
 def test_what_other_topics_bring_to_these_brokers_counts() -> None:
     held = {f"big-{n}": [1] for n in range(10)} | {f"t-{n}": [4] for n in range(20)}
     state = cluster(held, brokers=[1, 2, 3, 4], size_bytes=GB)

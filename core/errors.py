@@ -68,6 +68,9 @@ class UnreachableError(TrimtabError):
     exit_code = ExitCode.UNREACHABLE
 
 
+RIGHTS = "Ask for the rights, or name another user with --command-config."
+
+
 class AccessDeniedError(TrimtabError):
     """The cluster answers, and says no."""
 

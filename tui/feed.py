@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from core.cluster.connect import connect
-from core.errors import TrimtabError
+from core.errors import RIGHTS, AccessDeniedError, TrimtabError
 from tui.feed_events import (
     ClusterLost,
     Connected,
@@ -68,6 +68,7 @@ class Feed:
         self._state_known = threading.Event()
         self._connection: Connection | None = None
         self._picture = Picture()
+        self._moves_unknown = False
         self._load = FeedLoad(
             target, self._picture, lambda: self._connection, self._send, monotonic
         )
@@ -176,7 +177,7 @@ class Feed:
         seen = self._first_look()
         if seen is not None:
             age = Freshness(began, max(1.0, 10 * (self._monotonic() - began)))
-            self._send(self._picture.take_state(seen, age))
+            self._take(seen, age)
             # What follows imports much, and so does the way to the screen.
             self._painted.wait()
             if self._stopped.is_set():
@@ -206,11 +207,18 @@ class Feed:
                     asked = self._wait(max(RETRY_SECONDS, observer.next_due()))
                     continue
                 age = Freshness(observer.metadata_at, observer.renewed_every_seconds)
-                self._send(self._picture.take_state(state, age))
+                self._take(state, age)
                 self._state_known.set()
                 asked = self._wait(max(0.05, observer.next_due()))
         finally:
             connection.client.close()
+
+    def _take(self, state: ClusterState, age: Freshness) -> None:
+        self._send(self._picture.take_state(state, age))
+        if state.moves_unknown and not self._moves_unknown:
+            title = f"What is in flight is not shown: {state.moves_unknown}"
+            self._send(Trouble(AccessDeniedError(title, next=RIGHTS)))
+        self._moves_unknown = bool(state.moves_unknown)
 
     def _first_look(self) -> ClusterState | None:
         """Return what the fork saw; None when there is none, or it ended without an answer."""

@@ -171,8 +171,15 @@ class Context:
         if self.target.from_file is not None:
             return picture_of_document(self.target.from_file)
         with self.connected() as connection:
-            state = observe(connection.client)
+            state = told_unknown(observe(connection.client))
         return state, newest_load(state, self.target.snapshots)
+
+
+def told_unknown(state: ClusterState) -> ClusterState:
+    """Say what of the cluster may not be seen; return it. Who must know that does not come here."""
+    if state.moves_unknown:
+        say(f"What is in flight is not shown: {state.moves_unknown}")
+    return state
 
 
 def configured(address: Address, name: str | None, settings: Settings) -> Address:

@@ -204,6 +204,7 @@ def cluster(context: Context) -> Iterator[Finding]:
             )
             yield from properties(connection.address)
             topics = [Resource.topic(topic.name) for topic in state.topics]
+            yield _right_to_moves(state)
             yield from rights(
                 lambda: client.log_dirs(alive), lambda: client.configs(topics, TOPIC_CONFIGS)
             )
@@ -259,6 +260,14 @@ def rights(
                     "what is on it",
                 )
     yield _right_to_configs(configs)
+
+
+def _right_to_moves(state: ClusterState) -> Finding:
+    name = "right to see moves"
+    if not state.moves_unknown:
+        return Finding(name, "yes")
+    loss = "runs, the autopilot, and deleting topics or adding partitions"
+    return Finding(name, state.moves_unknown, "Allow DESCRIBE on the cluster.", loss)
 
 
 def _right_to_configs(

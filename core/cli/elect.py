@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli.confirm import confirm
-from core.cli.context import Context, emit, json_option, say, write_text
+from core.cli.context import (
+    Context,
+    emit,
+    json_option,
+    say,
+    told_unknown,
+    write_text,
+)
 from core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -83,7 +90,7 @@ def elect(
         context.require_writable()
     with context.connected() as connection:
         client = connection.client
-        state = client.describe()
+        state = told_unknown(client.describe())
         if not dry_run:
             context.require_writable(state)
         rows = _chosen(state, topics, partitions)

@@ -41,6 +41,7 @@ def show_foreign(context: Context, *, as_json: bool, output: Path | None) -> int
 
     with context.connected() as connection:
         state = observe(connection.client)
+    state.require_moves()
     moves = foreign_moves(state, ours(state.cluster_id))
     if as_json:
         emit(_document(state, moves), output)
@@ -64,6 +65,7 @@ def attach_foreign(context: Context, *, as_json: bool) -> int:
             while True:
                 began = time.monotonic()
                 state = observe(connection.client)
+                state.require_moves()
                 mine = ours(state.cluster_id)
                 watch.take(state, mine)
                 moves = watch.look(state, mine)

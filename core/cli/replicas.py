@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.cli.context import Context, emit, json_option, output_option, say, write_text
+from core.cli.context import (
+    Context,
+    emit,
+    json_option,
+    output_option,
+    say,
+    told_unknown,
+    write_text,
+)
 from core.cli.over_line import OverLine
 from core.errors import ExitCode, UsageError
 from core.units import counted, format_bytes, format_duration, parse_duration, parse_size
@@ -64,7 +72,7 @@ def verify(
     if not bounds.seconds:
         raise UsageError("Nothing can be compared in no time.", next="Say more than --for 0s.")
     with context.connected() as connection:
-        state = connection.client.describe()
+        state = told_unknown(connection.client.describe())
         rows = _chosen(state, topics)
         progress = _Progress()
         try:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli import topic_changes, topic_delete
-from core.cli.context import Context, emit, json_option, output_option, say_none, write_text
+from core.cli.context import (
+    Context,
+    emit,
+    json_option,
+    output_option,
+    say_none,
+    told_unknown,
+    write_text,
+)
 from core.cli.topic_steps import Configs, configs_of
 from core.cluster.config_names import MIN_INSYNC
 
@@ -39,7 +47,7 @@ def ls(context: Context, regex: str | None, as_json: bool, output: Path | None) 
     from core.cluster.topics import healths
 
     with context.connected() as connection:
-        state = connection.client.describe()
+        state = told_unknown(connection.client.describe())
     found = healths(state, _names(state, regex))
     if as_json:
         emit([_health_json(health) for health in found], output)
@@ -65,7 +73,7 @@ def describe(
     All topics, or those whose whole name REGEX matches. --json has all configs always.
     """
     with context.connected() as connection:
-        state = connection.client.describe()
+        state = told_unknown(connection.client.describe())
         names = _names(state, regex)
         configs = configs_of(connection.client, names)
     if as_json:

@@ -71,6 +71,7 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
 def _described(client: ClusterClient, document: PlanDocument) -> ClusterState:
     """Return the cluster, with log dirs where the plan names any."""
     state = client.describe()
+    state.require_moves()
     asked = {b for tp in document.log_dirs for b in document.targets[tp]}
     alive = sorted(b.id for b in state.brokers if b.alive and b.id in asked)
     return with_logs(state, client.log_dirs(alive)) if alive else state

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from core.errors import RIGHTS, AccessDeniedError
+
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -162,6 +164,8 @@ class ClusterState:
     log_dir_paths: tuple[str, ...] = ()
     dir_copies: tuple[DirCopy, ...] = ()
     """Replicas on their way to another log dir, where brokers were asked for their logs."""
+    moves_unknown: str = ""
+    """Why it is not known what is in flight, in a sentence; "" where it is."""
 
     @classmethod
     def build(
@@ -173,6 +177,7 @@ class ClusterState:
         topics: Iterable[Topic],
         partitions: Iterable[PartitionRow],
         controller: int | None = None,
+        moves_unknown: str = "",
     ) -> ClusterState:
         """Return the state of these rows; sizes, lags and log dirs start unknown.
 
@@ -213,7 +218,13 @@ class ClusterState:
             size_bytes=frozen(np.full(total, UNKNOWN, np.int64)),
             lag=frozen(np.full(total, UNKNOWN, np.int64)),
             log_dir=frozen(np.full(total, UNKNOWN, np.int32)),
+            moves_unknown=moves_unknown,
         )
+
+    def require_moves(self) -> None:
+        """Raise AccessDeniedError where it is not known what is in flight."""
+        if self.moves_unknown:
+            raise AccessDeniedError(self.moves_unknown, next=RIGHTS)
 
     # -- looking up ---------------------------------------------------------------------------
 

@@ -23,7 +23,8 @@ def refuse_if_moving(
     """Raise RefusedError when one of these topics is under a move, by a run of ours or not.
 
     `doing` is what is refused ("deleted"); the refusal says how to allow it where it is
-    `allowable`. Raises IncompleteError when a journal that may name them cannot be read.
+    `allowable`. Raises IncompleteError when a journal that may name them cannot be read, and
+    AccessDeniedError when the user may not see what is in flight.
     """
     allow = f"; or, if you know better: --allow {ALLOW}" if allowable else ""
     refuse_unreadable(state.cluster_id, "moves a topic")
@@ -36,6 +37,7 @@ def refuse_if_moving(
                 f"Topic {min(held)} cannot be {doing}: run {run.history.run} moves it.",
                 next=f"Wait for its end, or: trimtab runs cancel {run.history.run}{allow}",
             )
+    state.require_moves()
     for row in np.flatnonzero(state.reassigning).tolist():
         tp = state.tp(row)
         if tp.topic in topics:

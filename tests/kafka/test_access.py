@@ -43,8 +43,8 @@ def settings(tmp_path: Path, address: str, user: str, password: str) -> Connecti
     return ConnectionSettings.load(address, path)
 
 
-def describe(client: ClusterClient) -> object:
-    return client.describe()
+def reassignments(client: ClusterClient) -> object:
+    return client.reassignments()
 
 
 def configs(client: ClusterClient) -> object:
@@ -75,7 +75,7 @@ def test_a_wrong_password_is_refused(
     client.close()
 
 
-@pytest.mark.parametrize("call", [describe, configs])
+@pytest.mark.parametrize("call", [reassignments, configs])
 def test_a_user_without_rights_is_told(tmp_path: Path, address: str, call: Call) -> None:
     client = KafkaClient(settings(tmp_path, address, "guest", "right"))
     with pytest.raises(AccessDeniedError):
@@ -109,15 +109,57 @@ def test_a_user_who_may_not_see_topic_configs_sees_everything_else(
 
 
 def sees(client: ClusterClient, topic: str) -> bool:
-    try:
-        return client.describe().topic(topic) is not None
-    except AccessDeniedError:
-        return False
+    return client.describe().topic(topic) is not None
+
+
+NO_MOVES = "This user may not list partition reassignments."
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "shown"),
+    [
+        (("show",), 0, "access"),
+        (("topics", "ls"), 0, "access"),
+        (("topics", "describe", "access"), 0, "access"),
+        (("elect", "--dry-run"), 0, "LEADS"),
+        (("topics", "delete", "access", "--yes"), ExitCode.UNREACHABLE, ""),
+        (("runs", "show", "foreign"), ExitCode.UNREACHABLE, ""),
+        (("verify", "plan.json"), ExitCode.UNREACHABLE, ""),
+    ],
+)
+def test_who_may_not_see_what_is_in_flight_sees_the_rest(
+    tmp_path: Path, address: str, words: tuple[str, ...], code: int, shown: str
+) -> None:
+    admin = settings(tmp_path, address, "admin", "right")
+    create_topics(admin, {"access": [(1,)]})
+    target = {"topic": "access", "partition": 0, "replicas": [1]}
+    (tmp_path / "plan.json").write_text(json.dumps({"version": 1, "partitions": [target]}))
+    client = KafkaClient(settings(tmp_path, address, "guest", "right"))
+    with may_describe(admin, "guest", cluster=False):
+        eventually(lambda: sees(client, "access"))
+        assert client.describe().moves_unknown == NO_MOVES
+        asked = subprocess.run(
+            [
+                *(Path(sys.executable).with_name("trimtab"), "-b", address),
+                *("--command-config", tmp_path / "client.properties", *words),
+            ],
+            cwd=tmp_path,
+            env=os.environ | {"TRIMTAB_HOME": str(tmp_path / "home")},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (asked.returncode, NO_MOVES in asked.stderr) == (code, True), asked.stderr
+        assert shown in asked.stdout
+        assert bool(asked.stdout) is bool(shown)
+    eventually(lambda: not sees(client, "access"))
+    client.close()
 
 
 @contextmanager
-def may_describe(admin: ConnectionSettings, user: str) -> Iterator[None]:
-    """Let a user describe the cluster and all topics meanwhile, and see the configs of neither."""
+def may_describe(admin: ConnectionSettings, user: str, *, cluster: bool = True) -> Iterator[None]:
+    """Let a user describe all topics, and the `cluster`, meanwhile; see the configs of neither."""
     from confluent_kafka.admin import (
         AclBinding,
         AclBindingFilter,
@@ -132,6 +174,7 @@ def may_describe(admin: ConnectionSettings, user: str) -> Iterator[None]:
     given = [
         (kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", AclOperation.DESCRIBE)
         for kind, name in ((ResourceType.BROKER, "kafka-cluster"), (ResourceType.TOPIC, "*"))
+        if cluster or kind is ResourceType.TOPIC
     ]
     bindings = [AclBinding(*acl, AclPermissionType.ALLOW) for acl in given]
     for future in acls.create_acls(bindings).values():
@@ -169,16 +212,15 @@ def test_a_probe_that_may_not_make_its_topic_says_so(tmp_path: Path, address: st
     assert probe.windows() == {}
 
 
-@pytest.mark.parametrize("command", [("show",), ("apply", "--throttle", "5MB/s", "--yes")])
 def test_a_command_without_rights_says_what_to_do_next_and_changes_nothing(
-    tmp_path: Path, address: str, command: tuple[str, ...]
+    tmp_path: Path, address: str
 ) -> None:
     admin = settings(tmp_path, address, "admin", "right")
     create_topics(admin, {"access": [(1,)]})
     plan, home = tmp_path / "plan.json", tmp_path / "home"
     target = {"topic": "access", "partition": 0, "replicas": [1, 2]}
     plan.write_text(json.dumps({"version": 1, "partitions": [target]}))
-    words = [*command, plan] if "apply" in command else command
+    words = ("apply", "--throttle", "5MB/s", "--yes", plan)
     settings(tmp_path, address, "guest", "right")
 
     refused = subprocess.run(

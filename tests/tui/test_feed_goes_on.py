@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Event as Flag
 from typing import Any
@@ -112,6 +113,16 @@ def test_a_slow_cluster_is_as_old_as_its_metadata_and_a_lost_one_stays_lost_till
         (57.0, "ClusterLost", None),
         (58.0, "PictureSeen", 0.0),
     ]
+
+
+def test_what_is_in_flight_is_told_to_be_hidden_once_for_as_long_as_it_is() -> None:
+    hidden = replace(STATE, moves_unknown="This user may not list them.")
+    feed, seen = Feed(Target(address=Address("sim:none"))), list[Event]()
+    feed.attach(seen.append)
+    for state in (hidden, hidden, STATE, hidden):
+        feed._take(state, Freshness(0.0, 1.0))
+    trouble = "What is in flight is not shown: This user may not list them."
+    assert told(seen) == ["PictureSeen", trouble, *["PictureSeen"] * 3, trouble]
 
 
 # -- load ------------------------------------------------------------------------------------------

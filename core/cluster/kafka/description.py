@@ -19,6 +19,7 @@ from core.cluster.state import (
     Topic,
     TopicPartition,
 )
+from core.errors import AccessDeniedError
 
 # A map without these two is better than none, so they get less time than the rest. They are asked
 # when the rest is there: a broker answers one connection in order, and one that is closed because
@@ -41,6 +42,7 @@ def describe(wire: Wire) -> ClusterState:
         brokers=_brokers(picture.cluster.brokers, rows),
         topics=[Topic(topic.name, _topic_id(topic.topic_id)) for topic in topics],
         partitions=rows,
+        moves_unknown=picture.moves_unknown,
     )
 
 
@@ -55,6 +57,8 @@ class _Picture:
     metadata: Any
     cluster: Any
     reassignments: dict[TopicPartition, Reassignment]
+    moves_unknown: str
+    """Why nothing is known of what is in flight: it takes a right that nothing else here does."""
     controller: int | None
 
 
@@ -90,12 +94,14 @@ def _picture(wire: Wire) -> _Picture:
     metadata, cluster, moves, quorum = wire.read(ask, wire.patience)
     refuse(cluster, "describe the cluster")
     wire.controller = metadata.controller_id
-    return _Picture(
-        metadata,
-        cluster,
-        {} if moves is _UNKNOWN else _in_flight(wire, moves),
-        _leader(quorum, metadata),
-    )
+    unknown = ""
+    flying: dict[TopicPartition, Reassignment] = {}
+    try:
+        if moves is not _UNKNOWN:
+            flying = _in_flight(wire, moves)
+    except AccessDeniedError as error:
+        unknown = error.title
+    return _Picture(metadata, cluster, flying, unknown, _leader(quorum, metadata))
 
 
 def _in_flight(wire: Wire, moves: Any) -> dict[TopicPartition, Reassignment]:

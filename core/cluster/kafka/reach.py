@@ -8,7 +8,7 @@ import threading
 import time
 
 from core.cluster.kafka.connection import ConnectionSettings
-from core.errors import AccessDeniedError, TrimtabError, UnreachableError
+from core.errors import RIGHTS, AccessDeniedError, TrimtabError, UnreachableError
 
 _PROBE_SECONDS = 1.0
 _LOGIN_SECONDS = 2.0
@@ -18,9 +18,7 @@ _WRONG_TIME = (9, 10)
 
 
 def denied(title: str) -> AccessDeniedError:
-    return AccessDeniedError(
-        title, next="Ask for the rights, or name another user with --command-config."
-    )
+    return AccessDeniedError(title, next=RIGHTS)
 
 
 def unreachable(settings: ConnectionSettings | None, detail: str) -> TrimtabError:

@@ -17,7 +17,7 @@ from core.watch.timeline.recorder import Recorder, record
 from core.watch.timeline.run_news import RunNews
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.throttle_news import ThrottleNews
-from core.watch.timeline.unread import ConfigsUnread
+from core.watch.timeline.unread import ConfigsUnread, MovesUnread
 
 
 def record_cluster(
@@ -38,6 +38,7 @@ def record_cluster(
     looking_on = (
         *_onlookers(cluster_id, clock, timeline, snapshots),
         ConfigsUnread(clock),
+        MovesUnread(),
         ThrottleNews(connection.client, cluster_id, clock, throttles),
     )
     recorder = Recorder(connection.client, connection.clock, timeline, looking_on)

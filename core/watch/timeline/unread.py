@@ -56,6 +56,17 @@ class ConfigsUnread:
         return self._unread.seen(state.fetched_at, f"{why} (DESCRIBE_CONFIGS is missing?)")
 
 
+class MovesUnread:
+    """Looks on for moves that the recorder may not see: that one begins does not show."""
+
+    def __init__(self) -> None:
+        self._unread = Unread(Kind.ASSIGNMENT, "what is in flight")
+
+    def news(self, state: ClusterState) -> list[Event]:
+        """Return that it cannot be read, or can again, when that is new."""
+        return self._unread.seen(state.fetched_at, state.moves_unknown)
+
+
 def refused(answers: Iterable[object]) -> str:
     """Return the first of the answers that says that a right is missing, or ""."""
     faults = (answer for answer in answers if isinstance(answer, Fault))

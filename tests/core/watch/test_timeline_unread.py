@@ -10,7 +10,7 @@ from run_help import cluster as simulated
 
 from core.cluster.state import ClusterState, Topic
 from core.watch.timeline.events import Kind
-from core.watch.timeline.unread import LASTS_SECONDS, ConfigsUnread
+from core.watch.timeline.unread import LASTS_SECONDS, ConfigsUnread, MovesUnread
 from core.watch.timeline.words import told
 
 
@@ -50,6 +50,17 @@ def test_configs_of_some_topics_may_be_late_and_are_told_when_they_do_not_come()
     looked.time.advance(LASTS_SECONDS)
     (said,) = looked.look(seen(1, 1, None))
     assert "changes of 1 topic of 3 do not show" in said
+
+
+def test_moves_that_may_not_be_seen_are_told_once() -> None:
+    news, state = MovesUnread(), replace(seen(1), fetched_at=NOON)
+    hidden = replace(state, moves_unknown="This user may not list them.")
+    assert news.news(state) == []
+    (event,) = news.news(hidden)
+    assert event.kind == Kind.ASSIGNMENT
+    assert told(event) == "recorder: could not read what is in flight: This user may not list them."
+    assert news.news(hidden) == []
+    assert [told(e) for e in news.news(state)] == ["recorder: could read what is in flight again"]
 
 
 def test_a_cluster_without_topics_hides_nothing() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.auto.switch import Switch
 from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity, configured_capacity
@@ -18,6 +18,8 @@ class Configured:
     capacity: Capacity = UNKNOWN_CAPACITY
     read_only: bool = False
     read_only_servers: frozenset[str] = frozenset()
+    unread: str = ""
+    """Why the file cannot be read now, in a sentence: it may mark the cluster."""
 
     def forbids(self, state: ClusterState) -> bool:
         """Return whether the cluster is marked read_only, by its name or one of its brokers."""
@@ -27,7 +29,7 @@ class Configured:
 
 
 class Configuration:
-    """Of one cluster; as it was known last where the file cannot be read just now."""
+    """Of one cluster; as it was known last, and `unread`, where the file cannot be read now."""
 
     def __init__(self, switch: Switch) -> None:
         self._name, self._bootstrap = switch.name, switch.address.bootstrap
@@ -36,8 +38,8 @@ class Configuration:
     def read(self) -> Configured:
         try:
             settings = load_settings()
-        except UsageError:  # it is being written, or wrong: whoever runs a command is told
-            return self._known
+        except UsageError as error:  # it is being written, or wrong
+            return replace(self._known, unread=error.title)
         about = settings.about(self._name, self._bootstrap).values()
         self._known = Configured(
             configured_capacity(settings, self._name, self._bootstrap),

@@ -65,6 +65,7 @@ class ClusterEyes:
             state=state,
             capacity=configured.capacity,
             read_only=configured.forbids(state),
+            config_unread=configured.unread,
             reassignments=reassignments,
             sight=sight,
             imbalance=None if sight is None else judged(settings, state, sight.load),

@@ -42,9 +42,11 @@ def spoken(
 
 
 def read_only(_: Settings, __: History, observed: Observed) -> Reason | None:
-    if not observed.read_only:
-        return None
-    return Reason("read-only", "config.toml marks this cluster read_only: nothing is done to it.")
+    if observed.read_only:
+        return Reason("read-only", "config.toml marks this cluster read_only: nothing is done.")
+    if observed.config_unread:  # a misspelt read_only must not leave a cluster writable
+        return Reason("config", f"Not until config.toml can be read: {observed.config_unread}")
+    return None
 
 
 def broker_down(_: Settings, __: History, observed: Observed) -> Reason | None:

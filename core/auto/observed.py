@@ -98,6 +98,8 @@ class Observed:
     """What brokers can carry, as it is laid onto them."""
     read_only: bool = False
     """Whether config.toml marks the cluster, which nothing overrides."""
+    config_unread: str = ""
+    """Why it cannot be read now, in a sentence."""
     known: Calibration = NOTHING_LEARNED
     """What runs of this machine teach about how long another takes."""
 

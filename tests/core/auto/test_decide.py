@@ -152,6 +152,8 @@ def test_a_cluster_that_is_marked_read_only_is_left_alone() -> None:
     look_at = look(hot())
     assert isinstance(decided(look_at), Act)
     assert ids(decided(replace(look_at, read_only=True))) == ["read-only"]
+    (why,) = decided(replace(look_at, config_unread="It is not TOML.")).reasons
+    assert (why.id, why.text) == ("config", "Not until config.toml can be read: It is not TOML.")
 
 
 def test_cruise_control_keeps_it_away() -> None:

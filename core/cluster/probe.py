@@ -23,7 +23,7 @@ from core.cluster.probing import (
     producer_config,
     quantile,
 )
-from core.cluster.topics import OURS
+from core.cluster.topics import PROBE_TOPIC
 from core.errors import TrimtabError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ Note = Callable[..., None]
 What it refuses is not done.
 """
 
-TOPIC_PREFIX = f"{OURS}-"
+TOPIC_PREFIX = f"{PROBE_TOPIC}-"
 WINDOW_SECONDS = 4.0
 KEPT_WINDOWS = 30
 MESSAGES_PER_S = 6

@@ -15,7 +15,7 @@ import numpy as np
 from core.cluster.leaders import NO_LEADER
 from core.cluster.state import Bool, ClusterState, Int64
 
-OURS = "__trimtab_probe"
+PROBE_TOPIC = "__trimtab_probe"
 """What clients feel is measured on it; on those that begin so, what producers wait beside a run."""
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 """Topics that brokers themselves keep their state in."""
@@ -39,8 +39,8 @@ class TopicHealth:
     under_replicated: int
     offline: int
     """Partitions without a leader."""
-    moving: int
-    """Partitions of which replicas are being added or removed."""
+    moving: int | None
+    """Partitions of which replicas are being added or removed; None where that is not known."""
 
 
 def healths(state: ClusterState, topics: Sequence[str]) -> tuple[TopicHealth, ...]:
@@ -60,7 +60,7 @@ def healths(state: ClusterState, topics: Sequence[str]) -> tuple[TopicHealth, ..
                 tuple(np.unique(factor[at]).tolist()),
                 int(under[at].sum()),
                 int(offline[at].sum()),
-                int(in_flight[at].sum()),
+                None if state.moves_unknown else int(in_flight[at].sum()),
             )
         )
     return tuple(found)

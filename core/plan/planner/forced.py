@@ -18,6 +18,7 @@ from core.plan.planner.moving import barred
 from core.plan.planner.placement import Placement
 from core.plan.planner.problem import NOBODY
 from core.plan.planner.stuck import Obstacle, Stuck, nobody_else, untouchable
+from core.plan.planner.wanted import probed
 
 
 def empty(placement: Placement, leaving: Collection[int], limits: Limits) -> list[Stuck]:
@@ -168,13 +169,15 @@ def _best(placement: Placement, row: int, to: Int64) -> int:
 def resize(placement: Placement, replicas: int, limits: Limits) -> list[Stuck]:
     """Give every partition that is asked for so many replicas; return what it lacks or keeps.
 
+    But those that clients are probed on: they have one each, by design.
+
     New ones go to racks that hold fewest of the partition, then where brokers stay evenest. What
     goes is of a rack that holds two, if any does, else on a broker without a rack, be it the
     preferred leader: first what is on a broker that leaves, then a follower: one that cannot lead,
     then one that does not, then of the fullest broker. `dropping` exchanges followers afterwards.
     """
     stay, problem = [], placement.problem
-    for row in np.flatnonzero(problem.asked).tolist():
+    for row in np.flatnonzero(problem.asked & ~probed(problem.state)).tolist():
         while (held := len(placement.staying(row))) != replicas:
             why: Obstacle | Field | None
             if not problem.movable[row]:

@@ -10,7 +10,7 @@ from core.plan.planner.measures import LED, SHOWN, Measure
 from core.plan.planner.notes import have, some
 from core.plan.planner.placement import TINY, Placement
 from core.plan.planner.problem import Problem
-from core.plan.planner.wanted import Wanted, chosen, to_keep
+from core.plan.planner.wanted import Wanted, chosen, probed, to_keep
 from core.units import format_bytes
 
 WHOLE = (Measure.IN, Measure.OUT, Measure.DISK)
@@ -30,11 +30,14 @@ def fixed(on: Placement, wanted: Wanted, names: Names) -> list[str]:
     alone = to_keep(given.state, wanted) & asked
     resting = np.zeros(len(alone), np.bool_)
     resting[[row for tp in wanted.resting if (row := given.state.find(tp)) is not None]] = True
+    probes = probed(given.state) & ~given.asked & asked & ~alone & ~resting
+    planned = ~given.asked & asked & ~alone & ~resting & ~probes
     causes = [
         (alone, f"What {names[Field.KEEP]} leaves alone is", "it; lift it for some"),
         (~asked, "What was not chosen is", "it; choose more topics"),
         (resting & asked & ~alone, "What is to rest is", "it; wait"),
-        (~given.asked & asked & ~alone & ~resting, "What is planned already is", "it; drop some"),
+        (probes, "What clients are probed on is", "it; trimtab probe --remove"),
+        (planned, "What is planned already is", "it; drop some"),
     ]
     parts = [float(on.shares_of(rows)[broker, measure]) for rows, _, _ in causes]
     most = int(np.argmax(parts))

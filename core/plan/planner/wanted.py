@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from core.cluster.state import Bool, ClusterState, TopicPartition
-from core.cluster.topics import OURS
+from core.cluster.topics import PROBE_TOPIC
 from core.errors import UsageError
 from core.patterns import matching, pattern
 from core.plan.plan import Plan
@@ -91,19 +92,27 @@ def to_keep(state: ClusterState, wanted: Wanted) -> Bool:
     return np.array(found, np.bool_)[state.topic_of]
 
 
-def untouched(state: ClusterState, wanted: Wanted) -> Bool:
-    """Return the partitions that must not be touched: by their topics, their own names, a plan.
+def probed(state: ClusterState) -> Bool:
+    """Return the partitions that clients are probed on: each lies where it is to be."""
+    found = [topic.name.startswith(PROBE_TOPIC) for topic in state.topics]
+    return np.array(found, np.bool_)[state.topic_of]
 
-    Those that clients are probed on lie where they are to be, unless brokers are chosen or left.
-    """
+
+def _held_by(state: ClusterState, brokers: Collection[int]) -> Bool:
+    """Return the partitions with a replica on one of these brokers."""
+    held = np.zeros(state.partition_count, np.bool_)
+    held[state.partition_of_replica[np.isin(state.replica_broker, [*brokers])]] = True
+    return held
+
+
+def untouched(state: ClusterState, wanted: Wanted) -> Bool:
+    """Return the partitions that must not be touched: by their topics, their own names, a plan."""
     left = ~chosen(state, wanted) | to_keep(state, wanted)
     if len(left) and left.all():
         raise UsageError(
             "No topic is left to plan for.", next="Check the patterns of --topics and --keep."
         )
-    if not (wanted.topics or wanted.brokers or wanted.leaving):
-        ours = [topic.name.startswith(OURS) for topic in state.topics]
-        left |= np.array(ours, np.bool_)[state.topic_of]
+    left |= probed(state) & ~_held_by(state, wanted.leaving)
     named = (*wanted.resting, *(move.tp for move in wanted.kept))
     left[[row for tp in named if (row := state.find(tp)) is not None]] = True
     return left

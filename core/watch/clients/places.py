@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from core.cluster.topics import OURS
+from core.cluster.topics import PROBE_TOPIC
 
-TOPIC: Final = OURS
+TOPIC: Final = PROBE_TOPIC
 RATE: Final = 4
 """Messages a second to each broker: some 120 in a window, so that its p99 is one of them."""
 WIRE_BYTES: Final = 350

@@ -62,8 +62,20 @@ def test_the_partitions_that_clients_are_probed_on_stay_until_their_broker_is_le
     assert {move.tp.topic for move in found.plan} == {"t"}
     left = suggest(state, load_of(state, MB), Wanted(drain=(3,)))
     assert {str(move.tp) for move in left.plan} >= {"u-1", "__trimtab_probe-2"}
-    named = Wanted(topics="__trimtab_probe", brokers=(1, 2))
-    assert after(state, suggest(state, load_of(state, MB), named).plan)["__trimtab_probe-2"] != (3,)
+    both = suggest(state, load_of(state, MB), Wanted(drain=(3,), replicas=2))
+    kept = {k: len(v) for k, v in after(state, both.plan).items() if k.startswith("__trimtab")}
+    assert kept == dict.fromkeys(probed, 1), "one replica each, by design"
+    assert after(state, both.plan)["__trimtab_probe-0"] == (1,)
+
+
+def test_where_only_probed_partitions_make_a_broker_uneven_that_is_said() -> None:
+    state = cluster(
+        {"__trimtab_probe-0": [1], "t-0": [2], "t-1": [3]}, brokers=[1, 2, 3], size_bytes=GB
+    )
+    load = load_of(state, {"__trimtab_probe-0": 9 * MB, "t-0": MB, "t-1": MB})
+    (note,) = (n for n in suggest(state, load, Wanted()).notes if "probed" in n)
+    assert note.startswith("What clients are probed on is ")
+    assert note.endswith("no plan evens that out beside it; trimtab probe --remove.")
 
 
 def test_what_other_topics_bring_to_these_brokers_counts() -> None:

@@ -32,7 +32,8 @@ def logs_of(
     logs.align()
     if not zone_names:
         say(f"Logs' times without a zone are taken as {zones.words}; --zone says another.")
-    for line in doubts(logs.tally, Found(logs.sources, found.left_out, found.twice)):
+    given = Found(logs.sources, found.left_out, found.twice)
+    for line in doubts(logs.tally, given, "`statelog merge --json` has them all"):
         say(line)
     if logs.tally.unknown:
         say(f"{logs.tally.unknown:,} of their records are of unknown form, and left out.")

@@ -583,6 +583,32 @@ async def test_a_comparison_that_was_taken_back_does_not_come_back(
         assert "what happened" in body(pilot)
 
 
+async def test_a_slow_comparison_with_now_is_shown_however_often_more_happens(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, real, asked = Flag(), comparing.compare, list[Any]()
+
+    def slowly(*words: Any) -> Compared | None:
+        asked.append(words)
+        assert go.wait(60)
+        return real(*words)
+
+    monkeypatch.setattr(comparing, "compare", slowly)
+    async with dashboard(session, "timeline") as pilot:
+        go.set()
+        await pressed(pilot, "{", "b")
+        go.clear()
+        screen = pilot.app.screen
+        assert isinstance(screen, comparing.Comparing)
+        before = screen.compared
+        for _ in range(3):
+            screen.compare_later()
+        go.set()
+        await rested(pilot)
+        assert screen.compared is not before
+        assert len(asked) == 3, "the first, one that was waited for, and one for all later news"
+
+
 async def test_a_marked_moment_is_compared_with_the_cursor(session: Session) -> None:
     async with dashboard(session, "timeline") as pilot:
         await pressed(pilot, "{", "v")

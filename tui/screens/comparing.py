@@ -32,6 +32,8 @@ class Comparing(TimeTravel):
         """The moment that was marked as fine; None takes the cursor's."""
         self._asked = 0
         """Counts questions: an answer to an older one, or to one taken back, comes too late."""
+        self._under_way = self._again = False
+        """Whether a worker is at it, and whether it is to be asked once more then."""
 
     @property
     @abstractmethod
@@ -68,19 +70,28 @@ class Comparing(TimeTravel):
 
     def compare_no_more(self) -> None:
         self._asked += 1
+        self._under_way = self._again = False
         self.compared = None
         self.turned()
 
     def compare_again(self) -> None:
-        """Compare anew: something else is asked for, or now is later."""
+        """Compare anew: something else is asked for."""
         if self.compared is not None:
             self._compare(self.compared.since, None if self.compared.now else self.compared.until)
+
+    def compare_later(self) -> None:
+        """Compare anew, as now is later: once the answer is there that is waited for."""
+        if self._under_way:
+            self._again = True
+        else:
+            self.compare_again()
 
     def _compare(self, since: datetime, until: datetime | None) -> None:
         state = self.session.state
         if state is None:
             return
         self._asked += 1
+        self._under_way, self._again = True, False
         cluster_id, asked, nth = state.cluster_id, self.asked_for(), self._asked
 
         def work() -> None:
@@ -94,6 +105,7 @@ class Comparing(TimeTravel):
     def on_comparing_differ(self, message: Differ) -> None:
         if message.asked != self._asked:
             return
+        again, self._under_way, self._again = self._again, False, False
         if message.error is not None:
             self.say_trouble(message.error)
         elif message.compared is None:
@@ -101,3 +113,5 @@ class Comparing(TimeTravel):
         else:
             self.compared = message.compared
             self.turned()
+            if again:
+                self.compare_again()

@@ -112,7 +112,7 @@ class TimelineScreen(CursorKeys, Asking, Comparing):
             self._look()  # more was typed meanwhile
         if not same:
             if self.compared is not None and self.compared.now:
-                self.compare_again()
+                self.compare_later()
             self._fold()
 
     def _fold(self) -> None:

@@ -218,15 +218,15 @@ def summary_lines(
     yield from doubts(tally, found)
 
 
-def doubts(tally: Tally, found: Found) -> Iterator[str]:
-    """Yield what speaks against the logs themselves, a line each."""
+def doubts(tally: Tally, found: Found, more: str = "--json has them all") -> Iterator[str]:
+    """Yield what speaks against the logs themselves, a line each; `more` says where the rest is."""
     if tally.disorder.records:
         longest = format_duration(tally.disorder.longest_ms / 1000)
         yield (
             f"{tally.disorder.records:,} records lie back in their own file, by up to {longest}: "
             "a clock was set back"
         )
-    yield from _file_lines(found)
+    yield from _file_lines(found, more)
     yield from map(_suspicion, tally.strangers.suspicions(found.sources))
 
 
@@ -262,7 +262,7 @@ def another_zone(offset: Offset) -> bool:
     )
 
 
-def _file_lines(found: Found) -> Iterator[str]:
+def _file_lines(found: Found, more: str) -> Iterator[str]:
     troubled = [
         *(f"{path}: left out, {why}" for path, why in found.left_out),
         *(f"{s.path}: {s.trouble}, after {s.lines:,} lines" for s in found.sources if s.trouble),
@@ -275,7 +275,7 @@ def _file_lines(found: Found) -> Iterator[str]:
     ]
     yield from troubled[:FILES_TOLD]
     if len(troubled) > FILES_TOLD:
-        yield f"… and {len(troubled) - FILES_TOLD:,} more of this kind; --json has them all"
+        yield f"… and {len(troubled) - FILES_TOLD:,} more of this kind; {more}"
 
 
 def _suspicion(sign: Suspicion) -> str:

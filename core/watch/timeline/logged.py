@@ -13,7 +13,7 @@ from core.watch.statelog.event import milliseconds
 from core.watch.statelog.merge import Merge, Tally, Wanted
 from core.watch.statelog.sources import Source
 from core.watch.statelog.told import sentence
-from core.watch.statelog.window import narrowed
+from core.watch.statelog.window import SLACK_MS, narrowed
 from core.watch.timeline.events import EVERY, Event, Kind, Logged
 
 _KINDS: Mapping[log.Kind, Kind] = {
@@ -48,7 +48,8 @@ class Logs:
 
     def align(self) -> None:
         """Learn how far the clocks of brokers are apart in this time; reads it once."""
-        for _ in Merge(self.sources, tally=self.tally):
+        around = Wanted(self._from_ms - SLACK_MS, self._to_ms + SLACK_MS)
+        for _ in Merge(self.sources, around, tally=self.tally):
             pass
         offsets = self.tally.clocks.offsets()
         self.shifts_ms = {o.broker: -o.ahead_ms for o in offsets if o.sure and o.ahead_ms}

@@ -125,14 +125,15 @@ class Looking(DashboardScreen):
     def _take_rebalances(self, look: Look, at: datetime) -> None:
         """Tell what has happened since the last look; before the first one, what was recorded."""
         if self._watched is None:
-            self._watched, self._happened, seen = watching(look.groups), (), self.happened
+            seen = self.happened
+            self._watched, self._before, self._happened = watching(look.groups), seen, ()
             state = self.session.state
             cluster_id = state.cluster_id if state else ""
 
             def recall() -> None:
                 self.post_message(self.Recalled(recalled(cluster_id, at, seen)))
 
-            self.run_worker(recall, thread=True, group="rebalances")
+            self.run_worker(recall, thread=True, exclusive=True, group="rebalances")
             return
         # A coordinator that does not answer hides its groups: none has lost its members by that.
         complete = not look.lost

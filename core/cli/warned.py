@@ -14,4 +14,7 @@ def say_warnings() -> None:
 
 class _Said(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        say(f"trimtab: {record.getMessage()}")
+        try:
+            say(f"trimtab: {record.getMessage()}")
+        except Exception:  # noqa: BLE001 - as logging has it: what warns goes on
+            self.handleError(record)

@@ -169,7 +169,8 @@ class Context:
 
         self.require_target()
         if self.target.from_file is not None:
-            return picture_of_document(self.target.from_file)
+            state, load = picture_of_document(self.target.from_file)
+            return told_unknown(state), load
         with self.connected() as connection:
             state = told_unknown(observe(connection.client))
         return state, newest_load(state, self.target.snapshots)

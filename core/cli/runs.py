@@ -18,6 +18,7 @@ from core.cli.context import (
     output_option,
     say,
     say_none,
+    told_unknown,
     write_text,
 )
 from core.cli.foreign import FOREIGN, attach_foreign, say_foreign, show_foreign
@@ -52,7 +53,7 @@ def ls(context: Context, as_json: bool, output: Path | None) -> None:
     named = clusters(context)
     if context.target.address is not None and not as_json:
         with context.connected() as connection:
-            say_foreign(named[0], connection.client.describe())
+            say_foreign(named[0], told_unknown(connection.client.describe()))
     found = [run for cluster_id in named for run in list_runs(cluster_id)]
     for wrong in (wrong for cluster_id in named for wrong in unreadable(cluster_id)):
         say(wrong)

@@ -224,7 +224,8 @@ def alter(
             else:
                 _sure(context, state, yes, "alter it", "Altering a topic", "nothing was changed")
             # To ask may have taken long.
-            refuse_moving(client.describe())
+            if layout or lists or deleted:
+                refuse_moving(client.describe())
             writer = audited(client, state.cluster_id, None)
             if changes:
                 refused = writer.alter_configs(changes).get(Resource.topic(topic))

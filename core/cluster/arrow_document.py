@@ -55,6 +55,7 @@ def write(document: ClusterDocument, path: Path) -> None:
         cluster_id=state.cluster_id,
         fetched_at=state.fetched_at,
         controller=state.controller,
+        moves_unknown=state.moves_unknown,
         brokers=state.brokers,
         topics=state.topics,
         partitions=(),

@@ -105,6 +105,7 @@ def to_json(document: ClusterDocument) -> dict[str, Any]:
         "cluster_id": state.cluster_id,
         "fetched_at": format_time(state.fetched_at),
         "controller": state.controller,
+        **({"moves_unknown": state.moves_unknown} if state.moves_unknown else {}),
         "brokers": [_broker_json(broker) for broker in state.brokers],
         "topics": [
             {

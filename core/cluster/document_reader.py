@@ -107,6 +107,7 @@ def from_json(document: object, written_at: datetime) -> ClusterDocument:
         brokers=brokers,
         topics=[_topic(t) for t in root.each("topics")],
         partitions=rows,
+        moves_unknown=root.get("moves_unknown", str, ""),
     )
     state = with_logs(described, _logs(brokers, partitions))
     rates = {

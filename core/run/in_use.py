@@ -10,7 +10,7 @@ from collections.abc import Collection
 import numpy as np
 
 from core.cluster.state import ClusterState
-from core.errors import RefusedError
+from core.errors import RIGHTS, AccessDeniedError, RefusedError
 from core.run.tell.runs import refuse_unreadable, with_throttles
 
 ALLOW = "moving"
@@ -37,7 +37,8 @@ def refuse_if_moving(
                 f"Topic {min(held)} cannot be {doing}: run {run.history.run} moves it.",
                 next=f"Wait for its end, or: trimtab runs cancel {run.history.run}{allow}",
             )
-    state.require_moves()
+    if state.moves_unknown:
+        raise AccessDeniedError(state.moves_unknown, next=f"{RIGHTS}{allow}")
     for row in np.flatnonzero(state.reassigning).tolist():
         tp = state.tp(row)
         if tp.topic in topics:

@@ -208,7 +208,9 @@ class MovesScreen(CursorKeys, Filtering, RunHistory, RunAgain):
 
     def action_others(self) -> None:
         if not self.session.others:
-            self.say("Nothing of somebody else's is in flight.")
+            state = self.session.state
+            unknown = state.moves_unknown if state is not None else ""
+            self.say(unknown or "Nothing of somebody else's is in flight.")
         else:
             self._turn(None if self.sight is Sight.OTHERS else Sight.OTHERS)
 

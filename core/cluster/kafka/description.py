@@ -94,28 +94,33 @@ def _picture(wire: Wire) -> _Picture:
     metadata, cluster, moves, quorum = wire.read(ask, wire.patience)
     refuse(cluster, "describe the cluster")
     wire.controller = metadata.controller_id
-    unknown = ""
-    flying: dict[TopicPartition, Reassignment] = {}
-    try:
-        if moves is not _UNKNOWN:
-            flying = _in_flight(wire, moves)
-    except AccessDeniedError as error:
-        unknown = error.title
-    return _Picture(metadata, cluster, flying, unknown, _leader(quorum, metadata))
+    if moves is not _UNKNOWN:
+        _learn_moves(wire, moves)
+    return _Picture(
+        metadata,
+        cluster,
+        {} if moves is _UNKNOWN else wire.last_reassignments,
+        "" if moves is _UNKNOWN else wire.moves_unknown,
+        _leader(quorum, metadata),
+    )
 
 
-def _in_flight(wire: Wire, moves: Any) -> dict[TopicPartition, Reassignment]:
-    """Return what is in flight; while the controller is away, what it last said.
+def _learn_moves(wire: Wire, moves: Any) -> None:
+    """Keep what is in flight, or that it may not be seen; while the controller is away, as it was.
 
-    Nothing begins or ends without a controller, so that is still so.
+    Nothing begins or ends without a controller, so what it last said is still so.
     """
     if moves is None or moves.error_code == _REQUEST_TIMED_OUT:
-        return wire.last_reassignments
-    if moves.error_code == NOT_CONTROLLER:
-        wire.last_reassignments = reassignments(wire)
+        return
+    try:
+        if moves.error_code == NOT_CONTROLLER:
+            found = reassignments(wire)
+        else:
+            found = read_reassignments(moves)
+    except AccessDeniedError as error:
+        wire.last_reassignments, wire.moves_unknown = {}, error.title
     else:
-        wire.last_reassignments = read_reassignments(moves)
-    return wire.last_reassignments
+        wire.last_reassignments, wire.moves_unknown = found, ""
 
 
 def _leader(quorum: Any, metadata: Any) -> int | None:

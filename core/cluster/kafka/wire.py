@@ -68,6 +68,8 @@ class Wire:
         """With the description of the whole cluster."""
         self.last_reassignments: dict[TopicPartition, Reassignment] = {}
         """What was in flight when the controller last said so."""
+        self.moves_unknown = ""
+        """Why this user may not know that, as the last answer was; "" where it may."""
 
     def close(self) -> None:
         with self._opening:

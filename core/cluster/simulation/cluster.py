@@ -53,7 +53,8 @@ class SimulatedClock:
         return self._cluster.elapsed_seconds
 
     def sleep(self, seconds: float) -> None:
-        self._cluster.advance(seconds)
+        # Less than the clock can tell would get nobody on who waits for a moment.
+        self._cluster.advance(max(seconds, 1e-6))
 
 
 class SimulatedCluster:

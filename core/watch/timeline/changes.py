@@ -6,12 +6,13 @@ Epochs alone are no change: they rise with everything else.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.state import Broker, ClusterState, Int64, Topic
+from core.cluster.state import Broker, ClusterState, Int64, Topic, frozen
 from core.watch.timeline.events import Event, Kind, Replicas
 
 
@@ -115,6 +116,20 @@ def replicas_of(state: ClusterState, index: int) -> Replicas:
     """Return what the timeline keeps of one partition."""
     row = state.row(index)
     return Replicas(row.leader, row.replicas, row.isr, row.adding, row.removing)
+
+
+def with_moves_of(last: ClusterState, state: ClusterState) -> ClusterState:
+    """Return `state` with what was in flight and has its replicas still: nobody saw it end."""
+    adding, removing = state.adding.copy(), state.removing.copy()
+    for before in np.flatnonzero(last.reassigning).tolist():
+        tp = last.tp(before)
+        row, was, now = state.find(tp), last.topic(tp.topic), state.topic(tp.topic)
+        if row is None or was is None or now is None or not _same(was, now):
+            continue
+        if last.replicas(before) == state.replicas(row):
+            here, there = state.replica_slice(row), last.replica_slice(before)
+            adding[here], removing[here] = last.adding[there], last.removing[there]
+    return replace(state, adding=frozen(adding), removing=frozen(removing))
 
 
 def _kind(was: Replicas, now: Replicas) -> Kind:

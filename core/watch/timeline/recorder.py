@@ -11,7 +11,7 @@ from core.cluster.client import ClusterClient
 from core.cluster.observe import Observer
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
-from core.watch.timeline.changes import changes
+from core.watch.timeline.changes import changes, with_moves_of
 from core.watch.timeline.events import Event, Kind
 from core.watch.timeline.onlooker import Onlooker
 from core.watch.timeline.store import KEPT, KEPT_BYTES, Timeline
@@ -68,8 +68,9 @@ class Recorder:
         Raises UnreachableError or AccessDeniedError; TimelineError when it cannot be kept: the
         next look sees it as a change then, and keeps what was told with its own.
         """
-        state = self._observer.poll()
-        last = self._last
+        state, last = self._observer.poll(), self._last
+        if last is not None and state.moves_unknown:
+            state = with_moves_of(last, state)
         if last is not None and last.cluster_id == state.cluster_id:
             found = changes(last, state)
             away = (state.fetched_at - last.fetched_at).total_seconds()

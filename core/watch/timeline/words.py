@@ -161,7 +161,8 @@ def _each_once(found: list[Happening]) -> list[Happening]:
 def _subjects(event: Event) -> Iterator[tuple[Kind, str]]:
     """Yield under which heads an event counts: of one partition several things may change."""
     before, after = event.before, event.after
-    if isinstance(after, Told) and event.kind & Kind.CONFIG:  # the same on many brokers or topics
+    if isinstance(after, Told) and event.kind & (Kind.CONFIG | Kind.ASSIGNMENT):
+        # The same on many brokers or topics.
         yield event.kind, after.text
         return
     if not (isinstance(before, Replicas) and isinstance(after, Replicas)):
@@ -192,7 +193,7 @@ def _counted(one: Happening) -> str:
             return f"{count} lost {one.about} from their ISR"
         case Kind.ISR_EXPAND:
             return f"{count} have {one.about} in their ISR again"
-        case Kind.ASSIGNMENT:
+        case Kind.ASSIGNMENT if not isinstance(one.events[0].after, Told):
             what = {
                 "moves": "began to move",
                 "has": "have moved",

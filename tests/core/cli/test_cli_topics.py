@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -394,6 +395,24 @@ def test_what_moves_since_it_was_asked_about_is_left_alone(
     assert code == 3
     assert "orders-1 is being reassigned" in err
     assert not {"alter_configs", "add_partitions"} & set(through.calls)
+
+
+def test_where_moves_may_not_be_seen_a_topic_is_shown_and_not_changed(
+    hand: Hand, living: SimulatedCluster
+) -> None:
+    through = Faulty(living)
+    why = "This user may not list partition reassignments."
+    through.replaced["describe"] = lambda real: replace(real(), moves_unknown=why)
+    code, out, err = hand.on(living, through=through)("topics", "ls", "--json")
+    assert (code, err) == (0, f"What is in flight is not shown: {why}\n")
+    validate("topics-ls", json.loads(out))
+    assert {topic["moving"] for topic in json.loads(out)} == {None}
+    code, _, err = hand("topics", "delete", "orders", "--yes")
+    assert (code, err.splitlines()[-2]) == (4, f"trimtab: {why}")
+    code, _, err = hand("topics", "alter", "orders", "--set", "retention.ms=1000", "--yes")
+    assert (code, "--allow moving" in " ".join(err.split())) == (4, True)
+    assert hand("topics", "alter", "orders", "--set", "segment.bytes=1000000", "--yes")[0] == 0
+    assert replicas(living, "orders")
 
 
 DENIED = Fault("GROUP_AUTHORIZATION_FAILED")

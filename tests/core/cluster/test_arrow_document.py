@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +41,15 @@ def document() -> ClusterDocument:
 def test_it_says_what_json_says(tmp_path: Path) -> None:
     arrow_document.write(document(), tmp_path / "c.arrow")
     assert to_json(read_document(tmp_path / "c.arrow")) == to_json(document())
+
+
+def test_that_moves_were_not_seen_is_kept_in_both_forms(tmp_path: Path) -> None:
+    state = replace(document().state, moves_unknown="This user may not list them.")
+    hidden = replace(document(), state=state)
+    arrow_document.write(hidden, tmp_path / "c.arrow")
+    (tmp_path / "c.json").write_text(json.dumps(to_json(hidden)))
+    for name in ("c.arrow", "c.json"):
+        assert read_document(tmp_path / name).state.moves_unknown == "This user may not list them."
 
 
 def test_a_hundred_thousand_partitions_are_the_same_columns(tmp_path: Path) -> None:

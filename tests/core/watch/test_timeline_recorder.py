@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pytest
 from run_help import Faulty, cluster, set_config, unreachable
 
 from core.cluster.client import ClusterClient, ConfigChange, ConfigOp, NewTopic, Resource
 from core.cluster.observe import Observer
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
+from core.cluster.state import ClusterState, TopicPartition
 from core.errors import TrimtabError
 from core.watch.timeline.events import Event, Kind
 from core.watch.timeline.onlooker import Onlooker
@@ -62,6 +63,27 @@ def recorded(tmp_path: Path) -> Recorded:
     found = Recorded(tmp_path / "a.timeline", client)
     assert found.spend(3) == []
     return found
+
+
+def test_a_move_that_may_not_be_seen_any_more_has_not_ended(recorded: Recorded) -> None:
+    client = recorded.client
+    client.pause_replication(3)
+    client.alter_reassignments({TopicPartition("t", 0): (3, 2)})
+    assert [told(e) for e in recorded.spend(2)] == ["t-0 moves 1,2 → 3,2"]
+
+    def hidden(real: Callable[[], ClusterState]) -> ClusterState:
+        state = real()
+        none = np.zeros(state.replica_count, np.bool_)
+        return dataclasses.replace(state, adding=none, removing=none, moves_unknown="It may not.")
+
+    recorded.faulty.replaced["describe"] = hidden
+    assert recorded.spend(2) == []
+    del recorded.faulty.replaced["describe"]
+    assert recorded.spend(2) == []
+    recorded.faulty.replaced["describe"] = hidden
+    client.resume_replication(3)
+    (ended,) = (e for e in recorded.spend(60) if e.kind & Kind.ASSIGNMENT)
+    assert told(ended).endswith("has moved, now on 3,2")
 
 
 def kinds(events: list[Event]) -> Kind:

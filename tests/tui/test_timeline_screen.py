@@ -609,6 +609,37 @@ async def test_a_slow_comparison_with_now_is_shown_however_often_more_happens(
         assert len(asked) == 3, "the first, one that was waited for, and one for all later news"
 
 
+async def test_a_first_comparison_under_way_heeds_filters_and_can_be_taken_back(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, real, asked = Flag(), comparing.compare, list[Any]()
+
+    def slowly(*words: Any) -> Compared | None:
+        asked.append(words)
+        assert go.wait(60)
+        return real(*words)
+
+    monkeypatch.setattr(comparing, "compare", slowly)
+    async with dashboard(session, "timeline") as pilot:
+        await pilot.press("{", "b")
+        screen = pilot.app.screen
+        assert isinstance(screen, comparing.Comparing)
+        await pilot.press("f")
+        go.set()
+        await rested(pilot)
+        assert screen.compared is not None
+        expected = real(*asked[-1])
+        assert expected is not None
+        assert [h.text for h in screen.compared.found] == [h.text for h in expected.found]
+        assert asked[-1][-1] == screen.asked_for() != asked[0][-1]
+        await pressed(pilot, "escape", "escape")
+        go.clear()
+        await pilot.press("b", "escape")
+        go.set()
+        await rested(pilot)
+        assert screen.compared is None
+
+
 async def test_a_marked_moment_is_compared_with_the_cursor(session: Session) -> None:
     async with dashboard(session, "timeline") as pilot:
         await pressed(pilot, "{", "v")

@@ -32,8 +32,10 @@ class Comparing(TimeTravel):
         """The moment that was marked as fine; None takes the cursor's."""
         self._asked = 0
         """Counts questions: an answer to an older one, or to one taken back, comes too late."""
-        self._under_way = self._again = False
-        """Whether a worker is at it, and whether it is to be asked once more then."""
+        self._open: tuple[datetime, datetime | None] | None = None
+        """The two moments that a worker compares, None for now; None while there is no such one."""
+        self._again = False
+        """Whether it is to be asked once more then."""
 
     @property
     @abstractmethod
@@ -58,8 +60,13 @@ class Comparing(TimeTravel):
         self.turned()
         self.say("Fine then: b compares it with the cursor." if self.fine_at else "Unmarked.")
 
+    @property
+    def is_comparing(self) -> bool:
+        """Return whether two moments are compared, or asked for."""
+        return self.compared is not None or self._open is not None
+
     def action_changed(self) -> None:
-        if self.compared is not None:
+        if self.is_comparing:
             self.compare_no_more()
             return
         since, until = self.fine_at or self.moment, self.moment
@@ -70,28 +77,36 @@ class Comparing(TimeTravel):
 
     def compare_no_more(self) -> None:
         self._asked += 1
-        self._under_way = self._again = False
+        self._open, self._again = None, False
         self.compared = None
         self.turned()
 
     def compare_again(self) -> None:
         """Compare anew: something else is asked for."""
-        if self.compared is not None:
-            self._compare(self.compared.since, None if self.compared.now else self.compared.until)
+        if (moments := self._moments()) is not None:
+            self._compare(*moments)
 
     def compare_later(self) -> None:
-        """Compare anew, as now is later: once the answer is there that is waited for."""
-        if self._under_way:
+        """Compare with now anew, as it is later: once the answer is there that is waited for."""
+        moments = self._moments()
+        if moments is None or moments[1] is not None:
+            return
+        if self._open is not None:
             self._again = True
         else:
-            self.compare_again()
+            self._compare(*moments)
+
+    def _moments(self) -> tuple[datetime, datetime | None] | None:
+        if self._open is not None or self.compared is None:
+            return self._open
+        return self.compared.since, None if self.compared.now else self.compared.until
 
     def _compare(self, since: datetime, until: datetime | None) -> None:
         state = self.session.state
         if state is None:
             return
         self._asked += 1
-        self._under_way, self._again = True, False
+        self._open, self._again = (since, until), False
         cluster_id, asked, nth = state.cluster_id, self.asked_for(), self._asked
 
         def work() -> None:
@@ -105,7 +120,8 @@ class Comparing(TimeTravel):
     def on_comparing_differ(self, message: Differ) -> None:
         if message.asked != self._asked:
             return
-        again, self._under_way, self._again = self._again, False, False
+        again = self._open if self._again else None
+        self._open, self._again = None, False
         if message.error is not None:
             self.say_trouble(message.error)
         elif message.compared is None:
@@ -113,5 +129,5 @@ class Comparing(TimeTravel):
         else:
             self.compared = message.compared
             self.turned()
-            if again:
-                self.compare_again()
+        if again is not None:
+            self._compare(*again)

@@ -111,8 +111,7 @@ class TimelineScreen(CursorKeys, Asking, Comparing):
         if self._past is not None and self._past.asked != self.asked:
             self._look()  # more was typed meanwhile
         if not same:
-            if self.compared is not None and self.compared.now:
-                self.compare_later()
+            self.compare_later()
             self._fold()
 
     def _fold(self) -> None:
@@ -282,7 +281,7 @@ class TimelineScreen(CursorKeys, Asking, Comparing):
     def action_back(self) -> None:
         if self.asked != Asked():
             self.ask(Asked())
-        elif self.compared is not None:
+        elif self.is_comparing:
             self.compare_no_more()
         elif self._unfolded:
             self._unfolded = frozenset()

@@ -104,7 +104,7 @@ class Merge:
         readers = {source.number: Reader(source).event for source in self.sources}
         note, watch, topics = tally.clocks.note, tally.strangers.note, tally.topics
         everything = wanted.topic is None and wanted.partitions is None
-        for record in in_order(self.sources, tally.disorder, self.shifts_ms):
+        for record in in_order(self.sources, tally.disorder, self.shifts_ms, (from_ms, to_ms)):
             if not from_ms <= record.at_ms < to_ms:
                 continue
             event = readers[record.source](record)

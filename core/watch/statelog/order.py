@@ -39,11 +39,12 @@ def in_order(
     sources: Sequence[Source],
     disorder: Disorder,
     shifts_ms: Mapping[int, int] = MappingProxyType({}),
+    counted_ms: tuple[int, int] = (-(2**62), 2**62),
 ) -> Iterator[Record]:
     """Yield the records of all sources by time; at one time, by file and then by line.
 
     `shifts_ms` is added to the times of what these brokers wrote. What is out of order by more
-    than HELD records keeps its place in its file, and is counted.
+    than HELD records keeps its place in its file, and is counted if its time is in `counted_ms`.
     """
     shifts = {source.number: shifts_ms.get(_broker(source), 0) for source in sources}
     # Latest first: the next to be opened stands at the end.
@@ -53,7 +54,7 @@ def in_order(
 
     def open_next() -> None:
         source = closed.pop()
-        keyed = opened[source.number] = _keyed(source, shifts[source.number], disorder)
+        keyed = opened[source.number] = _keyed(source, shifts[source.number], disorder, counted_ms)
         first = next(keyed, None)
         if first is not None:
             heappush(heap, first)
@@ -80,7 +81,9 @@ def _broker(source: Source) -> int:
     return -1 if source.broker is None else source.broker
 
 
-def _keyed(source: Source, shift_ms: int, disorder: Disorder) -> Iterator[_Keyed]:
+def _keyed(
+    source: Source, shift_ms: int, disorder: Disorder, counted_ms: tuple[int, int]
+) -> Iterator[_Keyed]:
     """Yield one source's records with a key (time, file, place) that never goes back."""
     number = source.number
     last_ms = -(2**62)
@@ -88,7 +91,7 @@ def _keyed(source: Source, shift_ms: int, disorder: Disorder) -> Iterator[_Keyed
         at_ms = record.at_ms + shift_ms
         if at_ms >= last_ms:
             last_ms = at_ms
-        else:
+        elif counted_ms[0] <= at_ms < counted_ms[1]:
             disorder.records += 1
             disorder.longest_ms = max(disorder.longest_ms, last_ms - at_ms)
         yield last_ms, number, place, record

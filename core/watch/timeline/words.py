@@ -161,8 +161,7 @@ def _each_once(found: list[Happening]) -> list[Happening]:
 def _subjects(event: Event) -> Iterator[tuple[Kind, str]]:
     """Yield under which heads an event counts: of one partition several things may change."""
     before, after = event.before, event.after
-    if isinstance(after, Told) and event.kind & (Kind.CONFIG | Kind.ASSIGNMENT):
-        # The same on many brokers or topics.
+    if isinstance(after, Told) and event.kind & Kind.CONFIG:  # the same on many brokers or topics
         yield event.kind, after.text
         return
     if not (isinstance(before, Replicas) and isinstance(after, Replicas)):
@@ -183,6 +182,8 @@ def _subjects(event: Event) -> Iterator[tuple[Kind, str]]:
 
 def _counted(one: Happening) -> str:
     count = f"{len(one.events):,} partitions"
+    if isinstance(one.events[0].after, Told) and one.kind is not Kind.CONFIG:
+        return f"{told(one.events[0])}, {len(one.events):,} times"
     match one.kind:
         case Kind.OFFLINE:
             return f"{count} have no leader (was {one.about})"
@@ -193,7 +194,7 @@ def _counted(one: Happening) -> str:
             return f"{count} lost {one.about} from their ISR"
         case Kind.ISR_EXPAND:
             return f"{count} have {one.about} in their ISR again"
-        case Kind.ASSIGNMENT if not isinstance(one.events[0].after, Told):
+        case Kind.ASSIGNMENT:
             what = {
                 "moves": "began to move",
                 "has": "have moved",

@@ -56,6 +56,16 @@ def write(path: Path, lines: Iterable[str]) -> Path:
     return path
 
 
+def test_a_clock_that_was_set_back_at_another_time_is_no_doubt_of_this_one(tmp_path: Path) -> None:
+    early = [line(n % 2 * -40, 1, leads(n, 1)) for n in range(200)]
+    late = [line(90_000 + n, 1, leads(n, 2)) for n in range(9)]
+    packed = write(tmp_path / "state-change.log.gz", early + late)
+    for since, until, doubtful in ((-100, 100, True), (90_000, 90_100, False)):
+        logs = Logs(find([packed], Zones()).sources, at(since), at(until))
+        logs.align()
+        assert bool(logs.tally.disorder.records) is doubtful
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Broker 1 leads a partition more each minute; broker 2, 700 ms fast, follows at once."""

@@ -15,7 +15,7 @@ from test_timeline_store import recorded, restless
 from watch_help import at
 
 from core.watch.timeline.database import TimelineError
-from core.watch.timeline.events import WORDS, Event, Kind, Told
+from core.watch.timeline.events import WORDS, Event, Kind, Logged, Told
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.telling import Teller
 from core.watch.timeline.words import happenings, told
@@ -65,6 +65,14 @@ def test_a_jump_is_not_disturbed_by_what_was_told(tmp_path: Path) -> None:
 def test_the_same_told_again_is_one_happening(tmp_path: Path) -> None:
     events = [Event(at(n), Kind.CLIENT, None, Told("probe", "timed out", (1,))) for n in range(3)]
     assert [one.text for one in happenings(events)] == ["probe: timed out, 3 times, over 2 s"]
+
+
+@pytest.mark.parametrize("kind", [Kind.LEADER, Kind.OFFLINE, Kind.ISR_SHRINK, Kind.ASSIGNMENT])
+def test_what_was_told_twice_in_the_same_words_is_counted_and_no_change_of_ours(kind: Kind) -> None:
+    logged = Logged("log of broker 1", "leads from epoch 2", (1,), "state-change.log")
+    events = [Event(at(n), kind, None, logged, "t", 0) for n in range(2)]
+    (one,) = happenings(events)
+    assert one.text == f"{told(events[0])}, 2 times (t), over 1 s"
 
 
 def test_a_timeline_may_lie_elsewhere_and_not_be_there_yet(tmp_path: Path) -> None:

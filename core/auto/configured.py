@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from core import paths
 from core.auto.switch import Switch
 from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity, configured_capacity
 from core.cluster.state import ClusterState
@@ -34,8 +35,14 @@ class Configuration:
     def __init__(self, switch: Switch) -> None:
         self._name, self._bootstrap = switch.name, switch.address.bootstrap
         self._known = Configured(switch.address.capacity)
+        self._was_there = False
 
     def read(self) -> Configured:
+        path = paths.config_file()
+        if path.exists():
+            self._was_there = True
+        elif self._was_there:  # what it marked is marked still
+            return replace(self._known, unread=f"{path} is gone.")
         try:
             settings = load_settings()
         except UsageError as error:  # it is being written, or wrong

@@ -151,6 +151,9 @@ def test_whether_it_is_read_only_is_read_again_with_each_look(
     (tmp_path / "config.toml").write_text("[clusters.prod]\nreadonly = true")
     assert "readonly" in Configuration(switch).read().unread, "nobody knows what was meant"
     assert "readonly" in eyes.look(SETTINGS).config_unread
+    (tmp_path / "config.toml").unlink()
+    assert eyes.look(SETTINGS).config_unread.endswith("config.toml is gone.")
+    assert not Configuration(switch).read().unread, "there never was one"
     one = client.describe().brokers[-1].server
     assert not marked("[clusters.prod]", 'bootstrap = "b:9092"')
     assert marked("[clusters.prod]", 'bootstrap = "b:9092"', "read_only = true")

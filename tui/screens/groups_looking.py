@@ -44,9 +44,9 @@ class Looking(DashboardScreen):
     class Recalled(Message):
         """A worker has read what was recorded before this screen looked."""
 
-        def __init__(self, before: tuple[Rebalance, ...]) -> None:
+        def __init__(self, asked: int, before: tuple[Rebalance, ...]) -> None:
             super().__init__()
-            self.before = before
+            self.asked, self.before = asked, before
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,6 +55,8 @@ class Looking(DashboardScreen):
         self._watched: Watched | None = None
         """What rebalances are told from; None until this screen has looked since it was opened."""
         self._before: tuple[Rebalance, ...] = ()
+        self._asked_before = 0
+        """Counts questions for those: a later answer holds more."""
         self._happened: tuple[Rebalance, ...] = ()
         self.error: TrimtabError | None = None
         self._looking = False
@@ -130,10 +132,13 @@ class Looking(DashboardScreen):
             state = self.session.state
             cluster_id = state.cluster_id if state else ""
 
-            def recall() -> None:
-                self.post_message(self.Recalled(recalled(cluster_id, at, seen)))
+            self._asked_before += 1
+            nth = self._asked_before
 
-            self.run_worker(recall, thread=True, exclusive=True, group="rebalances")
+            def recall() -> None:
+                self.post_message(self.Recalled(nth, recalled(cluster_id, at, seen)))
+
+            self.run_worker(recall, thread=True, group="rebalances")
             return
         # A coordinator that does not answer hides its groups: none has lost its members by that.
         complete = not look.lost
@@ -141,7 +146,8 @@ class Looking(DashboardScreen):
         self._happened = (*self._happened, *happened)[-KEPT:]
 
     def on_looking_recalled(self, message: Recalled) -> None:
-        self._before = message.before
+        if message.asked == self._asked_before:
+            self._before = message.before
         self.show(self.session)
 
     @property

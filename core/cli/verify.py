@@ -34,6 +34,7 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
     context.require_target()
     if context.target.from_file is not None:
         state, _ = context.picture()
+        state.require_moves()
     else:
         with context.connected() as connection:
             state = _described(connection.client, document)

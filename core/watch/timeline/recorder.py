@@ -69,9 +69,9 @@ class Recorder:
         next look sees it as a change then, and keeps what was told with its own.
         """
         state, last = self._observer.poll(), self._last
-        if last is not None and state.moves_unknown:
-            state = with_moves_of(last, state)
         if last is not None and last.cluster_id == state.cluster_id:
+            if state.moves_unknown:
+                state = with_moves_of(last, state)
             found = changes(last, state)
             away = (state.fetched_at - last.fetched_at).total_seconds()
             if away > GAP_SECONDS + self._apart_seconds or away < -SET_BACK_SECONDS:

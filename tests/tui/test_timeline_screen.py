@@ -559,83 +559,83 @@ async def test_two_moments_are_compared(size: tuple[int, int], session: Session)
         assert "▸ 03:00:10.0   ✗" in body(pilot)
 
 
+class Comparisons:
+    """What is compared, once `go` is set."""
+
+    def __init__(self) -> None:
+        self.go, self.asked = Flag(), list[Any]()
+        self.real = comparing.compare
+
+    def __call__(self, *words: Any) -> Compared | None:
+        self.asked.append(words)
+        assert self.go.wait(60)
+        return self.real(*words)
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Comparisons]:
+    found = Comparisons()
+    monkeypatch.setattr(comparing, "compare", found)
+    yield found
+    found.go.set()
+
+
+def comparing_screen(pilot: Any) -> comparing.Comparing:
+    screen = pilot.app.screen
+    assert isinstance(screen, comparing.Comparing)
+    return screen
+
+
 async def test_a_comparison_that_was_taken_back_does_not_come_back(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    session: Session, slow: Comparisons
 ) -> None:
-    go, real = Flag(), comparing.compare
-
-    def slowly(*asked: Any) -> Compared | None:
-        assert go.wait(60)
-        return real(*asked)
-
-    monkeypatch.setattr(comparing, "compare", slowly)
     async with dashboard(session, "timeline") as pilot:
-        go.set()
+        slow.go.set()
         await pressed(pilot, "{", "b")
         assert "what is different" in body(pilot)
-        go.clear()
-        screen = pilot.app.screen
-        assert isinstance(screen, comparing.Comparing)
-        screen.compare_again()  # as when more has happened
+        slow.go.clear()
+        comparing_screen(pilot).compare_again()  # as when more has happened
         await pilot.press("b")
-        go.set()
+        slow.go.set()
         await rested(pilot)
         assert "what happened" in body(pilot)
 
 
 async def test_a_slow_comparison_with_now_is_shown_however_often_more_happens(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    session: Session, slow: Comparisons
 ) -> None:
-    go, real, asked = Flag(), comparing.compare, list[Any]()
-
-    def slowly(*words: Any) -> Compared | None:
-        asked.append(words)
-        assert go.wait(60)
-        return real(*words)
-
-    monkeypatch.setattr(comparing, "compare", slowly)
     async with dashboard(session, "timeline") as pilot:
-        go.set()
+        slow.go.set()
         await pressed(pilot, "{", "b")
-        go.clear()
-        screen = pilot.app.screen
-        assert isinstance(screen, comparing.Comparing)
+        slow.go.clear()
+        screen = comparing_screen(pilot)
         before = screen.compared
         for _ in range(3):
             screen.compare_later()
-        go.set()
+        slow.go.set()
         await rested(pilot)
         assert screen.compared is not before
-        assert len(asked) == 3, "the first, one that was waited for, and one for all later news"
+        assert len(slow.asked) == 3, "the first, one waited for, and one for all later news"
 
 
 async def test_a_first_comparison_under_way_heeds_filters_and_can_be_taken_back(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    session: Session, slow: Comparisons
 ) -> None:
-    go, real, asked = Flag(), comparing.compare, list[Any]()
-
-    def slowly(*words: Any) -> Compared | None:
-        asked.append(words)
-        assert go.wait(60)
-        return real(*words)
-
-    monkeypatch.setattr(comparing, "compare", slowly)
     async with dashboard(session, "timeline") as pilot:
         await pilot.press("{", "b")
-        screen = pilot.app.screen
-        assert isinstance(screen, comparing.Comparing)
+        screen = comparing_screen(pilot)
         await pilot.press("f")
-        go.set()
+        slow.go.set()
         await rested(pilot)
         assert screen.compared is not None
-        expected = real(*asked[-1])
+        expected = slow.real(*slow.asked[-1])
         assert expected is not None
         assert [h.text for h in screen.compared.found] == [h.text for h in expected.found]
-        assert asked[-1][-1] == screen.asked_for() != asked[0][-1]
+        assert slow.asked[-1][-1] == screen.asked_for() != slow.asked[0][-1]
         await pressed(pilot, "escape", "escape")
-        go.clear()
+        slow.go.clear()
         await pilot.press("b", "escape")
-        go.set()
+        slow.go.set()
         await rested(pilot)
         assert screen.compared is None
 

@@ -24,9 +24,7 @@ class Configured:
 
     def forbids(self, state: ClusterState) -> bool:
         """Return whether the cluster is marked read_only, by its name or one of its brokers."""
-        return self.read_only or any(
-            broker.server in self.read_only_servers for broker in state.brokers
-        )
+        return self.read_only or state.has_any(self.read_only_servers)
 
 
 class Configuration:

@@ -142,8 +142,8 @@ class Context:
 
         It is known by its name and the brokers named, and once `state` is seen by all it has.
         """
-        target, there = self.target, state.brokers if state is not None else ()
-        marked = any(broker.server in target.read_only_servers for broker in there)
+        target = self.target
+        marked = state is not None and state.has_any(target.read_only_servers)
         if target.address is not None and (target.read_only or marked):
             raise RefusedError(
                 f"{target.name or target.address.bootstrap} is marked read_only.",
@@ -177,7 +177,7 @@ class Context:
 
 
 def told_unknown(state: ClusterState) -> ClusterState:
-    """Say what of the cluster may not be seen; return it. Who must know that does not come here."""
+    """Say what of the cluster may not be seen; return it. Who must know asks `require_moves`."""
     if state.moves_unknown:
         say(f"What is in flight is not shown: {state.moves_unknown}")
     return state

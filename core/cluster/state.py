@@ -5,7 +5,7 @@ Unknown is -1 in integer columns, never 0. A million partitions fit; a dict of o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -220,6 +220,10 @@ class ClusterState:
             log_dir=frozen(np.full(total, UNKNOWN, np.int32)),
             moves_unknown=moves_unknown,
         )
+
+    def has_any(self, servers: Collection[str]) -> bool:
+        """Return whether a broker is among these, HOST:PORT in lower case."""
+        return any(broker.server in servers for broker in self.brokers)
 
     def require_moves(self) -> None:
         """Raise AccessDeniedError where it is not known what is in flight."""

@@ -14,6 +14,7 @@ from typing import NoReturn
 import pytest
 from cli_help import validate
 from clusters import NOON, tp
+from clusters import cluster as pictured
 from run_help import TARGETS, TWO, Run, Start, cluster, plan_of
 
 from core import files, paths
@@ -78,8 +79,8 @@ def configured(home: Path, bootstrap: str, *more: str) -> None:
 
 
 def answers(address: Address) -> SimpleNamespace:
-    topics = (SimpleNamespace(name="payments.v2"), SimpleNamespace(name="orders"))
-    state = SimpleNamespace(cluster_id="c-9", topics=topics, brokers=())
+    state = pictured({"payments.v2-0": [1], "orders-0": [1]})
+    state = replace(state, cluster_id="c-9")
     client = SimpleNamespace(describe=lambda: state, close=lambda: None)
     return SimpleNamespace(client=client)
 

@@ -75,7 +75,8 @@ def rooms(
         size = max(0, int(state.partition_size_bytes[index])) + round(float(grown[index]))
         for id, path in move.wanted_dirs.items():
             disk = disk_at.get((id, path))
-            if disk is not None and log_dir_of(state, move.tp, id) != path:
+            removed = id in state.row(index).removing
+            if disk is not None and (removed or log_dir_of(state, move.tp, id) != path):
                 arriving[id, disk].append((move.tp, path, size))
     for (id, disk), copies in sorted(
         arriving.items(), key=lambda one: (one[0][0], one[0][1].paths)

@@ -149,7 +149,8 @@ def copying(state: ClusterState, load: Load, plan: Plan) -> Copying:
     """Return what `plan` makes brokers copy in `state`, one Copy a new replica.
 
     Partitions that `state` does not have are left out: checks refuse them. What a new replica
-    holds already, as one in flight does, is not copied again.
+    holds already, as one in flight does, is not copied again; one that is being removed holds
+    nothing: it is deleted before the plan's own move of its partition begins.
     """
     copies: list[Copy] = []
     sizes_unknown: list[TopicPartition] = []
@@ -176,9 +177,10 @@ def copying(state: ClusterState, load: Load, plan: Plan) -> Copying:
         if not known:
             loads_unknown.append(move.tp)
         at = state.replica_slice(row)
-        brokers = state.replica_broker[at].tolist()
-        held = dict(zip(brokers, state.size_bytes[at].tolist(), strict=True))
-        in_sync = list(compress(brokers, state.in_sync[at].tolist()))
+        stays = ~state.removing[at]
+        brokers = state.replica_broker[at][stays].tolist()
+        held = dict(zip(brokers, state.size_bytes[at][stays].tolist(), strict=True))
+        in_sync = list(compress(brokers, state.in_sync[at][stays].tolist()))
         copies.extend(
             Copy(
                 tp=move.tp,

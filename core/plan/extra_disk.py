@@ -116,7 +116,12 @@ def peak_extra(state: ClusterState, plan: Plan, estimate: Estimate) -> tuple[Ext
             unknown.update(move.receiving)
             continue
         sizes = state.size_bytes[state.replica_slice(row)].tolist()
-        held = {b: own for b, own in zip(state.replicas(row), sizes, strict=True) if own >= 0}
+        removed = state.row(row).removing
+        held = {
+            b: own
+            for b, own in zip(state.replicas(row), sizes, strict=True)
+            if own >= 0 and b not in removed
+        }
         ended = START_SECONDS
         for broker in move.receiving:
             comes = (

@@ -58,7 +58,8 @@ class TopicTouched:
 class Headroom:
     """How many replicas of a partition may fall out before `acks=all` fails: now, and at the end.
 
-    Until a move ends its new replicas count for nothing: `during` is of those in sync now.
+    Until a move ends its new replicas count for nothing: `during` is of those in sync now, or once
+    somebody else's move of the partition has ended.
     """
 
     tp: TopicPartition
@@ -213,7 +214,9 @@ def _headroom(
         if topic.min_insync is None:
             unknown += 1
             continue
-        in_sync = state.row(touch.row).isr
+        row = state.row(touch.row)
+        in_sync = tuple(b for b in row.replicas if b in row.isr or b in row.adding)
+        in_sync = tuple(b for b in in_sync if b not in row.removing)
         during, after = (n - topic.min_insync for n in (len(in_sync), len(touch.move.after)))
         if min(during, after) <= 0:
             found.append(Headroom(tp, in_sync, topic.min_insync, during, after))

@@ -86,6 +86,8 @@ def time_of(
     task = Task.of(state, load, plan)
     if not task.known:
         return estimate_at(state, load, plan, UNLIMITED, calibration=known)
+    if not task.loads:
+        return None
     copies = len(task.what.copies)
     laid_out = state.partition_count + sum(len(move.dir_moves) for move in plan)
     needed = PLAYED_SECONDS * copies + LAID_OUT_SECONDS * laid_out

@@ -15,6 +15,7 @@ from core.plan.copying import Copy, Flow, Side, copying
 from core.plan.crowding import Crowded
 from core.plan.estimate import Estimate, estimate_at, estimate_within
 from core.plan.estimate_document import to_json
+from core.plan.extra_disk import peak_extra
 from core.plan.plan import Move, Plan
 from core.plan.rate_table import ROUND_RATES, default_rate, rate_table, slower_because
 from core.plan.replication import Conditions, played
@@ -499,3 +500,26 @@ def test_a_partition_that_outgrows_its_rate_alone_never_ends_in_batches_either()
     estimate = estimate_at(state, load_of(state, 30 * MB), plan, 40 * MB)
     assert estimate.seconds is None
     assert "never catches up" in estimate.never
+
+
+@pytest.mark.parametrize("beside", [{}, {"t-1": [3, 2]}])
+def test_a_replica_that_somebody_else_removes_is_copied_again(beside):
+    state = cluster(
+        {"t-0": [3, 1, 2]} | beside,
+        brokers=[1, 2, 3],
+        isr={"t-0": [3, 2]},
+        adding={"t-0": [1]},
+        removing={"t-0": [2]},
+        size_bytes=30 * MB,
+    )
+    moves = {"t-0": [1, 2]} | dict.fromkeys(beside, [3, 1])
+    plan = plan_of(state, moves)
+    what = copying(state, load_of(state), plan)
+    assert [(copy.destination, copy.size_bytes) for copy in what.copies] == [
+        (target[1], 30 * MB) for target in moves.values()
+    ]
+    first = estimate_at(state, load_of(state), plan, 10 * MB)
+    assert first.total_bytes == 30 * MB * len(moves)
+    assert {one.broker: one.bytes for one in peak_extra(state, plan, first)} == {
+        target[1]: 30 * MB for target in moves.values()
+    }

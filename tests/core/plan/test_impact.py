@@ -163,6 +163,19 @@ def test_partitions_without_a_replica_to_spare(
     assert bool(headroom_sentences(seen.headroom)) is (spare is not None)
 
 
+def test_what_somebody_elses_move_removes_is_no_replica_to_spare() -> None:
+    state = cluster(
+        {"t-0": [3, 1, 2]},
+        isr={"t-0": [3, 2]},
+        adding={"t-0": [1]},
+        removing={"t-0": [2]},
+        topics=[Topic("t", min_insync=2)],
+    )
+    plan = Plan.of([Move(tp("t-0"), (3, 1), (1, 2))])
+    (headroom,) = impact_of(state, load_of(state), plan, ()).headroom
+    assert (headroom.in_sync, headroom.during, headroom.after) == ((3, 1), 0, 0)
+
+
 def test_headroom_that_is_not_known_is_counted() -> None:
     seen = found({"t-0": (4, 2), "u-0": (4, 1)}, topics=[T])
     assert (seen.headroom, seen.headroom_unknown) == ((), 1)

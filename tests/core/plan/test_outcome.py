@@ -164,3 +164,9 @@ def test_limits_are_spoken_of_where_there_are_any(limits: Limits, words: str) ->
     wanted = Wanted(limits=limits)
     found = suggest(STATE, load_of(STATE, MB), replace(wanted, limits=Limits()))
     assert no_plan(found, wanted, "", reached=False) == words
+
+
+def test_what_is_copied_already_takes_no_time() -> None:
+    """As in a plan that somebody has carried out meanwhile: it is stale, and answered."""
+    state = cluster({"t-0": [0, 2]}, brokers=range(3), size_bytes=100 * MB)
+    assert time_of(state, load_of(state), Plan.of([Move(tp("t-0"), (0, 1), (0, 2))]), None) is None

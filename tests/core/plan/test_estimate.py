@@ -512,7 +512,7 @@ def test_a_replica_that_somebody_else_removes_is_copied_again(beside):
         removing={"t-0": [2]},
         size_bytes=30 * MB,
     )
-    moves = {"t-0": [1, 2]} | dict.fromkeys(beside, [3, 1])
+    moves = {"t-0": [1, 2]} | {name: [3, 1] for name in beside}
     plan = plan_of(state, moves)
     what = copying(state, load_of(state), plan)
     assert [(copy.destination, copy.size_bytes) for copy in what.copies] == [

@@ -18,6 +18,9 @@ from core.cluster.sandbox.sandbox import Sandbox
 
 PASSWORD = "changeit"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule"
+ODD_USER = "o=ps,a"
+"""A user whose name SCRAM has to escape; a test that wants it makes it."""
 LISTENERS = {
     "PLAINTEXT": "PLAINTEXT",
     "OUTSIDE": "SASL_PLAINTEXT",
@@ -27,7 +30,7 @@ LISTENERS = {
 }
 AUTHORIZER = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
-    "super.users=User:admin;User:ann;User:CN=client;User:ANONYMOUS\n"
+    f"super.users=User:admin;User:ann;User:CN=client;User:ANONYMOUS;User:{ODD_USER}\n"
 )
 
 
@@ -93,7 +96,8 @@ def secured_broker(folder: Path) -> Iterator[SecuredBroker]:
         "listeners": listeners,
         "advertised.listeners": listeners,
         "listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,{protocols}",
-        "listener.name.outside.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.outside.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "listener.name.outside.scram-sha-512.sasl.jaas.config": f"{SCRAM_LOGIN} required;",
         "listener.name.outside.plain.sasl.jaas.config": (
             f'{LOGIN} required user_admin="right" user_guest="right";'
         ),

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.cluster.kafka.stores import Pem, find_store, load_key_pair, pem
+from core.cluster.kafka.jaas import EXAMPLE, parse_jaas
+from core.cluster.kafka.properties import parse_properties
+from core.cluster.kafka.stores import Pem, find_store, inline_pem, load_key_pair
 from core.errors import DocumentError, UsageError
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -22,7 +24,6 @@ CONNECT_SECONDS = 6.0
 
 _PROPERTY = re.compile(r"[a-z][a-z0-9._-]{1,99}")
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]]+):(\d{1,5})")
-_JAAS_ENTRY = re.compile(r"""(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;]+)""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +53,14 @@ class ConnectionSettings:
         if properties_path is None:
             return cls(servers)
         try:
-            text = properties_path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            entries = parse_properties(properties_path.read_bytes())
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
             raise DocumentError(
                 f"{properties_path} cannot be read: {reason}.",
                 next="--command-config takes a Kafka client properties file.",
             ) from error
-        return _from_properties(servers, parse_properties(text), properties_path)
+        return _from_properties(servers, entries, properties_path)
 
     @property
     def encrypted(self) -> bool:
@@ -87,7 +88,7 @@ class ConnectionSettings:
                 if store is not None and store.location is not None:
                     config[f"ssl.{name}.location"] = store.location
                 elif store is not None:
-                    config[f"ssl.{name}.pem"] = store.text
+                    config[f"ssl.{name}.pem"] = store.read()
             if self.key_password is not None:
                 config["ssl.key.password"] = self.key_password
             config["ssl.endpoint.identification.algorithm"] = (
@@ -107,11 +108,20 @@ class ConnectionSettings:
         }
         if self.sasl_mechanism:
             config["sasl_mechanism"] = self.sasl_mechanism
-            config["sasl_plain_username"] = self.sasl_username
+            config["sasl_plain_username"] = self._scram_name() or self.sasl_username
             config["sasl_plain_password"] = self.sasl_password
         if self.encrypted:
             config["ssl_context"] = self.ssl_context()
         return config
+
+    def _scram_name(self) -> str | None:
+        """Return the user as a saslname of RFC 5802, which kafka-python would send as it is.
+
+        librdkafka makes one itself.
+        """
+        if self.sasl_username is None or not (self.sasl_mechanism or "").startswith("SCRAM"):
+            return None
+        return self.sasl_username.replace("=", "=3D").replace(",", "=2C")
 
     def ssl_context(self) -> ssl.SSLContext:
         """Return what a TLS connection trusts and shows.
@@ -152,77 +162,62 @@ def silent_logger() -> logging.Logger:
     return logger
 
 
-def parse_properties(text: str) -> dict[str, str]:
-    """Return the entries of a Java properties file."""
-    entries: dict[str, str] = {}
-    pending = ""
-    for raw in text.splitlines():
-        line = pending + raw.lstrip()
-        pending = ""
-        if not line or line[0] in "#!":
-            continue
-        if re.search(r"(?<!\\)(?:\\\\)*\\$", line):
-            pending = line[:-1]
-            continue
-        match = re.match(r"((?:[^\\=:\s]|\\.)+)\s*[=:\s]?\s*(.*)", line)
-        if match is not None:
-            entries[_unescape(match[1])] = _unescape(match[2])
-    return entries
-
-
-def _unescape(text: str) -> str:
-    special = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
-
-    def one(match: re.Match[str]) -> str:
-        if match[1]:
-            return chr(int(match[1], 16))
-        return special.get(match[2], match[2])
-
-    return re.sub(r"\\(?:u([0-9A-Fa-f]{4})|(.))", one, text)
-
-
 def _from_properties(servers: str, entries: dict[str, str], path: Path) -> ConnectionSettings:
     left = dict(entries)
 
     def take(key: str) -> str | None:
         return left.pop(key, None) or None
 
-    protocol = (take("security.protocol") or "PLAINTEXT").upper()
+    protocol = left.pop("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
         raise DocumentError(
-            f"{path}: security.protocol is {protocol}.", next=f"Known: {', '.join(PROTOCOLS)}."
+            f"{path}: security.protocol is {protocol or 'empty'}.",
+            next=f"Known: {', '.join(PROTOCOLS)}.",
         )
     mechanism = username = password = None
-    jaas = take("sasl.jaas.config")
+    jaas = left.pop("sasl.jaas.config", None)
     if protocol.startswith("SASL"):
-        mechanism = take("sasl.mechanism") or "GSSAPI"
+        mechanism = left.pop("sasl.mechanism", "GSSAPI")
         if mechanism not in MECHANISMS:
             raise DocumentError(
-                f"{path}: sasl.mechanism {mechanism} is not supported.",
+                f"{path}: sasl.mechanism {mechanism or 'is empty, which'} is not supported.",
                 next=f"Supported: {', '.join(MECHANISMS)}.",
             )
-        login = {key: _unquote(value) for key, value in _JAAS_ENTRY.findall(jaas or "")}
-        username, password = login.get("username"), login.get("password")
-        if username is None or password is None:
-            raise DocumentError(
-                f"{path}: sasl.jaas.config has no username and password.",
-                next='Write it like …PlainLoginModule required username="…" password="…";',
-            )
+        username, password = _user(mechanism, jaas, path)
     else:
         take("sasl.mechanism")
-    stores: dict[str, str | None] = {}
-    for store in ("ssl.truststore", "ssl.keystore"):
-        take(f"{store}.type")
-        location = take(f"{store}.location")
-        if location and protocol.endswith("SSL"):
-            location = find_store(store, location, path)
-        stores[store] = location
-    ca = pem(stores["ssl.truststore"], take("ssl.truststore.certificates"))
-    keystore = stores["ssl.keystore"]
-    certificate = pem(keystore, take("ssl.keystore.certificate.chain"))
-    key = pem(keystore, take("ssl.keystore.key"))
+    encrypted = protocol.endswith("SSL")
+
+    def store(kind: str, *inline: str) -> list[Pem | None]:
+        """Return a store's PEMs: of the one file, or each of its own property."""
+        take(f"{kind}.type")
+        location, texts = take(f"{kind}.location"), [take(name) for name in inline]
+        if not encrypted:
+            return [None] * len(texts)
+        if location and any(texts):
+            raise DocumentError(
+                f"{path}: both {kind}.location and {' or '.join(inline)} are set.",
+                next="Take one of them out: Kafka's clients take either, too.",
+            )
+        if location:
+            return [Pem(find_store(kind, location, path))] * len(texts)
+        if any(texts) and not all(texts):
+            raise DocumentError(
+                f"{path}: of {' and '.join(inline)} only one is set.", next="Set both."
+            )
+        named = zip(inline, texts, strict=True)
+        return [inline_pem(name, text, path) if text else None for name, text in named]
+
+    (ca,) = store("ssl.truststore", "ssl.truststore.certificates")
+    key, certificate = store("ssl.keystore", "ssl.keystore.key", "ssl.keystore.certificate.chain")
     key_password = take("ssl.key.password")
-    identification = left.pop("ssl.endpoint.identification.algorithm", "https")
+    _refuse_nul("ssl.key.password", key_password or "", path)
+    identification = left.pop("ssl.endpoint.identification.algorithm", "https").lower()
+    if encrypted and identification not in ("https", "none", ""):
+        raise DocumentError(
+            f"{path}: ssl.endpoint.identification.algorithm is {identification}.",
+            next="It is https, or empty for brokers whose certificates have other names.",
+        )
     left.pop("bootstrap.servers", None)
     return ConnectionSettings(
         servers,
@@ -234,7 +229,7 @@ def _from_properties(servers: str, entries: dict[str, str], path: Path) -> Conne
         certificate,
         key,
         key_password,
-        check_hostname=identification.strip().lower() == "https",
+        check_hostname=identification == "https",
         ignored=_named(left),
     )
 
@@ -245,5 +240,32 @@ def _named(left: Iterable[str]) -> tuple[str, ...]:
     return (*sorted(names), *(["lines that are no properties"] if names < {*left} else []))
 
 
-def _unquote(value: str) -> str:
-    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value[:1] in ("'", '"') else value
+def _refuse_nul(name: str, value: str, path: Path) -> None:
+    # The libraries below would end the text there, and send a part of the password.
+    if "\0" in value:
+        raise DocumentError(
+            f"{path}: a value of {name} has a NUL in it.",
+            next="Take out what is read as one: \\u0000, or \\\\0 in quotes of a JAAS config.",
+        )
+
+
+def _user(mechanism: str, jaas: str | None, path: Path) -> tuple[str, str]:
+    """Return name and password of a `sasl.jaas.config`."""
+    advice = f"Write it like {EXAMPLE}"
+    try:
+        login = {} if jaas is None else parse_jaas(jaas).options
+    except ValueError as error:
+        raise DocumentError(
+            f"{path}: sasl.jaas.config cannot be used: {error}.",
+            next=f'{advice} In quotes a quote is \\\\", a backslash \\\\\\\\ in this file.',
+        ) from error
+    username, password = login.get("username"), login.get("password")
+    if username is None or password is None:
+        raise DocumentError(f"{path}: sasl.jaas.config has no username and password.", next=advice)
+    _refuse_nul("sasl.jaas.config", username + password, path)
+    if mechanism.startswith("SCRAM") and login.get("tokenauth", "").lower() == "true":
+        raise DocumentError(
+            f"{path}: sasl.jaas.config logs in by a delegation token, which is not supported.",
+            next="Give a user name and password, without tokenauth.",
+        )
+    return username, password

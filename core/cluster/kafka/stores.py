@@ -9,7 +9,8 @@ from pathlib import Path
 
 from core.errors import DocumentError
 
-_BLOCKS = re.compile(r"-----BEGIN [^-]+-----.*?-----END [^-]+-----\n?", re.DOTALL)
+_BLOCK = re.compile(r"(-----BEGIN [^-\r\n]+-----)(.*?)(-----END [^-\r\n]+-----)", re.DOTALL)
+_COLUMNS = 64
 _JAVA = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _PKCS12 = b"\x30"
 _PEM = b"-----BEGIN "
@@ -23,13 +24,47 @@ class Pem:
     text: str | None = field(default=None, repr=False)
 
     def read(self) -> str:
-        """Return the PEM blocks alone: what tools write beside them need not be ASCII."""
-        text = self.text if self.text is not None else Path(self.location or "").read_text("utf-8")
-        return "".join(_BLOCKS.findall(text)) or text
+        """Return the PEM blocks alone: what tools write beside them need not be ASCII.
+
+        Raises OSError, and ValueError for what holds no whole block.
+        """
+        if self.text is not None:
+            return self.text
+        return _blocks(Path(self.location or "").read_bytes().decode("latin-1"))
 
 
-def pem(location: str | None, text: str | None) -> Pem | None:
-    return Pem(location, None if location else text) if location or text else None
+def inline_pem(name: str, text: str, properties: Path) -> Pem:
+    """Return a PEM that stands in the properties, where blanks may stand for its line ends.
+
+    Raises DocumentError, which shows nothing of it, for what is none.
+    """
+    try:
+        return Pem(text=_blocks(text))
+    except ValueError as error:
+        raise DocumentError(
+            f"{properties}: {name} is not PEM: {error}.",
+            next="Write \\n, or a blank and a backslash, at the end of each of its lines.",
+        ) from error
+
+
+def _blocks(text: str) -> str:
+    """Return a text's PEM blocks as OpenSSL reads them, with line ends where Kafka needs none."""
+    blocks = []
+    for begin, body, end in _BLOCK.findall(text):
+        if ":" in body:  # a key that is encrypted as OpenSSL once did: its head is lines
+            lines = [line.strip() for line in body.strip().split("\n")]
+        else:
+            data = re.sub(r"[ \t\n\v\f\r]+", "", body)
+            if re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", data) is None:
+                raise ValueError("what is between its BEGIN and END is not base64")
+            lines = [data[at : at + _COLUMNS] for at in range(0, len(data), _COLUMNS)]
+        blocks.append("\n".join((begin, *lines, end, "")))
+    found = "".join(blocks)
+    if not found:
+        raise ValueError("there is no BEGIN with its END")
+    if not found.isascii():
+        raise ValueError("a part of it is not ASCII")
+    return found
 
 
 def find_store(store: str, location: str, properties: Path) -> str:
@@ -42,12 +77,20 @@ def find_store(store: str, location: str, properties: Path) -> str:
     place = folder / location
     try:
         content = place.read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no path has a NUL in it"
         raise DocumentError(
-            f"{properties}: {store}.location {location} cannot be read: {error.strerror}.",
+            f"{properties}: {store}.location {location} cannot be read: {reason}.",
             next=f"Mend its permissions, or the path: it begins at {folder}, or with a slash.",
         ) from error
     if _PEM in content:
+        try:
+            _blocks(content.decode("latin-1"))
+        except ValueError as error:
+            raise DocumentError(
+                f"{properties}: {store}.location {location} is damaged: {error}.",
+                next="Write the file anew, from whoever made it.",
+            ) from error
         return str(place)
     if content.startswith((*_JAVA, _PKCS12)):
         raise DocumentError(

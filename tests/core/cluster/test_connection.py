@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from core.cluster.kafka.connection import ConnectionSettings, check_bootstrap, parse_properties
+from core.cluster.kafka.connection import ConnectionSettings, check_bootstrap
+from core.cluster.kafka.jaas import parse_jaas
+from core.cluster.kafka.properties import parse_properties
 from core.errors import DocumentError, UsageError
 
 SCRAM = """
@@ -22,16 +24,18 @@ request.timeout.ms=5000
 """
 
 STORES = {
-    "ca.pem": b"# made today\n-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n",
+    "ca.pem": b"# made today\n-----BEGIN CERTIFICATE-----\neA==\n-----END CERTIFICATE-----\n",
     "old.jks": b"\xfe\xed\xfe\xed\x00\x00\x00\x02",
     "new.jks": b"\x30\x82\x09\x3e",
     "odd": b"?",
+    "cut": b"-----BEGIN CERTIFICATE-----\neA==\n",
+    "latin": b"-----BEGIN CERTIFICATE-----\n\xe9\xe9==\n-----END CERTIFICATE-----\n",
 }
 
 
-def load(tmp_path: Path, text: str) -> ConnectionSettings:
+def load(tmp_path: Path, text: str | bytes) -> ConnectionSettings:
     path = tmp_path / "client.properties"
-    path.write_text(text)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
     for name, content in STORES.items():
         (tmp_path / name).write_bytes(content)
     return ConnectionSettings.load("b1:9092, b2:9092", path)
@@ -66,11 +70,24 @@ def test_plain_reaches_kafka_python(tmp_path: Path) -> None:
     assert "ssl_context" not in config
 
 
-def test_inline_pem_goes_inline(tmp_path: Path) -> None:
-    config = load(
-        tmp_path, "security.protocol=SSL\nssl.truststore.certificates=-----BEGIN\\n…\n"
-    ).confluent()
-    assert config["ssl.ca.pem"] == "-----BEGIN\n…"
+CERTIFICATE = f"-----BEGIN CERTIFICATE-----\n{'A' * 64}\nBBBB\n-----END CERTIFICATE-----\n"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        CERTIFICATE.replace("\n", "\\n"),
+        CERTIFICATE.replace("\n", "\\n\\\n   "),
+        CERTIFICATE.strip().replace("\n", " \\\n"),
+        CERTIFICATE.strip().replace("\n", "\\r\\n"),
+        "Schl\xfcssel: 1\\n" + CERTIFICATE.replace("\n", "\\n"),
+    ],
+    ids=["escaped", "escaped, goes on", "blanks for line ends", "of Windows", "with a head"],
+)
+def test_inline_pem_is_what_openssl_reads(tmp_path: Path, written: str) -> None:
+    text = f"security.protocol=SSL\nssl.truststore.certificates={written}\n"
+    config = load(tmp_path, text.encode("latin-1")).confluent()
+    assert config["ssl.ca.pem"] == CERTIFICATE
 
 
 def test_unknown_keys_are_listed_and_ignored(tmp_path: Path) -> None:
@@ -84,11 +101,15 @@ def test_a_value_that_goes_on_unescaped_is_not_told_as_a_property(tmp_path: Path
 
 
 def test_no_password_is_in_the_repr(tmp_path: Path) -> None:
-    settings = load(tmp_path, SCRAM + "ssl.key.password=hush\nssl.keystore.key=-----KEY\n")
+    inline = CERTIFICATE.replace("\n", "\\n")
+    key = f"ssl.keystore.key={inline}\nssl.keystore.certificate.chain={inline}\n"
+    settings = load(tmp_path, SCRAM + f"ssl.key.password=hush\n{key}")
     assert settings.key_password == "hush"
+    assert settings.key is not None
+    assert settings.key.text == CERTIFICATE
     shown = repr(settings)
     assert "ops" in shown
-    for secret in ("secret", "hush", "-----KEY"):
+    for secret in ("secret", "hush", "AAAA"):
         assert secret not in shown
 
 
@@ -99,7 +120,25 @@ def test_no_password_is_in_the_repr(tmp_path: Path) -> None:
         ("security.protocol=SASL_SSL\nsasl.mechanism=GSSAPI\n", "GSSAPI is not supported"),
         ("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n", "no username and password"),
         ("security.protocol=SSL\nssl.truststore.location=none.pem\n", "none.pem cannot be read"),
+        ("security.protocol=\n", "security.protocol is empty"),
+        ("security.protocol=SASL_SSL\nsasl.mechanism=\n", "sasl.mechanism is empty"),
         ("security.protocol=SSL\nssl.truststore.location=odd\n", "odd is not a PEM file"),
+        ("security.protocol=SSL\nssl.truststore.location=cut\n", "cut is damaged"),
+        ("security.protocol=SSL\nssl.truststore.location=latin\n", "latin is damaged"),
+        ("security.protocol=SSL\nssl.truststore.location=a\\u0000b\n", "cannot be read"),
+        ("security.protocol=SSL\nssl.key.password=a\\u0000b\n", "ssl.key.password has a NUL"),
+        ("security.protocol=SSL\nssl.truststore.certificates=x\n", "certificates is not PEM"),
+        (
+            "security.protocol=SSL\nssl.truststore.location=ca.pem\n"
+            "ssl.truststore.certificates=x\n",
+            "both ssl.truststore.location and ssl.truststore.certificates are set",
+        ),
+        ("security.protocol=SSL\nssl.keystore.key=x\n", "only one is set"),
+        (
+            "security.protocol=SSL\nssl.endpoint.identification.algorithm=htps\n",
+            "identification.algorithm is htps",
+        ),
+        ("security.protocol=SSL\nnote=\\u12\n", "u is not followed by four hex"),
         (
             "security.protocol=SSL\nssl.truststore.type=PEM\nssl.keystore.location=old.jks\n",
             "old.jks is a Java key store",
@@ -187,10 +226,93 @@ def test_other_bootstraps_are_refused(bootstrap: str) -> None:
     ("text", "entries"),
     [
         ("a=1\nb: 2\nc 3\nd\n", {"a": "1", "b": "2", "c": "3", "d": ""}),
-        ("# no\n! no\n  a = 1 \n", {"a": "1 "}),
+        ("# no \\\n! no\n  a = 1 \n", {"a": "1"}),
+        ("a=1\t\r\nb=2\xa0\rc=3\x85d=4\x0b\n", {"a": "1", "b": "2\xa0", "c": "3\x85d=4"}),
         ("a=1,\\\n   2\n", {"a": "1,2"}),
-        ("a\\=b=c\\\\d\\u00e9\\n", {"a=b": "c\\dé\n"}),
+        ("a=1,\\\r\n  #2\\\n\nb=3\\", {"a": "1,#2", "b": "3"}),
+        ("a=1\\\\\nb=2\na=3\n", {"a": "3", "b": "2"}),
+        ("a\\=b=c\\\\d\\u00e9\\n.\n", {"a=b": "c\\dé\n."}),
+        ("a=\\ud83d\\ude00\\ud83d\n", {"a": "😀?"}),
+        ("a =\f:1\nb\\\\:=2\n\\ c d\n", {"a": ":1", "b\\": "=2", " c": "d"}),
     ],
 )
 def test_properties_are_read_as_java_does(text: str, entries: dict[str, str]) -> None:
-    assert parse_properties(text) == entries
+    assert parse_properties(text.encode("latin-1")) == entries
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("username=a-1.b_$ password='p\"';", {"username": "a-1.b_$", "password": 'p"'}),
+        (r"""password="a\nb\101\48\400\q\"'";""", {"password": "a\nbA\x048 0q\"'"}),
+        ("password=a // no\n /* ; */ username=b / no\n;", {"password": "a", "username": "b"}),
+        ('password="a\nusername=b;', {"password": "a", "username": "b"}),
+        ("password=ä\x00username=b;", {"password": "ä", "username": "b"}),
+        ("password=a password=b;", {"password": "b"}),
+        ("5=a password=b;", {"password": "b"}),
+        (";", {}),
+    ],
+)
+def test_jaas_is_read_as_kafka_does(text: str, options: dict[str, str]) -> None:
+    login = parse_jaas(f"a.Module required {text}")
+    assert (login.module, login.options) == ("a.Module", options)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " // nothing",
+        "a.Module",
+        "a.Module needed password=SECRET;",
+        "a.Module required password=SECRET",
+        "a.Module required password=SECRET;;",
+        "a.Module required password=SECRET; b.Module required;",
+        'a.Module required password="SE"CRET;',
+        'a.Module required password="SE" CRET="SECRET" SECRET;',
+        "a.Module required password=SE;CRET=SECRET;",
+        "a.Module required password=SE=CRET;",
+        "a.Module required password=;",
+        "a.Module required password=1SECRET;",
+        "a.Module required password:SECRET;",
+        "a.Module required password=-SECRET;",
+        "= required password=SECRET;",
+        "com.sun.security.auth.module.JndiLoginModule required password=SECRET;",
+    ],
+)
+def test_what_kafka_refuses_of_jaas_is_refused_without_the_secret(
+    tmp_path: Path, text: str
+) -> None:
+    properties = f"security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={text}\n"
+    with pytest.raises(DocumentError, match=r"sasl\.jaas\.config") as caught:
+        load(tmp_path, properties)
+    assert "SE" not in str(caught.value).replace("SASL", "")
+    assert "CRET" not in str(caught.value)
+    assert caught.value.next
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ('username="u" password="a\\\\0b"', "has a NUL"),
+        ('username="u" password="p" tokenauth="true"', "delegation token"),
+    ],
+)
+def test_a_login_that_cannot_be_sent_is_refused(tmp_path: Path, options: str, said: str) -> None:
+    with pytest.raises(DocumentError, match=said):
+        load(tmp_path, scram(options))
+
+
+def scram(options: str) -> str:
+    return (
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\n"
+        f"sasl.jaas.config=x.ScramLoginModule required {options};\n"
+    )
+
+
+def test_a_user_with_commas_is_escaped_once_for_each_library(tmp_path: Path) -> None:
+    settings = load(tmp_path, scram('username="a,b=c" password="p"'))
+    assert settings.kafka_python()["sasl_plain_username"] == "a=2Cb=3Dc"
+    assert settings.confluent()["sasl.username"] == "a,b=c"  # librdkafka escapes
+    plain = scram('username="a,b=c" password="p"').replace("SCRAM-SHA-512", "PLAIN")
+    assert load(tmp_path, plain).kafka_python()["sasl_plain_username"] == "a,b=c"

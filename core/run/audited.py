@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, cast
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 from core.cluster.client import (
     ClusterClient,
@@ -20,14 +22,29 @@ from core.run import audit
 def audited(client: ClusterClient, cluster_id: str, run: str | None) -> ClusterClient:
     """Return `client` with its changing calls audited; all else is passed on as it is.
 
-    They raise AuditError, with nothing changed, when the audit cannot be written.
+    They raise AuditError, with nothing changed, when the audit cannot be written. What is asked for
+    again after the same fault is not written again: the line before tells of it, and the next other
+    answer says how often it was tried.
     """
     return cast(ClusterClient, _Audited(client, cluster_id, run))
+
+
+Asked = TypeVar("Asked")
+
+
+@dataclass(slots=True)
+class _Refused:
+    """A call that came to nothing, and how often the same was tried since that was written."""
+
+    faults: Mapping[str, str] | None
+    """None when it had no answer at all."""
+    tries: int = 0
 
 
 class _Audited:
     def __init__(self, client: ClusterClient, cluster_id: str, run: str | None) -> None:
         self._client, self._cluster_id, self._run = client, cluster_id, run
+        self._refused: dict[str, _Refused] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
@@ -35,56 +52,87 @@ class _Audited:
     def alter_reassignments(
         self, targets: Mapping[TopicPartition, tuple[int, ...]]
     ) -> dict[TopicPartition, Fault | None]:
-        self._note("submit", targets={str(tp): list(after) for tp, after in targets.items()})
-        return self._answered("submit", self._client.alter_reassignments(targets))
+        told = {str(tp): list(after) for tp, after in targets.items()}
+        return self._change(
+            "submit", lambda: self._client.alter_reassignments(targets), targets=told
+        )
 
     def cancel(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Fault | None]:
-        self._note("cancel", partitions=[str(tp) for tp in partitions])
-        return self._answered("cancel", self._client.cancel(partitions))
+        told = [str(tp) for tp in partitions]
+        return self._change("cancel", lambda: self._client.cancel(partitions), partitions=told)
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
-        self._note("configs", changes=[_change(change) for change in changes])
-        return self._answered("configs", self._client.alter_configs(changes))
+        told = [_change(change) for change in changes]
+        return self._change("configs", lambda: self._client.alter_configs(changes), changes=told)
 
     def elect_leaders(
         self, partitions: Collection[TopicPartition], *, unclean: bool = False
     ) -> dict[TopicPartition, Fault | None]:
-        self._note("elect", partitions=[str(tp) for tp in partitions], unclean=unclean)
-        return self._answered("elect", self._client.elect_leaders(partitions, unclean=unclean))
+        return self._change(
+            "elect",
+            lambda: self._client.elect_leaders(partitions, unclean=unclean),
+            partitions=[str(tp) for tp in partitions],
+            unclean=unclean,
+        )
 
     def create_topics(self, topics: Collection[NewTopic]) -> dict[str, Fault | None]:
         told = {
             topic.name: {"replicas": _layout(topic.replicas), "configs": dict(topic.configs)}
             for topic in topics
         }
-        self._note("create topics", topics=told)
-        return self._answered("create topics", self._client.create_topics(topics))
+        return self._change(
+            "create topics", lambda: self._client.create_topics(topics), topics=told
+        )
 
     def add_partitions(self, additions: Mapping[str, NewPartitions]) -> dict[str, Fault | None]:
         told = {
             name: {"total": new.total, "replicas": _layout(new.replicas)}
             for name, new in additions.items()
         }
-        self._note("add partitions", topics=told)
-        return self._answered("add partitions", self._client.add_partitions(additions))
+        return self._change(
+            "add partitions", lambda: self._client.add_partitions(additions), topics=told
+        )
 
     def delete_topics(self, names: Collection[str]) -> dict[str, Fault | None]:
-        self._note("delete topics", topics=list(names))
-        return self._answered("delete topics", self._client.delete_topics(names))
+        return self._change(
+            "delete topics", lambda: self._client.delete_topics(names), topics=list(names)
+        )
 
     def alter_log_dirs(
         self, moves: Mapping[tuple[TopicPartition, int], str]
     ) -> dict[tuple[TopicPartition, int], Fault | None]:
-        self._note("log dirs", moves={f"{tp} on {b}": path for (tp, b), path in moves.items()})
-        return self._answered("log dirs", self._client.alter_log_dirs(moves))
+        told = {f"{tp} on {b}": path for (tp, b), path in moves.items()}
+        return self._change("log dirs", lambda: self._client.alter_log_dirs(moves), moves=told)
+
+    def _change(
+        self, what: str, call: Callable[[], dict[Asked, Fault | None]], **detail: Any
+    ) -> dict[Asked, Fault | None]:
+        """Make a call and write it down, before and after, unless it is the same in vain again."""
+        key = json.dumps([what, detail], sort_keys=True)
+        before = self._refused.get(key)
+        if before is None:
+            self._note(what, **detail)
+        try:
+            answers = call()
+        except Exception:
+            again = self._refused.setdefault(key, _Refused(None))
+            again.tries += before is not None
+            raise
+        faults = {_name(asked): str(fault) for asked, fault in answers.items() if fault is not None}
+        if before is not None and before.faults == faults and faults:
+            before.tries += 1
+            return answers
+        again_ = {"tries": before.tries + 1} if before is not None else {}
+        taken = len(answers) - len(faults)
+        self._note("answer", to=what, taken=taken, faults=faults, **again_)
+        if faults:
+            self._refused[key] = _Refused(faults)
+        else:
+            self._refused.pop(key, None)
+        return answers
 
     def _note(self, what: str, **detail: Any) -> None:
         audit.note(self._cluster_id, self._run, what, **detail)
-
-    def _answered(self, what: str, answers: dict[Any, Fault | None]) -> dict[Any, Fault | None]:
-        faults = {_name(asked): str(fault) for asked, fault in answers.items() if fault is not None}
-        self._note("answer", to=what, taken=len(answers) - len(faults), faults=faults)
-        return answers
 
 
 def _layout(replicas: Sequence[tuple[int, ...]]) -> list[list[int]]:

@@ -80,6 +80,7 @@ def logs_of(engine: Engine, broker: int, used_bytes: Float64) -> BrokerLogs:
             engine.disks.usable_bytes(broker, i, used[i] + engine.disks.copied_bytes(broker, i)),
         )
         for i, path in enumerate(paths)
+        if i not in engine.disks.removed[broker]
     )
     logs = engine.logs
     held = np.flatnonzero(logs.holds[:, column])

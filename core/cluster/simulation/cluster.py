@@ -135,6 +135,14 @@ class SimulatedCluster:
         with self._lock:
             self._engine.disks.free(broker)
 
+    def remove_disk(self, broker: int, log_dir: str) -> None:
+        """Take a log dir out of a broker's configuration, while it is stopped.
+
+        It starts without it; the replicas that lay there are made anew in another one, empty.
+        """
+        with self._lock:
+            self._engine.remove_disk(broker, log_dir)
+
     def full_disks(self) -> dict[int, tuple[str, ...]]:
         """Return the log dirs that were filled, by broker."""
         with self._lock:

@@ -19,6 +19,8 @@ class DirMove:
 
     to: int
     copied_bytes: float = 0.0
+    left_behind: bool = False
+    """The replica is not there any more: brokers show the copy, and go on with it no further."""
 
 
 class Disks:
@@ -33,6 +35,8 @@ class Disks:
         self.total_bytes = {b.id: tuple(size for _, size in b.log_dirs) for b in brokers}
         self.count = max(len(paths) for paths in self.paths.values())
         self.offline: dict[int, set[int]] = {b: set() for b in self.paths}
+        self.removed: dict[int, set[int]] = {b: set() for b in self.paths}
+        """Log dirs that are not among the broker's any more."""
         self.moves: dict[tuple[int, int], DirMove] = {}
         self._full: dict[int, set[int]] = {b: set() for b in self.paths}
         self._replicas = {b: [0] * len(paths) for b, paths in self.paths.items()}
@@ -42,10 +46,11 @@ class Disks:
         """Return the log dir for a new replica: the one asked for, else that with the fewest."""
         counts = self._replicas[broker]
         preferred = self._preferred.pop((row, broker), None)
-        if preferred is not None and preferred not in self.offline[broker]:
+        away = self.offline[broker] | self.removed[broker]
+        if preferred is not None and preferred not in away:
             counts[preferred] += 1
             return preferred
-        online = [d for d in range(len(counts)) if d not in self.offline[broker]]
+        online = [d for d in range(len(counts)) if d not in away]
         chosen = min(online or [0], key=lambda d: counts[d])
         counts[chosen] += 1
         return chosen
@@ -60,13 +65,16 @@ class Disks:
     ) -> Fault | None:
         """Begin to copy a replica from its log dir to another one; None is no replica yet.
 
-        To the dir where it lies ends a copy that was under way.
+        To the dir where it lies ends a copy that was under way. Refused in the order of Kafka's
+        ReplicaManager.alterReplicaLogDirs.
         """
-        if path not in self.paths[broker]:
+        there = path in self.paths[broker]
+        if not there or (to := self.paths[broker].index(path)) in self.removed[broker]:
             return Fault("LOG_DIR_NOT_FOUND", f"{path} is no log dir of broker {broker}.")
-        to = self.paths[broker].index(path)
         if to in self.offline[broker]:
             return Fault("KAFKA_STORAGE_ERROR", f"{path} is offline.")
+        if log_dir in self.offline[broker]:
+            return Fault("KAFKA_STORAGE_ERROR", f"Partition {tp} is offline.")
         if log_dir is None:
             self._preferred[row, broker] = to
             return Fault("REPLICA_NOT_AVAILABLE", f"Broker {broker} has no replica of {tp}.")
@@ -79,7 +87,7 @@ class Disks:
 
     def moving_on(self, broker: int) -> int:
         """Return how many replicas a broker copies between its log dirs."""
-        return sum(at == broker for _, at in self.moves)
+        return sum(at == broker and not m.left_behind for (_, at), m in self.moves.items())
 
     def copied_bytes(self, broker: int, log_dir: int) -> float:
         """Return what copies under way take in a log dir."""
@@ -102,10 +110,23 @@ class Disks:
         return max(0, int(self.total_bytes[broker][log_dir] - used_bytes))
 
     def lose(self, broker: int, log_dir: int) -> bool:
-        """Take a full log dir offline; returns whether the broker has one left."""
+        """Take a full log dir offline; returns whether the broker has one left.
+
+        Copies into it are gone. One out of it goes no further: its replica is offline.
+        """
         self._full[broker].add(log_dir)
         self.offline[broker].add(log_dir)
-        return len(self.offline[broker]) < len(self.paths[broker])
+        for (row, at), move in list(self.moves.items()):
+            if at == broker and move.to == log_dir:
+                del self.moves[row, at]
+        away = self.offline[broker] | self.removed[broker]
+        return len(away) < len(self.paths[broker])
+
+    def remove(self, broker: int, log_dir: int) -> None:
+        """Take a log dir out of the broker's configuration: it starts without it."""
+        self.removed[broker].add(log_dir)
+        self._full[broker].discard(log_dir)
+        self.offline[broker].discard(log_dir)
 
     def full(self) -> dict[int, tuple[str, ...]]:
         """Return the full log dirs, by broker."""

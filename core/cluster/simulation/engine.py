@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -236,16 +237,17 @@ class Engine:
         return self.disks.begin_move(tp, row, broker, now, path)
 
     def _copy_between_dirs(self, row: int, broker: int, move: DirMove, seconds: float) -> None:
-        if broker not in self.alive:
+        column = self.logs.column[broker]
+        lies = int(self.logs.log_dir[row, column])
+        waits = move.left_behind or lies in self.disks.offline[broker]
+        if waits or broker not in self.alive:
             return
         rate = self.configs.value(Resource.broker(broker), LOG_DIRS_RATE)
         shared = min(float(rate or math.inf), BYTES_PER_S) / self.disks.moving_on(broker)
-        column = self.logs.column[broker]
         size = float(self.logs.position[row, column] - self.logs.start[row])
         move.copied_bytes = min(move.copied_bytes + seconds * shared, size)
         if move.copied_bytes >= size:
-            before = int(self.logs.log_dir[row, column])
-            self.logs.log_dir[row, column] = self.disks.arrive(row, broker, before)
+            self.logs.log_dir[row, column] = self.disks.arrive(row, broker, lies)
 
     # -- faults -----------------------------------------------------------------------------------
 
@@ -263,12 +265,31 @@ class Engine:
             return
         self.alive.add(broker)
         self.disks.restart(broker)
+        self._make_anew(broker)
         self._sick[:, self.logs.column[broker]] = False
         self.throttles.restart(broker, self.elapsed)
         self.take_configs([])
         for row in self._rows_on(broker):
             self.register(row, controller.led(self.registrations[row], self.alive))
         self._changed()
+
+    def remove_disk(self, broker: int, path: str) -> None:
+        self.disks.remove(broker, self.disks.paths[broker].index(path))
+
+    def _make_anew(self, broker: int) -> None:
+        """Make the replicas that lay in log dirs which are gone anew, empty, where there is room.
+
+        A copy of one that was begun is left behind on its disk, and goes no further (4.3.1).
+        """
+        column = self.logs.column[broker]
+        for row in self._rows_on(broker):
+            log_dir = int(self.logs.log_dir[row, column])
+            if log_dir in self.disks.removed[broker]:
+                copy = self.disks.moves.get((row, broker))
+                self._drop(row, broker)
+                self._place(row, broker, float(self.logs.start[row]))
+                if copy is not None:
+                    self.disks.moves[row, broker] = replace(copy, left_behind=True)
 
     def _rows_on(self, broker: int) -> list[int]:
         return [row for row in self.live_rows() if broker in self.registrations[row].replicas]

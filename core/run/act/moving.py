@@ -12,6 +12,7 @@ from core.errors import AccessDeniedError
 from core.run.act.log_dirs import NOT_YET
 from core.run.act.resting import Resting
 from core.run.decide.endings import GONE
+from core.run.decide.going_on import MOST_JOURNALLED
 from core.run.decide.steps import Ending
 from core.run.record.chronicle import Chronicle
 from core.run.record.history import History, Phase
@@ -42,8 +43,12 @@ class Moving:
         return self.history.moves[index].move.tp in self._alone
 
     def submit(self, moves: tuple[int, ...]) -> None:
+        """Submit moves. What is put off over and over is journalled no more, but for news."""
         batch, begun = self.history.moves[moves[0]].batch, self.history.begun
-        self._chronicle.write(Kind.SUBMITTING, batch=batch, moves=list(moves))
+        known = all(self.history.moves[i].tries >= MOST_JOURNALLED for i in moves)
+        if not known:
+            self._chronicle.write(Kind.SUBMITTING, batch=batch, moves=list(moves))
+        self.submitted = self._clock.monotonic()
         taken: list[int] = []
         again: dict[str, str] = {}
         refused: dict[int, str] = {}
@@ -78,9 +83,11 @@ class Moving:
                     refused[i] = f"refused: {fault}"
         # An earlier try may act yet where its answer never came: then the cluster is to show it.
         doubtful = {str(i): why for i, why in refused.items() if self.history.moves[i].tries > 1}
-        self._chronicle.write(
-            Kind.SUBMITTED, batch=batch, moves=taken, again=again, refused=doubtful
-        )
+        same = all(self.history.moves[int(i)].put_off == why for i, why in again.items())
+        if not known or taken or doubtful or not same:
+            self._chronicle.write(
+                Kind.SUBMITTED, batch=batch, moves=taken, again=again, refused=doubtful
+            )
         failed = [Ending(i, Phase.FAILED, w) for i, w in refused.items() if str(i) not in doubtful]
         if gone or failed:
             self.note_ended((*gone, *failed), "")
@@ -118,7 +125,8 @@ class Moving:
         if new:
             self._chronicle.write(Kind.CANCELLING, moves=new)
         answers = self._client.cancel([self.history.moves[i].move.tp for i in moves])
-        sent = [i for i in moves if answers.get(self.history.moves[i].move.tp) is None]
+        taken = (i for i in moves if answers.get(self.history.moves[i].move.tp) is None)
+        sent = [i for i in taken if not self.history.moves[i].cancel_sent]
         if sent:
             self._chronicle.write(Kind.CANCEL_SENT, moves=sent)
         self._rest("cancelled", answers)

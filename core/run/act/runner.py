@@ -212,6 +212,7 @@ class Runner:
             retention_left=self._retention.left_alone,
             disks=self._sampler.disks,
             lies=self._log_dirs.look(self.history, seen.alive),
+            unplaced=self._log_dirs.unplaced,
             dirs_left_alone=self._log_dirs.left_alone,
             shorter=self._retention.shorter,
         )
@@ -240,6 +241,7 @@ class Runner:
                     self._log_dirs.forget()
             case MoveDirs(replicas):
                 self._log_dirs.move(replicas)
+                self._sample(observed)
             case NoteEnded(endings, stop):
                 self._moving.note_ended(endings, stop)
             case Cancel(moves):

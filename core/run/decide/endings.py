@@ -58,7 +58,9 @@ def _ending(history: History, observed: Observed, index: int, m: MoveHistory) ->
         if late and cancelled and steady:
             why = f"done, but broker {late[0]} is not in its ISR"
             return Ending(index, Phase.DONE, why, row.leader)
-        return None if late else log_dirs.ending(index, m, observed, row.leader)
+        if late:
+            return None
+        return log_dirs.ending(index, m, observed, row.leader, left=history.leave_requested)
     if row.replicas == move.before:
         if cancelled and steady and (m.cancel_sent or _sure(m, observed)):
             return Ending(index, Phase.CANCELLED, TAKEN_BACK, row.leader)

@@ -15,7 +15,7 @@ from core.run.decide.steps import (
     RestoreRetention,
 )
 from core.run.record.history import History, MoveHistory, Outcome, Phase, Role
-from core.run.record.moves import NOT_STARTED, TAKEN_BACK
+from core.run.record.moves import DIRS_AS_BEFORE, NOT_STARTED, TAKEN_BACK
 
 MOST_AT_A_TIME = 200
 """Leaders that change in one call: clients of them all look for new ones at once."""
@@ -103,12 +103,10 @@ def _outcome(history: History) -> tuple[Outcome, str]:
     if history.cancel_requested:
         if failed:
             return Outcome.INCOMPLETE, f"{failed[0].move.tp}: {failed[0].why}"
-        return Outcome.CANCELLED, ""
+        return Outcome.CANCELLED, "".join(_odd(counted)[:1])
     if not failed and not history.stopped:
         cancelled = [m for m in counted if m.phase is Phase.CANCELLED and m.why != GONE]
-        said = [
-            f"{m.move.tp}: {m.why}" for m in cancelled if m.why not in (NOT_STARTED, TAKEN_BACK)
-        ]
+        said = _odd(counted)
         if cancelled and not done:
             return Outcome.CANCELLED, "".join(said[:1])
         if cancelled:
@@ -117,6 +115,13 @@ def _outcome(history: History) -> tuple[Outcome, str]:
     blamed = failed or [m for m in done if m.why]
     why = history.stopped or (f"{blamed[0].move.tp}: {blamed[0].why}" if blamed else "")
     return Outcome.INCOMPLETE if done else Outcome.FAILED, why
+
+
+def _odd(moves: list[MoveHistory]) -> list[str]:
+    """Return which moves were cancelled otherwise than by just being taken back, and how."""
+    usual = (GONE, NOT_STARTED, TAKEN_BACK, DIRS_AS_BEFORE)
+    of = [m for m in moves if m.phase is Phase.CANCELLED and m.why not in usual]
+    return [f"{m.move.tp}: {m.why}" for m in of]
 
 
 def _rolled_back(history: History) -> tuple[Outcome, str]:

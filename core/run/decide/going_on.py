@@ -29,6 +29,8 @@ from core.units import UNLIMITED
 
 LONGEST_SECONDS = 30.0
 """The longest time between two tries to submit the same."""
+MOST_JOURNALLED = 8
+"""So many tries to submit the same are journalled; later ones as something comes of them."""
 
 
 def submit_again(history: History, observed: Observed) -> Submit | None:
@@ -185,6 +187,7 @@ def _unseen(observed: Observed, tp: TopicPartition) -> str:
 def _never_arrived(m: MoveHistory, observed: Observed) -> bool:
     """Return whether a submission without an answer has left no trace: the same is safe again."""
     row, tp = observed.rows.get(m.move.tp), m.move.tp
+    rested = observed.since_submission_seconds >= LONGEST_SECONDS
     return (
         m.phase is Phase.SUBMITTING
         and m.wish is Wish.GO_ON
@@ -193,6 +196,7 @@ def _never_arrived(m: MoveHistory, observed: Observed) -> bool:
         and row is not None
         and row.replicas == m.move.before
         and observed.steady_seconds.get(tp, 0.0) >= _patience_seconds(m.tries)
+        and (m.tries < MOST_JOURNALLED or rested)
     )
 
 
@@ -218,11 +222,13 @@ def _waits_for(history: History, observed: Observed, flying: list[int]) -> str:
             return reason
         if m.phase is Phase.SUBMITTING and m.put_off and move.tp not in observed.reassignments:
             return f"{move.tp} is not taken yet ({m.put_off}): it is asked again"
+        cancelled = m.wish is Wish.CANCEL
         down = [b for b in move.receiving if b not in observed.alive]
         if down:
-            return f"broker {down[0]} is down: {move.tp} waits for it"
+            leaves = " (a further cancel leaves it)" if cancelled and not move.reassigns else ""
+            return f"broker {down[0]} is down: {move.tp} waits for it{leaves}"
         full = [b for b in move.receiving if b in observed.disks]
-        if full:
+        if full and not cancelled:
             return f"{observed.disks[full[0]]}: {move.tp} may not end; cancel or retarget it"
         row = observed.rows.get(move.tp)
         if row is None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from core.run.decide.steps import Ending, Lies, MoveDirs, Observed
 from core.run.record.history import History, MoveHistory, Phase
-from core.run.record.moves import Wish
+from core.run.record.moves import DIRS_AS_BEFORE, Wish
 
 
 def move_dirs(history: History, observed: Observed) -> MoveDirs | None:
@@ -31,11 +31,15 @@ def _due(history: History, observed: Observed) -> Iterator[tuple[int, int, str]]
         if tp in observed.reassignments or row is None or row.replicas != m.move.after:
             continue
         for broker, path in goals(m, observed).items():
-            lies = observed.lies.get((tp, broker))
-            if lies is None or (tp, broker) in observed.dirs_left_alone:
+            place = tp, broker
+            if place in observed.dirs_left_alone:
                 continue
-            on_its_way = lies.future or lies.path
-            if on_its_way != path:
+            lies = observed.lies.get(place)
+            if lies is None:
+                # Its broker is asked all the same: it may say for good that it cannot.
+                if place in observed.unplaced and m.wish is not Wish.CANCEL:
+                    yield index, broker, path
+            elif (lies.future or lies.path) != path:
                 yield index, broker, path
 
 
@@ -58,43 +62,70 @@ def copies(m: MoveHistory, observed: Observed) -> dict[int, str]:
 
 
 def goals(m: MoveHistory, observed: Observed) -> dict[int, str]:
-    """Return in which log dirs replicas are to lie now, by broker.
+    """Return in which log dir replicas are to lie now, by broker.
 
     What is taken back goes to where it was found, unless its reassignment is done: then it stays
-    where it is, as it does where that is not known.
+    where it is, as it does where that is not known or its broker has refused that for good. What
+    lies in no log dir has nothing to be taken back.
     """
     move = m.move
-    wanted = {b: path for b, path in move.wanted_dirs.items() if b not in m.dirs_refused}
     if m.wish is not Wish.CANCEL:
-        return wanted
+        return {b: path for b, path in move.wanted_dirs.items() if b not in m.dirs_refused}
     found = {} if move.reassigns else move.found_dirs
     back = {}
     for broker in move.wanted_dirs:
         lies = observed.lies.get((move.tp, broker))
-        if broker in found or lies is not None:
-            back[broker] = found.get(broker) or (lies.path if lies else "")
+        stays = broker not in found or broker in m.dirs_refused
+        if lies is None:
+            if not stays and (move.tp, broker) not in observed.unplaced:
+                back[broker] = found[broker]
+        else:
+            back[broker] = lies.path if stays else found[broker]
     return back
 
 
-def ending(index: int, m: MoveHistory, observed: Observed, leader: int) -> Ending | None:
-    """Return how a move ended whose replicas are as planned, or None while log dirs are open."""
-    wanted = m.move.wanted_dirs
+def ending(
+    index: int, m: MoveHistory, observed: Observed, leader: int, *, left: bool = False
+) -> Ending | None:
+    """Return how a move ended whose replicas are as planned, or None while log dirs are open.
+
+    One that is cancelled waits for brokers that are down, unless what they have is to be `left`.
+    """
+    wanted, tp, cancelled = m.move.wanted_dirs, m.move.tp, m.wish is Wish.CANCEL
     if not wanted:
         return Ending(index, Phase.DONE, leader=leader)
-    lies = {broker: observed.lies.get((m.move.tp, broker)) for broker in wanted}
+    lies = {broker: observed.lies.get((tp, broker)) for broker in wanted}
     if all(_is_in(lies[broker], path) for broker, path in wanted.items()):
         return Ending(index, Phase.DONE, leader=leader)
-    goal = goals(m, observed)
-    known = all(broker in goal or broker in m.dirs_refused for broker in wanted)
-    if not known or not all(_is_in(lies[broker], path) for broker, path in goal.items()):
+    over = {b: why for b in wanted if (why := _over(m, observed, b, left=left and cancelled))}
+    open_ = {b: path for b, path in goals(m, observed).items() if not over.get(b)}
+    known = all(broker in open_ or broker in over for broker in wanted)
+    if not known or not all(_is_in(lies[broker], path) for broker, path in open_.items()):
         return None
-    if m.wish is not Wish.CANCEL:
+    if not cancelled:
         return Ending(index, Phase.FAILED, next(iter(m.dirs_refused.values())), leader)
     if m.move.reassigns:
-        left = next(b for b, path in wanted.items() if not _is_in(lies[b], path))
-        why = f"done, but its replica on broker {left} is not in {wanted[left]}"
+        elsewhere = next(b for b, path in wanted.items() if not _is_in(lies[b], path))
+        why = f"done, but its replica on broker {elsewhere} is not in {wanted[elsewhere]}"
         return Ending(index, Phase.DONE, why, leader)
-    return Ending(index, Phase.CANCELLED, "cancelled, log dirs as before", leader)
+    said = [f"cancelled; {why}" for why in over.values()]
+    return Ending(index, Phase.CANCELLED, said[0] if said else DIRS_AS_BEFORE, leader)
+
+
+def _over(m: MoveHistory, observed: Observed, broker: int, *, left: bool) -> str:
+    """Return why nothing more is to come of a replica that is not where it should be, or ""."""
+    place = m.move.tp, broker
+    lies, refused = observed.lies.get(place), m.dirs_refused.get(broker, "")
+    if m.wish is not Wish.CANCEL:
+        return refused
+    if lies is None and place in observed.unplaced:
+        return observed.unplaced[place]
+    if lies is not None and refused and lies.path != m.move.found_dirs.get(broker):
+        # A copy to where it was refused may be under way still: that goes first.
+        return "" if lies.future else f"its replica on broker {broker} stays in {lies.path}"
+    if left and broker not in observed.alive:
+        return f"broker {broker} is down: a copy that it had begun goes on when it returns"
+    return ""
 
 
 def _is_in(lies: Lies | None, path: str) -> bool:
@@ -104,6 +135,7 @@ def _is_in(lies: Lies | None, path: str) -> bool:
 def untold(m: MoveHistory, observed: Observed) -> int | None:
     """Return a broker that does not tell where a replica of a move lies, which is waited for."""
     for broker in m.move.wanted_dirs:
-        if broker in observed.alive and (m.move.tp, broker) not in observed.lies:
+        place = m.move.tp, broker
+        if broker in observed.alive and place not in observed.lies.keys() | observed.unplaced:
             return broker
     return None

@@ -69,6 +69,8 @@ class Observed:
     """Brokers with a log dir that takes no more: what is wrong, in words."""
     lies: Mapping[Place, Lies] = field(default_factory=dict)
     """Where replicas lie that are to lie in a certain log dir, as far as brokers have answered."""
+    unplaced: Mapping[Place, str] = field(default_factory=dict)
+    """Of these, those that brokers which answer show in no log dir for good: why, in words."""
     dirs_left_alone: Mapping[Place, str] = field(default_factory=dict)
     """Replicas whose move to a log dir is not taken and is left alone for now: why, in words."""
     shorter: bool = False

@@ -102,9 +102,9 @@ def take(history: History, kind: str, p: Mapping[str, Any]) -> None:
     history.pace = history.pace.asked(kind, p)
     match kind:
         case "cancel" if p.get("moves") is None:
-            history.leave_requested |= history.preflight and not (
-                history.in_flight or history.queued
-            )
+            open_ = history.in_flight or history.queued
+            once_more = history.cancel_requested and bool(history.waiting)
+            history.leave_requested |= history.preflight and (once_more or not open_)
             history.cancel_requested, history.rollback_requested = True, False
             _lift(history)
             _take_back(history)

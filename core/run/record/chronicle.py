@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +13,20 @@ from core.run.record.history import History
 from core.run.record.journal import Journal
 from core.run.record.records import Kind
 
+FREE = 3
+"""So many times the same reason to wait is written as often as it comes."""
+FORGOTTEN_SECONDS = 600.0
+"""A reason that has not come for so long is a new one."""
+
+
+@dataclass(slots=True)
+class _Reason:
+    """A reason to wait: how often it was written, when last, and when it last came."""
+
+    times: int
+    written: float
+    came: float
+
 
 class Chronicle:
     """The one writer of a journal's records; `history` is what all of them come to."""
@@ -20,6 +35,7 @@ class Chronicle:
         self.journal, self._clock = journal, clock
         self.history = History.fold(journal.records())
         self.newest_sample: dict[str, Any] | None = None
+        self._reasons: dict[str, _Reason] = {}
 
     def now(self) -> datetime:
         return self._clock.now()
@@ -29,9 +45,26 @@ class Chronicle:
         self.history.apply(self.journal.write(self._clock.now(), what, payload))
 
     def note_waiting(self, why: str) -> None:
-        """Write for what the run waits, "" for nothing, unless the last such record says so."""
-        if why != self.history.waiting:
-            self.write(Kind.WAITING, why=why)
+        """Write for what the run waits, "" for nothing, unless the last such record says so.
+
+        Reasons that come and go by turns are written ever more seldom, twice as long apart each
+        time: whatever lasts, the journal does not grow with it.
+        """
+        now = self._clock.monotonic()
+        of = self._reasons.items()
+        self._reasons = {t: r for t, r in of if now - r.came < FORGOTTEN_SECONDS}
+        known = self._reasons.get(why)
+        if known is not None:
+            known.came = now
+        if why == self.history.waiting:
+            return
+        if known is None:
+            self._reasons[why] = _Reason(1, now, now)
+        elif known.times < FREE or now - known.written >= 2.0**known.times:
+            known.times, known.written = known.times + 1, now
+        else:
+            return
+        self.write(Kind.WAITING, why=why)
 
     def take_requests(self, against: Callable[[str, Mapping[str, Any]], str]) -> None:
         """Write down what has been asked of the run since it last looked.

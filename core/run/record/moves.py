@@ -85,6 +85,8 @@ NOT_STARTED = "not started"
 """Why a move was cancelled that had not been submitted."""
 TAKEN_BACK = "cancelled, order as before"
 """Why a move was cancelled that had been."""
+DIRS_AS_BEFORE = "cancelled, log dirs as before"
+"""Why one was that only copied between log dirs."""
 
 
 @dataclass(slots=True)

@@ -11,10 +11,11 @@ from core.cli.confirm import confirm
 from core.cli.context import Context, emit_line, say
 from core.cli.start_time import said
 from core.cluster.connect import Address, connect
-from core.errors import UsageError
+from core.errors import AccessDeniedError, UsageError
 from core.units import UNLIMITED, counted, format_duration
 
 if TYPE_CHECKING:
+    from core.cluster.document import DocumentGroup
     from core.cluster.state import ClusterState, Reassignment, TopicPartition
     from core.load.snapshot import Load
     from core.plan.calibration import Calibration
@@ -93,6 +94,7 @@ def carry_out(
     from core.plan.estimate_words import apart_words
     from core.plan.findings import Severity
     from core.plan.meanwhile import meanwhile
+    from core.plan.shrinking import check_retention
     from core.run.creation import RunOptions
     from core.run.limits.bounds import as_keys
     from core.run.logout import look
@@ -118,6 +120,10 @@ def carry_out(
     findings = [*check_plan(state, load, plan, reassignments=flying, seconds=estimate.seconds)]
     if estimate.never:
         findings.append(never_finding(estimate.never))
+    groups: tuple[DocumentGroup, ...] | None = None
+    if wishes.retention_ms is not None:
+        groups = _groups(picture.address)
+        findings += check_retention(state, load, plan, groups, wishes.retention_ms)
     refuse(findings, wishes.allow)
     if rate is None:  # a check may have said why already, and then no rate would help
         raise UsageError(
@@ -137,7 +143,7 @@ def carry_out(
     if wishes.retention_ms is not None:
         for sentence in deletes(state, plan, wishes.retention_ms):
             say(sentence)
-    if hint := _saved(state, load, plan, estimate, wishes.retention_ms):
+    if hint := _saved(state, load, plan, estimate, groups, wishes.retention_ms):
         say(hint)
     if wishes.start_at is not None:
         left = format_duration((wishes.start_at - picture.now).total_seconds())
@@ -167,6 +173,19 @@ def carry_out(
             say(f"Run {run} goes on by itself. Follow it: trimtab runs attach {run}")
         return 0
     return follow_run(state.cluster_id, run, as_json=wishes.as_json)
+
+
+def _groups(address: Address) -> tuple[DocumentGroup, ...] | None:
+    """Return who reads what; None where it is not known which groups there are."""
+    from core.cluster.document import read_groups
+
+    connection = connect(address)
+    try:
+        return read_groups(connection.client)
+    except AccessDeniedError:
+        return None
+    finally:
+        connection.client.close()
 
 
 def _choose(
@@ -204,14 +223,19 @@ def _for_deadline(
 
 
 def _saved(
-    state: ClusterState, load: Load, plan: Plan, estimate: Estimate, retention_ms: int | None
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    estimate: Estimate,
+    groups: tuple[DocumentGroup, ...] | None,
+    retention_ms: int | None,
 ) -> str:
     """Return what a shorter retention saves, this one or one that most readers can bear."""
     from core.plan.impact_words import shrinking_hint
     from core.plan.shrinking import shrinking
 
     seconds = None if retention_ms is None else -(-retention_ms // 1000)
-    found = shrinking(state, load, plan, None, seconds)
+    found = shrinking(state, load, plan, groups, seconds)
     return shrinking_hint(found, estimate.total_bytes, asked=retention_ms is not None)
 
 

@@ -144,9 +144,10 @@ def create(
 @click.option("--unset", "unsets", metavar="NAME", multiple=True, help="Unset a config.")
 @click.option(
     "--allow",
-    type=click.Choice(["min-isr", "moving"]),
+    type=click.Choice(["min-isr", "moving", "remote-storage"]),
     multiple=True,
-    help="Though producers fail, or records go while the topic is moved.",
+    help="Apply even though producers fail, or records go while the topic is moved, or from remote "
+    "storage too.",
 )
 @dry_option
 @yes_option
@@ -172,7 +173,14 @@ def alter(
     cannot take partitions away. What a shorter retention deletes is said, and the topic's name
     asked for.
     """
-    from core.cli.topic_shrinking import MIN_ISR, changed, deletes, refuse_min_isr
+    from core.cli.topic_shrinking import (
+        MIN_ISR,
+        REMOTE,
+        changed,
+        deletes,
+        refuse_min_isr,
+        refuse_remote,
+    )
     from core.cluster.client import FOLLOWER_LIST, LEADER_LIST, Fault, NewPartitions, Resource
     from core.run.audited import audited
     from core.run.in_use import ALLOW, refuse_if_moving
@@ -201,6 +209,8 @@ def alter(
             most = _factor(state, topic)
             refuse_min_isr(topic, becomes, most, instead=f"Set it to {most} at most")
         deleted = list(deletes(becomes, values))
+        if deleted and REMOTE not in allow:
+            refuse_remote(topic, values)
 
         def refuse_moving(state: ClusterState) -> None:
             if layout or lists:

@@ -8,14 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from core.cluster.client import Beneath, ConfigChange, ConfigOp, ConfigSource, ConfigValue
-from core.cluster.config_names import MIN_INSYNC
+from core.cluster.config_names import MIN_INSYNC, REMOTE_STORAGE, is_remote
 from core.errors import RefusedError
 from core.units import counted, format_bytes, format_duration
 
 POLICY = "cleanup.policy"
 RETENTION = ("retention.ms", "retention.bytes")
 MIN_ISR = "min-isr"
-"""The id under which plans are refused for it, too."""
+REMOTE = "remote-storage"
+"""The ids under which plans are refused for them, too."""
 _IN_MS = {"minutes": 60_000, "hours": 3_600_000}
 _NUMBER = re.compile(r"-?\d+")
 
@@ -61,6 +62,9 @@ def _default(beneath: Beneath | None) -> str | None:
 def deletes(changes: Iterable[Changed], values: Mapping[str, ConfigValue]) -> Iterator[str]:
     """Yield in a sentence each what these changes delete for good."""
     of = {change.name: change for change in changes}
+    for name in REMOTE_STORAGE:
+        if name in of and of[name].before == "true" != of[name].after:
+            yield "What is kept in remote storage alone is deleted for good."
     policy = values.get(POLICY)
     now = policy.value if policy is not None and policy.value else "delete"
     to = of.get(POLICY, Changed(POLICY, now, now)).after or "delete"
@@ -74,6 +78,24 @@ def deletes(changes: Iterable[Changed], values: Mapping[str, ConfigValue]) -> It
         if change is not None and _limit(change.after, 0.0) < _limit(change.before, math.inf):
             least, kept = (_kept(name, value) for value in (change.after, change.before))
             yield f"What is beyond {least} is deleted for good; now it keeps {kept}."
+
+
+def refuse_remote(topic: str, values: Mapping[str, ConfigValue]) -> None:
+    """Raise RefusedError where what is deleted of a topic is, or may be, deleted elsewhere, too.
+
+    `values` are all configs that it has, none where they are not known.
+    """
+    if not values:
+        why = f"Whether {topic} is kept in remote storage, too, is not known"
+    elif is_remote(value.value for name in REMOTE_STORAGE if (value := values.get(name))):
+        why = f"{topic} is kept in remote storage"
+    else:
+        return
+    raise RefusedError(
+        f"{why}: what is deleted by these configs is deleted there, too.",
+        next=f"Lower local.retention.ms for what brokers hold, or say --allow {REMOTE}.",
+        checks=(REMOTE,),
+    )
 
 
 def _limit(value: str | None, unknown: float) -> float:

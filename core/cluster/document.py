@@ -115,6 +115,7 @@ def to_json(document: ClusterDocument) -> dict[str, Any]:
                 "retention_ms": topic.retention_ms,
                 "cleanup_policy": topic.cleanup_policy,
                 "retention_bytes": topic.retention_bytes,
+                "remote_storage": topic.remote_storage,
             }
             for topic in state.topics
         ],

@@ -184,6 +184,7 @@ def _topic(reader: JsonObject) -> Topic:
         reader.get("retention_ms", int, None),
         reader.get("cleanup_policy", str, None),
         reader.get("retention_bytes", int, None),
+        reader.get("remote_storage", bool, None),
     )
 
 

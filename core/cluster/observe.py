@@ -11,11 +11,14 @@ import numpy as np
 from core.clock import Clock
 from core.cluster.broker_logs import BrokerLogs, with_logs
 from core.cluster.client import ClusterClient, ConfigValue, Fault, Resource
-from core.cluster.config_names import MIN_INSYNC
+from core.cluster.config_names import MIN_INSYNC, REMOTE_STORAGE, is_remote
 from core.cluster.state import ClusterState, Topic
 from core.errors import AccessDeniedError, TrimtabError
 
-TOPIC_CONFIGS = (MIN_INSYNC, "retention.ms", "retention.bytes", "cleanup.policy")
+TOPIC_CONFIGS = (
+    *(MIN_INSYNC, "retention.ms", "retention.bytes", "cleanup.policy"),
+    *REMOTE_STORAGE,
+)
 METADATA_SECONDS = 1.0
 LOG_DIRS_SECONDS = 10.0
 CONFIGS_SECONDS = 60.0
@@ -69,6 +72,7 @@ def _with_configs(topic: Topic, configs: Mapping[str, ConfigValue]) -> Topic:
         retention_ms=number("retention.ms"),
         cleanup_policy=text("cleanup.policy"),
         retention_bytes=number("retention.bytes"),
+        remote_storage=is_remote(map(text, REMOTE_STORAGE)) if configs else None,
     )
 
 

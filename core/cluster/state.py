@@ -74,15 +74,19 @@ class Topic:
     retention_ms: int | None = None
     cleanup_policy: str | None = None
     retention_bytes: int | None = None
+    remote_storage: bool | None = None
+    """Whether it is kept in remote storage, too: what is deleted by retention is deleted there."""
 
     @property
     def configs(self) -> dict[str, int | str | None]:
         """Return these configs by Kafka's names."""
+        remote = None if self.remote_storage is None else str(self.remote_storage).lower()
         return {
             "min.insync.replicas": self.min_insync,
             "retention.ms": self.retention_ms,
             "retention.bytes": self.retention_bytes,
             "cleanup.policy": self.cleanup_policy,
+            "remote.storage.enable": remote,
         }
 
 

@@ -31,6 +31,7 @@ CATALOGUE: Mapping[str, tuple[Severity, str]] = MappingProxyType(
         "unknown-broker": (Severity.ILLEGAL, "the broker does not exist"),
         "too-many-replicas": (Severity.ILLEGAL, "more replicas than brokers"),
         "no-log-dir": (Severity.ILLEGAL, "the broker has no such log dir, or it is offline"),
+        "remote-storage": (Severity.ILLEGAL, "a retention deletes what remote storage keeps"),
         "stale": (Severity.ILLEGAL, "the cluster has changed since the plan was made"),
         "dead-broker": (Severity.UNSAFE, "a new replica on a broker that is down"),
         "no-leader": (Severity.UNSAFE, "nobody leads the partition, so nothing can be copied"),
@@ -44,6 +45,7 @@ CATALOGUE: Mapping[str, tuple[Severity, str]] = MappingProxyType(
         "capacity": (Severity.UNSAFE, "a broker ends with more than it can take in or send"),
         "log-dirs": (Severity.UNSAFE, "whether the broker has the log dir is not known"),
         "never": (Severity.UNSAFE, "the throttle is below what is produced meanwhile"),
+        "unread": (Severity.UNSAFE, "a retention deletes what a group may have yet to read"),
         "cruise-control": (Severity.UNSAFE, "Cruise Control works here and may cancel moves"),
         "rack-unknown": (Severity.UNWISE, "a broker without a rack among brokers with racks"),
         "size-unknown": (Severity.UNWISE, "how much is to be copied is not known"),
@@ -63,6 +65,11 @@ ALLOWABLE = frozenset(id for id, (severity, _) in CATALOGUE.items() if severity 
 
 REBASE = "Put it on the cluster as it is: trimtab plan rebase PLAN -o NEW."
 """What helps a plan that is stale: each of its partitions would be left as the run comes to it."""
+_HELPS: Mapping[str, str] = {
+    "stale": REBASE,
+    "remote-storage": "Leave --retention out. topics alter --set local.retention.ms=… can help.",
+}
+"""What to do instead, where only this is illegal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +119,12 @@ def refuse(findings: Iterable[Finding], allowed: Collection[str] = ()) -> None:
         return
     ids = tuple(dict.fromkeys(f.id for f in against))
     illegal = {f.id for f in against if f.severity is Severity.ILLEGAL}
+    helps = _HELPS.get(min(illegal)) if len(illegal) == 1 else None
     raise RefusedError(
         f"Refused by {'a check' if len(ids) == 1 else f'{len(ids)} checks'}: {', '.join(ids)}.",
         detail="\n".join(f"  {f.id}: {f.sentence}" for f in against),
-        next=REBASE
-        if illegal == {"stale"}
+        next=helps
+        if helps
         else "Change the plan: Kafka would refuse it."
         if illegal
         else f"Change the plan, or say --allow {','.join(ids)} if you know better.",

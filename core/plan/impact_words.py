@@ -99,6 +99,19 @@ def shrinking_sentences(found: Shrinking) -> list[str]:
         said.append(f"How far {_readers(found.unsure)} got is not known: look before you do it.")
     if not found.readers_known:
         said.append("Which groups have yet to read it is not known: look before you do it.")
+    if found.remote:
+        said.append(
+            f"Not so: {', '.join(found.remote)} kept in remote storage would be deleted there too; "
+            "local.retention.ms shortens only what is copied."
+        )
+    if found.remote_unknown:
+        unknown = ", ".join(found.remote_unknown[:NAMED])
+        rest = len(found.remote_unknown) - NAMED
+        others = f" and {counted(rest, 'more topic')}" if rest > 0 else ""
+        said.append(
+            f"Whether {unknown}{others} is kept in remote storage, where it would be deleted too, "
+            "is not known."
+        )
     if found.forever:
         said.append(f"It would shorten {', '.join(found.forever)} too, meant to keep everything.")
     if found.is_advised:
@@ -113,6 +126,8 @@ def shrinking_hint(found: Shrinking | None, total_bytes: int, *, asked: bool) ->
     """
     most = 0 if found is None else min(found.most_bytes, total_bytes)
     if found is None or not most or (not asked and most < total_bytes * WORTH):
+        return ""
+    if found.remote or found.remote_unknown:
         return ""
     saved = f"up to {format_bytes(most)} of {format_bytes(total_bytes)}"
     if asked:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from core.cluster.document import DocumentGroup
-from core.cluster.state import ClusterState
+from core.cluster.state import ClusterState, Topic
 from core.load.snapshot import Load
+from core.plan.findings import Finding, finding
 from core.plan.plan import Plan
+from core.units import counted, format_duration
 
 HOUR = 3600
 DURATIONS = tuple(hours * HOUR for hours in (1, 2, 3, 6, 12, 24, 48, 72, 168))
@@ -24,6 +26,7 @@ TIMES_BEHIND = 2.0
 SEGMENT_BYTES = 1 << 30
 """segment.bytes by default. Only closed segments are deleted: up to one more stays."""
 FOREVER_MS = -1
+NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class Shrinking:
 
     `losing` are readers that would lose what they have not read, `unsure` those of whom it is not
     known; `forever` are topics that are meant to keep everything, and would be shortened too.
+    `remote` are topics that are kept in remote storage, where the same retention deletes, and
+    `remote_unknown` those of which that is not known.
     """
 
     seconds: int
@@ -59,6 +64,8 @@ class Shrinking:
     unsure: tuple[Reader, ...] = ()
     forever: tuple[str, ...] = ()
     readers_known: bool = True
+    remote: tuple[str, ...] = ()
+    remote_unknown: tuple[str, ...] = ()
 
     @property
     def least_bytes(self) -> int:
@@ -70,8 +77,12 @@ class Shrinking:
 
     @property
     def is_advised(self) -> bool:
-        """Return whether it saves something, and all who read have read what is deleted."""
-        against = self.losing or self.unsure or self.forever or not self.readers_known
+        """Return whether it saves something, and all who read have read what is deleted.
+
+        Not while who reads, or what is kept elsewhere, is not wholly known.
+        """
+        readers = self.losing or self.unsure or not self.readers_known
+        against = readers or self.forever or self.remote or self.remote_unknown
         return bool(self.most_bytes) and not against
 
 
@@ -87,7 +98,7 @@ def shrinking(
     None when nothing of the plan could be shortened: nothing is known to be deleted by time.
     """
     copies = _copies(state, plan)
-    topics = sorted({state.topics[int(state.topic_of[row])].name for row in copies})
+    topics = [topic.name for topic in _by_age(state, plan)]
     readers = [reader for topic in topics for reader in _readers(state, load, groups or (), topic)]
     if seconds is None:
         behind = max((r.behind_seconds or 0.0 for r in readers), default=0.0) * TIMES_BEHIND
@@ -99,14 +110,118 @@ def shrinking(
     ]
     if not found:
         return None
+    remote = in_remote_storage(state, plan, seconds * 1000)
     return Shrinking(
         seconds,
         tuple(sorted(found, key=lambda shrunk: (-shrunk.most_bytes, shrunk.topic))),
-        tuple(r for r in readers if r.behind_seconds is not None and r.behind_seconds > seconds),
+        _losing(readers, seconds),
         tuple(r for r in readers if r.behind_seconds is None),
         tuple(t for t in topics if _retention_ms(state, t) == FOREVER_MS),
-        groups is not None and not any(group.unknown for group in groups),
+        _are_known(groups),
+        *remote,
     )
+
+
+def check_retention(
+    state: ClusterState,
+    load: Load,
+    plan: Plan,
+    groups: Sequence[DocumentGroup] | None,
+    retention_ms: int,
+) -> Iterator[Finding]:
+    """Say what speaks against lowering the retention of the moving topics to this.
+
+    As for advice: nothing that deletes is done while who reads, or what is kept elsewhere, is not
+    wholly known.
+    """
+    yield from check_remote_storage(state, plan, retention_ms)
+    topics = [t.name for t in _by_age(state, plan) if _is_lowered(t, retention_ms)]
+    if not topics:
+        return
+    yield from check_readers(groups)
+    readers = [reader for topic in topics for reader in _readers(state, load, groups or (), topic)]
+    for losing in _losing(readers, retention_ms / 1000):
+        behind = format_duration(losing.behind_seconds or 0.0)
+        yield finding(
+            "unread",
+            f"Group {losing.group}, {behind} behind on {losing.topic}, would lose records that it "
+            "has not read.",
+        )
+    if unsure := sorted({r.group for r in readers if r.behind_seconds is None}):
+        yield finding("unread", f"How old what {_few(unsure)} has yet to read may be is not known.")
+
+
+def check_readers(groups: Sequence[DocumentGroup] | None) -> Iterator[Finding]:
+    """Say that it is not wholly known who reads what."""
+    if not _are_known(groups):
+        unknown = [group.id for group in groups or () if group.unknown]
+        which = f"What {counted(len(unknown), 'group')} may have yet to read ({_few(unknown)})"
+        yield finding(
+            "unread", f"{which if unknown else 'Which groups have yet to read it'} is not known."
+        )
+
+
+def check_remote_storage(
+    state: ClusterState, plan: Plan, retention_ms: int, *, surely: bool = False
+) -> Iterator[Finding]:
+    """Say which moving topics are, or may be, kept where a lower retention deletes them, too.
+
+    With `surely` only those that are: what a run may not read it leaves as it is.
+    """
+    remote, unknown = in_remote_storage(state, plan, retention_ms)
+    if remote:
+        yield finding(
+            "remote-storage",
+            f"{_few(remote)}: kept in remote storage, where retention.ms deletes the same records "
+            "for good. local.retention.ms shortens only what brokers hold, and is copied.",
+        )
+    if unknown and not surely:
+        yield finding(
+            "remote-storage",
+            f"{_few(unknown)}: whether it is kept in remote storage, too, is not known; there "
+            "retention.ms deletes the same records for good.",
+        )
+
+
+def in_remote_storage(
+    state: ClusterState, plan: Plan, retention_ms: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return which topics that a run would lower to this are kept in remote storage, too.
+
+    And of which it is not known; those whose retention is not known are among them.
+    """
+    lowered = [topic for topic in _by_age(state, plan) if _is_lowered(topic, retention_ms)]
+    return (
+        tuple(topic.name for topic in lowered if topic.remote_storage),
+        tuple(topic.name for topic in lowered if topic.remote_storage is None),
+    )
+
+
+def _by_age(state: ClusterState, plan: Plan) -> list[Topic]:
+    """Return the topics that are copied and of which something is, or may be, deleted by age."""
+    names = {move.tp.topic for move in plan if move.receiving}
+    names -= set(only_compacted(state, names))
+    return [topic for name in sorted(names) if (topic := state.topic(name)) is not None]
+
+
+def _is_lowered(topic: Topic, retention_ms: int) -> bool:
+    """Return whether a retention is less than, or may be, what a topic has."""
+    return topic.retention_ms is None or not 0 <= topic.retention_ms <= retention_ms
+
+
+def _are_known(groups: Sequence[DocumentGroup] | None) -> bool:
+    """Return whether it is wholly known who reads what."""
+    return groups is not None and not any(group.unknown for group in groups)
+
+
+def _losing(readers: Iterable[Reader], seconds: float) -> tuple[Reader, ...]:
+    """Return those who are further behind than what is kept."""
+    return tuple(r for r in readers if r.behind_seconds is not None and r.behind_seconds > seconds)
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def only_compacted(state: ClusterState, topics: Iterable[str]) -> tuple[str, ...]:
@@ -162,8 +277,6 @@ def _readers(
 
     Those of whom that is not known are among them.
     """
-    if _retention_ms(state, topic) is None:
-        return []
     rates = {state.tp(row): float(load.messages_per_s[row]) for row in state.partitions_of(topic)}
     found: defaultdict[str, list[float]] = defaultdict(list)
     for group in groups:

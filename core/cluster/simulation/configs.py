@@ -27,8 +27,10 @@ TOPIC_DEFAULTS: Mapping[str, str] = {
     "compression.type": "producer",
     FOLLOWER_LIST: "",
     LEADER_LIST: "",
+    "local.retention.ms": "-2",
     "max.message.bytes": "1048588",
     MIN_INSYNC: "1",
+    "remote.storage.enable": "false",
     "retention.bytes": "-1",
     "retention.ms": "604800000",
     "segment.bytes": "1073741824",
@@ -48,6 +50,7 @@ _THROTTLED = re.compile(r"\*|(\d+:\d+(,\d+:\d+)*)?")
 _INTEGER = re.compile(r"-?\d+")
 _INTEGERS = {
     *RATES,
+    "local.retention.ms",
     "max.message.bytes",
     MIN_INSYNC,
     "retention.bytes",

@@ -10,12 +10,15 @@ from typing import Any
 from core.cluster.broker_logs import with_logs
 from core.cluster.client import ClusterClient, Fault, Resource
 from core.cluster.config_names import MIN_INSYNC
+from core.cluster.document import DocumentGroup, read_groups
+from core.cluster.observe import topic_configs
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, RefusedError, UnreachableError
 from core.load.snapshot import Load
 from core.plan.check import Severity, check_plan, refuse
-from core.plan.findings import OF_ITS_OWN
+from core.plan.findings import OF_ITS_OWN, Finding
 from core.plan.plan import Move, Plan
+from core.plan.shrinking import check_readers, check_remote_storage
 from core.run.act.each import each_told
 from core.run.record.history import History
 
@@ -39,6 +42,7 @@ def preflight(client: ClusterClient, history: History) -> dict[str, Any]:
     min_insync = _min_insync(client, {move.tp.topic for move in plan})
     state = _with_min_insync(state, min_insync)
     findings = check_plan(state, Load.unknown(state), going, reassignments=reassignments)
+    findings += _of_retention(client, state, going, history)
     refuse(findings, history.allowed)
     rows = [state.find(move.tp) for move in plan]
     sizes = [-1 if row is None else int(state.partition_size_bytes[row]) for row in rows]
@@ -48,6 +52,32 @@ def preflight(client: ClusterClient, history: History) -> dict[str, Any]:
         "min_insync": min_insync,
         "said": [[f.id, f.sentence] for f in findings if f.severity is Severity.UNSAFE],
     }
+
+
+def _of_retention(
+    client: ClusterClient, state: ClusterState, going: Plan, history: History
+) -> tuple[Finding, ...]:
+    """Return what speaks against lowering retention now, where that is asked for and not done yet.
+
+    How far readers are was compared before the run was made: what they read is not looked at again,
+    only that it is still wholly known who they are.
+    """
+    asked = history.retention
+    if asked is None or asked.intended:
+        return ()
+    topics = [t for name in {m.tp.topic for m in going} if (t := state.topic(name)) is not None]
+    known = state.with_topics(topic_configs(each_told(client), topics))
+    found = list(check_remote_storage(known, going, asked.ms, surely=True))
+    if "unread" not in history.allowed:
+        found += check_readers(_groups(client))
+    return tuple(found)
+
+
+def _groups(client: ClusterClient) -> tuple[DocumentGroup, ...] | None:
+    try:
+        return read_groups(client)
+    except AccessDeniedError:
+        return None
 
 
 # -- moves that are added on the way ---------------------------------------------------------------

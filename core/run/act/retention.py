@@ -15,6 +15,7 @@ from core.cluster.client import (
     OffsetAt,
     Resource,
 )
+from core.cluster.config_names import REMOTE_STORAGE, is_remote
 from core.cluster.faults import is_missing, passes
 from core.cluster.state import TopicPartition
 from core.run.act.each import each_told
@@ -25,6 +26,9 @@ from core.run.record.records import Kind
 from core.run.record.retention import RETENTION, Retention, RetentionIntent
 
 CLEANUP = "cleanup.policy"
+NEEDED = (RETENTION, CLEANUP, *REMOTE_STORAGE)
+"""What must be known of a topic before its retention is lowered."""
+KEPT_REMOTELY = "it is kept in remote storage, where the same records would be deleted"
 SHORTER_SECONDS = 330.0
 """How long logs are given to become shorter: brokers look every five minutes by default."""
 OFFSETS_SECONDS = 5.0
@@ -86,7 +90,7 @@ class LoweredRetention:
         queued = [self._history.moves[i].move for i in self._history.queued]
         tps = [move.tp for move in queued if move.receiving]
         resources = [Resource.topic(topic) for topic in sorted({tp.topic for tp in tps})]
-        answers = self._client.configs(resources, [RETENTION, CLEANUP]) if resources else {}
+        answers = self._client.configs(resources, NEEDED) if resources else {}
         faults = {
             r.name: a for r, a in answers.items() if isinstance(a, Fault) and not is_missing(a)
         }
@@ -100,12 +104,13 @@ class LoweredRetention:
         kept = [tp for tp in tps if tp.topic in lowered]
         earliest = self._client.offsets(kept, OffsetAt.EARLIEST) if kept else {}
         refused = {topic: str(fault) for topic, fault in faults.items()}
+        refused |= {r.name: KEPT_REMOTELY for r, answer in answers.items() if _is_remote(answer)}
         self._note_intended(wanted_ms, found, earliest, refused)
 
     def _intend_changed(self, retention: Retention) -> None:
         """Journal anew what somebody has changed since it was intended: theirs is put back."""
         asked = [Resource.topic(topic) for topic in retention.topics]
-        answers = self._client.configs(asked, [RETENTION, CLEANUP]) if asked else {}
+        answers = self._client.configs(asked, NEEDED) if asked else {}
         intents = dict(retention.topics)
         for resource, answer in answers.items():
             known = intents[resource.name]
@@ -254,14 +259,21 @@ def _own(answer: Mapping[str, ConfigValue]) -> str | None:
     return now.value if now is not None and now.source is ConfigSource.TOPIC else None
 
 
+def _is_remote(answer: Mapping[str, ConfigValue] | Fault) -> bool:
+    if isinstance(answer, Fault):
+        return False
+    return is_remote(value.value for name in REMOTE_STORAGE if (value := answer.get(name)))
+
+
 def _intent(
     resource: Resource, answer: Mapping[str, ConfigValue] | Fault, wanted_ms: int
 ) -> RetentionIntent | None:
     """Return how a topic's retention is found where `wanted_ms` is less; None where it is not.
 
-    Nor where a topic is only compacted: then nothing is deleted by its age (UnifiedLog).
+    Nor where a topic is only compacted: then nothing is deleted by its age (UnifiedLog); nor where
+    it is kept in remote storage, which expires records by retention.ms, too (RemoteLogManager).
     """
-    if isinstance(answer, Fault):
+    if isinstance(answer, Fault) or _is_remote(answer):
         return None
     policy = answer.get(CLEANUP)
     if policy is not None and policy.value is not None and "delete" not in policy.value:

@@ -34,6 +34,7 @@ def saved(saved: Here) -> Here:
                 "min_insync": 1,
                 "retention_ms": 72 * HOUR_MS,
                 "cleanup_policy": "delete",
+                "remote_storage": False,
             }
         ],
         groups=[

@@ -275,11 +275,36 @@ def test_where_configs_may_not_be_read_a_retention_may_be_shorter(
     refused = {Resource.topic("orders"): Fault("TOPIC_AUTHORIZATION_FAILED")}
     through.replaced["configs"] = lambda real, *asked: real(*asked) | refused
     words = ("topics", "alter", "orders", "--set", "retention.ms=3600000")
-    code, out, err = hand.on(living, through)(*words)
+    code, _, err = hand.on(living, through)(*words)
+    assert (code, "whether orders is kept in remote storage" in err.lower()) == (3, True)
+    code, out, err = hand(*words, "--allow", "remote-storage")
     assert (code, "retention.ms ? → 3600000" in out) == (2, True)
     assert "not known: TOPIC_AUTHORIZATION_FAILED" in err
     assert "beyond 1 h 00 m is deleted for good; now it keeps what is not known" in err
     assert "asks for the topic's name" in err
+
+
+REMOTE = "remote.storage.enable"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ("retention.ms=3600000", 3),
+        ("retention.bytes=1000000", 3),
+        (f"{REMOTE}=false", 3),
+        ("retention.ms=-1", 0),
+        ("local.retention.ms=3600000", 0),
+    ],
+)
+def test_what_remote_storage_keeps_is_not_deleted_unless_that_is_meant(
+    hand: Hand, living: SimulatedCluster, change: str, code: int
+) -> None:
+    remote = ConfigChange(Resource.topic("orders"), REMOTE, ConfigOp.SET, "true")
+    assert living.alter_configs([remote]) == {remote.resource: None}
+    words = ("topics", "alter", "orders", "--set", change, "--yes")
+    assert hand.on(living)(*words)[0] == code
+    assert hand(*words, "--allow", "remote-storage")[0] == 0
 
 
 def test_more_in_sync_than_there_are_replicas_is_refused(

@@ -22,11 +22,17 @@ from core.plan.impact_words import (
     shrinking_sentences,
 )
 from core.plan.plan import Move, Plan
-from core.plan.shrinking import HOUR, SEGMENT_BYTES, Shrinking, Shrunk
+from core.plan.shrinking import HOUR, SEGMENT_BYTES, Shrinking, Shrunk, check_retention
 
 GB = 1000 * MB
 LAYOUT = {"t-0": [1, 2], "t-1": [2, 3], "u-0": [3, 1]}
-T = Topic("t", min_insync=1, retention_ms=72 * HOUR * 1000, cleanup_policy="delete")
+T = Topic(
+    "t",
+    min_insync=1,
+    retention_ms=72 * HOUR * 1000,
+    cleanup_policy="delete",
+    remote_storage=False,
+)
 
 
 def group(id: str, lag: Mapping[str, int | None], *, given: Sequence[str] = ()) -> DocumentGroup:
@@ -259,6 +265,50 @@ def test_a_topic_that_keeps_everything_would_be_shortened_too_and_that_is_said()
     assert advice is not None
     assert (advice.forever, advice.is_advised) == (("u",), False)
     assert "u too, meant to keep everything" in " ".join(shrinking_sentences(advice))
+
+
+@pytest.mark.parametrize(
+    ("remote", "words"),
+    [
+        (True, "t kept in remote storage would be deleted there too"),
+        (None, "Whether t is kept in remote storage"),
+    ],
+)
+def test_what_is_or_may_be_kept_elsewhere_is_not_advised_to_be_deleted(
+    remote: bool | None, words: str
+) -> None:
+    advice = shrunk(topics=[replace(T, remote_storage=remote)])
+    assert advice is not None
+    assert not advice.is_advised
+    assert words in " ".join(shrinking_sentences(advice))
+    assert shrinking_command(advice, "p.json") == ""
+    assert shrinking_hint(advice, advice.most_bytes, asked=False) == ""
+
+
+@pytest.mark.parametrize(
+    ("topic", "groups", "against"),
+    [
+        (T, (), []),
+        (T, [group("slow", {"t-1": 100})], []),
+        (T, [group("slow", {"t-1": 100 * 2 * HOUR})], ["unread"]),
+        (T, [group("odd", {"t-1": None})], ["unread"]),
+        (T, None, ["unread"]),
+        (T, [replace(group("work", {}), unknown=True)], ["unread"]),
+        (replace(T, remote_storage=True), (), ["remote-storage"]),
+        (replace(T, remote_storage=None), (), ["remote-storage"]),
+        (Topic("t"), (), ["remote-storage"]),
+        (replace(T, remote_storage=True, retention_ms=HOUR * 1000), None, []),
+        (replace(T, cleanup_policy="compact"), None, []),
+    ],
+)
+def test_nothing_is_deleted_while_who_reads_or_what_is_kept_elsewhere_is_not_known(
+    topic: Topic, groups: Sequence[DocumentGroup] | None, against: list[str]
+) -> None:
+    state = cluster({"t-0": (1, 2), "t-1": (1, 2)}, brokers=range(1, 5), topics=[topic])
+    plan = Plan.of([Move(tp("t-0"), (1, 2), (3, 2))])
+    rates = load(state, {"t-0": 1e5, "t-1": 1e5})
+    found = check_retention(state, rates, plan, groups, HOUR * 1000)
+    assert [finding.id for finding in found] == against
 
 
 SAVES = Shrinking(HOUR, (Shrunk("t", 86_400_000, 0, 20 * MB),))

@@ -8,7 +8,7 @@ import pytest
 from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of, set_config
 
 from core.cluster.client import Fault, Resource
-from core.run.decide.steps import LowerRetention, NoteShorter, Poll
+from core.run.decide.steps import LowerRetention, NoteShorter, Poll, Preflight
 from core.run.notify import notice
 from core.run.record.history import Outcome
 from core.run.record.records import Kind
@@ -129,6 +129,49 @@ def test_what_of_a_retention_cannot_be_asked_is_taken_for_standing(start: Start)
     )
     assert left_in_cluster(faulty, left) == left
     assert not left_in_cluster(faulty, left, surely=True)
+
+
+# -- what is kept elsewhere, and who has yet to read it --------------------------------------------
+
+REMOTE = "remote.storage.enable"
+
+
+def test_what_remote_storage_keeps_is_refused_before_anything_is_changed(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {REMOTE: "true"}})
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=HOUR_MS)
+    assert run.to_the_end() is Outcome.FAILED
+    assert "remote-storage" in run.view().events[-1].text
+    assert run.replicas() == {"t-0": (1, 2)}
+    assert not changes(run.journal.records(), run.runner.history)
+
+
+def test_what_has_come_to_remote_storage_since_is_left_as_it_is(start: Start) -> None:
+    client = cluster({"t": [(1, 2)], "u": [(1, 2)]})
+    plan = plan_of(client, {("t", 0): (3, 2), ("u", 0): (3, 2)})
+    run = start(client, plan, retention_ms=HOUR_MS)
+    run.until(lambda step: isinstance(step, Preflight))
+    set_config(client, T, REMOTE, "true")
+    assert run.to_the_end() is Outcome.DONE
+    changed = [c.where for c in changes(run.journal.records(), run.runner.history)]
+    assert "retention of u" in changed
+    assert "retention of t" not in changed
+
+
+@pytest.mark.parametrize(("allow", "outcome"), [((), Outcome.FAILED), (("unread",), Outcome.DONE)])
+def test_nothing_is_deleted_while_a_broker_does_not_list_its_groups(
+    start: Start, allow: tuple[str, ...], outcome: Outcome
+) -> None:
+    client = cluster({"t": [(1, 2)]})
+    faulty = Faulty(client)
+
+    def groups(real: Any, matching: Any = None, lost: Any = None) -> Any:
+        lost(Fault("COORDINATOR_NOT_AVAILABLE"))
+        return real(matching, lost)
+
+    faulty.replaced["groups"] = groups
+    plan = plan_of(client, {("t", 0): (3, 2)})
+    run = start(client, plan, retention_ms=HOUR_MS, through=faulty, allow=frozenset(allow))
+    assert run.to_the_end() is outcome
 
 
 # -- what cannot be read ---------------------------------------------------------------------------

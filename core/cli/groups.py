@@ -29,7 +29,7 @@ LONGEST_ID = 100
 def groups(
     context: Context, regex: str | None, over: str | None, as_json: bool, output: Path | None
 ) -> int:
-    """Show consumer groups: a line each, or in full those whose whole id REGEX matches.
+    """Show groups of every type: a line each, or in full those whose whole id REGEX matches.
 
     With --over it looks twice, and tells how long each takes to catch up at the rates between.
     --json has everything always. Exit 5 when a broker does not list its groups.
@@ -63,7 +63,7 @@ def groups(
     elif not found and regex is not None and not now.lost:
         say_none(f"No group that {printable(regex)} matches is there any more.", output)
     elif not found:
-        say_none(f"There is no consumer group{' that others list' if now.lost else ''}.", output)
+        say_none(f"There is no group{' that others list' if now.lost else ''}.", output)
     elif regex is None:
         write_text(_lines(found, whole=output is not None), output)
     else:
@@ -223,11 +223,7 @@ def _members(view: GroupView) -> str:
 
 
 def _unknown(view: GroupView) -> str:
-    if view.group.fault is not None:
-        return f"may not be looked at: {view.group.fault}"
-    if view.group.committed_fault is not None:
-        return f"its offsets are not known: {view.group.committed_fault}"
-    return ""
+    return view.group.trouble
 
 
 def _number(value: int | None) -> str:

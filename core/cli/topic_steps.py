@@ -81,6 +81,8 @@ def insync_by_default(client: ClusterClient, brokers: Collection[int]) -> str | 
 def held(client: ClusterClient, state: ClusterState, topics: Sequence[str]) -> dict[str, str]:
     """Return in words what each topic holds: bytes, and who has read it."""
     from core.cluster.broker_logs import with_logs
+    from core.cluster.client import UNDESCRIBED
+    from core.plan.impact_words import kinds_unknown
 
     sized, lost, more = state, "", ""
     groups: tuple[Group, ...] = ()
@@ -88,8 +90,16 @@ def held(client: ClusterClient, state: ClusterState, topics: Sequence[str]) -> d
         sized = with_logs(state, client.log_dirs([b.id for b in state.brokers if b.alive]))
         faults: list[Fault] = []
         groups = client.groups(lost=faults.append)
-        faults += [fault for group in groups if (fault := group.fault or group.committed_fault)]
-        lost = f"who else has read it is not known: {faults[0]}" if faults else ""
+        faults += [
+            fault
+            for group in groups
+            if group.protocol not in UNDESCRIBED
+            and group.reads_unknown
+            and (fault := group.fault or group.committed_fault)
+        ]
+        kinds = kinds_unknown([group.protocol for group in groups])
+        lost = f"who reads is not known for {kinds}" if kinds else ""
+        lost = f"who else has read it is not known: {faults[0]}" if faults else lost
     except TrimtabError as error:
         more = f"more is not known: {error.title}"
     found = {}

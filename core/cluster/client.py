@@ -153,9 +153,15 @@ class Member:
     """Of a static member (KIP-345): its assignment waits for it while it restarts."""
 
 
+SHARE, STREAMS = "share", "streams"
+UNDESCRIBED = (SHARE, STREAMS)
+"""Types of groups that read, and of which nobody tells us what."""
+CONSUMERS = ("classic", "consumer")
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One consumer group; `committed` holds the offsets it has committed."""
+    """One group; `committed` holds the offsets it has committed."""
 
     id: str
     state: str
@@ -165,11 +171,35 @@ class Group:
     committed: Mapping[TopicPartition, int]
     protocol: str = "classic"
     """How members are assigned: `classic`, by one of themselves, or `consumer`, by the
-    coordinator (KIP-848)."""
+    coordinator (KIP-848). Of groups of no consumers: `share` (KIP-932), `streams` (KIP-1071), or
+    what else their members speak, like `connect`."""
     fault: Fault | None = None
     """Why nothing but its id is known, members least of all."""
     committed_fault: Fault | None = None
     """Why nothing is known of what it has committed."""
+
+    @property
+    def reads_unknown(self) -> bool:
+        """Return whether it may read what is not among its members' and its committed offsets.
+
+        Groups of other protocols, like Connect's workers, read nothing but what they commit.
+        """
+        if self.committed_fault is not None or self.protocol in UNDESCRIBED:
+            return True
+        return self.fault is not None and self.protocol in CONSUMERS
+
+    @property
+    def trouble(self) -> str:
+        """Return what of it is not known, in a clause; "" where all is."""
+        if self.protocol in UNDESCRIBED:
+            return f"members and lag are not known for {self.protocol} groups"
+        if self.fault is not None and self.protocol not in CONSUMERS:
+            return f"members are not known for {self.protocol} groups"
+        if self.fault is not None:
+            return f"may not be looked at: {self.fault}"
+        if self.committed_fault is not None:
+            return f"its offsets are not known: {self.committed_fault}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +213,9 @@ class ReplicaRead:
     records: bytes = field(repr=False)
 
 
+_NO_MEMBERS = ("empty", "dead")
+
+
 @dataclass(frozen=True, slots=True)
 class ActiveGroups:
     """Groups that have members, by id, without what they have committed."""
@@ -192,6 +225,8 @@ class ActiveGroups:
     """So many more there are."""
     complete: bool = True
     """False when a coordinator did not tell of its groups: one that is missing may be there."""
+    others: tuple[Group, ...] = ()
+    """Groups with members that are none of consumers: share, streams and the like."""
 
     @property
     def up_to(self) -> str | None:
@@ -203,8 +238,10 @@ class ActiveGroups:
     @classmethod
     def of(cls, groups: Iterable[Group], most: int) -> ActiveGroups:
         """Return the first `most` of those that have members."""
-        active = [group for group in groups if group.members]
-        return cls(tuple(active[:most]), max(0, len(active) - most))
+        found = list(groups)
+        active = [group for group in found if group.members]
+        others = (g for g in found if g.protocol not in CONSUMERS and g.state not in _NO_MEMBERS)
+        return cls(tuple(active[:most]), max(0, len(active) - most), others=tuple(others))
 
 
 class ClusterClient(Protocol):
@@ -329,7 +366,7 @@ class ClusterClient(Protocol):
     def groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
     ) -> tuple[Group, ...]:
-        """Return consumer groups with members and committed offsets, by id.
+        """Return groups of every type with members and committed offsets, by id.
 
         All, or those whose whole id an expression matches. One that vanishes meanwhile is left
         out; one that may not be looked at has a fault of its own. Each broker lists its own:

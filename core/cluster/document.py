@@ -50,6 +50,8 @@ class DocumentGroup:
     lag: Mapping[TopicPartition, int | None]
     unknown: bool = False
     """Whether nothing is known of what it has committed; `lag` is empty then."""
+    type: str = ""
+    """As `Group.protocol`; "" is not known."""
 
     @classmethod
     def of(cls, group: Group, ends: Mapping[TopicPartition, int]) -> DocumentGroup:
@@ -62,7 +64,8 @@ class DocumentGroup:
                 tp: max(0, ends[tp] - at) if tp in ends else None
                 for tp, at in group.committed.items()
             },
-            unknown=group.fault is not None or group.committed_fault is not None,
+            unknown=group.reads_unknown,
+            type=group.protocol,
         )
 
     @property
@@ -182,6 +185,7 @@ def _group_json(group: DocumentGroup) -> dict[str, Any]:
     return {
         "id": group.id,
         "state": group.state,
+        "type": group.type or None,
         "members": [
             {
                 "id": member.id,

@@ -258,4 +258,5 @@ def _group(reader: JsonObject) -> DocumentGroup:
         ),
         {tp(item): item.get("lag", int, None) for item in reader.each("lag")},
         unknown=reader.get("lag", list, None) is None,
+        type=reader.get("type", str, ""),
     )

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from core.cluster.client import UNDESCRIBED
 from core.cluster.document import DocumentGroup
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
@@ -78,7 +79,8 @@ class Impact:
     """What a plan means for those who use the cluster; the worst of each comes first.
 
     `groups` is None when it is not known which there are; `groups_unknown` names those of which it
-    is not known what they read: they are not among `groups`. `headroom` has partitions that no
+    is not known what they read: they are not among `groups`; `types_unknown` has the type of those
+    that tell nobody, like share groups. `headroom` has partitions that no
     replica may leave; `headroom_unknown` counts those of whose topic min.insync.replicas is not
     known.
     """
@@ -88,6 +90,7 @@ class Impact:
     copied: int
     groups: tuple[GroupTouched, ...] | None
     groups_unknown: tuple[str, ...]
+    types_unknown: Mapping[str, str]
     topics: tuple[TopicTouched, ...]
     headroom: tuple[Headroom, ...]
     headroom_unknown: int
@@ -124,12 +127,14 @@ def impact_of(
     """
     touched = {move.tp: touch for move in plan if (touch := _touch(state, load, move))}
     low, unknown = _headroom(state, touched)
+    unread = {group.id: group.type for group in groups or () if group.unknown}
     return Impact(
         moves=len(touched),
         leader_changes=sum(touch.new_leader for touch in touched.values()),
         copied=sum(bool(touch.move.receiving) for touch in touched.values()),
         groups=None if groups is None else _groups(groups, touched),
-        groups_unknown=tuple(sorted(group.id for group in groups or () if group.unknown)),
+        groups_unknown=tuple(sorted(unread)),
+        types_unknown={id: type for id, type in sorted(unread.items()) if type in UNDESCRIBED},
         topics=_topics(touched),
         headroom=low,
         headroom_unknown=unknown,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from core.cluster.client import UNDESCRIBED
 from core.plan.findings import named
 from core.plan.impact import GroupTouched, Headroom, Impact
 from core.plan.shrinking import FOREVER_MS, HOUR, Reader, Shrinking
@@ -29,9 +30,17 @@ def in_short(found: Impact) -> list[str]:
     if shrunk is not None and shrunk.is_advised:
         saves = format_bytes(shrunk.most_bytes)
         said.append(f"retention {option(shrunk.seconds)} saves up to {saves}")
-    if found.groups is None or (found.groups_unknown and not found.groups):
+    if kinds := kinds_unknown(list(found.types_unknown.values())):
+        said.append(f"who reads is not known for {kinds}")
+    elif found.groups is None or (found.groups_unknown and not found.groups):
         said.append("who reads is not known")
     return said
+
+
+def kinds_unknown(types: Sequence[str]) -> str:
+    """Return how many groups there are of each type that tells nobody what it reads."""
+    many = [(types.count(type), type) for type in UNDESCRIBED if type in types]
+    return " and ".join(counted(count, f"{type} group") for count, type in many)
 
 
 def groups_sentence(found: Impact) -> str:
@@ -39,9 +48,18 @@ def groups_sentence(found: Impact) -> str:
 
     "" where these are all.
     """
-    unknown = found.groups_unknown
     if found.groups is None:
         return "Which consumer groups read them is not known."
+    unknown = tuple(id for id in found.groups_unknown if id not in found.types_unknown)
+    if kinds := kinds_unknown(list(found.types_unknown.values())):
+        names = list(found.types_unknown)
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        first = f"Who reads is not known for {kinds} ({', '.join(names[:NAMED])}{more})."
+        return f"{first} {_denied(unknown)}" if unknown else first
+    return _denied(unknown) or ("" if found.groups else "No consumer group reads them.")
+
+
+def _denied(unknown: Sequence[str]) -> str:
     if len(unknown) > NAMED:
         names = f"{', '.join(unknown[:NAMED])} and {counted(len(unknown) - NAMED, 'group')} more"
         return f"What consumer groups {names} read is not known."
@@ -50,7 +68,7 @@ def groups_sentence(found: Impact) -> str:
         first, last = ", ".join(unknown[:-1]), unknown[-1]
         names = f"{first} and {last}" if first else last
         return f"What consumer {group} {names} {reads} is not known."
-    return "" if found.groups else "No consumer group reads them."
+    return ""
 
 
 def to_read_words(group: GroupTouched) -> str:

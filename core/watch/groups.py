@@ -11,7 +11,7 @@ from enum import Enum
 from functools import cached_property
 
 from core.clock import Clock
-from core.cluster.client import ClusterClient, Fault, Group, Member, OffsetAt
+from core.cluster.client import CONSUMERS, ClusterClient, Fault, Group, Member, OffsetAt
 from core.cluster.document import DocumentGroup
 from core.cluster.state import TopicPartition
 from core.errors import AccessDeniedError
@@ -251,10 +251,12 @@ def saved_views(groups: Sequence[DocumentGroup]) -> tuple[GroupView, ...]:
     found = []
     for saved in groups:
         unknown = Fault("UNKNOWN", "it was not told as this was saved") if saved.unknown else None
+        other = saved.type not in ("", *CONSUMERS)
         group = Group(
             *(saved.id, saved.state, "", None, saved.members, {}),
-            protocol="",
-            committed_fault=unknown,
+            protocol=saved.type,
+            fault=Fault("UNKNOWN", "it was not told as this was saved") if other else None,
+            committed_fault=None if other else unknown,
         )
         reader = {tp: member.id for member in group.members for tp in member.assignment}
         partitions = tuple(

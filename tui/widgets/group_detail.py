@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC
 
-from core.cluster.client import Member
+from core.cluster.client import CONSUMERS, Member
 from core.cluster.state import TopicPartition
 from core.watch.groups import GroupView, Pace, PartitionView, member_names
 from core.watch.rebalances import Rebalance
@@ -92,7 +92,9 @@ def _said(view: GroupsView, of: GroupView) -> list[str]:
     group = of.group
     if view.gone:
         said.append("It is gone, or its coordinator does not answer. Shown is what was seen last.")
-    if group.fault is not None:
+    if group.fault is not None and group.protocol not in CONSUMERS:
+        said.append(f"{group.trouble[0].upper()}{group.trouble[1:]}.")
+    elif group.fault is not None:
         said.append(f"It may not be looked at: {group.fault}")
     if group.committed_fault is not None:
         said.append(f"What it has committed is not known: {group.committed_fault}")

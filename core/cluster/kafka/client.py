@@ -10,6 +10,7 @@ Each library is loaded at its first call.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from core.cluster.broker_logs import BrokerLogs
@@ -37,6 +38,7 @@ from core.cluster.kafka.groups import active_groups, groups
 from core.cluster.kafka.held_lists import list_entries
 from core.cluster.kafka.log_dirs import alter_log_dirs, log_dirs
 from core.cluster.kafka.offsets import offsets
+from core.cluster.kafka.other_groups import other_active_groups, other_groups
 from core.cluster.kafka.reassigning import alter_reassignments, reassignments
 from core.cluster.kafka.replica_logs import read_replicas, replica_offsets
 from core.cluster.kafka.topic_changes import add_partitions, create_topics, delete_topics
@@ -132,11 +134,20 @@ class KafkaClient:
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
     ) -> tuple[Group, ...]:
         self._admin.keep_up(self._wire.brokers)
-        return groups(self._admin, matching, partial(committed, self._wire), lost)
+        told = lost or (lambda fault: None)
+        committed_by = partial(committed, self._wire)
+        consumers = groups(self._admin, matching, committed_by, told)
+        others = other_groups(self._wire, matching, committed_by, told)
+        known = {group.id for group in others}
+        consumers = tuple(group for group in consumers if group.id not in known)
+        return tuple(sorted((*consumers, *others), key=lambda group: group.id))
 
     def active_groups(self, most: int) -> ActiveGroups:
         self._admin.keep_up(self._wire.brokers)
-        return active_groups(self._admin, most)
+        lost: list[Fault] = []
+        others = other_active_groups(self._wire, lost.append)
+        active = active_groups(self._admin, most)
+        return replace(active, others=others, complete=active.complete and not lost)
 
     def close(self) -> None:
         self._wire.close()

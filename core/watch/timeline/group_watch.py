@@ -6,9 +6,10 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 
 from core.clock import Clock, SystemClock
-from core.cluster.client import ClusterClient
+from core.cluster.client import ActiveGroups, ClusterClient
 from core.errors import AccessDeniedError, TrimtabError
 from core.watch.rebalances import Rebalance, Watched, watching
 from core.watch.timeline.events import Event, Kind, Told
@@ -33,6 +34,7 @@ class GroupWatch:
         self._client, self._clock, self._teller = client, clock, teller
         self._watched: Watched | None = None
         self._left_out = 0
+        self._others: frozenset[tuple[str, str]] | None = None
         self._unread = Unread(Kind.GROUP, "consumer groups")
 
     def look(self) -> list[Event]:
@@ -61,9 +63,31 @@ class GroupWatch:
             many = found.left_out + len(found.groups)
             text = f"left out {found.left_out:,} of {many:,} groups with members"
             events.append(Event(at, Kind.GROUP, None, Told(RECORDER, text)))
+        events += self._of_others(at, found)
         self._left_out = found.left_out
         self._teller.tell_all(events)
         return events
+
+    def _of_others(self, at: datetime, found: ActiveGroups) -> list[Event]:
+        """Return which groups of no consumers have members now, or none any more; at first nothing.
+
+        Of these nobody tells what is read, so that nothing else can be said of them.
+        """
+        now = frozenset((group.id, group.protocol) for group in found.others)
+        before, gone = self._others, frozenset[tuple[str, str]]()
+        if before is not None:
+            gone = before - now if found.complete else gone
+            now |= before - gone
+        self._others = now
+        if before is None:
+            return []
+        came = [(id, f"{type} group has members; what they read is not known") for id, type in now]
+        came = [told for told in came if told[0] not in {id for id, _ in before}]
+        went = [(id, f"{type} group lost its last member") for id, type in gone]
+        return [
+            Event(at, Kind.GROUP, None, Told(f"group {id}", text))
+            for id, text in sorted([*came, *went])
+        ]
 
 
 @contextmanager

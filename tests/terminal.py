@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -14,6 +15,9 @@ import pyte
 
 PATIENCE_SECONDS = 120.0
 """How long a program may take where everything else runs beside it."""
+
+END_OF_SCREEN = b"\x1b[?1049l"
+TAIL_BYTES = 1000
 
 
 class Terminal:
@@ -44,6 +48,9 @@ class Terminal:
             timeout=None,
         )
         self._ended = False
+        self._tail = b""
+        self.gave_back = False
+        """Whether the terminal was as a shell needs it when the program had ended."""
 
     @property
     def pid(self) -> int:
@@ -64,6 +71,7 @@ class Terminal:
             self._ended = True
             return 0
         self.received += len(data)
+        self._tail = (self._tail + data)[-TAIL_BYTES:]
         self._stream.feed(data)
         return len(data)
 
@@ -114,11 +122,21 @@ class Terminal:
         deadline = time.monotonic() + seconds
         while not self._ended and time.monotonic() < deadline:
             self.pump(0.2)
-        if not self._ended:
+        while self._child.isalive() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if not self._ended or self._child.isalive():
             raise AssertionError(f"still running after {seconds:.0f} s\n{self.text()}")
+        if not self._child.ptyproc.fileobj.closed:
+            echoes = termios.tcgetattr(self._child.child_fd)[3] & termios.ECHO
+            self.gave_back = bool(echoes) and END_OF_SCREEN in self._tail
         self._child.close()
         status = self._child.exitstatus
         return int(status) if status is not None else -int(self._child.signalstatus or 0)
+
+    def close(self) -> None:
+        """Take the terminal away from the program, as when its window is closed."""
+        self._child.ptyproc.fileobj.close()
+        self._ended = True
 
     def kill(self) -> None:
         """Kill the program as a crash would."""

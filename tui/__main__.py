@@ -23,20 +23,26 @@ COLLECT_AFTER = 20_000
 def open_dashboard(context: Context) -> None:
     """Show the dashboard until the user leaves it.
 
-    Raises UnreachableError when the cluster was never reached, UsageError without a terminal.
+    Raises UnreachableError when the cluster was never reached, UsageError without a terminal,
+    SystemExit when a signal or a lost terminal ended it.
     """
     from tui import terminal
+    from tui.ending import Ending
 
     terminal.prepare()
     # Imports make much and throw nothing away; `Feed.painted` collects again.
     gc.disable()
-    from tui.feed import Feed
+    with Ending() as ending:
+        from tui.feed import Feed
 
-    feed = Feed(context.target, start_load=not context.no_load)
-    feed.start()
-    from tui.dashboard import run_dashboard
+        feed = Feed(context.target, start_load=not context.no_load)
+        try:
+            feed.start()
+            from tui.dashboard import run_dashboard
 
-    run_dashboard(context, feed)
+            run_dashboard(context, feed, ending)
+        finally:
+            feed.stop()
 
 
 def stop(*_: object) -> None:
@@ -59,14 +65,27 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from core.cli.main import run
 
+    shown = False
+
+    def show(context: Context) -> None:
+        nonlocal shown
+        shown = True
+        open_dashboard(context)
+
     try:
         if ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        code = run(open_dashboard)
+        code: int | str | None = run(show)
         if ours:
             signal.signal(signal.SIGINT, stop)
     except KeyboardInterrupt:
         stop()
+    except SystemExit as left:
+        code = left.code
+    if shown:
+        from tui.ending import end_process
+
+        end_process(code)
     # What goes with the process need not be searched for garbage first: a tenth of most commands.
     gc.freeze()
     sys.exit(code)

@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from textual.actions import ActionParseResult
 from textual.app import App
 from textual.dom import DOMNode
+from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
 
@@ -26,6 +27,7 @@ from core.terminal import notice_sequence
 from tui import terminal
 from tui.actions import GLOBAL, MAP, SCREENS, bindings_of
 from tui.drilling import Drilling
+from tui.driver import TerminalDriver
 from tui.everywhere import Everywhere
 from tui.feed import Feed
 from tui.feed_events import (
@@ -52,7 +54,10 @@ from tui.theming import ASCII, UNICODE, Glyphs, choose_palette, load_palettes
 from tui.widgets.header import HeaderLine
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from core.run.tell.notices import Notice, Notices
+    from tui.ending import Ending
 
 SCREEN_CLASSES = {
     "map": ("tui.screens.map", "MapScreen"),
@@ -86,14 +91,16 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
         mouse: bool = True,
         notify_by: NotifyBy | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        ending: Ending | None = None,
     ) -> None:
         plain = terminal.no_color()
-        super().__init__(ansi_color=plain)
+        super().__init__(ansi_color=plain, driver_class=TerminalDriver)
         self.session = session
         self.feed = feed
         self.user_keys: Mapping[str, str] = user_keys or {}
         self.failure: TrimtabError | None = None
         self.monotonic = monotonic
+        self.ending = ending
         self.ascii_only = ascii_only
         self.glyphs: Glyphs = ASCII if ascii_only else UNICODE
         self._drawn_with = [AsciiOnly()] if ascii_only else []
@@ -117,8 +124,9 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
     def on_mount(self) -> None:
         self.animation_level = "none"
         self.set_keymap(self.user_keys)
-        if not self.is_headless:
-            terminal.leave_on_hangup(asyncio.get_running_loop(), self.exit)
+        if self.ending is not None:
+            loop = asyncio.get_running_loop()
+            self.ending.attach(partial(loop.call_soon_threadsafe, self.exit))
         self.push_screen(self._make_screen(MAP))
         if self.feed is not None:
             self.feed.attach(self._deliver)
@@ -127,6 +135,35 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
         self.leave_probe()
         if self.feed is not None:
             self.feed.stop()
+
+    def _build_driver(
+        self, headless: bool, inline: bool, mouse: bool, size: tuple[int, int] | None
+    ) -> Driver:
+        driver = super()._build_driver(headless, inline, mouse, size)
+        if isinstance(driver, TerminalDriver):
+            loop = asyncio.get_running_loop()
+            driver.ending = self.ending
+            driver.caught_up = partial(loop.call_soon_threadsafe, self._draw_anew)
+        return driver
+
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        """Leave pictures out while the terminal does not take what it was given before."""
+        if not (isinstance(self._driver, TerminalDriver) and self._driver.leave_out()):
+            super()._display(screen, renderable)
+
+    def _draw_anew(self) -> None:
+        self.screen.refresh()
+
+    def exit(
+        self,
+        result: int | None = None,
+        return_code: int = 0,
+        message: RenderableType | None = None,
+    ) -> None:
+        """Leave; from now on it has to be quick."""
+        if self.ending is not None:
+            self.ending.begin(failed=self.failure is not None)
+        super().exit(result, return_code, message)
 
     async def run_action(
         self,
@@ -255,6 +292,8 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
             "This is a bug in trimtab: the dashboard has ended; runs go on without it.",
             detail=log_bug(),
         )
+        if self.ending is not None:
+            self.ending.begin(failed=True)
         self._close_messages_no_wait()
 
 

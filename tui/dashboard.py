@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from core.errors import UsageError
@@ -13,6 +16,7 @@ from tui.session import MARKED, Session
 
 if TYPE_CHECKING:
     from core.cli.context import Context
+    from tui.ending import Ending
 
 
 def make_session(context: Context) -> Session:
@@ -36,7 +40,7 @@ def make_session(context: Context) -> Session:
     )
 
 
-def run_dashboard(context: Context, feed: Feed) -> None:
+def run_dashboard(context: Context, feed: Feed, ending: Ending) -> None:
     """Run the dashboard on this terminal; raises what ended it before it showed anything."""
     from core.settings import load_settings
 
@@ -47,7 +51,6 @@ def run_dashboard(context: Context, feed: Feed) -> None:
             f"config.toml has a key for {unknown[0]!r}, which is no action.",
             next=f"There are: {', '.join(sorted(known))}.",
         )
-    terminal.mend_driver()
     app = TrimtabApp(
         make_session(context),
         feed=feed,
@@ -57,7 +60,27 @@ def run_dashboard(context: Context, feed: Feed) -> None:
         few_colors=terminal.few_colors(),
         mouse=context.mouse,
         notify_by=settings.notify,
+        ending=ending,
     )
-    app.run(mouse=context.mouse)
+    # A loop of our own: at the end of its own asyncio waits for threads, however long.
+    loop = asyncio.new_event_loop()
+    workers = ThreadPoolExecutor(thread_name_prefix="work")
+    loop.set_default_executor(workers)
+    try:
+        app.run(mouse=context.mouse, loop=loop)
+    finally:
+        app.leave_probe()
+    _let_end(workers, ending)
     if app.failure is not None:
         raise app.failure
+
+
+def _let_end(workers: ThreadPoolExecutor, ending: Ending) -> None:
+    """Give what is being done (a run is started, a file written) its time to be done."""
+
+    def wait() -> None:
+        workers.shutdown(cancel_futures=True)
+
+    waiting = threading.Thread(target=wait, name="workers end", daemon=True)
+    waiting.start()
+    waiting.join(0.7 * ending.seconds_left())

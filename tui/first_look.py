@@ -64,6 +64,10 @@ class FirstLook:
 
 def _look(address: Address, answering: int) -> None:
     """Look, answer and end; what goes wrong otherwise is the parent's to see when it looks."""
+    # Signals end it as any process: what the parent does then is none of its business.
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
     try:
         try:
             seen: object = connect(address).client.describe()

@@ -1,23 +1,18 @@
-"""What must be right about the terminal before Textual is imported, and what Textual gets wrong.
+"""What must be right about the terminal before Textual is imported, and what it is told beside.
 
-`prepare` sets defaults in the environment (the user's own values win); `mend_driver` and
-`PreciseCompositor` amend Textual 8; `clipboard_sequence` is OSC 52, wrapped for tmux and screen.
+`prepare` sets defaults in the environment (the user's own values win); `clipboard_sequence` is
+OSC 52, wrapped for tmux and screen. What Textual's driver gets wrong: `tui/driver.py`.
 """
 
 from __future__ import annotations
 
 import base64
 import os
-import signal
 import sys
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from core.errors import UsageError
 from core.terminal import through
-
-if TYPE_CHECKING:
-    import asyncio
 
 CLIPBOARD_LIMIT = 74_994
 """Bytes of text above which terminals drop OSC 52 silently (xterm's limit, as k9s has it)."""
@@ -52,25 +47,6 @@ def few_colors() -> bool:
     if os.environ.get("COLORTERM", "") in ("truecolor", "24bit"):
         return False
     return "256color" not in os.environ.get("TERM", "")
-
-
-def mend_driver() -> None:
-    """Let the input thread survive bytes that are not UTF-8 (tmux reattach, Textual #6668)."""
-    import codecs
-    from functools import partial
-
-    from textual.drivers import linux_driver
-
-    def replacing(encoding: str) -> Callable[..., codecs.IncrementalDecoder]:
-        return partial(codecs.getincrementaldecoder(encoding), errors="replace")
-
-    linux_driver.getincrementaldecoder = replacing  # type: ignore[attr-defined,assignment]
-
-
-def leave_on_hangup(loop: asyncio.AbstractEventLoop, leave: Callable[..., None]) -> None:
-    """Leave in order when the terminal goes away; Textual alone would die without unmounting."""
-    for number in (signal.SIGHUP, signal.SIGTERM):
-        loop.add_signal_handler(number, leave, None, 128 + number)
 
 
 def clipboard_sequence(text: str, environment: Mapping[str, str] = os.environ) -> str | None:

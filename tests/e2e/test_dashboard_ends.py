@@ -1,0 +1,174 @@
+"""The dashboard ends, whatever hangs, and gives the terminal back: in a real one.
+
+Nothing here measures how long that takes: what hangs hangs for good.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from installed import TRIMTAB
+from terminal import Terminal
+
+SAVED = {
+    "format": "trimtab.cluster/1",
+    "cluster_id": "saved",
+    "brokers": [{"id": 1}, {"id": 2}, {"id": 3}],
+    "partitions": [{"topic": "t", "partition": 0, "leader": 1, "replicas": [1, 2]}],
+}
+PATCHED = """
+import sys, time
+{patch}
+from tui.__main__ import main
+sys.argv = ["trimtab", "--from", {saved!r}]
+main()
+"""
+
+Open = Callable[..., Terminal]
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> str:
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps(SAVED))
+    return str(path)
+
+
+@pytest.fixture
+def shown(environment: dict[str, str], saved: str) -> Open:
+    """Open the dashboard on a document, with a patch that breaks something in it."""
+
+    def open_(patch: str = "") -> Terminal:
+        argv = [TRIMTAB, "--from", saved]
+        if patch:
+            code = PATCHED.format(patch=patch, saved=saved)
+            argv = [sys.executable, "-P", "-c", code]
+        return Terminal(argv, environment=environment)
+
+    return open_
+
+
+def tty_of(terminal: Terminal) -> int:
+    """Open the program's own side of its terminal."""
+    name = subprocess.run(
+        ["ps", "-o", "tty=", "-p", str(terminal.pid)], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    return os.open(f"/dev/{name}", os.O_RDWR | os.O_NOCTTY)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        (signal.SIGHUP, signal.SIGHUP),
+        (signal.SIGTERM, signal.SIGHUP, signal.SIGTERM),
+        (signal.SIGINT, signal.SIGTERM, signal.SIGINT),
+    ],
+)
+def test_signals_in_any_order_end_it(shown: Open, numbers: tuple[signal.Signals, ...]) -> None:
+    with shown() as terminal:
+        terminal.wait_for("leaders")
+        for number in numbers:
+            os.kill(terminal.pid, number)
+        # The one that is heard first: not always the one that was sent first.
+        assert terminal.wait_for_exit() in {128 + number for number in numbers}
+        assert terminal.gave_back
+
+
+def test_a_terminal_that_is_gone_ends_it(shown: Open) -> None:
+    with shown() as terminal:
+        terminal.wait_for("leaders")
+        terminal.close()
+        assert terminal.wait_for_exit() == 128 + signal.SIGHUP
+
+
+@pytest.mark.parametrize("key", ["q", "\x11"])
+def test_a_terminal_that_takes_nothing_is_left_by_a_key_and_works_again(
+    shown: Open, key: str
+) -> None:
+    with shown() as terminal:
+        terminal.wait_for("leaders")
+        tty = tty_of(terminal)
+        termios.tcflow(tty, termios.TCOOFF)
+        os.close(tty)
+        terminal.send("2132" + key)
+        assert terminal.wait_for_exit() == 0
+        assert terminal.gave_back
+
+
+def test_a_terminal_that_stood_still_shows_what_is_now(shown: Open) -> None:
+    with shown() as terminal:
+        terminal.wait_for("leaders")
+        tty = tty_of(terminal)
+        termios.tcflow(tty, termios.TCOOFF)
+        terminal.send("2134" * 10)
+        termios.tcflow(tty, termios.TCOON)
+        os.close(tty)
+        terminal.wait_for("4 Load")
+        terminal.send("1")
+        terminal.wait_for("leaders")
+
+
+HANGING = {
+    "a thread": """
+from tui.app import TrimtabApp
+def painted(self):
+    self.beside("work", lambda: time.sleep(3600), None)
+TrimtabApp.painted = painted
+""",
+    "the event loop": """
+from tui.app import TrimtabApp
+TrimtabApp.action_refresh_now = lambda self: time.sleep(3600)
+""",
+    "what lets nothing through": """
+from tui.app import TrimtabApp
+def hang(self):
+    while True:
+        try:
+            time.sleep(3600)
+        except BaseException:
+            pass
+TrimtabApp.action_refresh_now = hang
+""",
+}
+
+
+@pytest.mark.parametrize("patch", HANGING.values(), ids=HANGING)
+def test_what_hangs_does_not_keep_it(shown: Open, patch: str) -> None:
+    with shown(patch) as terminal:
+        terminal.wait_for("leaders")
+        terminal.send("r")
+        terminal.settle()
+        os.kill(terminal.pid, signal.SIGTERM)
+        assert terminal.wait_for_exit() == 128 + signal.SIGTERM
+        assert terminal.gave_back
+
+
+def test_a_thread_that_hangs_does_not_hold_up_q(shown: Open) -> None:
+    with shown(HANGING["a thread"]) as terminal:
+        terminal.wait_for("leaders")
+        terminal.send("q")
+        assert terminal.wait_for_exit() == 0
+
+
+@pytest.mark.parametrize("module", ["tui.feed", "textual.app", "textual.drivers.linux_driver"])
+def test_a_signal_in_mid_start_ends_it(shown: Open, module: str) -> None:
+    patch = f"""
+import os, signal
+class Signal:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGHUP)
+            time.sleep(3600)
+sys.meta_path.insert(0, Signal())
+"""
+    with shown(patch) as terminal:
+        assert terminal.wait_for_exit() == 128 + signal.SIGHUP

@@ -1,0 +1,84 @@
+"""What is written to a terminal that takes nothing, or is gone, and what is read at its end."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+from terminal import PATIENCE_SECONDS
+
+from tui.driver import BEHIND_CHARACTERS, Decoder, Writer
+
+PICTURE = "x" * (BEHIND_CHARACTERS // 4)
+
+
+class End:
+    """A terminal's end that reads only when asked, and a writer on it."""
+
+    def __init__(self) -> None:
+        self.reading, writing = os.pipe()
+        self.file = os.fdopen(writing, "w", encoding="utf-8")
+        self.lost, self.caught_up = threading.Event(), threading.Event()
+        self.writer = Writer(self.file, self.lost.set, self.caught_up.set)
+        self.writer.start()
+
+    def read(self, size: int) -> str:
+        found = b""
+        while len(found) < size:
+            found += os.read(self.reading, size - len(found))
+        return found.decode()
+
+
+@pytest.fixture
+def end() -> Iterator[End]:
+    made = End()
+    yield made
+    made.writer.stop()
+    made.file.close()
+
+
+def test_who_takes_nothing_holds_nobody_up_and_gets_the_newest_picture_later(end: End) -> None:
+    written = 0
+    while not end.writer.leave_out():  # never waits, however little is read
+        end.writer.write(PICTURE)
+        written += len(PICTURE)
+    assert not end.writer.done
+    assert not end.caught_up.is_set()
+    assert end.read(written) == "x" * written
+    assert end.caught_up.wait(PATIENCE_SECONDS)
+    assert not end.writer.leave_out()
+
+
+def test_who_keeps_up_is_never_told_to_draw_anew(end: End) -> None:
+    for _ in range(20):
+        assert not end.writer.leave_out()
+        end.writer.write("é" + PICTURE)
+        end.read(2 + len(PICTURE))
+    end.writer.stop()
+    assert not end.caught_up.is_set()
+
+
+def test_a_terminal_that_is_gone_is_told_of_and_written_to_without_waiting(end: End) -> None:
+    os.close(end.reading)
+    end.writer.write("x")
+    assert end.lost.wait(PATIENCE_SECONDS)
+    for _ in range(1000):
+        end.writer.write(PICTURE)
+    assert end.writer.done
+    assert not end.writer.leave_out()
+
+
+def test_stopping_does_not_wait_for_a_terminal_that_takes_nothing(end: End) -> None:
+    end.writer.write(10 * PICTURE)
+    end.writer.stop()
+    assert not end.writer.done
+
+
+def test_input_need_not_be_utf_8_and_its_end_is_told() -> None:
+    decoder = Decoder()
+    assert decoder.decode("é".encode()[:1]) + decoder.decode("é".encode()[1:]) == "é"
+    assert decoder.decode(b"\xff") == "\ufffd"
+    with pytest.raises(EOFError):
+        decoder.decode(b"")

@@ -89,6 +89,7 @@ def load_settings(path: Path | None = None) -> Settings:
     path = path or paths.config_file()
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
+        _refuse_nul(document)
         _only(document, ("clusters", "theme", "keys", "notify"))
         clusters = _typed(document, "clusters", dict, {})
         return Settings(
@@ -107,6 +108,8 @@ def load_settings(path: Path | None = None) -> Settings:
         raise UsageError(f"{path} is not text.", next="Write it anew in UTF-8.") from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not TOML: {error}.", next="Mend that line.") from error
+    except RecursionError as error:
+        raise UsageError(f"{path} is nested too deeply.", next="Write it flatter.") from error
     except _WrongError as wrong:
         raise UsageError(f"{path}: {wrong}.", next=wrong.next) from wrong
 
@@ -125,6 +128,20 @@ _KINDS: Mapping[type, str] = {
     str: "a text",
     bool: "true or false",
 }
+
+
+def _refuse_nul(value: object, at: str = "") -> None:
+    """Refuse a NUL in any text: no path, address or argument of a program can have one."""
+    match value:
+        case str() if "\0" in value:
+            raise _WrongError(f"{at or 'a key'} has a NUL in it")
+        case list():
+            for each in value:
+                _refuse_nul(each, at)
+        case dict():
+            for key, each in value.items():
+                _refuse_nul(key)
+                _refuse_nul(each, f"{at}.{key}".lstrip("."))
 
 
 def _only(table: Mapping[str, Any], names: Sequence[str], at: str = "") -> None:

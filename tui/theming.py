@@ -212,7 +212,7 @@ def load_palettes() -> dict[str, Palette]:
         palette = parse_palette(entry.read_text(encoding="utf-8"), entry.name)
         found[palette.name] = palette
     for path in sorted(paths.user_themes_dir().glob("*.toml")):
-        palette = parse_palette(path.read_text(encoding="utf-8"), str(path))
+        palette = parse_palette(path.read_text(encoding="utf-8", errors="replace"), str(path))
         found[palette.name] = palette
     return found
 
@@ -258,6 +258,6 @@ def parse_palette(text: str, where: str) -> Palette:
         raise UsageError(
             f"{where} lacks {error}.", next="Compare it with themes/dark.toml."
         ) from error
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise UsageError(f"{where} is not a theme: {error}.", next="Mend that line.") from error
     return palette

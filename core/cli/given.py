@@ -6,6 +6,7 @@ what `--keep b` does.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,16 @@ def as_meant(command: click.Command) -> click.Command:
 
 
 def _parse(command: click.Command, ctx: click.Context, args: list[str]) -> list[str]:
-    """Parse as `command` does; raise UsageError for a second value where the last would count."""
+    """Parse as `command` does; raise UsageError for a second value where the last would count.
+
+    And for words that no shell can give, which no file system takes as names.
+    """
+    for word in args:
+        if not _can_be_given(word):
+            raise UsageError(
+                f"Not a word that a command can be given: {word!a}.",
+                next="Take out its NUL, or what is no character of any encoding.",
+            )
     if not ctx.resilient_parsing:
         _, _, order = command.make_parser(ctx).parse_args(args=list(args))
         for option, times in Counter(order).items():
@@ -49,6 +59,13 @@ def _parse(command: click.Command, ctx: click.Context, args: list[str]) -> list[
                     next=f"Give {name} once, with all that is meant.",
                 )
     return type(command).parse_args(command, ctx, args)
+
+
+def _can_be_given(word: str) -> bool:
+    try:
+        return b"\0" not in os.fsencode(word)
+    except UnicodeEncodeError:
+        return False
 
 
 class _Something(AnyType):

@@ -44,24 +44,23 @@ def read_document(path: Path) -> ClusterDocument:
         content = files.read_input(path)
         if content.startswith(arrow_document.MAGIC):  # through a pipe
             return from_arrow(arrow_document.read(content), _written_at(path))
-        document = json.loads(content, object_pairs_hook=once)
+        return from_json(_json(content, name), _written_at(path))
     except OSError as error:
         raise DocumentError(
             f"{name} cannot be read: {error.strerror}.", next="Name a file made by show --json."
         ) from error
+    except WrongError as error:
+        raise DocumentError(
+            f"{name} is not a cluster document: {error}.", next=_MAKE_ONE
+        ) from error
+
+
+def _json(content: bytes, name: str) -> object:
+    try:
+        return json.loads(content, object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
         wrong = f"is not JSON: {error}" if content.strip() else "is empty"
         raise DocumentError(f"{name} {wrong}.", next=_MAKE_ONE) from error
-    except WrongError as error:
-        raise _not_one(name, error) from error
-    try:
-        return from_json(document, _written_at(path))
-    except WrongError as error:
-        raise _not_one(name, error) from error
-
-
-def _not_one(name: str, error: WrongError) -> DocumentError:
-    return DocumentError(f"{name} is not a cluster document: {error}.", next=_MAKE_ONE)
 
 
 def _begins(path: Path, magic: bytes) -> bool:
@@ -129,7 +128,7 @@ def from_arrow(columns: arrow_document.Columns, written_at: datetime) -> Cluster
     """Return the document of an Arrow file; raises WrongError."""
     header = from_json({**columns.header, "partitions": []}, written_at)
     names = [topic.name for topic in header.state.topics]
-    if names != [topic.get("name") for topic in columns.header["topics"]]:
+    if names != [topic["name"] for topic in columns.header["topics"]]:
         raise WrongError("its topics are not in order")
     known = header.state.broker_by_id.keys()
     gone = sorted(set(np.unique(columns.arrays["replica_broker"]).tolist()) - known)

@@ -73,6 +73,12 @@ def test_a_named_cluster_is_found(home: Path) -> None:
         ('[clusters.x]\nbootstrap = "a:1"\ncommand_config = 7', "command_config must be a text"),
         ("theme = 7", "theme must be a text"),
         ("keys = 7", "keys must be a table"),
+        ("theme = " + "[" * 5000, "is nested too deeply"),
+        (
+            '[clusters.x]\nbootstrap = "a:1"\ncommand_config = "a\\u0000"',
+            "command_config has a NUL",
+        ),
+        ('[notify]\ncommand = ["a", "\\u0000"]', "notify.command has a NUL"),
         ("[keys]\nquit = 7", "keys.quit must be a text"),
     ],
 )

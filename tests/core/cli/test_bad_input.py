@@ -149,6 +149,34 @@ def test_a_word_too_many_is_quoted_and_does_nothing_to_a_terminal(
     )
 
 
+@pytest.mark.parametrize("word", ["a\0b", "a\ud800b"], ids=["NUL", "no character"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--from", "?", "show"],
+        ["--from", "cluster.json", "plan", "check", "?"],
+        ["--from", "cluster.json", "show", "--json", "-o", "?"],
+        ["--command-config", "?", "-b", "127.0.0.1:1", "show"],
+        ["--snapshots", "?", "--from", "cluster.json", "show"],
+        ["statelog", "merge", "?"],
+    ],
+)
+def test_words_that_no_shell_can_give(
+    refused: Callable[..., str], words: list[str], word: str
+) -> None:
+    err = refused(ExitCode.USAGE, *(word if each == "?" else each for each in words))
+    assert "Not a word" in err
+
+
+def test_a_file_whose_name_is_no_utf_8_is_read_like_any(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("a\udcff.json").write_text(GOOD_PLAN)
+    words = ["--from", "cluster.json", "plan", "show", "a\udcff.json"]
+    assert cli.run(lambda context: None, words) == ExitCode.DONE
+    assert "t-0" in capsys.readouterr().out
+
+
 def changed(change: Callable[[dict[str, Any]], object]) -> str:
     document = json.loads(json.dumps(cluster()))
     change(document)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -135,6 +136,30 @@ def out_of_order(path: Path) -> None:
     feather.write_feather(table, str(path), compression="uncompressed")
 
 
+def with_values(name: str, values: list[object]) -> Callable[[Path], None]:
+    """Return what writes other values into a column of three partitions."""
+
+    def spoil(path: Path) -> None:
+        table = feather.read_table(str(path))
+        at = table.column_names.index(name)
+        column = pa.array(values, table.schema.field(name).type)
+        feather.write_feather(
+            table.set_column(at, name, column), str(path), compression="uncompressed"
+        )
+
+    return spoil
+
+
+def out_of_its_values(path: Path) -> None:
+    """Let a list reach beyond its values: its offsets are the first buffer of them."""
+    content = bytearray(path.read_bytes())
+    offsets = np.array([0, 1, 3, 6], np.int32).tobytes()
+    at = content.find(offsets)
+    assert at > 0
+    content[at + 12 : at + 16] = (1 << 30).to_bytes(4, "little")
+    path.write_bytes(content)
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
@@ -144,6 +169,15 @@ def out_of_order(path: Path) -> None:
         (without_a_column, "it has no column leader"),
         (of_another_type, "its column leader holds int64, not int32"),
         (out_of_order, "its partitions are not in order"),
+        (out_of_its_values, "it is damaged, or not whole"),
+        (with_values("replica_broker", [[7], [1, 2], [2, 2, 1]]), "twice on one broker"),
+        (with_values("replica_broker", [[7], [1, 2], [2, 3, -1]]), "a replica is on no broker"),
+        (with_values("leader", [7, 1, 8]), "a partition is led by none of its replicas"),
+        (with_values("leader", [7, None, 2]), "leader has a value that is missing"),
+        (with_values("lag", [[0], [0, 0], [0, 0]]), "its columns are not of one length"),
+        (with_values("size_bytes", [[0], [0, -2], [0, 0, 0]]), "size_bytes has a value that"),
+        (with_values("log_dir", [[0], [0, 99], [0, 0, 0]]), "in a log dir that is not named"),
+        (with_values("in_bytes_per_s", [1.0, -1.0, 0.0]), "has a value that is no rate"),
     ],
 )
 def test_a_bad_one_is_told_in_one_sentence(tmp_path: Path, spoil, words: str) -> None:

@@ -1,0 +1,250 @@
+"""Files that are damaged, or say what nobody would: each command answers in one sentence."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import core.cli.main as cli
+from core.cluster.kafka.connection import ConnectionSettings
+from core.errors import DocumentError, ExitCode
+
+SEEDS = 60
+ANSWERS = frozenset(int(code) for code in ExitCode)
+
+CLUSTER = {
+    "format": "trimtab.cluster/1",
+    "cluster_id": "c",
+    "fetched_at": "2026-07-30T14:03:00Z",
+    "controller": 1,
+    "brokers": [
+        {
+            "id": broker,
+            "host": f"b{broker}",
+            "port": 9092,
+            "rack": "a",
+            "log_dirs": [{"path": "/d", "total_bytes": 10**12, "usable_bytes": 10**11}],
+        }
+        for broker in range(3)
+    ],
+    "topics": [{"name": "t", "id": "t-id", "min_insync": 1, "retention_ms": 1000}],
+    "partitions": [
+        {
+            "topic": "t",
+            "partition": partition,
+            "leader": partition,
+            "replicas": [partition, (partition + 1) % 3],
+            "isr": [partition],
+            "adding": [],
+            "leader_epoch": 3,
+            "size_bytes": 1000,
+            "replica_detail": [{"broker": partition, "size_bytes": 9, "lag": 0, "log_dir": "/d"}],
+            "in_bytes_per_s": 1.5,
+            "out_bytes_per_s": 2,
+        }
+        for partition in range(3)
+    ],
+    "groups": [{"id": "g", "members": [], "lag": [{"topic": "t", "partition": 0, "lag": 7}]}],
+}
+PLAN = {
+    "version": 1,
+    "partitions": [
+        {"topic": "t", "partition": 0, "replicas": [2, 1], "log_dirs": ["any", "/d"]},
+        {"topic": "t", "partition": 1, "replicas": [2, 1]},
+    ],
+    "trimtab": {"format": "trimtab.plan/1", "cluster_id": "c", "base": []},
+}
+CONFIG = b"""\
+theme = "dark"
+[clusters.prod]
+bootstrap = "127.0.0.1:1"
+command_config = "client.properties"
+read_only = true
+snapshots = "/x"
+in_capacity = "50MB/s"
+[keys]
+quit = "q"
+[notify]
+bell = false
+command = ["true", "x"]
+"""
+PEM = b"-----BEGIN CERTIFICATE-----\nMIIBszCCAVmgAwIBAgIUXw==\n-----END CERTIFICATE-----\n"
+PROPERTIES = (
+    b"# Schl\xfcssel\nsecurity.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
+    b'sasl.jaas.config=x.ScramLoginModule required \\\n  username="u" password="p\\u00fc";\n'
+    b"ssl.truststore.type=PEM\nssl.truststore.location=ca.pem\n"
+    b"ssl.keystore.type=PEM\nssl.keystore.certificate.chain=" + PEM.replace(b"\n", b" \\\n") + b"\n"
+    b"ssl.keystore.key=" + PEM.replace(b"\n", b"\\n") + b"\nssl.key.password=s\n"
+)
+ODD_VALUES = (
+    *(None, True, -1, 0, 1, 2**31, 2**63, 10**40, 1.5, 1e308, float("nan"), float("inf")),
+    *("", "t", "\0", "\ud800", "\udcff", "\x1b[31m", "a" * 300, "b\u202e", "2026-02-30T00:00:00Z"),
+    *([], {}, [[]], [1, 1], [None], {"": 1}, [{}], "9" * 5000),
+)
+ODD_BYTES = (
+    b"\0",
+    b"\xff",
+    b"\n",
+    b"\\",
+    b'"',
+    b"\x80",
+    b"=",
+    b"[" * 3000,
+    b"{",
+    b";",
+    b"\\u12",
+    b"/*",
+)
+
+Answer = Callable[..., int]
+
+
+@pytest.fixture
+def answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Answer:
+    """Run a command in a folder with good files; how it ends is checked for what all share."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
+    (tmp_path / "home" / "config").mkdir(parents=True)
+    for name in ("TRIMTAB_BOOTSTRAP", "TRIMTAB_CLUSTER", "TRIMTAB_SNAPSHOTS"):
+        monkeypatch.delenv(name, raising=False)
+    Path("cluster.json").write_text(json.dumps(CLUSTER))
+    Path("plan.json").write_text(json.dumps(PLAN))
+    Path("ca.pem").write_bytes(PEM)
+    Path("client.properties").write_bytes(PROPERTIES)
+
+    def run(*words: str) -> int:
+        capsys.readouterr()
+        code = cli.run(lambda context: None, list(words))
+        err = capsys.readouterr().err
+        assert code in ANSWERS, (words, code)
+        assert "Traceback" not in err
+        assert "this is a bug" not in err, err
+        if code == ExitCode.USAGE:
+            first = err.splitlines()[0]
+            assert first.startswith("trimtab: ")
+            assert first.endswith((".", "?", ":", "…")), first
+        return code
+
+    return run
+
+
+def damaged(data: bytes, dice: random.Random) -> bytes:
+    """Return bytes as a full disk, a bad copy or an editor leaves them."""
+    at = dice.randrange(len(data))
+    match dice.randrange(6):
+        case 0:
+            return data[:at]
+        case 1:
+            return data[:at] + data[at + dice.randrange(1, 80) :]
+        case 2:
+            return data[:at] + dice.randbytes(dice.randrange(1, 40)) + data[at:]
+        case 3:
+            return data[:at] + dice.choice(ODD_BYTES) + data[at + dice.randrange(2) :]
+        case _:
+            changed = bytearray(data)
+            for _ in range(dice.choice((1, 1, 2, 8))):
+                changed[dice.randrange(len(data))] = dice.choice(
+                    (0, 1, 127, 255, dice.randrange(256))
+                )
+            return bytes(changed)
+
+
+def odd(document: Any, dice: random.Random) -> Any:
+    """Return a document with one value, anywhere in it, that is missing or odd."""
+    document = copy.deepcopy(document)
+    place = document
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = dice.choice(keys)
+        if isinstance(place[key], dict | list) and place[key] and dice.random() < 0.85:
+            place = place[key]
+            continue
+        if dice.random() < 0.2:
+            del place[key]
+        elif isinstance(place, list) and dice.random() < 0.2:
+            place.append(place[key])
+        else:
+            place[key] = dice.choice(ODD_VALUES)
+        return document
+
+
+def as_json(document: Any) -> bytes:
+    return json.dumps(document).encode()
+
+
+ON_CLUSTER = (
+    *(["show"], ["show", "--json"], ["show", "--metric", "size"], ["topics", "ls"]),
+    *(["groups"], ["plan", "suggest"], ["plan", "check", "plan.json"], ["topics", "describe", "t"]),
+    *(["estimate", "plan.json", "--throttle", "1MB/s"], ["plan", "impact", "plan.json"]),
+)
+ON_PLAN = (
+    *(["plan", "check"], ["plan", "show", "--json"], ["plan", "inverse"], ["estimate"], ["verify"]),
+    *(["plan", "rebase"], ["plan", "impact"], ["plan", "diff", "plan.json"], ["apply"]),
+)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_cluster_document_that_is_not_as_it_was_written(answer: Answer, seed: int) -> None:
+    dice = random.Random(seed)
+    assert answer("--from", "cluster.json", "show", "--json", "-o", "good.arrow") == ExitCode.DONE
+    arrow = Path("good.arrow").read_bytes()
+    assert arrow.startswith(b"ARROW1")
+    assert answer("--from", "good.arrow", "show") == ExitCode.DONE
+    whole = {ExitCode.DONE, ExitCode.NO, ExitCode.INCOMPLETE}
+    answers = set()
+    for _ in range(SEEDS):
+        changed = dice.choice((lambda: as_json(odd(CLUSTER, dice)), lambda: damaged(arrow, dice)))()
+        Path("odd").write_bytes(changed)
+        code = answer("--from", "odd", *dice.choice(ON_CLUSTER))
+        answers.add(code in whole)
+    assert answers == {True, False}
+
+
+def test_an_arrow_file_that_is_damaged(answer: Answer) -> None:
+    assert answer("--from", "cluster.json", "show", "--json", "-o", "good.arrow") == ExitCode.DONE
+    arrow = Path("good.arrow").read_bytes()
+    for seed in range(4 * SEEDS):
+        Path("odd").write_bytes(damaged(arrow, random.Random(seed)))
+        answer("--from", "odd", "show", "--json")
+
+
+def test_a_plan_file_that_is_damaged_or_odd(answer: Answer) -> None:
+    for seed in range(2 * SEEDS):
+        dice = random.Random(seed)
+        data = damaged(as_json(PLAN), dice) if seed % 2 else as_json(odd(PLAN, dice))
+        Path("odd").write_bytes(data)
+        command = dice.choice(ON_PLAN)
+        answer("--from", "cluster.json", *command, "odd")
+
+
+def test_client_properties_and_pem_files_that_are_damaged(answer: Answer) -> None:
+    refusals: list[str] = []
+    for seed in range(4 * SEEDS):
+        dice = random.Random(seed)
+        Path("client.properties").write_bytes(damaged(PROPERTIES, dice) if seed % 3 else PROPERTIES)
+        Path("ca.pem").write_bytes(PEM if seed % 3 else damaged(PEM, dice))
+        try:
+            settings = ConnectionSettings.load("b1:9092", Path("client.properties"))
+            assert settings.confluent()["bootstrap.servers"] == "b1:9092"
+            settings.kafka_python()
+        except DocumentError as error:
+            refusals.append(error.title)
+    assert len(refusals) > SEEDS
+    assert not [title for title in refusals if "\n" in title]
+
+
+def test_settings_that_are_damaged(answer: Answer, tmp_path: Path) -> None:
+    for seed in range(2 * SEEDS):
+        (tmp_path / "home" / "config" / "config.toml").write_bytes(
+            damaged(CONFIG, random.Random(seed))
+        )
+        answer("--cluster", "prod", "--from", "cluster.json", "show")
+        answer("--from", "cluster.json", "show")

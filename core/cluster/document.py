@@ -60,7 +60,9 @@ class DocumentGroup:
             group.id,
             group.state,
             group.members,
-            {
+            {}
+            if group.reads_unknown
+            else {
                 tp: max(0, ends[tp] - at) if tp in ends else None
                 for tp, at in group.committed.items()
             },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -155,3 +156,29 @@ def test_kafkas_tool_sees_the_groups_that_we_tell_of(
     assert sorted(line[:8] for line in lines) == [
         [id, name, *(str(p[key]) for key in keys), host] for p in found["partitions"]
     ]
+
+
+def test_a_share_group_is_listed_as_kafkas_tool_lists_it(
+    sandbox: Sandbox, topic: tuple[KafkaClient, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    from confluent_kafka import Producer
+
+    client, name = topic
+    id = "tools.share"
+    ends = ("--max-messages", "1", "--timeout-ms", "20000")
+    consumer = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
+    words = ("--bootstrap-server", sandbox.bootstrap, "--topic", name, "--group", id, *ends)
+    reading = threading.Thread(target=sandbox.tool, args=(consumer, *words))
+    reading.start()
+    try:
+        eventually(lambda: [g.id for g in client.active_groups(10).others] == [id], every=0.2)
+        code, out = ours(sandbox, capfd, "groups", id, "--json")
+        told = theirs(sandbox, "GroupsCommand", "--list")
+    finally:
+        producer = Producer({"bootstrap.servers": sandbox.bootstrap})
+        producer.produce(name, b"ends it")
+        producer.flush()
+        reading.join()
+    (found,) = json.loads(out)
+    assert (code, found["protocol"], found["lag"]) == (0, "share", None)
+    assert [id, "Share", "share"] in [line.split() for line in told.splitlines()]

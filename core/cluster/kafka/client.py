@@ -134,10 +134,14 @@ class KafkaClient:
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
     ) -> tuple[Group, ...]:
         self._admin.keep_up(self._wire.brokers)
-        told = lost or (lambda fault: None)
         committed_by = partial(committed, self._wire)
-        consumers = groups(self._admin, matching, committed_by, told)
-        others = other_groups(self._wire, matching, committed_by, told)
+        silent: list[Fault] = []
+        consumers = groups(self._admin, matching, committed_by, silent.append)
+        silent_again: list[Fault] = []
+        others = other_groups(self._wire, matching, committed_by, silent_again.append)
+        if lost is not None:
+            for fault in max(silent, silent_again, key=len):  # mostly the same brokers
+                lost(fault)
         known = {group.id for group in others}
         consumers = tuple(group for group in consumers if group.id not in known)
         return tuple(sorted((*consumers, *others), key=lambda group: group.id))

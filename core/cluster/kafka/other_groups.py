@@ -6,7 +6,8 @@ committed is told as for any; share groups commit no offsets in that sense.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 from core.cluster.client import SHARE, UNDESCRIBED, Fault, Group
@@ -17,6 +18,17 @@ from core.patterns import is_whole
 _CONSUMERS = ("consumer", "")
 """The protocol types that librdkafka lists; "" is of groups that only commit offsets."""
 _SECONDS = 4.0
+_DESCRIBE = 8
+"""AclOperation.DESCRIBE, among authorized operations (KIP-430)."""
+HIDDEN = Fault(
+    "CLUSTER_AUTHORIZATION_FAILED",
+    "without DESCRIBE on the cluster brokers list only groups that this user may describe",
+)
+
+
+def may_describe(operations: Collection[int] | None) -> bool:
+    """Return whether DESCRIBE is among authorized operations; None of them were told."""
+    return operations is None or _DESCRIBE in operations
 
 
 def other_groups(
@@ -43,21 +55,22 @@ def _id(group: Group) -> str:
 
 
 def _with(group: Group, offsets: Any) -> Group:
-    from dataclasses import replace
-
     if isinstance(offsets, Fault):
         return replace(group, committed_fault=offsets)
     return replace(group, committed=offsets or {})
 
 
 def _listed(wire: Wire, lost: Callable[[Fault], None]) -> list[Group]:
-    from kafka.protocol.admin import ListGroupsRequest
-    from kafka.protocol.metadata import MetadataRequest
+    from kafka.protocol.admin import DescribeClusterRequest, ListGroupsRequest
 
-    async def metadata(manager: Any, node: int) -> Any:
-        return await manager.send(MetadataRequest(topics=[]), node_id=node)
+    async def ask(manager: Any, node: int) -> Any:
+        request = DescribeClusterRequest(include_cluster_authorized_operations=True)
+        return await manager.send(request, node_id=node)
 
-    brokers = [broker.node_id for broker in wire.read(metadata).brokers]
+    cluster = wire.read(ask)
+    if not may_describe(cluster.authorized_operations):
+        lost(HIDDEN)
+    brokers = [broker.broker_id for broker in cluster.brokers]
     asked = {b: ListGroupsRequest(states_filter=[], types_filter=[]) for b in brokers}
     found: dict[str, Group] = {}
     for broker, answer in wire.each(asked, _SECONDS).items():

@@ -153,7 +153,7 @@ def test_a_broker_that_does_not_list_its_groups_is_told(
     )
     code, out, err = hand("groups", "left")
     assert (code, out) == (5, ""), "it may be there"
-    assert "There is no consumer group that others list." in err
+    assert "There is no group that others list." in err
 
 
 def test_one_that_may_not_be_looked_at_hides_no_other(hand: Hand, living: SimulatedCluster) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -16,6 +16,7 @@ from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.groups import active_groups, groups
 from core.cluster.kafka.offsets import offsets
+from core.cluster.kafka.other_groups import other_active_groups, other_groups
 from core.cluster.state import TopicPartition
 from core.errors import UnreachableError
 
@@ -139,3 +140,82 @@ def test_a_coordinator_that_has_moved_is_found_by_a_client_that_remembers_none(
     (group,) = groups(found, None, lambda asked: dict.fromkeys(asked, committed))
     assert (group.coordinator, group.committed, group.fault) == (2, committed, None)
     assert len(opened) == 2
+
+
+# -- groups of other types -------------------------------------------------------------------------
+
+
+def listed(id: str, protocol_type: str, type: str | None, state: str = "Stable") -> Any:
+    return SimpleNamespace(
+        group_id=id, protocol_type=protocol_type, group_type=type, group_state=state
+    )
+
+
+class Brokers:
+    """Brokers 1 and 2 that answer DescribeCluster and ListGroups over the wire."""
+
+    def __init__(self, *groups: Any, operations: Any = None, silent: bool = False) -> None:
+        brokers = [SimpleNamespace(broker_id=1), SimpleNamespace(broker_id=2)]
+        self._cluster = SimpleNamespace(authorized_operations=operations, brokers=brokers)
+        self._groups, self._silent = groups, silent
+
+    def read(self, ask: Any) -> Any:
+        return self._cluster
+
+    def each(self, requests: Mapping[int, Any], seconds: float) -> dict[int, Any]:
+        none = SimpleNamespace(error_code=0, groups=[])
+        told = SimpleNamespace(error_code=0, groups=self._groups)
+        return {1: told, 2: TimeoutError("no answer") if self._silent else none}
+
+
+OFFSETS = {TopicPartition("t", 0): 5}
+
+
+def others(wire: Brokers) -> tuple[dict[str, Any], list[Fault]]:
+    lost: list[Fault] = []
+    found = other_groups(
+        cast("Any", wire), None, lambda ids: dict.fromkeys(ids, OFFSETS), lost.append
+    )
+    return {group.id: group for group in found}, lost
+
+
+def test_groups_that_the_driver_drops_are_told_with_their_type() -> None:
+    found, lost = others(
+        Brokers(
+            *(listed("c", "consumer", "classic"), listed("old", "", "classic")),
+            listed("work", "share", "share"),
+            listed("wordcount", "streams", "streams", "Empty"),
+            listed("workers", "connect", "classic"),
+            listed("older", "connect", None),
+        )
+    )
+    assert {id: (g.protocol, g.state, g.reads_unknown) for id, g in found.items()} == {
+        "work": ("share", "stable", True),
+        "wordcount": ("streams", "empty", True),
+        "workers": ("connect", "stable", False),
+        "older": ("connect", "stable", False),
+    }
+    assert {id: dict(g.committed) for id, g in found.items()} == {
+        "work": {},
+        "wordcount": OFFSETS,
+        "workers": OFFSETS,
+        "older": OFFSETS,
+    }
+    assert lost == []
+
+
+@pytest.mark.parametrize(
+    ("wire", "fault"),
+    [
+        (Brokers(silent=True), "REQUEST_TIMED_OUT"),
+        (Brokers(operations=set()), "CLUSTER_AUTHORIZATION_FAILED"),
+        (Brokers(operations={5, 8}), None),
+    ],
+)
+def test_a_list_that_may_not_be_whole_is_told(wire: Brokers, fault: str | None) -> None:
+    assert [told.name for told in others(wire)[1]] == ([fault] if fault else [])
+
+
+def test_only_those_with_members_are_active() -> None:
+    wire = Brokers(listed("work", "share", "share"), listed("gone", "share", "share", "Empty"))
+    assert [g.id for g in other_active_groups(cast("Any", wire), lambda fault: None)] == ["work"]

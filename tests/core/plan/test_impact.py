@@ -15,6 +15,7 @@ from core.cluster.state import ClusterState, Topic
 from core.load.snapshot import Load
 from core.plan.impact import Impact, impact_of
 from core.plan.impact_words import (
+    groups_sentence,
     headroom_sentences,
     in_short,
     shrinking_command,
@@ -309,6 +310,21 @@ def test_nothing_is_deleted_while_who_reads_or_what_is_kept_elsewhere_is_not_kno
     rates = load(state, {"t-0": 1e5, "t-1": 1e5})
     found = check_retention(state, rates, plan, groups, HOUR * 1000)
     assert [finding.id for finding in found] == against
+
+
+def test_that_share_groups_read_is_known_and_what_they_read_is_not() -> None:
+    share = [
+        replace(group(id, {}), unknown=True, type=type)
+        for id, type in (("work-queue", "share"), ("wordcount", "streams"))
+    ]
+    seen = found({"t-0": (3, 4)}, share[:1], topics=[T], size_bytes=20 * GB)
+    assert seen.types_unknown == {"work-queue": "share"}
+    assert groups_sentence(seen) == "Who reads is not known for 1 share group (work-queue)."
+    assert in_short(seen)[-1] == "who reads is not known for 1 share group"
+    assert seen.shrinking is not None
+    assert not seen.shrinking.is_advised
+    both = found({"t-0": (3, 4)}, share, topics=[T])
+    assert in_short(both)[-1].endswith("for 1 share group and 1 streams group")
 
 
 SAVES = Shrinking(HOUR, (Shrunk("t", 86_400_000, 0, 20 * MB),))

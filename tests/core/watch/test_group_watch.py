@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from clusters import tp
 
-from core.cluster.client import ActiveGroups, ClusterClient, Group, Member
+from core.cluster.client import ActiveGroups, ClusterClient, Fault, Group, Member
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from core.watch.timeline import group_watch
 from core.watch.timeline.events import Kind, Told
@@ -188,3 +189,19 @@ def test_what_fails_is_tried_again_and_nothing_is_lost(path: Path) -> None:
 def test_that_groups_may_not_be_read_is_told_once(path: Path) -> None:
     told(path, [AccessDeniedError("no"), UnreachableError("nobody"), AccessDeniedError("no")])
     assert events(path) == ["recorder: could not read consumer groups: no"]
+
+
+def test_groups_of_which_nobody_tells_what_they_read_are_told_as_they_come_and_go() -> None:
+    share = Group("work", "stable", "", 1, (), {}, protocol="share", fault=Fault("NO"))
+    looks = [(), (share,), (share,), ()]
+    told: list[str] = []
+    clock = Time()
+    answers = (ActiveGroups((), others=others) for others in looks)
+    teller = SimpleNamespace(tell_all=lambda events: told.extend(e.after.text for e in events))
+    watch = GroupWatch(cast(ClusterClient, Asked(clock, answers)), clock, cast(Teller, teller))
+    for _ in looks:
+        watch.look()
+    assert told == [
+        "share group has members; what they read is not known",
+        "share group lost its last member",
+    ]

@@ -70,11 +70,12 @@ def merge(
     """Merge state-change logs of brokers by time, one line an event.
 
     Plain, rotated and gz; folders are searched. With --json one document a line, the last one is
-    the summary. Exit code 5 when a log could not be read to its end, 6 when no event matched
-    --topic.
+    the summary. Exit code 5 when a log could not be read to its end or more than 1 % of the lines
+    are of no known form, 6 when no event matched --topic.
     """
     from core.watch.statelog.merge import Tally
     from core.watch.statelog.sources import find
+    from core.watch.statelog.told import is_incomplete
     from core.watch.statelog.zones import parse_zones
 
     zones = parse_zones(zone_names)
@@ -84,7 +85,11 @@ def merge(
     asked = _Asked(found, zones, wanted, shifts, as_json)
     tally = Tally()
     write_stream(lambda out: _tell(asked, tally, out, output), output)
-    broken = found.left_out or any(not source.whole for source in found.sources)
+    broken = (
+        found.left_out
+        or any(not source.whole for source in found.sources)
+        or is_incomplete(tally, found)
+    )
     if not tally.events:
         say(_nothing(wanted, tally.topics))
     if broken:
@@ -148,7 +153,7 @@ def _shifts(found: Found, output: Path | None) -> dict[int, int]:
         progress.at(number)
     progress.end()
     for source in found.sources:
-        source.lines = source.headless = source.read_bytes = 0
+        source.lines = source.headless = source.strange = source.read_bytes = 0
     return {
         offset.broker: -offset.ahead_ms
         for offset in first.tally.clocks.offsets()

@@ -18,6 +18,8 @@ from core.watch.statelog.strangers import TOPICS_MOST, Strangers
 _UNKNOWN = Kind.UNKNOWN
 _LOGGER = " (state.change.logger)"
 _TAIL = re.compile(r" \((?:state\.change\.logger|(?:org\.apache\.)?kafka\.[\w.$]+)\)(?: \[.*\])?$")
+_ANOTHER = re.compile(r" \((?!state\.change\.logger\))[\w.$]+\)(?: \[.*\])?$")
+"""The end of a record of a logger that tells no state changes, as most of server.log is."""
 _BROKER = re.compile(r"(Broker|Controller) id=(\d{1,10})(?: epoch=(\d{1,10}))?")
 _PARTITION = re.compile(r"Partition ([a-zA-Z0-9._-]+)-(\d{1,10}) broker=(\d{1,10})")
 _NAMES = re.compile(r"[\s,]([^\s,]+)-(\d{1,10})(?=[\s,])")
@@ -61,6 +63,8 @@ class Tally:
     """Given out."""
     unknown: int = 0
     """Records of unknown form in the wanted time; lines before a file's first record too."""
+    strange: int = 0
+    """Those of them that another logger did not write, without lines before a first record."""
     first_ms: int | None = None
     last_ms: int | None = None
     """The span of what was given out."""
@@ -74,6 +78,7 @@ class Tally:
         """Take in what was noted of other files."""
         self.events += other.events
         self.unknown += other.unknown
+        self.strange += other.strange
         self.first_ms = min(_known(self.first_ms, other.first_ms), default=None)
         self.last_ms = max(_known(self.last_ms, other.last_ms), default=None)
         self.topics |= other.topics
@@ -113,6 +118,8 @@ class Merge:
             change = event.change
             if change.kind is _UNKNOWN:
                 tally.unknown += 1
+                if record.level and _ANOTHER.search(record.body) is None:
+                    tally.strange += 1
                 if not wanted.unknown:
                     continue
             elif change.topic is not None and len(topics) < TOPICS_MOST:

@@ -17,7 +17,7 @@ from typing import IO, NamedTuple, cast
 
 from core.errors import UsageError
 from core.watch.statelog.event import made
-from core.watch.statelog.stamps import LONGEST, STAMP, Times, decoded
+from core.watch.statelog.stamps import LEVELS, LONGEST, STAMP, TIMED, Times, decoded
 from core.watch.statelog.zones import Zones, again_ms
 
 GZIP = b"\x1f\x8b"
@@ -58,6 +58,8 @@ class Source:
     lines: int = 0
     headless: int = 0
     """Lines before the first time: the end of a record that stands in an older file."""
+    strange: int = 0
+    """Lines that begin with a time, and are of no known layout; they go with the record before."""
     trouble: str | None = None
     """Why it was not read to its end, or that its end is cut short."""
     whole: bool = True
@@ -71,6 +73,7 @@ class Source:
     def become(self, read: Source) -> None:
         """Take over what became of this file where another process read it."""
         self.lines, self.headless, self.read_bytes = read.lines, read.headless, read.read_bytes
+        self.strange = read.strange
         self.trouble, self.whole = read.trouble, read.whole
 
 
@@ -241,7 +244,7 @@ def records(source: Source) -> Iterator[Record]:
     on in another one of the same time.
     """
     times = Times(source.zone, source.since_ms)
-    match, number = STAMP.match, source.number
+    match, number, levels = STAMP.match, source.number, LEVELS
     held: Record | None = None
     line, length = 0, 0
     at_ms: int | None
@@ -249,10 +252,16 @@ def records(source: Source) -> Iterator[Record]:
         for text in texts:
             line += 1
             try:
-                # Kafka's own layout, `[2026-01-31 02:30:00,123] INFO `, without the expression.
-                if text.startswith("] ", 24) and text[20] == ",":
+                # Kafka's own layout, `[2026-01-31 02:30:00,123] INFO `, without the expression;
+                # what is not all of that is left to the expression.
+                level, _, body = text[26:].partition(" ")
+                if (
+                    level in levels
+                    and body[:1] > " "
+                    and text.startswith("] ", 24)
+                    and text[20] == ","
+                ):
                     at_ms = times.second_ms(text[1:20]) + int(text[21:24])
-                    level, _, body = text[26:].partition(" ")
                 elif stamp := match(text):
                     at_ms, level, body = times.ms(stamp), stamp[4], stamp[5]
                 else:
@@ -275,6 +284,8 @@ def records(source: Source) -> Iterator[Record]:
             else:
                 length += len(text) + 1
                 held.more.append(text)
+                if TIMED.match(text) is not None:
+                    source.strange += 1
         source.lines = line
     source.read_bytes = source.size_bytes
     if held is not None:

@@ -10,10 +10,15 @@ from core.watch.statelog.zones import WallClock, parse_offset
 LONGEST = 1 << 16
 """Bytes of one line, and characters that may follow a record: what is longer is cut in pieces."""
 
+LEVELS = frozenset(("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"))
 STAMP = re.compile(
     r"\[?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[.,](\d{3})\d*(Z|[+-]\d\d:?\d\d)?\]?\s+"
-    r"(?:\[[^\]]*\]\s+)?(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\s+(.*)"
+    rf"(?:\[[^\]]*\]\s+)?({'|'.join(sorted(LEVELS))})\s+(.*)"
 )
+"""The grammar of a record's first line: time, thread or not, level, message. Blanks are any."""
+
+TIMED = re.compile(r"\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
+"""A line that begins so, and is no STAMP, is of a layout that is not known here."""
 
 _EDGES = ("0001", "9999")
 """Years that are no dates any more in another zone; no broker wrote in them."""

@@ -20,6 +20,8 @@ from core.watch.statelog.zones import Zones
 _QUARTER_MS = 15 * 60 * 1000
 _NEAR_QUARTER_MS = 60 * 1000
 FILES_TOLD = 20
+NOT_UNDERSTOOD_MOST = 0.01
+"""The part of all lines that may be of no known form before the answer counts as incomplete."""
 
 _MS = tuple(f"{ms:03d}Z  " for ms in range(1000))
 _KINDS = {kind: f"{kind:<8}  " for kind in Kind}
@@ -144,6 +146,7 @@ def summary_document(
             "lines": _lines(found),
             "events": tally.events,
             "unknown": tally.unknown,
+            "not_understood": not_understood(tally, found),
             "topics": len(tally.topics),
             "from": _time(tally.first_ms),
             "to": _time(tally.last_ms),
@@ -176,6 +179,16 @@ def summary_document(
             ],
         }
     }
+
+
+def not_understood(tally: Tally, found: Found) -> int:
+    """Return how many lines are state changes, as far as is known, and of no known form."""
+    return tally.strange + sum(source.strange for source in found.sources)
+
+
+def is_incomplete(tally: Tally, found: Found) -> bool:
+    """Return whether so much was not understood that what is told is not the story."""
+    return not_understood(tally, found) > _lines(found) * NOT_UNDERSTOOD_MOST
 
 
 def _lines(found: Found) -> int:
@@ -225,6 +238,12 @@ def doubts(tally: Tally, found: Found, more: str = "--json has them all") -> Ite
         yield (
             f"{tally.disorder.records:,} records lie back in their own file, by up to {longest}: "
             "a clock was set back"
+        )
+    if is_incomplete(tally, found):
+        strange, lines = not_understood(tally, found), _lines(found)
+        yield (
+            f"{strange:,} of {lines:,} lines ({strange / lines:.0%}) are of no form that is known "
+            "here: not all that happened is told"
         )
     yield from _file_lines(found, more)
     yield from map(_suspicion, tally.strangers.suspicions(found.sources))

@@ -11,6 +11,7 @@ import tempfile
 import tracemalloc
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from multiprocessing import active_children
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from core.watch.statelog.merge import Merge, Tally, Wanted
 from core.watch.statelog.order import HELD, Disorder, in_order
 from core.watch.statelog.sources import Found, find
 from core.watch.statelog.strangers import Suspicion
-from core.watch.statelog.told import Lines, another_zone, summary_lines
+from core.watch.statelog.told import Lines, another_zone, is_incomplete, summary_lines
 from core.watch.statelog.zones import parse_zones
 
 START = datetime(2026, 1, 31, 2, tzinfo=UTC)
@@ -213,6 +214,57 @@ def test_layouts(text: str, tmp_path: Path) -> None:
     log.write_bytes((text + "\n").encode())
     (event,), _, _ = merged(log)
     assert (at(event), event.broker, event.text) == (1_234, 3, "Deleting 1 partition(s).")
+
+
+TIMES = ("[{}]", "{}", "[{}Z]")
+THREADS = ("", "[main] ", "[data-plane-kafka-request-handler-0]\t")
+
+
+@pytest.mark.parametrize("level", ["INFO", "WARN", "ERROR", "TRACE"])
+@pytest.mark.parametrize("thread", THREADS)
+@pytest.mark.parametrize("time", TIMES)
+def test_blanks_of_a_layout_change_nothing(
+    tmp_path: Path, time: str, thread: str, level: str
+) -> None:
+    text = "Changed partition t-0 state from A to OfflinePartition"
+    told = f"[Controller id=3 epoch=7] {text} (state.change.logger)"
+    before, after = ((" ", "  ", "\t"), (" ", "  ", "\t", " \t ", f"{'':{6 - len(level)}}"))
+    records = [
+        f"{time.format(stamp(at).replace(',', mark))}{gap}{thread}{level}{pad}{told}\n"
+        for at, (gap, pad, mark) in enumerate(product(before, after, ",."))
+    ]
+    log = tmp_path / "state-change.log"
+    log.write_text("".join(records))
+    events, tally, found = merged(log)
+    assert [at(event) for event in events] == list(range(len(records)))
+    assert {(e.level, e.broker, e.by_controller, e.text) for e in events} == {
+        (level, 3, True, text)
+    }
+    assert not any(
+        line.endswith("is told") for line in summary_lines(tally, found, UTC_ONLY, {}, True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("odd", "lines", "incomplete"),
+    [
+        ("[{}] INFO [Broker id=1] What is new (state.change.logger)", 100, False),
+        ("[{}] INFO [Broker id=1] What is new (state.change.logger)", 98, True),
+        ("[{}] NOTICE [Broker id=1] Another layout (state.change.logger)", 98, True),
+        ("[{}] INFO Registered a bean (kafka.utils.Log4jController)", 98, False),
+        ("\tat kafka.Kafka.main", 98, False),
+    ],
+)
+def test_more_than_one_percent_that_is_not_understood_makes_it_incomplete(
+    tmp_path: Path, odd: str, lines: int, incomplete: bool
+) -> None:
+    told = "".join(line(at, 1, follower(at, 1)) for at in range(lines - 1))
+    log = tmp_path / "state-change.log"
+    log.write_text(f"{told}{odd.format(stamp(lines))}\n")
+    _, tally, found = merged(log)
+    assert is_incomplete(tally, found) is incomplete
+    said = any("of no form" in told for told in summary_lines(tally, found, UTC_ONLY, {}, True))
+    assert said is incomplete
 
 
 def test_who_wrote_it(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ from core.run.record.records import Kind
 from core.run.recovery import recover
 from core.run.requests import request
 from core.run.spawning import await_start, log_path, spawn
+from core.run.tell.runs import calibration
 from core.settings import NotifyBy, load_settings
 
 __all__ = ["RunOptions", "create_journal", "recover", "request", "serve", "start_run"]
@@ -159,6 +160,7 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
             patience_seconds=patience,
             open_probe=lambda brokers: open_probe(address, run, brokers, steady, note),
             on_look=notifier.look,
+            learned=lambda: calibration(cluster_id),
         ).run()
     except Exception as error:
         records = journal.records()

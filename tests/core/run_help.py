@@ -85,6 +85,7 @@ class Run:
         *,
         rate: int = 5 * MB,
         through: Any = None,
+        estimate: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         self.client = client
@@ -93,7 +94,7 @@ class Run:
             client.describe().cluster_id,
             plan,
             RunOptions(rate, **options),
-            None,
+            estimate,
             at=client.now,
         )
         self.through = through or client

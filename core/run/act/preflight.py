@@ -20,15 +20,17 @@ from core.plan.findings import OF_ITS_OWN, Finding
 from core.plan.plan import Move, Plan
 from core.plan.shrinking import check_readers, check_remote_storage
 from core.run.act.each import each_told
+from core.run.act.reckoning import Learned, estimate_of_start
 from core.run.record.history import History
 
 Look = Callable[[], ClusterState]
 
 
-def preflight(client: ClusterClient, history: History) -> dict[str, Any]:
-    """Return what the journal is to keep of the cluster as it was found.
+def preflight(client: ClusterClient, history: History, learned: Learned) -> dict[str, Any]:
+    """Return what the journal is to keep of the cluster as it was found, and how long it takes.
 
-    Raises RefusedError when the plan must not be carried out, or not on this cluster.
+    `learned` asks for what earlier runs have taught about times. Raises RefusedError when the plan
+    must not be carried out, or not on this cluster.
     """
     plan = history.plan
     going = Plan(plan.cluster_id, tuple(history.moves[i].move for i in history.queued))
@@ -50,6 +52,7 @@ def preflight(client: ClusterClient, history: History) -> dict[str, Any]:
         "sizes": [None if size < 0 else size for size in sizes],
         "leaders": [None if row is None else int(state.leader[row]) for row in rows],
         "min_insync": min_insync,
+        "estimate": estimate_of_start(state, history, learned),
         "said": [[f.id, f.sentence] for f in findings if f.severity is Severity.UNSAFE],
     }
 

@@ -198,6 +198,7 @@ class History(Known):
     def _preflight(self, p: Mapping[str, Any]) -> None:
         self.preflight = True
         self.min_insync = dict(p["min_insync"])
+        self.estimate = p.get("estimate") or self.estimate
         for m, size, leader in zip(self.moves, p["sizes"], p["leaders"], strict=True):
             m.size_bytes, m.leader = size, leader
 

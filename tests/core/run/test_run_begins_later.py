@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
-from run_help import Faulty, Run, Start, ask, cluster, plan_of, spend, unreachable
+from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of, spend, unreachable
 
+from core.cluster.observe import observe
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
-from core.run.decide.steps import Poll
+from core.load.snapshot import Load
+from core.plan.estimate import estimate_at
+from core.plan.estimate_document import to_json
+from core.run.decide.steps import Poll, Preflight
 from core.run.notify import Notifier
 from core.run.record.history import Outcome, Phase
 from core.run.record.records import Kind
@@ -68,6 +74,27 @@ def test_what_is_taken_out_before_the_start_cannot_fail_it(
     ask(run, kind, **payload)
     assert run.to_the_end(7200) is ends
     assert run.replicas() == {"t-0": (3, 2), "t-1": there}
+
+
+@pytest.mark.parametrize("hours", [0, 10])
+def test_a_run_is_estimated_by_the_sizes_of_its_start(start: Start, hours: int) -> None:
+    """It grows sevenfold while it waits; what was asked for was estimated before that."""
+    client = cluster({"t": [(1, 2)]}, size_bytes=300 * MB, in_bytes_per_s=50_000.0)
+    state, plan = observe(client), plan_of(client, {("t", 0): (3, 2)})
+    load = replace(Load.unknown(state), in_bytes_per_s=np.array([50_000.0]))
+    asked = to_json(estimate_at(state, load, plan, 5 * MB))
+    at = client.now + timedelta(hours=hours) if hours else None
+    run = start(client, plan, start_at=at, estimate=asked, produced={0: 50_000.0})
+    run.until(lambda step: isinstance(step, Preflight), 11 * 3600)
+    began, view, known = client.now, run.view(), run.runner.history.estimate
+    assert known is not None
+    assert known["total_bytes"] == pytest.approx(300 * MB + hours * 3600 * 50_000, rel=0.01)
+    assert known["rate_bytes_per_s"] == 5 * MB
+    assert view.estimated_seconds == view.left_seconds == known["seconds"]
+    assert (known["seconds"] > 2 * asked["seconds"]) is bool(hours)
+    assert run.to_the_end() is Outcome.DONE
+    took = (client.now - began).total_seconds()
+    assert took == pytest.approx(known["seconds"], rel=0.15)
 
 
 def test_a_broker_that_is_down_at_the_start_fails_a_run_that_needs_it(start: Start) -> None:

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from core.run.tell.notices import Notice, Notices
+    from core.run.tell.view import RunView
     from tui.ending import Ending
 
 SCREEN_CLASSES = {
@@ -215,7 +216,8 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
                 self.session.problem = error
             case RunSeen(run):
                 first = self.session.run is None
-                self.session.run = run
+                if self.session.take_run(run) and run is not None:
+                    self.tell(_refused(run))
                 if run is not None:
                     self._call_out(self._notices.seen(run))
                 self._tell_others()
@@ -295,6 +297,14 @@ class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
         if self.ending is not None:
             self.ending.begin(failed=True)
         self._close_messages_no_wait()
+
+
+def _refused(run: RunView) -> TrimtabError:
+    """Return what to say of a run that was started and has changed nothing."""
+    return TrimtabError(
+        f"Run {run.run} changed nothing: {run.why or run.state.value}",
+        next="The plan is as it was: 2 shows what speaks against it now.",
+    )
 
 
 def _import_screens() -> None:

@@ -102,6 +102,14 @@ class PlanHistory:
         return PlanHistory(self.redo[-1], (*self.undo, self.plan), self.redo[:-1])
 
 
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A plan that a run was started with, and that stays until the run's own checks are passed."""
+
+    run: str
+    plan: Plan
+
+
 MARKED = "config.toml says read_only"
 
 
@@ -130,6 +138,8 @@ class Session:
     rate_chosen: bool = False
     rate_steps: tuple[int, ...] = ()
     """Steps through the rate table that were asked for before there was one."""
+    handed: Handed | None = None
+    """What was handed to a run of which it is not known yet whether it begins."""
     run: RunView | None = None
     others: tuple[ForeignMove, ...] = ()
     """Moves in flight that no run of this machine is carrying out."""
@@ -209,8 +219,33 @@ class Session:
             self.choose_rate(study.table[at].rate_bytes_per_s)
         self.rate_steps = ()
 
+    def hand_over(self, run: str) -> None:
+        """A run was started with the plan, which stays until that has passed its checks."""
+        self.handed = Handed(run, self.plan)
+
+    def take_run(self, run: RunView | None) -> bool:
+        """Take what the newest run has come to; return whether it refused what it was handed."""
+        self.run = run
+        handed = self.handed
+        if run is None or handed is None or run.run < handed.run:
+            return False
+        ours = run.run == handed.run
+        if not ours or run.passed_preflight or run.state.ended:
+            self.handed = None
+        if ours and run.passed_preflight:
+            self._let_go_of(handed.plan)
+        return ours and run.state.ended and not run.passed_preflight
+
+    def _let_go_of(self, plan: Plan) -> None:
+        """Go on without what a run carries out now; what was planned since stays."""
+        moves = [move for move in self.plan if move != plan.by_partition.get(move.tp)]
+        if not moves:
+            self.clear_plan()
+        else:
+            self.history = self.history.edited(replace(self.plan, moves=tuple(moves)))
+
     def clear_plan(self) -> None:
-        """Start an empty plan, after one was handed to a run."""
+        """Start an empty plan."""
         self.rate_chosen, self.rate_steps = False, ()
         cluster_id = self.state.cluster_id if self.state else None
         self.history = self.history.edited(replace(Plan(), cluster_id=cluster_id))

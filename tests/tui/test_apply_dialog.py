@@ -33,7 +33,7 @@ from core.plan.findings import finding
 from core.plan.plan import Plan
 from core.run.limits.throttle import Side
 from core.run.tell.view import RunState
-from tui.feed_events import RunSeen
+from tui.feed_events import Event, RunSeen
 from tui.screens import apply as apply_module
 from tui.screens.apply import Adapt, Allow, ApplyDialog, Elect, Order, Spare
 from tui.screens.run_history import RunHistory
@@ -85,12 +85,52 @@ async def test_the_name_enables_apply_and_the_run_is_shown(
         assert started == []
         await pressed(pilot, "enter", "enter")
         assert type(pilot.app.screen).__name__ == "MovesScreen"
+        assert len(session.plan) == 3, "until the run has passed its own checks"
+        await seen(pilot, RunSeen(a_run()))
+        assert len(session.plan) == 0
     [(address, cluster_id, plan, options, estimate)] = started
     assert (str(address.bootstrap), cluster_id) == ("sim:/nowhere", "test-cluster")
     assert plan.moves == a_plan().moves
     assert options.cluster_name == "prod-eu"
     assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == PROPOSED
-    assert len(session.plan) == 0
+
+
+async def seen(pilot: Pilot[int], event: Event) -> None:
+    """Have the feed tell something, and wait until that is drawn."""
+    pilot.app.post_message(Seen(event))
+    await rested(pilot)
+
+
+async def test_a_plan_stays_until_its_run_has_passed_preflight(
+    started: list[tuple[Any, ...]],
+) -> None:
+    session = a_session()
+    plan = session.plan
+    async with dashboard(session, "plan", (80, 24)) as pilot:
+        await pressed(pilot, "A", *"prod-eu", "enter", "enter")
+        await seen(pilot, RunSeen(a_run(RunState.STARTING, passed_preflight=False)))
+        assert session.plan.moves == plan.moves
+        await pressed(pilot, "2", "A")
+        assert "0101-021101 is" in footer(pilot)
+        why = "Refused by a check: dead-broker. Broker 4 is down."
+        refused = a_run(RunState.FAILED, passed_preflight=False, why=why, ended_at=at(2, 12))
+        await seen(pilot, RunSeen(refused))
+        assert session.plan.moves == plan.moves
+        assert why in footer(pilot)
+        await pressed(pilot, "A")
+        assert isinstance(pilot.app.screen, ApplyDialog)
+    assert len(started) == 1
+
+
+async def test_what_was_planned_since_stays_when_the_run_begins(
+    started: list[tuple[Any, ...]],
+) -> None:
+    session = a_session()
+    async with dashboard(session, "plan") as pilot:
+        await pressed(pilot, "A", *"prod-eu", "enter", "enter")
+        session.edit(session.plan.with_move(STATE, tp("orders-2"), 4, 1))
+        await seen(pilot, RunSeen(a_run()))
+        assert [str(move.tp) for move in session.plan] == ["orders-2"]
 
 
 async def test_the_run_that_was_started_is_shown_whatever_was_open_before(
@@ -119,6 +159,7 @@ async def test_the_chosen_rate_is_applied_and_the_next_plan_gets_a_proposal_agai
     session.choose_rate(50 * MB)
     async with dashboard(session, "plan") as pilot:
         await pressed(pilot, "A", "tab", *"prod-eu", "enter", "enter")
+        await seen(pilot, RunSeen(a_run()))
     [(_, _, _, options, estimate)] = started
     assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == 50 * MB
     assert not session.rate_chosen

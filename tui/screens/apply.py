@@ -46,12 +46,14 @@ def open_apply(screen: DashboardScreen) -> None:
         screen.say("The plan is empty: nothing to apply.")
     elif session.run is not None and not session.run.state.ended:
         screen.say(f"Run {session.run.run} is in progress: wait for its end, or cancel it.", "look")
+    elif session.handed is not None:
+        screen.say(f"Run {session.handed.run} is just being started with this plan.", "look")
     elif session.state is not None and session.load is not None and session.address is not None:
         title = f"Apply to {session.cluster_name}"
 
         def started(run: str | None) -> None:
             if run is not None:
-                session.clear_plan()
+                session.hand_over(run)
                 screen.trimtab.show_moves(started=run)
 
         screen.app.push_screen(ApplyDialog(session, Order(session.plan, title)), started)

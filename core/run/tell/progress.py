@@ -121,6 +121,7 @@ def run_view(
         requests=run_requests(records, pending, history),
         starts_at=history.start_at,
         bounds=history.pace.bounds,
+        passed_preflight=history.preflight,
     )
 
 

@@ -240,6 +240,8 @@ class RunView:
     """When it was asked to begin; None for at once."""
     bounds: Bounds | None = None
     """Between which rates it adapts itself; None for a fixed one."""
+    passed_preflight: bool = True
+    """Whether its last look at the plan refused nothing; until then it has changed nothing."""
 
     @property
     def newest(self) -> Mapping[TopicPartition, MoveProgress]:

@@ -28,6 +28,9 @@ PEEKED_BYTES = 1 << 20
 _OVERLAP_MS = 60_000
 """Threads write out of order, so a file may begin so much earlier than the one before it ends."""
 
+_KAFKAS = tuple(f"] {level} [" for level in LEVELS)
+"""What follows `[2026-01-31 02:30:00,123` in Kafka's own layout; the bracket begins the message."""
+
 _WRITER = re.compile(r"\[(?:Broker|Controller) id=(\d{1,10})\b|\[Partition \S+ broker=(\d{1,10})\b")
 
 
@@ -244,7 +247,7 @@ def records(source: Source) -> Iterator[Record]:
     on in another one of the same time.
     """
     times = Times(source.zone, source.since_ms)
-    match, number, levels = STAMP.match, source.number, LEVELS
+    match, number = STAMP.match, source.number
     held: Record | None = None
     line, length = 0, 0
     at_ms: int | None
@@ -252,16 +255,10 @@ def records(source: Source) -> Iterator[Record]:
         for text in texts:
             line += 1
             try:
-                # Kafka's own layout, `[2026-01-31 02:30:00,123] INFO `, without the expression;
-                # what is not all of that is left to the expression.
-                level, _, body = text[26:].partition(" ")
-                if (
-                    level in levels
-                    and body[:1] > " "
-                    and text.startswith("] ", 24)
-                    and text[20] == ","
-                ):
+                # Kafka's own layout, without the expression, which is for all that is not it.
+                if text.startswith(_KAFKAS, 24) and text[20] == ",":
                     at_ms = times.second_ms(text[1:20]) + int(text[21:24])
+                    level, _, body = text[26:].partition(" ")
                 elif stamp := match(text):
                     at_ms, level, body = times.ms(stamp), stamp[4], stamp[5]
                 else:

@@ -10,10 +10,11 @@ from core.watch.statelog.zones import WallClock, parse_offset
 LONGEST = 1 << 16
 """Bytes of one line, and characters that may follow a record: what is longer is cut in pieces."""
 
-LEVELS = frozenset(("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"))
+LEVELS = ("INFO", "TRACE", "ERROR", "WARN", "DEBUG", "FATAL")
+"""The most frequent first."""
 STAMP = re.compile(
     r"\[?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[.,](\d{3})\d*(Z|[+-]\d\d:?\d\d)?\]?\s+"
-    rf"(?:\[[^\]]*\]\s+)?({'|'.join(sorted(LEVELS))})\s+(.*)"
+    rf"(?:\[[^\]]*\]\s+)?({'|'.join(LEVELS)})\s+(.*)"
 )
 """The grammar of a record's first line: time, thread or not, level, message. Blanks are any."""
 

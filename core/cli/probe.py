@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -83,15 +82,17 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
                 )
             clock = connection.clock
             end = None if seconds is None else clock.monotonic() + seconds
+            table = _Table(_on_terminal())
             say("Ctrl-C ends it; the topic stays.")
             try:
                 work(
                     connection,
                     root,
                     keep_on=lambda: not told.is_set() and (end is None or clock.monotonic() < end),
-                    tell=_lines if as_json else _table(_on_terminal()),
+                    tell=_lines if as_json else table.show,
                     say=say,
                 )
+                table.end()
             finally:
                 if recording is not None:
                     recording.close()
@@ -107,29 +108,44 @@ def _lines(report: Report) -> None:
     emit_line(to_json(report))
 
 
-def _table(live: bool) -> Callable[[Report], None]:
-    """Return what prints reports: over the last one on a terminal, else now and then.
+class _Table:
+    """Prints reports: over the last one on a terminal, else now and then, and at the end.
 
     What is told is a line that stays, above the table.
     """
-    drawn = 0
-    last: Report | None = None
 
-    def show(report: Report) -> None:
-        nonlocal drawn, last
-        due = last is None or (report.at - last.at).total_seconds() >= SILENT_SECONDS
-        if live and drawn:
-            click.echo(f"\x1b[{drawn}F\x1b[J", nl=False, color=True)  # noqa: TID251
+    def __init__(self, live: bool) -> None:
+        self._live = live
+        self._drawn = 0
+        """Lines of the table on the terminal."""
+        self._printed: Report | None = None
+        self._newest: Report | None = None
+
+    def show(self, report: Report) -> None:
+        self._newest = report
+        if self._live and self._drawn:
+            click.echo(f"\x1b[{self._drawn}F\x1b[J", nl=False, color=True)  # noqa: TID251
         for said in report.told:
             print_lines(f"{said.at.astimezone():%H:%M:%S}  {said.text}")
-        if live or due or report.told:
-            lines = table_of(report).splitlines()
-            if live:
-                lines = _fitting(lines, *shutil.get_terminal_size())
-            print_lines("\n".join(lines))
-            drawn, last = len(lines), report
+        if self._live or report.told or self._is_due(report):
+            self._print(report)
 
-    return show
+    def end(self) -> None:
+        """Print what was found last, unless that stands there."""
+        if self._newest is not None and self._newest is not self._printed:
+            self._print(self._newest)
+
+    def _is_due(self, report: Report) -> bool:
+        if self._printed is None:
+            return bool(report.brokers)  # the first ones may come before any broker has answered
+        return (report.at - self._printed.at).total_seconds() >= SILENT_SECONDS
+
+    def _print(self, report: Report) -> None:
+        lines = table_of(report).splitlines()
+        if self._live:
+            lines = _fitting(lines, *shutil.get_terminal_size())
+        print_lines("\n".join(lines))
+        self._drawn, self._printed = len(lines), report
 
 
 def _fitting(lines: list[str], width: int, height: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,17 @@ from in_process import Hand, audited
 from run_help import cluster
 
 from core import files, paths
+from core.cli.probe import _Table
 from core.cluster.connect import Address
 from core.cluster.pinger import Layout
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.load import layout
 from core.watch.clients import work
 from core.watch.clients.background import newest_report
+from core.watch.clients.eye import BrokerSeen, Health
 from core.watch.clients.places import TOPIC
+from core.watch.clients.report import Report
+from core.watch.clients.waits import Wait
 from core.watch.timeline.events import Told
 from core.watch.timeline.store import Timeline
 
@@ -102,6 +107,32 @@ def test_what_clients_feel_is_on_the_timeline_and_above_the_table(
     assert [one.by for one in told] == ["probe", "probe"]
     assert told[0].text == "broker 2: transport failure"
     assert told[1].text.startswith("broker 2: answers again after 6")
+
+
+def test_a_short_probe_without_a_terminal_ends_with_what_it_found(
+    typed: Hand, stand: Stand
+) -> None:
+    code, out, _ = typed("probe", "--for", "10s", "--yes")
+    assert code == 0
+    *_, table = out.split("broker ")
+    header, *rows = table.splitlines()
+    assert header.split()[0] == "produce"
+    assert [row.split()[:2] for row in rows] == [[str(b), "2.0"] for b in (1, 2, 3, 4, 5, 6)]
+
+
+def test_a_report_without_brokers_is_not_the_one_that_is_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    at = datetime(2026, 7, 30, tzinfo=UTC)
+    table = _Table(live=False)
+    seen = BrokerSeen(7, Health.FINE, None, (), 0, Wait(1, 2.0, 3.0), Wait(1, 2.0, 3.0))
+    for second in range(5):
+        brokers = (seen,) if second > 1 else ()
+        table.show(Report(at + timedelta(seconds=second), "c", brokers))
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["broker", "7"]
+    table.end()
+    table.end()
+    assert len(capsys.readouterr().out.splitlines()) == 2, "the newest, once"
 
 
 def test_on_a_terminal_the_table_is_drawn_over_itself(

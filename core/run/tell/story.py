@@ -33,7 +33,9 @@ def story(records: Iterable[Record], history: History, copied_bytes: int) -> tup
                 continue  # it has been told, whatever is in flight by now
             paused |= waited.startswith(PAUSED)
             if before and not waited and not paused:
-                text = f"goes on, no longer: {before.partition(':')[0]}"
+                # Whole: a colon is also in addresses and in the words of brokers.
+                cause = PAUSED if before.startswith(PAUSED) else before
+                text = f"goes on, no longer: {cause}"
                 events.append(RunEvent(record.at, record.kind.value, text, Level.GOOD))
         if record.kind is Kind.STARTED and started:
             text = f"brought back: process {record.payload['pid']} goes on"

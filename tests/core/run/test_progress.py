@@ -241,8 +241,15 @@ def test_where_a_run_stands(later: Any, living: bool, state: RunState) -> None:
     assert view(living=living, later=later).state is state
 
 
-def test_the_story_says_that_what_was_waited_for_has_come() -> None:
-    why = "waiting for broker 9, which is down"
+@pytest.mark.parametrize(
+    "why",
+    [
+        "waiting for broker 9, which is down",
+        "127.0.0.1:9092 does not answer: connection refused",
+        "orders-0: broker 3 does not begin to copy it to /data: asked again",
+    ],
+)
+def test_the_story_says_that_what_was_waited_for_has_come(why: str) -> None:
     later = ((Kind.WAITING, {"why": why}), (Kind.WAITING, {"why": ""}), (Kind.WAITING, {"why": ""}))
     told = [event.text for event in view(later=later).events][-2:]
     assert told == [why, f"goes on, no longer: {why}"]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from core.plan.copying import BrokerSide, Copy, Side
 from core.plan.in_batches import Submissions
 
-_STEPS = 500
+STEPS = 500
 """Ends within this share of the whole time are one: it bounds the steps."""
 _ALIKE = 1e-9
 """Shares that differ by less are the same share, rounded."""
@@ -91,9 +91,12 @@ class Flowed:
 
 
 def ends(
-    flowed: Flowed, limits: Limits, submissions: Submissions, now: float
+    flowed: Flowed, limits: Limits, submissions: Submissions, now: float, steps: int = STEPS
 ) -> Iterator[tuple[int, float]]:
-    """Yield each copy that ends, and when; `flowed` is told what every step moves."""
+    """Yield each copy that ends, and when; `flowed` is told what every step moves.
+
+    There are about so many `steps` at most, or as many as units end in, if they are fewer.
+    """
     units, leader_of, destination_of = flowed.units, flowed.leader_of, flowed.destination_of
     flowed.times.append(now)
     left = np.array([sum(part.left_bytes for part in unit) for unit in units])
@@ -108,7 +111,7 @@ def ends(
     own = np.minimum(own, can_receive[destination_of])
     may_send = np.array(limits.send_bytes_per_s)
     sending = np.minimum(can_send, np.minimum(may_send, limits.link_bytes_per_s))
-    least_step = _whole_seconds(leader_of, destination_of, left, own, sending) / _STEPS
+    least_step = _whole_seconds(leader_of, destination_of, left, own, sending) / steps
     while True:
         while submissions.begins_at <= now:
             running[[unit_of[at] for at in submissions.begin(now)]] = True

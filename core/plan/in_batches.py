@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from core.cluster.state import TopicPartition
@@ -68,11 +68,19 @@ class Submissions:
     what is in flight, or when there is none left. `begun` tells when each copy was submitted.
     """
 
-    def __init__(self, copies: Sequence[Copy], batches: InBatches) -> None:
+    def __init__(
+        self,
+        copies: Sequence[Copy],
+        batches: InBatches,
+        flying: Collection[int] = (),
+        last: float = 0.0,
+    ) -> None:
+        """Begin with the copies `flying` in flight, the newest of them submitted at `last`."""
         self._copies, self._batches = copies, batches
         parts: defaultdict[int, list[int]] = defaultdict(list)
         for at, number in enumerate(batches.number):
-            parts[number].append(at)
+            if at not in flying:
+                parts[number].append(at)
         self._waiting = [parts[number] for number in sorted(parts, reverse=True)]
         self._open: Counter[TopicPartition] = Counter()
         self._flying: Counter[int] = Counter()
@@ -80,6 +88,9 @@ class Submissions:
         self._last = 0.0
         self.begun: dict[int, float] = {}
         self.begins_at = 0.0 if copies else math.inf
+        if flying:
+            self._submit(sorted(flying), last)
+            self._plan_next(0.0)
 
     @property
     def waiting(self) -> list[int]:
@@ -93,6 +104,11 @@ class Submissions:
         if len(part) < len(batch):
             begun = set(part)
             self._waiting.append([at for at in batch if at not in begun])
+        self._submit(part, now)
+        self._plan_next(now)
+        return part
+
+    def _submit(self, part: Sequence[int], now: float) -> None:
         self.begun |= dict.fromkeys(part, now)
         for at in part:
             self._open[self._copies[at].tp] += 1
@@ -101,8 +117,6 @@ class Submissions:
         if self._batches.most_extra_bytes is not None:
             self._arriving |= self._flights(part)
         self._last = now
-        self._plan_next(now)
-        return part
 
     def caught_up(self, at: int, now: float) -> None:
         """Take in that a copy has ended; its partition has with the last of its copies."""

@@ -77,6 +77,22 @@ class Conditions:
         return min(self.follower_bytes_per_s, own)
 
 
+Passed = Sequence[tuple[float, float]]
+"""What a quota has counted: (when, bytes), oldest first, in seconds before now (negative)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Midway:
+    """Where copies stand that have begun: those in flight, and what quotas have counted lately.
+
+    `submitted_at` is when the newest of `flying` were, in seconds before now (negative).
+    """
+
+    flying: frozenset[int]
+    submitted_at: float = 0.0
+    counted: Mapping[BrokerSide, Passed] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class _Part:
     """One copy's way to the end of its leader's log, which moves on while it is copied."""
@@ -113,16 +129,23 @@ def played(
     idle_seconds: Mapping[Flow, float],
     conditions: Conditions,
     batches: InBatches | None = None,
+    midway: Midway | None = None,
+    *,
+    events: int = EVENT_BUDGET,
+    steps: int = flowing.STEPS,
 ) -> Played:
     """Return when each copy has caught up, and who sent and received what until then.
 
-    Times are seconds from the first submission, infinite is never. Without `batches` all are
-    submitted at once.
+    Times are seconds from the first submission, or from now where copies are `midway`; infinite
+    is never. Without `batches` all are submitted at once. So many `events` are played, and what
+    flows after them is told in so many `steps`.
     """
-    game = _Game(copies, idle_seconds, conditions, batches or InBatches.at_once(len(copies)))
-    game.play()
+    game = _Game(
+        copies, idle_seconds, conditions, batches or InBatches.at_once(len(copies)), midway
+    )
+    game.play(events)
     until = game.now
-    flowed = game.flow()
+    flowed = game.flow(steps)
     if flowed is None:
         until = math.inf
     return Played(copies, game.ends, game.submissions.begun, game.fetches, until, flowed)
@@ -137,13 +160,16 @@ class _Game:
         idle_seconds: Mapping[Flow, float],
         conditions: Conditions,
         batches: InBatches,
+        midway: Midway | None = None,
     ) -> None:
         self.copies, self.conditions, self.batches = copies, conditions, batches
         self.now = 0.0
         self.ends = [math.inf] * len(copies)
         leaders = {copy.leader for copy in copies}
         self.sends = {
-            broker: Quota.after_silence(conditions.sends(broker), -conditions.phase)
+            broker: Quota(conditions.sends(broker))
+            if midway
+            else Quota.after_silence(conditions.sends(broker), -conditions.phase)
             for broker in leaders
         }
         self.receives = {
@@ -151,7 +177,10 @@ class _Game:
             for destination in dict.fromkeys(copy.destination for copy in copies)
         }
         self.links = Links(conditions.room)
-        self.submissions = Submissions(copies, batches)
+        flying = midway.flying if midway else frozenset()
+        self.submissions = Submissions(
+            copies, batches, flying, midway.submitted_at if midway else 0.0
+        )
         self.open_copies: Counter[TopicPartition] = Counter()
         self.sent_in_sync = dict.fromkeys(leaders, 0.0)
         self.received_in_sync = dict.fromkeys(self.receives, 0.0)
@@ -162,11 +191,13 @@ class _Game:
         self.heap: list[tuple[float, float, Flow]] = []
         self.caught_up: dict[TopicPartition, list[Copy]] = {}
         self.fetches: list[Fetch] = []
+        if midway is not None:
+            self._go_on(midway)
 
-    def play(self) -> None:
-        """Play fetches and waits until all is copied or the budget of events is spent."""
+    def play(self, events: int) -> None:
+        """Play fetches and waits until all is copied or so many events are over."""
         tick = 0.0
-        for _ in range(EVENT_BUDGET):
+        for _ in range(events):
             begins_at = self.submissions.begins_at
             if not self.heap and math.isinf(begins_at):
                 return
@@ -185,7 +216,7 @@ class _Game:
                 self._awake(fetcher, self.now + wait)
         self.now = max(self.now, self.links.free_at)
 
-    def flow(self) -> flowing.Flowed | None:
+    def flow(self, steps: int) -> flowing.Flowed | None:
         """Let what is left flow at the rates that the steps average to; None when nothing is."""
         units: dict[tuple[Flow, int], list[flowing.Part]] = {}
         for fetcher in self.fetchers.values():
@@ -213,7 +244,7 @@ class _Game:
             [self._average_bytes_per_s(flow, len(parts)) for (flow, _), parts in units.items()],
             self.conditions.room,
         )
-        for at, end in flowing.ends(flowed, limits, self.submissions, self.now):
+        for at, end in flowing.ends(flowed, limits, self.submissions, self.now, steps):
             self.ends[at] = end
         return flowed
 
@@ -224,10 +255,26 @@ class _Game:
         quota = self.conditions.receives(flow.destination)
         return quota * (1 - asleep) + fetch_bytes / (4 * WINDOW_SECONDS)
 
+    def _go_on(self, midway: Midway) -> None:
+        """Take up what is in flight, and count what has passed lately in the quotas again."""
+        self._submit(sorted(midway.flying))
+        for broker, quota in self.sends.items():
+            in_sync = self.sent_in_sync[broker] * TICK_SECONDS
+            counted = [(i * TICK_SECONDS, in_sync) for i in range(-_TICKS_KEPT, 0)]
+            lately = midway.counted.get(BrokerSide(broker, Side.LEADER), ())
+            for at, size in sorted((*counted, *lately)):
+                quota.record(at, size)
+        for broker, quota in self.receives.items():
+            for at, size in midway.counted.get(BrokerSide(broker, Side.FOLLOWER), ()):
+                quota.record(at, size)
+
     def _begin(self) -> None:
         """A batch is submitted: its partitions count from now on."""
+        self._submit(self.submissions.begin(self.now))
+
+    def _submit(self, batch: Sequence[int]) -> None:
         asleep = [fetcher for fetcher in self.fetchers.values() if not fetcher.parts]
-        for at in self.submissions.begin(self.now):
+        for at in batch:
             copy = self.copies[at]
             self.fetchers[copy.flow].parts.append(_Part(at, copy))
             if not self.open_copies[copy.tp]:

@@ -167,8 +167,11 @@ def _move_line(move: MoveProgress, width: int) -> Line:
 
 
 def _state(move: MoveProgress, width: int) -> Span:
-    """Return a move's state in words; one that moves says how fast, and how long yet."""
-    if move.state is not MoveState.MOVING:
+    """Return a move's state in words; one that moves says how fast, and how long yet.
+
+    One that gets nothing for the moment says why.
+    """
+    if move.state is not MoveState.MOVING or (move.why and not move.bytes_per_s):
         return state_of(move, width)
     now = rate_words(move)
     rate = f"moving, {now}" if now else "moving"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 
 from core.run.limits.inflow import FLOOR_BYTES_PER_S, Key, never
 from core.run.limits.throttle import Side
 from core.run.record.growing import growing_sides
 from core.run.record.history import History
-from core.run.tell.rates import Point, heading_for
+from core.run.tell.rates import Point, heading_for, size_changes
 
 
 def never_sides(history: History, tracks: Mapping[int, Sequence[Point]]) -> dict[Key, str]:
@@ -33,12 +32,3 @@ def never_sides(history: History, tracks: Mapping[int, Sequence[Point]]) -> dict
             asked = heading_for(history, key) or rate  # one that rises yet is not judged as it is
             found[key] = never(*key, max(rate, asked), growing, left[key])
     return {key: why for key, why in found.items() if why}
-
-
-def size_changes(track: Iterable[Point]) -> list[tuple[datetime, int]]:
-    """Return the leader's sizes when they were first seen: leaders are asked now and then only."""
-    changes: list[tuple[datetime, int]] = []
-    for point in track:
-        if point.size_bytes is not None and (not changes or changes[-1][1] != point.size_bytes):
-            changes.append((point.at, point.size_bytes))
-    return changes

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 
+from core.plan.spread import START_SECONDS
 from core.run.limits.throttle import Side
 from core.run.record.history import History, MoveHistory, Outcome, Phase
 from core.run.record.records import Kind, Record, Request, Sample
@@ -23,9 +25,10 @@ from core.run.tell.rates import (
     rate_now,
     tracks,
 )
-from core.run.tell.recent import Recent, recent
+from core.run.tell.recent import Recent, at_work, recent
 from core.run.tell.story import story
-from core.run.tell.stuck import is_held, slowed, stuck
+from core.run.tell.stuck import Turns, is_held, slowed, stuck
+from core.run.tell.time_left import TimeLeft, time_left
 from core.run.tell.view import (
     DUE,
     FLYING,
@@ -57,17 +60,20 @@ def run_view(
     """
     history = history or History.fold(records)
     tracked = tracks(samples)
-    pace = recent(records, samples, _counted(history, tracked))
+    working = at_work(records, samples)
+    pace = recent(working, _counted(history, tracked))
     never = never_sides(history, tracked)
     down = frozenset(samples[-1].payload["down"] if samples else ())
     failing = samples[-1].payload.get("disks", {}) if samples else {}
     disks = {int(broker): said for broker, said in failing.items()}
     seen_at = max(filter(None, (history.last_at, samples[-1].at if samples else None)))
+    state = _state(records, samples, history, living)
+    turns = Turns(history, {} if state.ended else tracked)
+    model = None if state.ended else time_left(history, tracked, working, seen_at)
     moves = tuple(
-        _move(history, i, m, tracked.get(i), (down, disks), pace, never)
+        _move(history, i, m, tracked.get(i), (down, disks), pace, never, turns, model)
         for i, m in enumerate(history.moves)
     )
-    state = _state(records, samples, history, living)
     if state.ended:  # whatever its last samples saw, nobody sees it now
         moves = tuple(
             replace(m, bytes_per_s=None, left_seconds=None, left_range=None) for m in moves
@@ -89,11 +95,14 @@ def run_view(
     if not state.ended:
         least = least_seconds(history, moves)
         left, between = _left(pace, elapsed, due, moved, estimated, least)
-        if left is not None and moved < FAIR_SHARE * (moved + due):
+        if model is not None:
+            left, between = model.seconds, _around(model.seconds, None)
+        elif left is not None and moved < FAIR_SHARE * (moved + due):
             told = _as_estimated(history) * due / (moved + due)
             if told > left and between is not None:
                 between = between[0], max(between[1], 1.1 * told)
             left = max(left, told)
+    moves = tuple(_within(m, left, between) for m in moves)
     return RunView(
         run=history.run,
         cluster_id=history.cluster_id,
@@ -111,7 +120,8 @@ def run_view(
         average_bytes_per_s=average,
         left_seconds=left,
         left_range=between,
-        estimated_seconds=estimated,
+        estimated_seconds=estimated if _is_as_estimated(history) else None,
+        begun_at=_begun_at(history, first),
         moves=moves,
         brokers=() if state.ended else brokers_now(history, tracked, down),
         events=story(records, history, copied),
@@ -123,6 +133,27 @@ def run_view(
         bounds=history.pace.bounds,
         passed_preflight=history.preflight,
     )
+
+
+def _around(left: float, pace: tuple[float, float] | None) -> tuple[float, float]:
+    """Return a range of a time left, a tenth wide, and as wide as that of a pace."""
+    low, high = pace or (left, left)
+    return min(low, 0.9 * left), max(high, 1.1 * left)
+
+
+def _within(
+    m: MoveProgress, left: float | None, between: tuple[float, float] | None
+) -> MoveProgress:
+    """Return a move whose time left is no longer than the whole's: it ends before that does."""
+    if m.left_seconds is None:
+        return m
+    if left is None:
+        return replace(m, left_seconds=None, left_range=None)
+    of, least = m.left_range, min(m.left_seconds, left)
+    if of is not None:
+        most = max(left, between[1] if between else left)
+        of = min(of[0], least), max(least, min(of[1], most))
+    return replace(m, left_seconds=least, left_range=of)
 
 
 def _counts(history: History, m: MoveHistory) -> bool:
@@ -162,10 +193,26 @@ def _left(
 def _as_estimated(history: History) -> float:
     """Return the seconds estimated for the whole run; 0 once they were for something else."""
     estimate = history.estimate or {}
-    same = estimate.get("rate_bytes_per_s") == history.rate_bytes_per_s
-    if not same or history.pace.bounds is not None or history.rolling_back:
-        return 0.0
-    return estimate.get("seconds") or 0.0
+    same = "rate_bytes_per_s" in estimate and _is_as_estimated(history)
+    return estimate.get("seconds") or 0.0 if same and history.pace.bounds is None else 0.0
+
+
+def _is_as_estimated(history: History) -> bool:
+    """Return whether it does what was estimated: those moves, at that rate."""
+    asked = (history.estimate or {}).get("rate_bytes_per_s", history.rate_bytes_per_s)
+    added = any(m.instead_of is not None for m in history.moves)
+    return asked == history.rate_bytes_per_s and not added
+
+
+def _begun_at(history: History, first: datetime | None) -> datetime | None:
+    """Return when it set about its moves, `first` of which were then submitted, if it had to wait.
+
+    An estimate reckons with some seconds from there to the first submission.
+    """
+    waited = history.start_at or history.retention or history.measured
+    if first is None or not waited:
+        return None
+    return max(history.created_at, first - timedelta(seconds=START_SECONDS))
 
 
 def summary(view: RunView) -> RunSummary:
@@ -262,6 +309,8 @@ def _move(
     ailing: tuple[frozenset[int], Mapping[int, str]],
     pace: Recent,
     never: Mapping[tuple[int, Side], str],
+    turns: Turns,
+    model: TimeLeft | None,
 ) -> MoveProgress:
     newest = track[-1] if track else None
     size = newest.size_bytes if newest and newest.size_bytes is not None else m.size_bytes
@@ -291,13 +340,19 @@ def _move(
         case Phase.SUBMITTING | Phase.SUBMITTED:
             rate = rate_now(m, track)
             held = is_held(history, m)
-            reason = stuck(m, track, *ailing, never, held=held, unheld_at=history.unheld_at)
+            turn = "" if held else turns.waited_for(index)
+            reason = stuck(
+                m, track, *ailing, never, held=held, turn=bool(turn), unheld_at=history.unheld_at
+            )
             state = MoveState.STUCK if reason else MoveState.MOVING
-            why = reason or ("held, as asked" if held else slowed(history, m))
+            why = reason or ("held, as asked" if held else turn or slowed(history, m))
             lately = pace.of.get(index) or rate
             if lately and total is not None and not (reason or held):
                 left = max(0.0, total - moved) / lately
                 between = left_range(total - moved, lately, average)
+            if model and index in model.of and not (reason or held):
+                left = model.of[index]
+                between = _around(left, between)
     return MoveProgress(
         tp=m.move.tp,
         before=m.move.before,

@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise
+from typing import NamedTuple
 
 from core.plan.plan import Move
 from core.run.limits.inflow import FLOOR_BYTES_PER_S
@@ -62,6 +64,52 @@ def _window(track: list[Point]) -> tuple[Point, Point]:
     newest = track[-1]
     earlier = (p for p in track[:-1] if (newest.at - p.at).total_seconds() <= RATE_SECONDS)
     return next(earlier, track[-2] if len(track) > 1 else newest), newest
+
+
+def size_changes(track: Iterable[Point]) -> list[tuple[datetime, int]]:
+    """Return the leader's sizes when they were first seen: leaders are asked now and then only."""
+    changes: list[tuple[datetime, int]] = []
+    for point in track:
+        if point.size_bytes is not None and (not changes or changes[-1][1] != point.size_bytes):
+            changes.append((point.at, point.size_bytes))
+    return changes
+
+
+class Passed(NamedTuple):
+    """Bytes of one move that passed one broker's side, and when they were first seen."""
+
+    at: datetime
+    move: int
+    bytes: int
+
+
+def passed(
+    history: History, tracks: Mapping[int, Sequence[Point]], since: datetime
+) -> dict[tuple[int, Side], list[Passed]]:
+    """Return what each broker's side has copied since then, oldest first.
+
+    What came of a move after its last sample has come by the time at which it was done.
+    """
+    found: defaultdict[tuple[int, Side], list[Passed]] = defaultdict(list)
+    for index, track in tracks.items():
+        m = history.moves[index]
+        sides = [(broker, arriving_side(m.move, broker)) for broker in m.move.receiving]
+        moments = [(p.at, p.leader, p.arrived) for p in track]
+        if m.phase is Phase.DONE and m.ended_at is not None and track[-1].size_bytes is not None:
+            whole = (track[-1].size_bytes,) * len(track[-1].arrived)
+            moments.append((m.ended_at, track[-1].leader, whole))
+        for (_, _, before), (at, leader, after) in pairwise(moments):
+            if at < since or before == after:
+                continue
+            for key, was, now in zip(sides, before, after, strict=True):
+                came = (now or 0) - (was or 0)
+                if came > 0:
+                    found[key].append(Passed(at, index, came))
+                    if key[1] is Side.FOLLOWER and leader is not None:
+                        found[leader, Side.LEADER].append(Passed(at, index, came))
+    for rows in found.values():
+        rows.sort()
+    return dict(found)
 
 
 def rate_now(m: MoveHistory, track: list[Point] | None) -> float | None:

@@ -29,19 +29,8 @@ class Recent:
     """The same for each move in flight that was seen for long enough."""
 
 
-def recent(
-    records: Iterable[Record],
-    samples: Sequence[Sample],
-    tracked: Mapping[int, Sequence[Point]],
-) -> Recent:
-    """Return the pace of the newest samples, as far as the run was at work."""
-    gaps = _gaps(records)
-    counted = {
-        later.at: (later.at - earlier.at).total_seconds()
-        for earlier, later in pairwise(samples)
-        if not (earlier.payload["down"] or later.payload["down"])
-        and not _between(gaps, earlier.at, later.at)
-    }
+def recent(counted: Mapping[datetime, float], tracked: Mapping[int, Sequence[Point]]) -> Recent:
+    """Return the pace of the newest samples, as far as the run was at work (`at_work`)."""
     came: dict[int, int] = {}
     took: defaultdict[int, float] = defaultdict(float)
     for index, track in tracked.items():
@@ -54,6 +43,17 @@ def recent(
         sum(came.values()) / whole if whole >= LEAST_SECONDS else None,
         {i: n / took[i] for i, n in came.items() if took[i] >= LEAST_SECONDS},
     )
+
+
+def at_work(records: Iterable[Record], samples: Sequence[Sample]) -> dict[datetime, float]:
+    """Return the seconds before each sample in which the run was at work as it is now."""
+    gaps = _gaps(records)
+    return {
+        later.at: (later.at - earlier.at).total_seconds()
+        for earlier, later in pairwise(samples)
+        if not (earlier.payload["down"] or later.payload["down"])
+        and not _between(gaps, earlier.at, later.at)
+    }
 
 
 def _gaps(records: Iterable[Record]) -> list[tuple[datetime, datetime]]:

@@ -2,18 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 
-from core.run.limits.inflow import FLOOR_BYTES_PER_S
+from core.plan.copying import PARTITION_FETCH_BYTES
+from core.run.limits.inflow import FLOOR_BYTES_PER_S, Key
 from core.run.limits.throttle import Side
+from core.run.record.growing import growing_sides
 from core.run.record.history import History, MoveHistory
-from core.run.tell.rates import Point, arriving_side
+from core.run.tell.rates import RATE_SECONDS, Passed, Point, arriving_side, passed, size_changes
 from core.units import format_rate
 
 STUCK_SECONDS = 30.0
 """No byte for this long, longer than two quota windows, is stuck."""
 GROWTH_SECONDS = 20.0
+BUSY_SECONDS = 2 * RATE_SECONDS
+"""Over how long a side is looked at: within a quota window, bursts say little of a rate."""
+BUSY_SHARE = 0.5
+"""Of its limit, from which on a side is at it: of batches that a fetch cuts, what counts in a quota
+is up to twice what comes."""
+PASSED_OVER = 4
+"""A fetcher serves its partitions in turn: after so many rounds it is no turn that one lacks."""
+
+
+class Turns:
+    """Which broker sides are at their limit, so that who gets nothing there waits for its turn.
+
+    A quota that has let others' bytes pass lets none of its own pass for a while, in whichever
+    order fetchers come; within one fetcher partitions take turns.
+    """
+
+    def __init__(self, history: History, tracks: Mapping[int, Sequence[Point]]) -> None:
+        self._history, self._tracks = history, tracks
+        self._passed: dict[Key, list[Passed]] = {}
+        self._busy: frozenset[Key] = frozenset()
+        newest = max((track[-1].at for track in tracks.values()), default=None)
+        if newest is not None:
+            self._look(newest)
+
+    def _look(self, newest: datetime) -> None:
+        since = newest - timedelta(seconds=BUSY_SECONDS)
+        first = min(track[0].at for track in self._tracks.values())
+        seconds = (newest - max(first, since)).total_seconds()
+        if seconds < RATE_SECONDS:
+            return
+        self._passed = passed(self._history, self._tracks, first)
+        sizes = {i: size_changes(self._tracks.get(i, ())) for i in self._history.in_flight}
+        in_sync = {
+            key: sum(one.in_bytes_per_s * one.in_sync_followers for one in growing)
+            for key, growing in growing_sides(self._history, sizes, self._leaders()).items()
+            if key[1] is Side.LEADER
+        }
+        limits = {key: self._history.rates.get(key) for key in self._passed}
+        self._busy = frozenset(
+            key
+            for key, rows in self._passed.items()
+            for held in [limits[key]]
+            for limit in [held.limit_bytes_per_s if held is not None else None]
+            if limit is not None
+            and sum(row.bytes for row in rows if row.at > since) / seconds + in_sync.get(key, 0.0)
+            >= BUSY_SHARE * limit
+        )
+
+    def _leaders(self) -> dict[int, int]:
+        tracks = {i: self._tracks.get(i) for i in self._history.in_flight}
+        return {i: t[-1].leader for i, t in tracks.items() if t and t[-1].leader is not None}
+
+    def waited_for(self, index: int) -> str:
+        """Return what a move waits for that has had no byte for a window; "" for no turn."""
+        track = self._tracks.get(index)
+        if not track or track[-1].at.timestamp() - track[-1].since < RATE_SECONDS:
+            return ""
+        sides = _sides(self._history.moves[index], track[-1])
+        full = next((key for key in reversed(sides) if self._is_full(key, index)), None)
+        if full is None or self._is_passed_over(index):
+            return ""
+        return f"waits its turn: b{full[0]} is at its limit"
+
+    def _is_full(self, key: Key, index: int) -> bool:
+        """Return whether a side is at its limit with what others copy."""
+        if key not in self._busy:
+            return False
+        since = self._tracks[index][-1].since
+        return any(row.move != index and row.at.timestamp() > since for row in self._passed[key])
+
+    def _is_passed_over(self, index: int) -> bool:
+        """Return whether its fetchers have served all others they have so often without it."""
+        m, newest = self._history.moves[index], self._tracks[index][-1]
+        for broker in m.move.adding:
+            beside = {
+                i
+                for i, track in self._tracks.items()
+                if i != index
+                and broker in self._history.moves[i].move.adding
+                and track[-1].leader == newest.leader
+            }
+            rows = self._passed.get((broker, Side.FOLLOWER), ())
+            came = sum(
+                row.bytes
+                for row in rows
+                if row.move in beside and row.at.timestamp() > newest.since
+            )
+            if came > PASSED_OVER * (len(beside) + 1) * PARTITION_FETCH_BYTES:
+                return True
+        return False
+
+
+def _sides(m: MoveHistory, newest: Point) -> list[Key]:
+    """Return the sides whose limits hold for a move, its leader's first."""
+    sides = [(broker, arriving_side(m.move, broker)) for broker in m.move.receiving]
+    if newest.leader is not None and m.move.adding:
+        sides.insert(0, (newest.leader, Side.LEADER))
+    return sides
 
 
 def stuck(
@@ -24,13 +124,15 @@ def stuck(
     never: Mapping[tuple[int, Side], str],
     *,
     held: bool = False,
+    turn: bool = False,
     unheld_at: datetime | None = None,
 ) -> str:
-    """Return why a move in flight gets nowhere, in words; "" while it does or may still.
+    """Return why a move in flight gets nowhere by itself, in words; "" while it does or may still.
 
     `disks` says which brokers' log dirs fail: the replicas there have vanished from their answers.
     `never` are the sides whose quota is below what comes in (core.run.limits.inflow). What is
-    `held` is meant to get no byte, and what was held until `unheld_at` is judged from then on.
+    `held` is meant to get no byte, and what was held until `unheld_at` is judged from then on;
+    what waits for its `turn` gets its bytes when it comes.
     """
     gone = [b for b in m.move.receiving if b in down]
     if gone:
@@ -47,16 +149,16 @@ def stuck(
         return failing
     if held:
         return ""
-    sides = [(b, Side.FOLLOWER) for b in m.move.adding]
-    if newest.leader is not None and sides:
-        sides.insert(0, (newest.leader, Side.LEADER))
-    hopeless = next((never[side] for side in sides if side in never), "")
+    hopeless = next((never[side] for side in _sides(m, newest) if side in never), "")
     if hopeless and not whole:
         return hopeless
     if idle >= STUCK_SECONDS and not whole:
         if newest.leader is not None and newest.leader in down:
             return f"b{newest.leader}, its leader, is down"
-        return "no byte has come"
+        if not turn:
+            return "no byte has come"
+    if turn:
+        return ""
     free = (p for p in track if unheld_at is None or p.at >= unheld_at)
     first = next((p for p in free if (newest.at - p.at).total_seconds() >= GROWTH_SECONDS), None)
     if first is not None and first.size_bytes is not None and newest.size_bytes is not None:

@@ -228,6 +228,7 @@ class RunView:
     left_seconds: float | None
     left_range: tuple[float, float] | None
     estimated_seconds: float | None
+    """For the whole, as it was estimated; None once it is another rate, or other moves."""
     moves: tuple[MoveProgress, ...]
     brokers: tuple[BrokerProgress, ...]
     events: tuple[RunEvent, ...]
@@ -242,6 +243,8 @@ class RunView:
     """Between which rates it adapts itself; None for a fixed one."""
     passed_preflight: bool = True
     """Whether its last look at the plan refused nothing; until then it has changed nothing."""
+    begun_at: datetime | None = None
+    """When it set about its moves, if it had to wait for that; None for as it was started."""
 
     @property
     def newest(self) -> Mapping[TopicPartition, MoveProgress]:
@@ -277,7 +280,13 @@ class RunView:
 
     @property
     def elapsed_seconds(self) -> float:
-        return ((self.ended_at or self.seen_at) - self.started_at).total_seconds()
+        """Return how long it has been at it, from when an estimate counts.
+
+        What was waited for before the moves is no part of it: a later start, a shorter retention,
+        what producers wait.
+        """
+        begun = self.begun_at or self.started_at
+        return ((self.ended_at or self.seen_at) - begun).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)

@@ -308,6 +308,20 @@ def test_until_a_fair_share_has_come_no_less_time_is_left_than_was_estimated() -
     assert left == pytest.approx(185), "the estimate was for another rate"
 
 
+@pytest.mark.parametrize(
+    ("rate", "shown"), [(None, 600.0), (50 * MB, 600.0), (40 * MB, None)], ids=str
+)
+def test_an_estimate_is_shown_beside_what_it_was_made_for(
+    rate: int | None, shown: float | None
+) -> None:
+    first, *rest = records()
+    estimate = {"seconds": 600.0, "rate_bytes_per_s": 50 * MB}
+    begun = [Record(1, NOON, Kind.CREATED, {**first.payload, "estimate": estimate}), *rest]
+    if rate is not None:
+        begun.append(Record(9, NOON, *asked("throttle", rate_bytes_per_s=rate)))
+    assert run_view(begun, [sample(10, MB, MB)], living=True).estimated_seconds == shown
+
+
 def test_what_was_asked_is_told_with_what_became_of_it() -> None:
     who = {"who": "ann", "host": "here"}
     later = (

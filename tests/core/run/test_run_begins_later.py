@@ -51,6 +51,7 @@ def test_a_later_start_is_waited_for_and_can_be_cancelled(start: Start) -> None:
     assert kinds(run) == [Kind.CREATED, Kind.WAITING]
     assert run.to_the_end(seconds=7200) is Outcome.DONE
     assert client.now > at
+    assert run.view().elapsed_seconds < 120, "an estimate knows nothing of the wait"
     other = start(client, plan_of(client, {("t", 0): (1, 2)}), start_at=client.now + timedelta(1))
     assert isinstance(other.runner.advance(), Poll)
     other.cancel()

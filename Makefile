@@ -10,7 +10,7 @@ BENCH  := $(VENV)/.installed-bench
 REPORTS := reports
 BENCHES := bench-first-paint bench-terminal bench-estimate bench-run bench-latency bench-moves \
            bench-pipeline bench-plan bench-tools bench-timeline bench-documents bench-statelog \
-           bench-replicas bench-autopilot bench-rebalances
+           bench-replicas bench-autopilot bench-rebalances bench-time-left
 SCENARIOS := dms-balancing group-rebalance leader-return preferred-order self-balancing
 
 # What builds trimtab is held to the same versions: older pips read the first, newer the second.
@@ -118,6 +118,10 @@ bench-estimate: $(DEV)  ## estimate beside wall time of a throttled run, on real
 bench-run: $(DEV)  ## a throttled run beside Kafka's own tool, on real brokers
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -P -m tests.bench.run_beside_tool -o $(REPORTS)/run-beside-tool.json
+
+bench-time-left: $(DEV)  ## the time left that a run tells, against the clock, on real brokers
+	@mkdir -p $(REPORTS)
+	$(BIN)/python -P -m tests.bench.time_left -o $(REPORTS)/time-left.json
 
 bench-latency: $(DEV)  ## what producers wait beside an adaptive run, and beside Kafka's own tool
 	@mkdir -p $(REPORTS)

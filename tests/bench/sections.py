@@ -65,6 +65,37 @@ def _produced(row: dict[str, Any]) -> str:
     return f"{asked:g}, {seen:.2f}" if asked else "–"
 
 
+def time_left(found: dict[str, Any]) -> list[str]:
+    targets, plans = found["targets"], found["plans"]
+    noisy = sum(not row["quiet"] for row in plans)
+    return [
+        f"{len(plans)} plans of `plan suggest`, on four real brokers to which a skewed load is",
+        "produced meanwhile, carried out in batches (`make bench-time-left`). At each tenth of a",
+        "run's time: by how much what it says is left was too long (+) or too short, in percent of",
+        "the run's whole time.",
+        "",
+        "| moves | batches | MB | estimated, s | took, s | off, % of the run, at each tenth |",
+        "|---|---|---|---|---|---|",
+        *(
+            f"| {row['moves']} | {row['batches']} | {row['bytes'] / 1e6:.0f} "
+            f"| {row['estimated_seconds']:.0f} | {row['took_seconds']:.0f} | {_off(row)} |"
+            for row in plans
+        ),
+        "",
+        f"Median {found['median']:.1%} (target {targets['median']:.0%}), worst "
+        f"{found['worst']:.1%} (target {targets['worst']:.0%}); of what was really left "
+        f"{found['median_of_left']:.1%} and {found['worst_of_left']:.1%}. A single move was said",
+        f"to take longer than the whole {sum(row['single_above_whole'] for row in plans)} times",
+        f"in {sum(row['looks'] for row in plans):,} looks; {noisy} plans beside other work on the",
+        "machine.",
+    ]
+
+
+def _off(row: dict[str, Any]) -> str:
+    took = row["took_seconds"]
+    return " ".join(f"{100 * (t['said'] - t['really']) / took:+.0f}" for t in row["tenths"])
+
+
 def run_beside_tool(found: dict[str, Any]) -> list[str]:
     names = {
         "whole_seconds": "command to end, s",

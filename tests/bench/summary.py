@@ -33,6 +33,7 @@ PARTS = (
     Part("first-paint", "First paint", sections.first_paint),
     Part("terminal-bytes", "Bytes to the terminal", sections.terminal_bytes),
     Part("estimate", "Estimate beside the clock", sections.estimate),
+    Part("time-left", "Time left beside the clock", sections.time_left),
     Part("run-beside-tool", "A throttled run beside Kafka's tool", sections.run_beside_tool),
     Part("produce-latency", "What producers wait while replicas move", sections.produce_latency),
     Part("many-moves", "Ten thousand moves in one run", sections.many_moves),

@@ -20,6 +20,8 @@ from core.errors import DocumentError, UsageError
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+TIMEOUT_SECONDS = 10.0
+"""How long a cluster may leave whoever asks it without an answer, unless more or less is asked."""
 CONNECT_SECONDS = 6.0
 
 _PROPERTY = re.compile(r"[a-z][a-z0-9._-]{1,99}")
@@ -41,6 +43,7 @@ class ConnectionSettings:
     key_password: str | None = field(default=None, repr=False)
     check_hostname: bool = True
     ignored: tuple[str, ...] = ()
+    timeout_seconds: float = TIMEOUT_SECONDS
 
     @classmethod
     def load(cls, bootstrap: str, properties_path: Path | None = None) -> ConnectionSettings:
@@ -62,6 +65,10 @@ class ConnectionSettings:
             ) from error
         return _from_properties(servers, entries, properties_path)
 
+    def seconds(self, of_default: float) -> float:
+        """Return what a step gets of the timeout that gets this of the default timeout."""
+        return of_default * self.timeout_seconds / TIMEOUT_SECONDS
+
     @property
     def encrypted(self) -> bool:
         return self.security_protocol.endswith("SSL")
@@ -72,7 +79,7 @@ class ConnectionSettings:
             "bootstrap.servers": self.bootstrap,
             "security.protocol": self.security_protocol,
             "client.id": "trimtab",
-            "socket.connection.setup.timeout.ms": int(CONNECT_SECONDS * 1000),
+            "socket.connection.setup.timeout.ms": int(self.seconds(CONNECT_SECONDS) * 1000),
             "logger": silent_logger(),
         }
         if self.sasl_mechanism:

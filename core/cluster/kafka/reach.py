@@ -1,187 +1,448 @@
-"""Why a cluster does not answer, said so that the reader knows what to do next."""
+"""Why a cluster does not answer, said so that the reader knows what to do next.
+
+The servers are asked for it here, in the few bytes of Kafka's protocol that take no login, all side
+by side and each within a second or two: what hangs costs no more than that.
+"""
 
 from __future__ import annotations
 
 import socket
 import ssl
+import struct
 import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
 
 from core.cluster.kafka.connection import ConnectionSettings
 from core.errors import RIGHTS, AccessDeniedError, TrimtabError, UnreachableError
 
-_PROBE_SECONDS = 1.0
-_LOGIN_SECONDS = 2.0
+LOOK_SECONDS = 2.0
+"""How long all of it takes at most."""
 # OpenSSL's codes (x509_vfy.h): host name, IP address that do not match; too early, too late.
 _WRONG_NAME = (62, 64)
 _WRONG_TIME = (9, 10)
+_API_VERSIONS, _SASL_HANDSHAKE = 18, 17
+_UNSUPPORTED_MECHANISM, _NO_LOGIN_HERE = 33, 34
+_MAX_ANSWER_BYTES = 1_000_000
+_RESOLVING = "its name is not resolved"
+_HANGS = "Look whether that broker hangs, or a firewall holds up what is sent to it."
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a server has been of no use; `broker` is None for one that was named by the user."""
+
+    broker: int | None
+    address: str
+    error: str
 
 
 def denied(title: str) -> AccessDeniedError:
     return AccessDeniedError(title, next=RIGHTS)
 
 
-def unreachable(settings: ConnectionSettings | None, detail: str) -> TrimtabError:
+def unreachable(
+    settings: ConnectionSettings | None, detail: str, troubles: Sequence[Trouble] = ()
+) -> TrimtabError:
     """Return the error for a cluster that does not answer; looks at the servers itself.
 
-    `detail` is what went wrong on a connection that stood before. A server that closes the
-    connection because of a wrong password is told apart.
+    `detail` is what went wrong on a connection that stood before; `troubles` are the brokers that
+    the cluster itself named, and which were of no use.
     """
     if settings is None:
         return UnreachableError(detail, next="Try again; the brokers' logs say more.")
-    if settings.sasl_mechanism and _refuses_login(settings):
-        return denied("The cluster refuses this user name or password.")
-    title, advice = _look(settings, detail)
-    return UnreachableError(title, next=advice)
-
-
-def _refuses_login(settings: ConnectionSettings) -> bool:
-    """Return whether a login fails; kafka-python takes that for a lost connection."""
-    from confluent_kafka import KafkaError
-    from confluent_kafka.admin import AdminClient
-
-    refused = threading.Event()
-
-    def told(error: KafkaError) -> None:
-        if error.code() == KafkaError._AUTHENTICATION:
-            refused.set()
-
-    config = settings.confluent()
-    logger = config.pop("logger")
-    admin = AdminClient({**config, "error_cb": told}, logger=logger)
-    deadline = time.monotonic() + _LOGIN_SECONDS
-    while not refused.is_set() and time.monotonic() < deadline:
-        admin.poll(0.1)
-    return refused.is_set()
-
-
-def _look(settings: ConnectionSettings, detail: str) -> tuple[str, str]:
-    absent: list[tuple[str, str]] = []
-    for server in settings.bootstrap.split(","):
-        why = _why_absent(server)
-        if why is None:
-            break
-        absent.append(why)
-    else:
-        others = ", nor does any other server named answer." if len(absent) > 1 else "."
-        return f"{absent[0][0]}{others}", absent[0][1]
-    place = _place(server)
-    if detail:
-        return (
-            f"{server} is there, but the cluster does not answer: {detail}.",
-            "Look whether its brokers and controllers are all well.",
+    brokers = {t.address: t.broker for t in troubles if t.broker is not None}
+    found = examine(settings, list(brokers) or settings.bootstrap.split(","))
+    if brokers and all(one.kind is not _Kind.ANSWERS for one in found.values()):
+        return _about_brokers(list(found.values()), brokers)
+    worst = min(found.values(), key=lambda one: one.kind)
+    number = brokers.get(worst.server)
+    subject = worst.server if number is None else f"Broker {number} ({worst.server})"
+    if worst.kind is _Kind.ANSWERS and detail:
+        return UnreachableError(
+            f"{subject} is there, but the cluster does not answer: {detail}.",
+            next="Look whether its brokers and controllers are all well.",
         )
-    # Before HTTP: a web server that wants TLS says so in plain HTTP.
-    if _speaks_tls(place):
-        if settings.encrypted:
-            return _why_no_tls(server, place, settings)
-        return (
-            f"{server} is a TLS listener, and this connection is plain text.",
-            "Set security.protocol=SSL or SASL_SSL in a file for --command-config.",
-        )
-    if _speaks_http(place):
-        return f"{server} is an HTTP server, not a Kafka broker.", "Give a broker's address."
-    if settings.encrypted:
-        return (
-            f"{server} does not speak TLS, and this connection wants to.",
-            "Set security.protocol=PLAINTEXT or SASL_PLAINTEXT in the --command-config file.",
-        )
-    return (
-        f"{server} does not answer as a Kafka broker.",
-        "Check that it is a broker's port; one that wants SASL needs --command-config.",
+    alone = len(found) == 1 or worst.kind not in (_Kind.REFUSES, _Kind.NO_HOST)
+    others = "." if alone else ", nor does any other server named answer."
+    sentence = worst.sentence if number is None else ""
+    return UnreachableError(f"{sentence or f'{subject} {worst.what}'}{others}", next=worst.advice)
+
+
+def _about_brokers(found: Sequence[_Finding], brokers: Mapping[str, int | None]) -> TrimtabError:
+    """Tell of brokers that the cluster names and nobody reaches from here."""
+    told = [f"broker {brokers[f.server]} advertises {f.server}, which {f.what}" for f in found]
+    text = "; ".join(told)
+    return UnreachableError(
+        f"{text[0].upper()}{text[1:]}.", next=found[0].advertised or found[0].advice
     )
 
 
-def _place(server: str) -> tuple[str, int]:
-    host, _, port = server.rpartition(":")
-    return host.strip("[]"), int(port)
+# -- looking at servers --------------------------------------------------------------------------
 
 
-def _why_absent(server: str) -> tuple[str, str] | None:
-    """Return why nobody is there and what to do, without the full stop; None when one is."""
-    again = "Check host and port, and that the brokers run."
-    try:
-        with socket.create_connection(_place(server), timeout=_PROBE_SECONDS):
-            return None
-    except (socket.gaierror, UnicodeError):  # no name at all, by IDNA's rules
-        return f"There is no host named {_place(server)[0]}", "Check the name after -b."
-    except ConnectionRefusedError:
-        return f"Nothing listens on {server}", again
-    except OSError as error:
-        return f"{server} does not answer: {error.strerror or error}", again
+class _Kind(IntEnum):
+    """What was found, the most telling first."""
+
+    TELLS = 1
+    """It was answered, and the answer says what is wrong, today and tomorrow."""
+    ODD = 2
+    """It answers, and not as a broker does."""
+    HANGS = 3
+    ANSWERS = 4
+    """Nothing is wrong with it that can be seen so."""
+    REFUSES = 5
+    NO_HOST = 6
 
 
-def _why_no_tls(
-    server: str, place: tuple[str, int], settings: ConnectionSettings
-) -> tuple[str, str]:
-    """Return why a TLS connection with these settings fails, from trying one."""
-    try:
-        with (
-            socket.create_connection(place, timeout=_PROBE_SECONDS) as connection,
-            settings.ssl_context().wrap_socket(connection, server_hostname=place[0]) as wrapped,
-        ):
-            # With TLS 1.3 a server refuses a client once that side of the handshake is over.
-            wrapped.recv(1)
-    except ssl.SSLCertVerificationError as error:
-        return _about_certificate(server, place[0], error.verify_code)
-    except ssl.SSLError as error:
-        if "CERTIFICATE" in str(error).upper():
-            if settings.certificate is None:
-                return (
-                    f"{server} wants a client certificate.",
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """What a server does, to be said after its name and without a full stop."""
+
+    server: str
+    kind: _Kind
+    what: str
+    advice: str
+    sentence: str = ""
+    """All of it in other words, where the user has named the server."""
+    advertised: str = ""
+    """The advice where the cluster itself names it."""
+
+
+def examine(settings: ConnectionSettings, servers: Sequence[str]) -> dict[str, _Finding]:
+    """Return what is found of each server, asked side by side."""
+    seconds = settings.seconds(LOOK_SECONDS)
+    ends = time.monotonic() + seconds
+    looks = {server: _Look(server, settings, ends) for server in servers}
+    threads = [threading.Thread(target=look.run, daemon=True) for look in looks.values()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, ends - time.monotonic()) + 0.1)  # a name's look-up has no end
+    return {server: look.found or look.late() for server, look in looks.items()}
+
+
+def is_misconfigured(settings: ConnectionSettings, server: str) -> bool:
+    """Return whether a server is certain never to answer a connection with these settings."""
+    return examine(settings, [server])[server].kind is _Kind.TELLS
+
+
+class _Look:
+    """One conversation with one server; `found` is None until it is over."""
+
+    def __init__(self, server: str, settings: ConnectionSettings, ends: float) -> None:
+        self.found: _Finding | None = None
+        self._server, self._settings, self._ends = server, settings, ends
+        host, _, port = server.rpartition(":")
+        self._host, self._port = host.strip("[]"), int(port)
+        self._step = _RESOLVING
+
+    def run(self) -> None:
+        try:
+            self.found = self._ask()
+        except TimeoutError:
+            self.found = self.late()
+
+    def late(self) -> _Finding:
+        seconds = self._settings.seconds(LOOK_SECONDS)
+        what = f"does not answer: {self._step} within {seconds:.3g} s"
+        return _Finding(self._server, _Kind.HANGS, what, _HANGS)
+
+    # -- its steps -------------------------------------------------------------------------------
+
+    def _ask(self) -> _Finding:
+        try:
+            connection = self._connect()
+        except (socket.gaierror, UnicodeError):  # no name at all, by IDNA's rules
+            return _Finding(
+                *(self._server, _Kind.NO_HOST, "cannot be resolved"),
+                "Check the name after -b.",
+                f"There is no host named {self._host}",
+                "Have advertised.listeners name what this machine can resolve, or run trimtab "
+                "where it can.",
+            )
+        except ConnectionRefusedError:
+            return _Finding(
+                *(self._server, _Kind.REFUSES, "refuses connections"),
+                "Check host and port, and that the brokers run.",
+                f"Nothing listens on {self._server}",
+                "Start that broker, or have its advertised.listeners name where it listens.",
+            )
+        except TimeoutError:
+            raise
+        except OSError as error:
+            return _Finding(
+                *(self._server, _Kind.REFUSES, f"does not answer: {error.strerror or error}"),
+                "Check host and port, and that the brokers run.",
+                advertised="Have advertised.listeners name what this machine can reach.",
+            )
+        with connection:
+            if self._settings.encrypted:
+                return self._over_tls(connection)
+            return self._over_plain_text(connection)
+
+    def _connect(self) -> socket.socket:
+        addresses = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        if self._step == _RESOLVING:
+            self._step = "no connection comes about"
+        error: OSError = OSError("it has no address")
+        for place, (family, *_, address) in enumerate(addresses):
+            connection = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                connection.settimeout(self._left() / (len(addresses) - place))
+                connection.connect(address)
+            except OSError as failed:
+                connection.close()
+                error = failed
+            else:
+                return connection
+        raise error
+
+    def _left(self) -> float:
+        """Return the seconds that are left; raises TimeoutError when none are."""
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def _half(self) -> float:
+        """Return half of what is left: another guess takes some time, too."""
+        return self._left() / 2
+
+    def _over_tls(self, connection: socket.socket) -> _Finding:
+        self._step = "it takes the connection, and the TLS handshake is not answered"
+        connection.settimeout(self._left())
+        try:
+            wrapped = self._settings.ssl_context().wrap_socket(
+                connection, server_hostname=self._host
+            )
+        except ssl.SSLCertVerificationError as error:
+            return self._tells(*_about_certificate(self._host, error.verify_code))
+        except TimeoutError:
+            raise
+        except OSError as error:
+            return self._about_no_tls(error)
+        with wrapped:
+            try:
+                return self._about_answers(wrapped)
+            except TimeoutError:
+                raise
+            except OSError as error:  # with TLS 1.3 a client is refused after the handshake
+                return self._about_no_tls(error)
+
+    def _about_no_tls(self, error: OSError) -> _Finding:
+        """Say why TLS fails where it is not ours that refuses; plain text is tried to know."""
+        reason = str(error).upper()
+        if "CERTIFICATE" in reason or "UNKNOWN_CA" in reason:
+            if self._settings.certificate is None:
+                return self._tells(
+                    "wants a client certificate",
                     "Set ssl.keystore.location to a PEM file with key and certificate.",
                 )
-            return (
-                f"{server} refuses this client certificate.",
+            return self._tells(
+                "refuses this client certificate",
                 "Have its authority trusted there, or set another ssl.keystore.location.",
             )
-    except OSError:
-        pass  # what it says of the connection was asked for above
-    return (
-        f"{server} speaks TLS, but no connection comes about.",
-        "Check the brokers' advertised listeners: their names must be in their certificates.",
-    )
+        if "ALERT" in reason:
+            return self._is_odd(
+                f"speaks TLS, but no connection comes about: {_reason(error)}",
+                "Compare TLS versions and ciphers with the broker's.",
+            )
+        match self._spoken():
+            case "Kafka":
+                return self._tells(
+                    "does not speak TLS, and this connection wants to",
+                    "Set security.protocol=PLAINTEXT or SASL_PLAINTEXT in the --command-config "
+                    "file.",
+                )
+            case "HTTP":
+                return self._is_http()
+        return self._is_odd(
+            f"does not answer a TLS handshake as a Kafka broker: {_reason(error)}",
+            "Check that it is a broker's TLS port.",
+        )
+
+    def _over_plain_text(self, connection: socket.socket) -> _Finding:
+        self._step = "it takes the connection, and Kafka's first request is not answered"
+        try:
+            return self._about_answers(connection)
+        except OSError as error:
+            connection.close()
+            # A broker's TLS listener hangs up on plain text; others say so, some in plain HTTP, or
+            # wait for more.
+            match self._spoken():
+                case "TLS":
+                    return self._tells(
+                        "is a TLS listener, and this connection is plain text",
+                        "Set security.protocol=SSL or SASL_SSL in a file for --command-config.",
+                    )
+                case "HTTP":
+                    return self._is_http()
+            if isinstance(error, TimeoutError):
+                raise
+            return self._is_odd(
+                "does not answer as a Kafka broker",
+                "Check that it is a broker's port; one that wants SASL needs --command-config.",
+            )
+
+    def _about_answers(self, connection: socket.socket) -> _Finding:
+        """Say what two requests are answered that take no login; raises OSError without answers."""
+        _exchange(connection, self._half, _API_VERSIONS, 0, b"")
+        self._step = "its first request is answered, and its login is not"
+        wanted = self._settings.sasl_mechanism
+        name = (wanted or "PLAIN").encode()
+        answer = _exchange(
+            connection, self._left, _SASL_HANDSHAKE, 1, struct.pack(">h", len(name)) + name
+        )
+        code, offered = _mechanisms(answer)
+        if wanted and code == _UNSUPPORTED_MECHANISM:
+            return self._tells(
+                f"does not take logins by {wanted}; it offers {offered or 'none'}",
+                f"Set sasl.mechanism to one of these in the --command-config file: {offered}.",
+            )
+        if wanted and code == _NO_LOGIN_HERE:
+            right = "SSL" if self._settings.encrypted else "PLAINTEXT"
+            return self._tells(
+                "takes no logins, and this connection wants to log in",
+                f"Set security.protocol={right}, or name the port that takes logins.",
+            )
+        if not wanted and code != _NO_LOGIN_HERE:
+            right = "SASL_SSL" if self._settings.encrypted else "SASL_PLAINTEXT"
+            return self._tells(
+                f"wants a login (by {offered or 'PLAIN'}), and this connection has none",
+                f"Set security.protocol={right}, sasl.mechanism and sasl.jaas.config in a file "
+                "for --command-config.",
+            )
+        return _Finding(
+            *(self._server, _Kind.ANSWERS, "answers as a Kafka broker, but not in time"),
+            _HANGS,
+        )
+
+    def _tells(self, what: str, advice: str) -> _Finding:
+        return _Finding(self._server, _Kind.TELLS, what, advice)
+
+    def _is_odd(self, what: str, advice: str) -> _Finding:
+        return _Finding(self._server, _Kind.ODD, what, advice)
+
+    def _is_http(self) -> _Finding:
+        return self._tells("is an HTTP server, not a Kafka broker", "Give a broker's address.")
+
+    def _spoken(self) -> str:
+        """Return which of TLS, Kafka and HTTP connections of their own find; "" where none."""
+        ends = time.monotonic() + self._half()
+        heard: dict[str, bool] = {}
+
+        def left() -> float:
+            return max(ends - time.monotonic(), 0.001)
+
+        def listen(name: str) -> None:
+            try:
+                with self._connect() as connection:
+                    connection.settimeout(left())
+                    heard[name] = _LANGUAGES[name](connection, left)
+            except OSError:
+                heard[name] = False
+
+        threads = [threading.Thread(target=listen, args=(n,), daemon=True) for n in _LANGUAGES]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(left())
+        # TLS before HTTP: a web server that wants TLS says so in plain HTTP.
+        return next((name for name in _LANGUAGES if heard.get(name)), "")
 
 
-def _about_certificate(server: str, host: str, code: int) -> tuple[str, str]:
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.lower().replace("_", " ")
+    return error.strerror or str(error) or "it hangs up"
+
+
+def _about_certificate(host: str, code: int) -> tuple[str, str]:
     if code in _WRONG_NAME:
         return (
-            f"The certificate of {server} is not for {host}.",
+            f"has a certificate that is not for {host}",
             "Use a name that is in it, or set ssl.endpoint.identification.algorithm= to nothing.",
         )
     if code in _WRONG_TIME:
         return (
-            f"The certificate of {server} is not valid today.",
+            "has a certificate that is not valid today",
             "Renew it, or look at this machine's clock.",
         )
     return (
-        f"The certificate of {server} is of no authority that this connection trusts.",
+        "has a certificate that is of no authority that this connection trusts",
         "Set ssl.truststore.location to a PEM file with the authority's certificate.",
     )
 
 
-def _speaks_http(place: tuple[str, int]) -> bool:
+# -- the few bytes of Kafka's protocol -----------------------------------------------------------
+
+
+def _exchange(
+    connection: socket.socket, left: Callable[[], float], api: int, version: int, body: bytes
+) -> bytes:
+    """Return the answer to one request; raises OSError for what is none, TimeoutError in time."""
+    client = b"trimtab"
+    request = struct.pack(">hhih", api, version, api, len(client)) + client + body
+    connection.settimeout(left())
+    connection.sendall(struct.pack(">i", len(request)) + request)
+    size, correlation = struct.unpack(">ii", _receive(connection, left, 8))
+    if correlation != api or not 4 <= size <= _MAX_ANSWER_BYTES:
+        raise OSError("the answer is not Kafka's")
+    return _receive(connection, left, size - 4)
+
+
+def _receive(connection: socket.socket, left: Callable[[], float], count: int) -> bytes:
+    received = b""
+    while len(received) < count:
+        connection.settimeout(left())
+        more = connection.recv(count - len(received))
+        if not more:
+            raise OSError("it hangs up")
+        received += more
+    return received
+
+
+def _mechanisms(answer: bytes) -> tuple[int, str]:
+    """Return the error code and the mechanisms that a SaslHandshake is answered with."""
     try:
-        with socket.create_connection(place, timeout=_PROBE_SECONDS) as connection:
-            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            answer = connection.recv(64)
-    except OSError:
-        return False
-    return answer.startswith(b"HTTP/")
+        code, count = struct.unpack_from(">hi", answer)
+        at, names = 6, []
+        for _ in range(max(0, count)):
+            (length,) = struct.unpack_from(">h", answer, at)
+            names.append(answer[at + 2 : at + 2 + length].decode())
+            at += 2 + length
+    except (struct.error, UnicodeDecodeError) as error:
+        raise OSError("the answer is not Kafka's") from error
+    return code, ", ".join(sorted(names))
 
 
-def _speaks_tls(place: tuple[str, int]) -> bool:
+def _speaks_tls(connection: socket.socket, _: Callable[[], float]) -> bool:
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:
-        with (
-            socket.create_connection(place, timeout=_PROBE_SECONDS) as connection,
-            context.wrap_socket(connection),
-        ):
+        with context.wrap_socket(connection):
             return True
     except ssl.SSLError as error:
         # A server that refuses our side of the handshake in an alert has spoken TLS.
         return "ALERT" in str(error).upper()
-    except OSError:
-        return False
+
+
+def _speaks_kafka(connection: socket.socket, left: Callable[[], float]) -> bool:
+    _exchange(connection, left, _API_VERSIONS, 0, b"")
+    return True
+
+
+def _speaks_http(connection: socket.socket, _: Callable[[], float]) -> bool:
+    connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    return connection.recv(64).startswith(b"HTTP/")
+
+
+_LANGUAGES: Mapping[str, Callable[[socket.socket, Callable[[], float]], bool]] = {
+    "TLS": _speaks_tls,
+    "Kafka": _speaks_kafka,
+    "HTTP": _speaks_http,
+}

@@ -7,15 +7,16 @@ be lost: the error of a whole answer, messages, deadlines.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from core.cluster.client import Fault
 from core.cluster.kafka.connection import CONNECT_SECONDS, ConnectionSettings
-from core.cluster.kafka.reach import denied, unreachable
+from core.cluster.kafka.reach import Trouble, denied, unreachable
 from core.cluster.state import Reassignment, TopicPartition
 from core.errors import UnreachableError
 
@@ -45,13 +46,14 @@ _V = TypeVar("_V")
 class Patience:
     """For how long a large answer is waited for; more after each time that it was too short."""
 
-    def __init__(self) -> None:
-        self.seconds = _ANSWER_SECONDS
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self.seconds = settings.seconds(_ANSWER_SECONDS)
+        self._most = settings.seconds(_MOST_SECONDS)
 
     def was_short(self) -> bool:
         """Have it be longer the next time; return whether it can be."""
-        grows = self.seconds < _MOST_SECONDS
-        self.seconds = min(2 * self.seconds, _MOST_SECONDS)
+        grows = self.seconds < self._most
+        self.seconds = min(2 * self.seconds, self._most)
         return grows
 
 
@@ -64,8 +66,10 @@ class Wire:
         self._admin: Any = None
         self.controller: int | None = None
         """The broker that takes requests for the controller, once it is known."""
-        self.patience = Patience()
+        self.patience = Patience(settings)
         """With the description of the whole cluster."""
+        self.heard_at = -math.inf
+        """When any broker last sent anything (monotonic seconds)."""
         self.last_reassignments: dict[TopicPartition, Reassignment] = {}
         """What was in flight when the controller last said so."""
         self.moves_unknown = ""
@@ -74,15 +78,20 @@ class Wire:
     def close(self) -> None:
         with self._opening:
             if self._admin is not None:
-                self._admin.close()
+                from core.cluster.kafka.network import close_admin
+
+                close_admin(self._admin)
 
     # -- sending ---------------------------------------------------------------------------------
 
     def manager(self) -> Any:
         with self._opening:
             if self._admin is None:
-                self._admin = _open(self._settings)
+                self._admin = _open(self._settings, self._hear)
             return self._admin._manager
+
+    def _hear(self) -> None:
+        self.heard_at = time.monotonic()
 
     @property
     def brokers(self) -> frozenset[int]:
@@ -93,44 +102,67 @@ class Wire:
             known = self._admin._manager.cluster.brokers()
         return frozenset(b.node_id for b in known if isinstance(b.node_id, int) and b.node_id >= 0)
 
+    def troubles(self) -> list[Trouble]:
+        """Return which brokers have been of no use when they were last asked, and why."""
+        admin = self._admin
+        return admin._manager.troubles() if admin is not None else []
+
+    def explained(self, error: Exception, detail: str) -> Exception:
+        """Return what to raise for kafka-python's error: whom it is about, and what to do."""
+        return _explained(error, self._settings, detail, self.troubles())
+
     def controller_or(self, node: int) -> int:
         return node if self.controller is None else self.controller
+
+    def learn_controller(self, told: int) -> None:
+        """Keep whom the brokers name as the controller.
+
+        Those of KRaft name any of themselves, be it one that hangs, and pass on what they are
+        asked: whoever answers is as good.
+        """
+        from kafka.errors import IncompatibleBrokerVersion
+        from kafka.protocol.admin import DescribeQuorumRequest
+
+        try:
+            self.manager().broker_version_data.api_version(DescribeQuorumRequest)
+        except IncompatibleBrokerVersion:
+            self.controller = told
+        else:
+            self.controller = None
 
     def read(self, ask: Callable[[Any, int], Any], patience: Patience | None = None) -> Any:
         """Return what `ask` awaits, from any broker, trying others while there is time.
 
         With `patience`, an answer that took too long is asked for again with more of it.
         """
-        from kafka.errors import (
-            KafkaError,
-            NodeNotReadyError,
-            RequestTimedOutError,
-            UnknownBrokerIdError,
-        )
+        from kafka.errors import KafkaError, RequestTimedOutError, UnknownBrokerIdError
+
+        from core.cluster.kafka.network import NoHandshakeError
 
         manager = self.manager()
-        deadline = time.monotonic() + _READ_SECONDS
+        seconds = self._settings.seconds(_READ_SECONDS)
+        deadline = time.monotonic() + seconds
 
         async def attempt() -> Any:
-            node = manager.least_loaded_node()
-            if node is None:
-                raise NodeNotReadyError("every broker refuses connections")
-            return await ask(manager, node)
+            return await ask(manager, await manager.ready_node())
 
         while True:
             try:
                 return manager.run(attempt)
             except KafkaError as error:
                 self.controller = None
+                # A password that is refused now may be right once a broker has read it; the
+                # library would never ask again.
+                manager._auth_failures.clear()
                 # The broker that stands for the controller may have joined since kafka-python
                 # last looked; another one is named the next time.
-                passes = getattr(error, "retriable", False) or isinstance(
-                    error, UnknownBrokerIdError
+                passes = isinstance(error, UnknownBrokerIdError) or (
+                    getattr(error, "retriable", False) and not isinstance(error, NoHandshakeError)
                 )
                 if isinstance(error, RequestTimedOutError) and patience and patience.was_short():
-                    deadline = time.monotonic() + _READ_SECONDS
+                    deadline = time.monotonic() + seconds
                 if not passes or time.monotonic() > deadline:
-                    raise _explained(error, self._settings, str(error)) from error
+                    raise self.explained(error, str(error)) from error
                 time.sleep(_RETRY_SECONDS)
 
     def controlled(
@@ -145,16 +177,17 @@ class Wire:
         """
         from kafka.protocol.metadata import MetadataRequest
 
-        deadline = time.monotonic() + CONTROLLER_SECONDS
+        seconds = min(CONTROLLER_SECONDS, self._settings.timeout_seconds)
+        deadline = time.monotonic() + seconds
 
         async def ask(manager: Any, node: int) -> Any:
             if self.controller is None:
                 metadata = await manager.send(MetadataRequest(topics=[]), node_id=node)
-                self.controller = metadata.controller_id
+                self.learn_controller(metadata.controller_id)
             return await manager.send(
                 request,
                 node_id=self.controller_or(node),
-                request_timeout_ms=CONTROLLER_SECONDS * 1000,
+                request_timeout_ms=seconds * 1000,
             )
 
         while True:
@@ -172,7 +205,7 @@ class Wire:
         from kafka.errors import KafkaError, UnknownBrokerIdError
 
         manager = self.manager()
-        milliseconds = seconds * 1000
+        milliseconds = self._settings.seconds(seconds) * 1000
 
         async def ask(broker: int, request: Any) -> Any:
             try:
@@ -218,46 +251,34 @@ def fault(code: int, message: str | None = None) -> Fault | None:
     return Fault(name, message or "")
 
 
-def _open(settings: ConnectionSettings) -> Any:
-    import logging
-
-    from kafka import KafkaAdminClient
+def _open(settings: ConnectionSettings, heard: Callable[[], None]) -> Any:
     from kafka.errors import KafkaError
-    from kafka.net.compat import KafkaNetClient
 
-    library = logging.getLogger("kafka")
-    library.addHandler(logging.NullHandler())
-    library.propagate = False
-    networks: list[Any] = []
+    from core.cluster.kafka.network import open_admin
 
-    def network(**config: Any) -> Any:
-        patience = {
-            "socket_connection_setup_timeout_ms": int(_BROKER_SECONDS * 1000),
-            "socket_connection_setup_timeout_max_ms": int(_BROKER_SECONDS * 1000),
-        }
-        networks.append(KafkaNetClient(**config, **patience))
-        return networks[-1]
-
+    setup_ms = int(settings.seconds(_BROKER_SECONDS) * 1000)
     try:
-        return KafkaAdminClient(
-            **settings.kafka_python(),
-            kafka_client=network,
-            bootstrap_timeout_ms=int(CONNECT_SECONDS * 1000),
-            request_timeout_ms=int(_ANSWER_SECONDS * 1000),
+        return open_admin(
+            settings,
+            heard,
+            {
+                "socket_connection_setup_timeout_ms": setup_ms,
+                "socket_connection_setup_timeout_max_ms": setup_ms,
+            },
+            bootstrap_timeout_ms=int(settings.seconds(CONNECT_SECONDS) * 1000),
+            request_timeout_ms=int(settings.seconds(_ANSWER_SECONDS) * 1000),
             reconnect_backoff_max_ms=1000,
             # One more in flight than this is refused at once; screens and runs ask side by side.
             max_in_flight_requests_per_connection=100,
             metadata_max_age_ms=10_000,
         )
     except KafkaError as error:
-        # Its constructor leaves the thread and the sockets of a failed attempt behind.
-        for half_open in networks:
-            half_open.close()
-            half_open._manager._net.stop()
-        raise _explained(error, settings, "") from error
+        raise _explained(error, settings, "", ()) from error
 
 
-def _explained(error: Exception, settings: ConnectionSettings, detail: str) -> Exception:
+def _explained(
+    error: Exception, settings: ConnectionSettings, detail: str, troubles: Sequence[Trouble]
+) -> Exception:
     from kafka.errors import (
         AuthorizationError,
         IncompatibleBrokerVersion,
@@ -274,7 +295,7 @@ def _explained(error: Exception, settings: ConnectionSettings, detail: str) -> E
             return denied("The cluster refuses this user name or password.")
         case AuthorizationError():
             return denied(f"The cluster says no: {type(error).message}.")
-    return unreachable(settings, detail)
+    return unreachable(settings, detail, troubles)
 
 
 def refuse(answer: Any, doing: str) -> None:

@@ -20,18 +20,29 @@ WITH_ZOOKEEPER = {METADATA: 11, API_VERSIONS: 3, ELECT: 2, REASSIGNMENTS: 0, CLU
 ANCIENT = {METADATA: 9, API_VERSIONS: 3, REASSIGNMENTS: 0}
 _FIRST_FLEXIBLE = {METADATA: 9, API_VERSIONS: 99, ELECT: 2, REASSIGNMENTS: 0, QUORUM: 0, CLUSTER: 0}
 CONTROLLER = 7
+SASL_HANDSHAKE = 17
+_NO_LOGINS_HERE = 34
+_MAX_REQUEST_BYTES = 1_000_000
 
 
 class FakeBroker:
     """Broker 1 of one; `elections` has how many partitions each election asked for."""
 
-    def __init__(self, versions: Mapping[int, int], slow_seconds: float) -> None:
+    def __init__(
+        self,
+        versions: Mapping[int, int],
+        slow_seconds: float,
+        advertised: str | None,
+        stalls_at: int | None,
+    ) -> None:
         self._versions = versions
         self._slow_seconds = slow_seconds
+        self._stalls_at = stalls_at
         self._slowed = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._port = self._listener.getsockname()[1]
         self.bootstrap = f"127.0.0.1:{self._port}"
+        self._advertised = advertised or "127.0.0.1"
         self.elections: list[int] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -51,14 +62,25 @@ class FakeBroker:
         """Answer in order, as brokers do: what is slow holds up what comes after it."""
         with connection, connection.makefile("rb") as incoming:
             while head := incoming.read(4):
-                body = incoming.read(*struct.unpack(">i", head))
+                (size,) = struct.unpack(">i", head)
+                if not 8 <= size <= _MAX_REQUEST_BYTES:
+                    return  # TLS, HTTP
+                body = incoming.read(size)
                 api, version, id = struct.unpack(">hhi", body[:8])
+                if api == SASL_HANDSHAKE:
+                    connection.sendall(struct.pack(">iihi", 10, id, _NO_LOGINS_HERE, 0))
+                    continue
                 if api == METADATA and self._is_of_all_topics(body):
                     self._slowed.wait(self._slow_seconds)
                 answer = self._answer(api, version, body).encode(version=version)
                 header = struct.pack(">i", id) + b"\0" * (version >= _FIRST_FLEXIBLE[api])
+                whole = struct.pack(">i", len(header + answer)) + header + answer
+                if api == self._stalls_at:
+                    connection.sendall(whole[: len(whole) // 2])
+                    self._slowed.wait()
+                    return
                 try:
-                    connection.sendall(struct.pack(">i", len(header + answer)) + header + answer)
+                    connection.sendall(whole)
                 except OSError:
                     return
 
@@ -90,7 +112,7 @@ class FakeBroker:
                 error_message=None,
                 cluster_id="a-cluster",
                 controller_id=CONTROLLER,
-                brokers=[broker(broker_id=1, host="127.0.0.1", port=self._port, rack=None)],
+                brokers=[broker(broker_id=1, host=self._advertised, port=self._port, rack=None)],
             )
         if api == ELECT:
             asked = admin.ElectLeadersRequest.decode(body, version=version, header=True)
@@ -115,7 +137,7 @@ class FakeBroker:
         broker = response.MetadataResponseBroker
         return response(
             throttle_time_ms=0,
-            brokers=[broker(node_id=1, host="127.0.0.1", port=self._port, rack=None)],
+            brokers=[broker(node_id=1, host=self._advertised, port=self._port, rack=None)],
             cluster_id="a-cluster",
             controller_id=1,
             topics=[
@@ -152,9 +174,19 @@ class FakeBroker:
 
 
 @contextmanager
-def fake_broker(versions: Mapping[int, int], slow_seconds: float = 0.0) -> Iterator[FakeBroker]:
-    """A broker that knows these requests, and is so slow to tell the metadata of all topics."""
-    broker = FakeBroker(versions, slow_seconds)
+def fake_broker(
+    versions: Mapping[int, int],
+    slow_seconds: float = 0.0,
+    *,
+    advertised: str | None = None,
+    stalls_at: int | None = None,
+) -> Iterator[FakeBroker]:
+    """A broker that knows these requests, and is so slow to tell the metadata of all topics.
+
+    It names itself by the host `advertised`, and stops for good in the middle of the answer to
+    the request `stalls_at`.
+    """
+    broker = FakeBroker(versions, slow_seconds, advertised, stalls_at)
     try:
         yield broker
     finally:

@@ -4,36 +4,46 @@ from __future__ import annotations
 
 import http.server
 import socket
+import struct
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from servers import nobody, says, server, silent
 
 from core.cluster.kafka.connection import ConnectionSettings
-from core.cluster.kafka.reach import unreachable
+from core.cluster.kafka.reach import Trouble, unreachable
 from core.errors import ExitCode
 
+SASL_HANDSHAKE = 17
 TLS_ALERT = bytes([21, 3, 3, 0, 2, 2, 40])
 
 
-@contextmanager
-def server(answer: bytes) -> Iterator[str]:
-    """A server that answers anything with these bytes."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+def kafka(*mechanisms: str) -> Callable[[socket.socket], None]:
+    """Be a broker's plain-text listener as far as it goes without a login.
 
-        def serve() -> None:
-            while True:
-                try:
-                    connection, _ = listener.accept()
-                except OSError:
-                    return
-                with connection:
-                    connection.recv(1024)
-                    connection.sendall(answer)
+    It takes logins by these mechanisms, or none.
+    """
 
-        threading.Thread(target=serve, daemon=True).start()
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
+    def serve(connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as incoming:
+            while head := incoming.read(4):
+                (size,) = struct.unpack(">i", head)
+                if not 8 <= size <= 1000:
+                    return  # as brokers do with the first bytes of TLS
+                body = incoming.read(size)
+                api, _, id = struct.unpack(">hhi", body[:8])
+                answer = struct.pack(">hi", 0, 0)
+                if api == SASL_HANDSHAKE:
+                    asked = body[12 + struct.unpack(">h", body[8:10])[0] :].decode()
+                    code = 34 if not mechanisms else 0 if asked in mechanisms else 33
+                    names = b"".join(struct.pack(">h", len(m)) + m.encode() for m in mechanisms)
+                    answer = struct.pack(">hi", code, len(mechanisms)) + names
+                connection.sendall(struct.pack(">ii", 4 + len(answer), id) + answer)
+
+    return serve
 
 
 class Quiet(http.server.BaseHTTPRequestHandler):
@@ -47,38 +57,35 @@ class Quiet(http.server.BaseHTTPRequestHandler):
 
 @contextmanager
 def web_server() -> Iterator[str]:
-    with http.server.HTTPServer(("127.0.0.1", 0), Quiet) as running:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
         yield f"127.0.0.1:{running.server_port}"
         running.shutdown()
 
 
-def told(bootstrap: str, protocol: str = "PLAINTEXT") -> str:
-    error = unreachable(ConnectionSettings(bootstrap, protocol), "")
+def told(bootstrap: str, protocol: str = "PLAINTEXT", mechanism: str | None = None) -> str:
+    settings = ConnectionSettings(bootstrap, protocol, mechanism, timeout_seconds=20)
+    error = unreachable(settings, "")
     assert error.exit_code is ExitCode.UNREACHABLE
     assert error.next
     return error.title
 
 
 def test_nothing_listens() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    assert told(f"127.0.0.1:{port}") == f"Nothing listens on 127.0.0.1:{port}."
+    address = nobody()
+    assert told(address) == f"Nothing listens on {address}."
 
 
 def test_of_several_servers_one_that_is_there_is_told_of() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
     with web_server() as address:
-        said = told(f"127.0.0.1:{port},{address}")
+        said = told(f"{nobody()},{address}")
     assert said == f"{address} is an HTTP server, not a Kafka broker."
 
 
 def test_of_several_servers_none_is_there() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    said = told(f"127.0.0.1:{port},127.0.0.1:{port}")
-    assert said == f"Nothing listens on 127.0.0.1:{port}, nor does any other server named answer."
+    one = nobody()
+    said = told(f"{one},no-such-host.invalid:9092")
+    assert said == f"Nothing listens on {one}, nor does any other server named answer."
 
 
 def test_no_such_host() -> None:
@@ -100,11 +107,59 @@ def test_an_http_server() -> None:
     [("PLAINTEXT", "is a TLS listener, and this connection is plain text"), ("SSL", "speaks TLS")],
 )
 def test_a_tls_listener(protocol: str, said: str) -> None:
-    with server(TLS_ALERT) as address:
+    with server(says(TLS_ALERT)) as address:
         assert said in told(address, protocol)
 
 
 def test_something_else() -> None:
-    with server(b"220 mail ready\r\n") as address:
+    with server(says(b"220 mail ready\r\n")) as address:
         assert "does not answer as a Kafka broker" in told(address)
-        assert "does not speak TLS" in told(address, "SASL_SSL")
+        error = unreachable(ConnectionSettings(address, "SASL_SSL"), "")
+        assert "TLS" in error.title
+        assert "PLAINTEXT" not in str(error)
+
+
+def test_tls_is_turned_off_only_where_plain_text_is_spoken() -> None:
+    with server(kafka()) as address:
+        error = unreachable(ConnectionSettings(address, "SSL", timeout_seconds=20), "")
+    assert "does not speak TLS" in error.title
+    assert "security.protocol=PLAINTEXT" in error.next
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+def test_of_what_is_silent_nothing_is_known(protocol: str) -> None:
+    began = time.monotonic()
+    with server(silent) as address:
+        error = unreachable(ConnectionSettings(address, protocol, "PLAIN", timeout_seconds=2), "")
+    assert time.monotonic() - began < 1.5
+    assert "does not answer" in error.title
+    assert "security.protocol" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("takes", "protocol", "mechanism", "said"),
+    [
+        (("PLAIN", "SCRAM-SHA-256"), "SASL_PLAINTEXT", "SCRAM-SHA-512", "PLAIN, SCRAM-SHA-256"),
+        (("SCRAM-SHA-256",), "PLAINTEXT", None, "wants a login (by SCRAM-SHA-256)"),
+        ((), "SASL_PLAINTEXT", "PLAIN", "takes no logins"),
+    ],
+)
+def test_a_login_that_does_not_fit_is_no_wrong_password(
+    takes: tuple[str, ...], protocol: str, mechanism: str | None, said: str
+) -> None:
+    with server(kafka(*takes)) as address:
+        assert said in told(address, protocol, mechanism)
+
+
+def test_of_several_servers_the_one_that_tells_most_is_told_of() -> None:
+    with server(silent) as hung, server(kafka("PLAIN")) as address:
+        assert told(f"{hung},{address}").startswith(address)
+
+
+def test_brokers_that_the_cluster_names_are_told_of_by_their_numbers() -> None:
+    address = nobody()
+    named = [Trouble(1, address, ""), Trouble(2, "b2.invalid:9092", "")]
+    error = unreachable(ConnectionSettings("127.0.0.1:1"), "", named)
+    assert f"Broker 1 advertises {address}" in error.title
+    assert "broker 2 advertises b2.invalid:9092" in error.title
+    assert "advertised.listeners" in error.next

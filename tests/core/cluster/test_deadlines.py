@@ -1,0 +1,118 @@
+"""Whatever a broker does or leaves undone, who asks has an answer in time."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+from fake_broker import API_VERSIONS, CLUSTER, KRAFT, METADATA, fake_broker
+from servers import nobody, says, server, silent
+
+from core.cluster.kafka.client import KafkaClient
+from core.cluster.kafka.connection import ConnectionSettings
+from core.errors import UnreachableError
+
+TIMEOUT_SECONDS = 1.0
+SLACK_SECONDS = 20.0
+"""For machines that are busy; what this is about took minutes, or for ever."""
+
+
+def in_time(call: Callable[[], Any]) -> Any:
+    """Return what a call returns, or the error that it raises; fail where it does not end."""
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append(call())
+        except Exception as error:  # noqa: BLE001 - judged by whoever asked
+            outcome.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(TIMEOUT_SECONDS + SLACK_SECONDS)
+    assert outcome, "it hangs"
+    return outcome[0]
+
+
+@contextmanager
+def client(bootstrap: str, protocol: str = "PLAINTEXT") -> Iterator[KafkaClient]:
+    login = ("PLAIN", "ann", "right") if protocol.startswith("SASL") else (None, None, None)
+    settings = ConnectionSettings(bootstrap, protocol, *login, timeout_seconds=TIMEOUT_SECONDS)
+    opened = KafkaClient(settings)
+    yield opened
+    in_time(opened.close)
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("serve", [silent, says(b"220 mail ready\r\n")], ids=["silent", "garbage"])
+@pytest.mark.parametrize("call", [KafkaClient.describe, KafkaClient.groups], ids=["wire", "admin"])
+def test_who_is_no_broker_is_not_waited_for(
+    protocol: str, serve: Callable[[socket.socket], None], call: Callable[[KafkaClient], object]
+) -> None:
+    with server(serve) as address, client(address, protocol) as opened:
+        error = in_time(lambda: call(opened))
+    assert isinstance(error, UnreachableError)
+    assert address in error.title
+
+
+@pytest.mark.parametrize("request_kind", [API_VERSIONS, METADATA, CLUSTER])
+def test_a_broker_that_stops_in_the_middle_of_an_answer_is_named(request_kind: int) -> None:
+    with fake_broker(KRAFT, stalls_at=request_kind) as broker, client(broker.bootstrap) as opened:
+        error = in_time(opened.describe)
+    assert isinstance(error, UnreachableError)
+    assert broker.bootstrap in error.title
+
+
+@pytest.mark.parametrize("hung", [1, 2, 3])
+def test_servers_that_hang_cost_the_one_that_answers_nothing(hung: int) -> None:
+    with ExitStack() as stack:
+        servers = [stack.enter_context(server(silent)) for _ in range(hung)]
+        broker = stack.enter_context(fake_broker(KRAFT))
+        settings = ConnectionSettings(",".join([*servers, broker.bootstrap]), timeout_seconds=60)
+        opened = KafkaClient(settings)
+        began = time.monotonic()
+        assert [topic.name for topic in in_time(opened.describe).topics] == ["t"]
+        assert time.monotonic() - began < settings.seconds(4)
+        opened.close()
+
+
+def test_a_name_that_is_looked_up_for_ever_holds_up_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    resolve, answered = socket.getaddrinfo, threading.Event()
+
+    def hang(host: str, *args: Any, **options: Any) -> Any:
+        if host == "hangs.invalid":
+            if options.get("flags"):
+                raise socket.gaierror
+            answered.wait()
+        return resolve(host, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    with client("hangs.invalid:9092") as opened:
+        error = in_time(opened.describe)
+    assert isinstance(error, UnreachableError)
+    assert "hangs.invalid" in error.title
+    with fake_broker(KRAFT) as broker, client(f"hangs.invalid:9092,{broker.bootstrap}") as opened:
+        assert in_time(opened.describe).topics
+    answered.set()
+
+
+@pytest.mark.parametrize("host", ["b1.invalid", "127.0.0.2"])
+def test_what_brokers_advertise_and_is_not_reached_is_named(host: str) -> None:
+    with fake_broker(KRAFT, advertised=host) as broker, client(broker.bootstrap) as opened:
+        error = in_time(opened.describe)
+    assert isinstance(error, UnreachableError)
+    port = broker.bootstrap.rpartition(":")[2]
+    assert f"Broker 1 advertises {host}:{port}" in error.title
+    assert "advertised.listeners" in error.next
+
+
+def test_where_nobody_listens_it_is_said_when_the_time_is_over() -> None:
+    with client(nobody()) as opened:
+        assert "Nothing listens" in in_time(opened.describe).title

@@ -18,6 +18,7 @@ from core.cluster.client import ClusterClient
 from core.cluster.leader_rebalance import rebalance_settings, returns_every_seconds
 from core.cluster.observe import CONFIGS_SECONDS, Observer
 from core.cluster.state import ClusterState
+from core.errors import UnreachableError
 from core.run.record.journal import journal_path
 from core.run.tell.runs import calibration, left_behind, list_runs, read_run, unreadable
 from core.run.tell.view import RunState
@@ -55,6 +56,11 @@ class ClusterEyes:
         reassignments = self._client.reassignments()
         configured = self._configured()
         state = laid_on(self._observer.poll(), configured.capacity)
+        if state.cluster_id != self._cluster_id:
+            raise UnreachableError(
+                f"This is cluster {state.cluster_id}, not {self._cluster_id}.",
+                next="Its address has become another cluster's; turn this autopilot off.",
+            )
         now = self._clock.now()
         sight = self._sights.look(state, now, settings.stale_seconds)
         runs = list_runs(self._cluster_id)

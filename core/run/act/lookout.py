@@ -9,6 +9,7 @@ from core.clock import Clock
 from core.cluster.client import FOLLOWER_LIST, ClusterClient, ConfigValue, Fault, Resource
 from core.cluster.faults import is_missing
 from core.cluster.state import ClusterState, PartitionRow, Reassignment, TopicPartition
+from core.errors import UnreachableError
 from core.plan.check import CRUISE_CONTROL_TOPIC
 from core.plan.plan import Move
 from core.run.act.each import each_told
@@ -26,6 +27,18 @@ ASK_SECONDS = 5.0
 """How long an answer about one topic that is not shown is kept."""
 
 _Answer = dict[str, ConfigValue] | Fault
+
+
+def refuse_other(cluster_id: str, history: History) -> None:
+    """Raise UnreachableError where this is not the run's cluster: that one is away, and waited for.
+
+    A name or an address may come to be another cluster's at any time.
+    """
+    if cluster_id != history.cluster_id:
+        raise UnreachableError(
+            f"This is cluster {cluster_id}; the run works on {history.cluster_id}.",
+            next="If its brokers have other addresses now, say -b HOST:PORT.",
+        )
 
 
 class Lookout:
@@ -55,7 +68,9 @@ class Lookout:
         old = now - self._described >= max(DESCRIBE_SECONDS, DUTY * self.took_seconds)
         if self._state is None or afresh or old or listed != self._listed or listed != tps:
             # Whoever described it has another clock, and that may be set.
-            self._state = replace(self._client.describe(), fetched_at=self._clock.now())
+            state = self._client.describe()
+            refuse_other(state.cluster_id, history)
+            self._state = replace(state, fetched_at=self._clock.now())
             self._described = self._clock.monotonic()
             self.took_seconds = self._described - now
         self._listed = listed

@@ -20,6 +20,7 @@ from core.cluster.capacity import Capacity
 from core.cluster.connect import Address
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import TopicPartition
+from core.errors import UnreachableError
 from core.run.decide.steps import Submit
 from core.run.record.journal import journal_path
 from core.run.record.records import Kind
@@ -190,3 +191,12 @@ def test_capacities_are_read_again_with_each_look(
     assert carried(*of, 'in_capacity = "1GB/s"', 'out_capacity = "2GB/s"') == {(1e9, 2e9)}
     assert carried("[clusters.prod]") == {(1e9, 2e9)}, "not while it is wrong"
     assert carried() == {(None, None)}
+
+
+def test_another_cluster_at_its_address_is_not_looked_at(
+    client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
+    eyes = ClusterEyes(client, client.clock, "mine", tmp_path / "load")
+    with pytest.raises(UnreachableError, match="not mine"):
+        eyes.look(SETTINGS)

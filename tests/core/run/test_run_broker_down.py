@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from core.cluster.client import (
     Fault,
     Resource,
 )
+from core.cluster.state import ClusterState
 from core.run.decide.steps import IntendRates, NoteEnded, Poll
 from core.run.limits.throttle import Side
 from core.run.record.history import Outcome
@@ -146,3 +148,36 @@ def test_a_cluster_that_does_not_answer_is_waited_for(start: Start) -> None:
     )
     assert run.runner.run() is Outcome.DONE
     assert any(event.text == "The cluster does not answer" for event in run.view().events)
+
+
+WRITES = ("alter_reassignments", "alter_configs", "cancel", "alter_log_dirs", "elect_leaders")
+
+
+def test_while_its_address_is_another_cluster_s_a_run_changes_nothing_and_waits(
+    start: Start,
+) -> None:
+    client = cluster({"t": [(1, 2)], "u": [(1, 2)]})
+    faulty = Faulty(client)
+    plan = plan_of(client, {("t", 0): (1, 3), ("u", 0): (1, 3)})
+    run = start(client, plan, through=faulty)
+    run.until(lambda step: isinstance(step, Poll))
+    since, until = client.elapsed_seconds, client.elapsed_seconds + 20
+    written: list[str] = []
+
+    def another(real: Callable[..., ClusterState]) -> ClusterState:
+        away = client.elapsed_seconds < until
+        return replace(real(), cluster_id="another") if away else real()
+
+    def writes(name: str) -> Callable[..., Any]:
+        def write(real: Callable[..., Any], *args: Any, **options: Any) -> Any:
+            if client.elapsed_seconds > since + 2:  # what was under way as it was seen last
+                written.extend([name] * (client.elapsed_seconds < until))
+            return real(*args, **options)
+
+        return write
+
+    faulty.replaced = {"describe": another} | {name: writes(name) for name in WRITES}
+    assert run.runner.run() is Outcome.DONE
+    assert client.elapsed_seconds >= until
+    assert written == []
+    assert any("another" in event.text for event in run.view().events)

@@ -11,7 +11,9 @@ from typing import Any
 from core import paths
 from core.errors import UsageError
 from core.patterns import nearly
-from core.units import parse_flow
+from core.units import parse_duration, parse_flow
+
+MIN_TIMEOUT_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class ClusterSettings:
     snapshots: str | None = None
     in_capacity_bytes_per_s: float | None = None
     out_capacity_bytes_per_s: float | None = None
+    timeout_seconds: float | None = None
+    """For how long it may leave whoever asks without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,17 @@ class Settings:
         """All brokers that are named of clusters that are read_only."""
         marked = (one.bootstrap for one in self.clusters.values() if one.read_only)
         return frozenset().union(*map(servers, marked))
+
+
+def parse_timeout(text: str) -> float:
+    """Return the seconds for which a cluster may be silent; raises UsageError for none at all."""
+    seconds = parse_duration(text)
+    if seconds < MIN_TIMEOUT_SECONDS:
+        raise UsageError(
+            f"{text!r} leaves no broker time to answer.",
+            next=f"A timeout is {MIN_TIMEOUT_SECONDS:g} s at least.",
+        )
+    return seconds
 
 
 def servers(bootstrap: str) -> frozenset[str]:
@@ -187,6 +202,7 @@ def _webhook(url: str | None) -> str | None:
 
 _CLUSTER_KEYS = (
     *("bootstrap", "command_config", "read_only", "snapshots", "in_capacity", "out_capacity"),
+    "timeout",
 )
 
 
@@ -203,6 +219,11 @@ def _cluster(name: str, table: Any, path: Path) -> ClusterSettings:
         except UsageError as error:
             raise _WrongError(f'{at}{key} must be a rate like "125MB/s"') from error
 
+    timeout = _typed(table, "timeout", str, None, at)
+    try:
+        timeout_seconds = None if timeout is None else parse_timeout(timeout)
+    except UsageError as error:
+        raise _WrongError(f'{at}timeout must be a time like "30s"') from error
     config = _typed(table, "command_config", str, None, at)
     bootstrap = _typed(table, "bootstrap", str, None, at)
     if not bootstrap:
@@ -214,4 +235,5 @@ def _cluster(name: str, table: Any, path: Path) -> ClusterSettings:
         snapshots=_typed(table, "snapshots", str, None, at),
         in_capacity_bytes_per_s=rate("in_capacity"),
         out_capacity_bytes_per_s=rate("out_capacity"),
+        timeout_seconds=timeout_seconds,
     )

@@ -51,12 +51,13 @@ class Target:
         command_config: Path | None,
         from_file: Path | None,
         snapshots: str | None,
+        timeout: str | None = None,
     ) -> Target:
         """Return the target of flags over environment (`TRIMTAB_…`) over config.toml.
 
         What config.toml says of a cluster holds by whichever name or address it is reached.
         """
-        from core.settings import load_settings
+        from core.settings import load_settings, parse_timeout
 
         flagged = bool(bootstrap or cluster_name)
         live = {
@@ -74,16 +75,23 @@ class Target:
             # A name in the environment must not go with another cluster's address in a flag.
             bootstrap = os.environ.get("TRIMTAB_BOOTSTRAP") or None
             cluster_name = os.environ.get("TRIMTAB_CLUSTER") or None
+        timeout = timeout or os.environ.get("TRIMTAB_TIMEOUT") or None
+        timeout_seconds = None if timeout is None else parse_timeout(timeout)
         snapshots = snapshots or os.environ.get("TRIMTAB_SNAPSHOTS") or None
         if from_file:
             return cls(from_file=from_file, snapshots=snapshots)
         if not bootstrap and cluster_name is None:
             return cls(snapshots=snapshots)
         settings = load_settings()
+        if flagged and bootstrap and cluster_name:
+            _refuse_two(bootstrap, cluster_name, settings)
         bootstrap = bootstrap or settings.cluster(cluster_name or "").bootstrap
         about = settings.about(cluster_name, bootstrap).values()
         return cls(
-            configured(Address(bootstrap, command_config), cluster_name, settings),
+            configured(
+                Address(bootstrap, command_config, timeout_seconds=timeout_seconds),
+                *(cluster_name, settings),
+            ),
             None,
             cluster_name,
             snapshots or next((one.snapshots for one in about if one.snapshots), None),
@@ -156,6 +164,11 @@ class Context:
         connection = connect(self.require_address())
         try:
             yield connection
+            for broker, address in connection.silent().items():
+                say(
+                    f"Broker {broker} ({address}) does not answer: what it alone knows is "
+                    "missing here."
+                )
         finally:
             connection.client.close()
 
@@ -187,10 +200,27 @@ def configured(address: Address, name: str | None, settings: Settings) -> Addres
     """Return `address` with what config.toml says of the cluster where itself says nothing."""
     about = settings.about(name, address.bootstrap).values()
     reached = (one.command_config for one in about if one.command_config)
+    waits = (one.timeout_seconds for one in about if one.timeout_seconds is not None)
     return replace(
         address,
         command_config=address.command_config or next(reached, None),
         capacity=configured_capacity(settings, name, address.bootstrap),
+        timeout_seconds=next(waits, None)
+        if address.timeout_seconds is None
+        else address.timeout_seconds,
+    )
+
+
+def _refuse_two(bootstrap: str, name: str, settings: Settings) -> None:
+    """Raise UsageError where -b and --cluster are of two clusters, for all that is known."""
+    from core.settings import servers
+
+    known = settings.clusters.get(name)
+    if known is None or servers(bootstrap) & servers(known.bootstrap):
+        return
+    raise UsageError(
+        f"Two clusters are named: --cluster {name} is {known.bootstrap}, and -b says {bootstrap}.",
+        next="Say one of them. A cluster that has got other addresses gets them in config.toml.",
     )
 
 

@@ -125,6 +125,11 @@ def _reader_may_go() -> Iterator[None]:
     help="Work offline on a saved cluster document; - is stdin.",
 )
 @click.option("--snapshots", metavar="PATH", help="Load snapshots that somebody publishes.")
+@click.option(
+    "--timeout",
+    metavar="TIME",
+    help="How long a cluster may be silent before a command gives up (default: 10s).",
+)
 @click.option("--write", is_flag=True, help="Let the dashboard change the cluster.")
 @click.option("--no-load", is_flag=True, help="Start no collector, no Spark and no recorder.")
 @click.option("--theme", metavar="NAME", help="Theme of the dashboard.")
@@ -139,6 +144,7 @@ def root(
     command_config: Path | None,
     from_file: Path | None,
     snapshots: str | None,
+    timeout: str | None,
     write: bool,
     no_load: bool,
     theme: str | None,
@@ -157,6 +163,7 @@ def root(
             command_config=command_config,
             from_file=from_file,
             snapshots=snapshots,
+            timeout=timeout,
         ),
         write=write,
         no_load=no_load,

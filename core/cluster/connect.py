@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ class Address:
     bootstrap: str
     command_config: Path | None = None
     capacity: Capacity = UNKNOWN_CAPACITY
+    timeout_seconds: float | None = None
+    """For how long it may leave whoever asks without an answer; None is the default."""
 
     @property
     def simulated(self) -> bool:
@@ -40,6 +43,8 @@ class Connection:
     client: ClusterClient
     clock: Clock
     address: Address
+    silent: Callable[[], Mapping[int, str]] = dict
+    """Tells the addresses of brokers that did not answer when they were last asked."""
 
 
 def connect(address: Address) -> Connection:
@@ -54,10 +59,15 @@ def connect(address: Address) -> Connection:
         return Connection(with_capacity(simulator, address.capacity), simulator.clock, address)
     from core.cluster.kafka.client import KafkaClient
     from core.cluster.kafka.connection import ConnectionSettings
+    from core.cluster.kafka.deadline import with_deadline
 
     settings = ConnectionSettings.load(address.bootstrap, address.command_config)
-    client = with_capacity(KafkaClient(settings), address.capacity)
-    return Connection(client, SystemClock(), address)
+    if address.timeout_seconds is not None:
+        settings = replace(settings, timeout_seconds=address.timeout_seconds)
+    kafka = KafkaClient(settings)
+    patient = with_deadline(kafka, kafka, settings.timeout_seconds)
+    client = with_capacity(patient, address.capacity)
+    return Connection(client, SystemClock(), address, kafka.silent)
 
 
 def ignored_properties(address: Address) -> tuple[str, ...]:

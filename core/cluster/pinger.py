@@ -78,6 +78,7 @@ class Pinger:
         from confluent_kafka import Consumer, Producer
 
         from core.cluster.kafka.connection import ConnectionSettings
+        from core.cluster.kafka.handle import Handle
 
         self.topic = topic
         self._us = secrets.token_bytes(8)
@@ -95,25 +96,29 @@ class Pinger:
             "allow.auto.create.topics": False,
             "log.connection.close": False,  # brokers close what is idle: no client suffers
         }
-        self._producer = Producer(
-            {
-                **config,
-                **producer_config(TIMEOUT_SECONDS),
-                "retries": 0,  # so that each error is heard of, which retries would hide
-                "error_cb": self._errors(Side.PRODUCE),
-            },
-            logger=logger,
+        self._producer = Handle(
+            Producer(
+                {
+                    **config,
+                    **producer_config(TIMEOUT_SECONDS),
+                    "retries": 0,  # so that each error is heard of, which retries would hide
+                    "error_cb": self._errors(Side.PRODUCE),
+                },
+                logger=logger,
+            )
         )
-        self._consumer = Consumer(
-            {
-                **config,
-                "group.id": topic,  # librdkafka wants one; nothing is committed
-                "enable.auto.commit": False,
-                "auto.offset.reset": "latest",
-                "queued.min.messages": 10,
-                "error_cb": self._errors(Side.FETCH),
-            },
-            logger=logger,
+        self._consumer = Handle(
+            Consumer(
+                {
+                    **config,
+                    "group.id": topic,  # librdkafka wants one; nothing is committed
+                    "enable.auto.commit": False,
+                    "auto.offset.reset": "latest",
+                    "queued.min.messages": 10,
+                    "error_cb": self._errors(Side.FETCH),
+                },
+                logger=logger,
+            )
         )
         self._stop = threading.Event()
         self._reading = threading.Thread(target=self._read, name="clients-read", daemon=True)
@@ -171,8 +176,7 @@ class Pinger:
         """Stop at once; what is on its way is let go."""
         self._stop.set()
         self._reading.join(2 * TIMEOUT_SECONDS)
-        self._producer.purge()
-        self._producer.flush(0.5)
+        self._producer.close()
 
     # -- heard in the threads that poll: whoever calls `hear`, and the reading one -----------------
 

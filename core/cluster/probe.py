@@ -127,8 +127,8 @@ class ProduceProbe:
 
         from core.cluster.kafka.admin import quiet_admin
 
+        admin = quiet_admin(self._settings)
         try:
-            admin = quiet_admin(self._settings)
             try:
                 self._create(admin)
                 self._measure()
@@ -139,6 +139,8 @@ class ProduceProbe:
             self._delete(admin)
         except (KafkaException, TrimtabError) as error:
             self._say(error)
+        finally:
+            admin.close()
 
     def _change(self, what: str, topics: object, call: Callable[[], Any]) -> None:
         """Make or delete the topic, noted before and after."""
@@ -207,14 +209,15 @@ class ProduceProbe:
     def _measure(self) -> None:
         from confluent_kafka import Producer
 
+        from core.cluster.kafka.handle import Handle
+
         config, logger = client_config(self._settings)
-        producer = Producer({**config, **producer_config(TIMEOUT_SECONDS)}, logger=logger)
+        producer = Handle(Producer({**config, **producer_config(TIMEOUT_SECONDS)}, logger=logger))
         partitions = self._placed(producer)
         if not partitions:
             return
         self._produce(producer, partitions)
-        producer.purge()
-        producer.flush(1)
+        producer.close()
 
     def _placed(self, producer: Any) -> dict[int, int]:
         """Return each broker's partition once all are led; none when it takes too long."""

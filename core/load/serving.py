@@ -58,6 +58,8 @@ def start(
         where.append(f"--bootstrap={address.bootstrap}")
         if address.command_config is not None:
             where.append(f"--command-config={address.command_config}")
+        if address.timeout_seconds is not None:
+            where.append(f"--timeout={address.timeout_seconds}")
     log = paths.log_dir() / f"{role}-{paths.safe_name(cluster_id)}.log"
     paths.make_folder(log.parent)
     # -P: a folder `core` where the user happens to be must not be taken for ours.
@@ -148,6 +150,7 @@ def arguments(role: str, *, asks_cluster: bool = True) -> argparse.ArgumentParse
     if asks_cluster:
         parser.add_argument("--bootstrap", required=True)
         parser.add_argument("--command-config", type=Path)
+        parser.add_argument("--timeout", type=float)
     return parser
 
 
@@ -166,7 +169,9 @@ class Service:
     @contextmanager
     def connected(self, capacity: Capacity = UNKNOWN_CAPACITY) -> Iterator[Connection]:
         """Speak to the cluster; raises UnreachableError."""
-        connection = connect(Address(self.given.bootstrap, self.given.command_config, capacity))
+        given = self.given
+        address = Address(given.bootstrap, given.command_config, capacity, given.timeout)
+        connection = connect(address)
         try:
             yield connection
         finally:

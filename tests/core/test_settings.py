@@ -16,7 +16,7 @@ from core.settings import Settings, load_settings
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    for name in ("TRIMTAB_BOOTSTRAP", "TRIMTAB_CLUSTER", "TRIMTAB_SNAPSHOTS"):
+    for name in ("TRIMTAB_BOOTSTRAP", "TRIMTAB_CLUSTER", "TRIMTAB_SNAPSHOTS", "TRIMTAB_TIMEOUT"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "config").mkdir()
     return tmp_path
@@ -152,13 +152,53 @@ def test_a_flag_takes_nothing_of_another_cluster_from_the_environment(
     [
         {"cluster_name": "prod"},
         {"bootstrap": "prod:1"},
-        {"bootstrap": "other:1", "cluster_name": "prod"},
+        {"bootstrap": "prod:1,other:1", "cluster_name": "prod"},
     ],
 )
 def test_read_only_holds_however_the_cluster_is_named(home: Path, named: dict[str, str]) -> None:
     write(home, '[clusters.prod]\nbootstrap = "prod:1"\nread_only = true')
     assert choose(**named).read_only
     assert not choose(bootstrap="dev:1").read_only
+
+
+def test_a_name_and_the_address_of_another_cluster_are_refused(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(home, '[clusters.prod]\nbootstrap = "prod:1,prod:2"')
+    with pytest.raises(UsageError) as refused:
+        choose(bootstrap="dev:1", cluster_name="prod")
+    assert all(word in refused.value.title for word in ("prod:1,prod:2", "dev:1"))
+    assert choose(bootstrap="PROD:2,dev:1", cluster_name="prod").name == "prod"
+    assert choose(bootstrap="dev:1", cluster_name="unheard-of").name == "unheard-of"
+    monkeypatch.setenv("TRIMTAB_CLUSTER", "prod")
+    assert choose(bootstrap="dev:1").name is None  # flags over environment
+    monkeypatch.setenv("TRIMTAB_BOOTSTRAP", "dev:1")
+    assert choose().address.bootstrap == "dev:1"  # type: ignore[union-attr]
+
+
+def test_a_timeout_is_a_flag_over_environment_over_file(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def seconds(**named: str) -> float | None:
+        address = choose(bootstrap="prod:1", **named).address
+        assert address is not None
+        return address.timeout_seconds
+
+    assert seconds() is None
+    write(home, '[clusters.prod]\nbootstrap = "prod:1"\ntimeout = "20s"')
+    assert seconds() == 20
+    monkeypatch.setenv("TRIMTAB_TIMEOUT", "1m")
+    assert seconds() == 60
+    assert seconds(timeout="5") == 5
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "100ms"])
+def test_a_timeout_that_is_none_is_refused(home: Path, text: str) -> None:
+    with pytest.raises(UsageError):
+        choose(bootstrap="prod:1", timeout=text)
+    write(home, f'[clusters.prod]\nbootstrap = "prod:1"\ntimeout = "{text}"')
+    with pytest.raises(UsageError, match="timeout"):
+        load_settings()
 
 
 @pytest.mark.parametrize("bootstrap", ["b:1", "b:1,a:1", "A:1", " a:1 , c:1"])

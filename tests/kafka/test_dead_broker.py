@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 import resource
+import signal
+import time
 from collections.abc import Collection, Iterator
 
 import pytest
 from clusters import tp
 
+from core.cli.main import run
 from core.cluster.client import (
     FOLLOWER_RATE,
     ConfigChange,
@@ -22,11 +27,12 @@ from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.topics import create_topics, delete_topics
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.state import TopicPartition
-from core.errors import UnreachableError
+from core.errors import ExitCode, UnreachableError
 from tests.waiting import eventually
 
 DEAD = 4
 MOST_SECONDS = 0.5
+TIMEOUT_SECONDS = 5.0
 
 
 BROKER = Resource.broker(DEAD)
@@ -116,3 +122,24 @@ def test_every_broker_s_silence_is_the_cluster_s() -> None:
     admin = Admin(ConnectionSettings("127.0.0.1:1"))
     with pytest.raises(UnreachableError):
         admin.raise_if_nothing([Fault("TRANSPORT", "")], of_brokers=True)
+
+
+def test_a_broker_that_hangs_costs_the_others_nothing_and_is_named(
+    sandbox: Sandbox, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (hung,) = (status for status in sandbox.status() if status.node.id == DEAD)
+    assert hung.pid is not None
+    words = ["--timeout", str(TIMEOUT_SECONDS), "-b", sandbox.bootstrap]
+    os.kill(hung.pid, signal.SIGSTOP)
+    try:
+        for command in ("show", "groups"):
+            began = time.monotonic()
+            code = run(lambda _: None, [*words, command, "--json"])
+            assert time.monotonic() - began < 3 * TIMEOUT_SECONDS
+            printed = capsys.readouterr()
+            assert code == ExitCode.DONE, printed.err
+            if command == "show":
+                assert {b["id"] for b in json.loads(printed.out)["brokers"]} >= {1, 2, 3}
+                assert f"Broker {DEAD} ({hung.node.address})" in printed.err
+    finally:
+        os.kill(hung.pid, signal.SIGCONT)

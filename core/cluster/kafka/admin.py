@@ -5,29 +5,31 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from core.cluster.client import AllDeniedError, Fault
 from core.cluster.kafka.connection import CONNECT_SECONDS, ConnectionSettings
-from core.cluster.kafka.reach import denied, unreachable
-from core.cluster.kafka.wire import fault
+from core.cluster.kafka.handle import Handle
+from core.cluster.kafka.reach import Trouble, denied, unreachable
+from core.cluster.kafka.wire import Wire, fault
 
-SECONDS = 10.0
-"""How long an answer of the cluster is waited for."""
+_ANSWER_SECONDS = 6.0
+"""How long an answer is waited for, which leaves time to say why there is none."""
 REOPENED_SECONDS = 5.0
 """How often it is opened anew at most, for who leads what it asks for."""
 _ANYBODY_SECONDS = 3.0
+_CLOSE_SECONDS = 1.0
 _NOBODY = ("ALL_BROKERS_DOWN", "TRANSPORT")
 
 
-def quiet_admin(settings: ConnectionSettings) -> Any:
+def quiet_admin(settings: ConnectionSettings) -> Handle:
     """Return a confluent-kafka AdminClient that is quick to connect again and never prints."""
     from confluent_kafka.admin import AdminClient
 
     config = settings.confluent()
     logger = config.pop("logger")
-    return AdminClient(
+    client = AdminClient(
         {
             **config,
             "reconnect.backoff.ms": 20,
@@ -40,41 +42,78 @@ def quiet_admin(settings: ConnectionSettings) -> Any:
         },
         logger=logger,
     )
+    return Handle(client)
 
 
 class Admin:
-    """confluent-kafka's admin client for one cluster, opened at the first call."""
+    """confluent-kafka's admin client for one cluster, opened at the first call.
 
-    def __init__(self, settings: ConnectionSettings) -> None:
-        self._settings = settings
+    `wire` is connected before it: a cluster that does not answer is found there, and why. The
+    library goes on trying in vain, also after answers that are final.
+    """
+
+    def __init__(self, settings: ConnectionSettings, wire: Wire | None = None) -> None:
+        self._settings, self._wire = settings, wire
+        self.seconds = settings.seconds(_ANSWER_SECONDS)
+        """How long one answer is waited for."""
+        self.heard_at = -math.inf
+        """When an answer has come last, of one broker at least (monotonic seconds)."""
         self._opening = threading.Lock()
-        self._opened: Any = None
+        self._opened: Handle | None = None
         self._knows: frozenset[int] = frozenset()
         self._opened_at = -math.inf
 
     def close(self) -> None:
+        if not self._opening.acquire(timeout=_CLOSE_SECONDS):
+            return  # it is just being opened, and closed with the process or its last user
+        try:
+            if self._opened is not None:
+                self._opened.close()
+            self._opened = None
+        finally:
+            self._opening.release()
+
+    def forget(self) -> None:
+        """Open the client anew for the next call: it remembers for minutes who was asked what."""
         with self._opening:
             self._opened = None
 
-    def client(self) -> Any:
+    @property
+    def known(self) -> int:
+        """Return how many brokers it knows; 0 before it was opened."""
+        return len(self._knows)
+
+    def hear(self) -> None:
+        """Note that an answer has come."""
+        self.heard_at = time.monotonic()
+
+    def client(self) -> Handle:
         """Return the AdminClient, opened if need be; raise where no cluster answers."""
         from confluent_kafka import KafkaException
 
+        if self._wire is not None:
+            self._wire.manager()
         with self._opening:
             if self._opened is None:
                 admin = quiet_admin(self._settings)
                 # Asked first, because every other call waits much longer for a cluster in vain.
                 try:
-                    there = admin.describe_cluster(request_timeout=CONNECT_SECONDS).result()
+                    there = admin.describe_cluster(
+                        request_timeout=self._settings.seconds(CONNECT_SECONDS)
+                    ).result()
                     self._knows = frozenset(node.id for node in there.nodes)
+                    if self._wire is not None:
+                        self._wire.refuse_other(there.cluster_id)
                 except KafkaException as error:
                     # Brokers name any one of them as the controller, for some seconds also one that
                     # has just died: it is waited for, though a cluster is there.
                     waited = error.args[0].name() in ("_TIMED_OUT", "_DESTROY_BROKER")
                     self._knows = _brokers_of(admin) if waited else frozenset()
                     if not self._knows:
+                        admin.close()
                         raise self.explained(error, opened=False) from error
                 self._opened, self._opened_at = admin, time.monotonic()
+                self.hear()
             return self._opened
 
     def keep_up(self, brokers: Collection[int]) -> None:
@@ -104,7 +143,7 @@ class Admin:
         again, long after the cluster names it no more.
         """
         if any(isinstance(a, Fault) and "TIMED_OUT" in a.name for a in answers):
-            self.close()
+            self.forget()
 
     def raise_if_nothing(self, answers: Iterable[object], *, of_brokers: bool = False) -> None:
         """Raise when every answer is that nobody may ask, or that nobody answers.
@@ -118,21 +157,24 @@ class Admin:
         if faults and all(f is not None and f.name in _NOBODY for f in faults):
             if of_brokers and _anybody_answers(self.client()):
                 return
-            raise unreachable(self._settings, str(faults[0]))
+            raise unreachable(self._settings, str(faults[0]), self._troubles())
 
     def explained(self, error: Any, *, opened: bool = True) -> Exception:
         """Return what to raise for librdkafka's error: no rights, or nobody answers."""
         failure = fault_of(error)
         if _is_denial(failure):
             return denied(f"The cluster says no: {failure.name}.")
-        return unreachable(self._settings, str(failure) if opened else "")
+        return unreachable(self._settings, str(failure) if opened else "", self._troubles())
+
+    def _troubles(self) -> Sequence[Trouble]:
+        return () if self._wire is None else self._wire.troubles()
 
 
-def _anybody_answers(admin: Any) -> bool:
+def _anybody_answers(admin: Handle) -> bool:
     return bool(_brokers_of(admin))
 
 
-def _brokers_of(admin: Any) -> frozenset[int]:
+def _brokers_of(admin: Handle) -> frozenset[int]:
     """Return the brokers that any of them names; none where none answers."""
     from confluent_kafka import KafkaException
 

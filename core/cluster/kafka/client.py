@@ -39,6 +39,7 @@ from core.cluster.kafka.held_lists import list_entries
 from core.cluster.kafka.log_dirs import alter_log_dirs, log_dirs
 from core.cluster.kafka.offsets import offsets
 from core.cluster.kafka.other_groups import other_active_groups, other_groups
+from core.cluster.kafka.reach import Trouble
 from core.cluster.kafka.reassigning import alter_reassignments, reassignments
 from core.cluster.kafka.replica_logs import read_replicas, replica_offsets
 from core.cluster.kafka.topic_changes import add_partitions, create_topics, delete_topics
@@ -52,7 +53,21 @@ class KafkaClient:
 
     def __init__(self, settings: ConnectionSettings) -> None:
         self._wire = Wire(settings)
-        self._admin = Admin(settings)
+        self._admin = Admin(settings, self._wire)
+
+    @property
+    def heard_at(self) -> float:
+        """Return when any broker has last answered anything (monotonic seconds)."""
+        return max(self._wire.heard_at, self._admin.heard_at)
+
+    def troubles(self) -> Sequence[Trouble]:
+        """Return which brokers are waited for, or have been of no use lately."""
+        return self._wire.troubles()
+
+    def silent(self) -> Mapping[int, str]:
+        """Return the addresses of brokers that did not answer when they were last asked."""
+        troubles = self._wire.troubles(waiting=False)
+        return {t.broker: t.address for t in troubles if t.broker is not None}
 
     def describe(self) -> ClusterState:
         state = describe(self._wire)
@@ -154,5 +169,5 @@ class KafkaClient:
         return replace(active, others=others, complete=active.complete and not lost)
 
     def close(self) -> None:
-        self._wire.close()
         self._admin.close()
+        self._wire.close()

@@ -33,6 +33,7 @@ _UNKNOWN = object()
 def describe(wire: Wire) -> ClusterState:
     """Return the cluster without sizes and topic configs; a screen waits for this."""
     picture = _picture(wire)
+    wire.refuse_other(picture.cluster.cluster_id)
     topics = [topic for topic in picture.metadata.topics if topic.error_code == 0]
     rows = [row for topic in topics for row in _rows(topic, picture.reassignments)]
     return ClusterState.build(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from core.cluster.client import ActiveGroups, Fault, Group
-from core.cluster.kafka.admin import SECONDS, Admin, fault_of, settled
+from core.cluster.kafka.admin import Admin, fault_of, settled
 from core.cluster.kafka.group_answers import group_of, is_elsewhere
 from core.cluster.state import TopicPartition
 from core.patterns import is_whole
@@ -26,14 +26,14 @@ def groups(
     lost: Callable[[Fault], None] | None = None,
 ) -> tuple[Group, ...]:
     """Return groups; `committed` tells their offsets, given which broker coordinates which."""
-    listed = _listed(admin, SECONDS)
+    listed = _listed(admin, admin.seconds)
     if lost is not None:
         for failure in listed.errors:
             lost(fault_of(failure))
     ids = [group.group_id for group in listed.valid if is_whole(matching, group.group_id)]
     if not ids:
         return ()
-    described = _described(admin, ids, SECONDS)
+    described = _described(admin, ids, admin.seconds)
     offsets = committed(
         {
             id: told.coordinator.id
@@ -65,7 +65,8 @@ def _listed(admin: Admin, seconds: float) -> Any:
     except KafkaException as error:
         raise admin.explained(error) from error
     admin.forget_if_in_vain(map(fault_of, listed.errors))
-    if listed.errors and not listed.valid:
+    admin.hear()
+    if listed.errors and not listed.valid and len(listed.errors) >= admin.known:
         raise admin.explained(listed.errors[0])
     return listed
 
@@ -77,11 +78,13 @@ def _described(admin: Admin, ids: Sequence[str], seconds: float) -> dict[str, An
         if not some:
             return {}
         asked = admin.client().describe_consumer_groups(some, request_timeout=seconds)
-        return {id: settled(future) for id, future in asked.items()}
+        answers = {id: settled(future) for id, future in asked.items()}
+        admin.hear()
+        return answers
 
     found = ask(ids)
     moved = [id for id, answer in found.items() if is_elsewhere(answer)]
     if moved:
-        admin.close()  # it remembers coordinators for minutes, whatever they answer
+        admin.forget()  # it remembers coordinators for minutes, whatever they answer
         found |= ask(moved)
     return found

@@ -119,13 +119,13 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
         self._final: set[str] = set()
         """The bootstrap servers whose answers are final, and no good."""
 
-    def troubles(self) -> list[Trouble]:
+    def troubles(self, *, waiting: bool = True) -> list[Trouble]:
         """Return which servers could not be connected to, or did not answer, when last tried.
 
-        Those that are waited for now are among them. May be called from any thread.
+        Those that are waited for now are among them if `waiting`. May be called from any thread.
         """
         errors = dict(self._failures)
-        for id, connection in list(self._conns.items()):
+        for id, connection in list(self._conns.items()) if waiting else ():
             if not connection.connected or connection.in_flight_requests:
                 errors.setdefault(id, KafkaTimeoutError("it has not answered yet"))
         found = []

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from core.cluster.client import Fault, OffsetAt
-from core.cluster.kafka.admin import SECONDS, Admin, settled
+from core.cluster.kafka.admin import Admin, settled
 from core.cluster.state import TopicPartition
 
 ELSEWHERE = (
@@ -32,9 +32,11 @@ def offsets(
     def ask(some: Collection[TopicPartition]) -> dict[TopicPartition, Any]:
         futures = admin.client().list_offsets(
             {TheirPartition(tp.topic, tp.partition): spec for tp in some},
-            request_timeout=SECONDS,
+            request_timeout=admin.seconds,
         )
-        return {TopicPartition(tp.topic, tp.partition): settled(f) for tp, f in futures.items()}
+        answers = {TopicPartition(tp.topic, tp.partition): settled(f) for tp, f in futures.items()}
+        admin.hear()
+        return answers
 
     answers = ask(partitions)
     elsewhere = [tp for tp, a in answers.items() if isinstance(a, Fault) and a.name in ELSEWHERE]

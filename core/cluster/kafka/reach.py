@@ -290,7 +290,7 @@ class _Look:
     def _about_answers(self, connection: socket.socket) -> _Finding:
         """Say what two requests are answered that take no login; raises OSError without answers."""
         _exchange(connection, self._half, _API_VERSIONS, 0, b"")
-        self._step = "its first request is answered, and its login is not"
+        self._step = "its first request is answered, and no other"
         wanted = self._settings.sasl_mechanism
         name = (wanted or "PLAIN").encode()
         answer = _exchange(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from core.cluster.client import ConfigChange, ConfigOp, ConfigValue, Fault, Resource, ResourceKind
-from core.cluster.kafka.admin import SECONDS, Admin, settled
+from core.cluster.kafka.admin import Admin, settled
 from core.cluster.kafka.configs import source
 
 # A broker that is down is waited for, so this is also what a dead one costs.
@@ -27,7 +27,7 @@ def topic_configs(
     from confluent_kafka.admin import ConfigResource
 
     asked = {ConfigResource(_kind(r), r.name): r for r in topics}
-    futures = admin.client().describe_configs(list(asked), request_timeout=SECONDS)
+    futures = admin.client().describe_configs(list(asked), request_timeout=admin.seconds)
     answers: dict[Resource, dict[str, ConfigValue] | Fault] = {}
     for resource, future in futures.items():
         entries = settled(future)
@@ -41,6 +41,7 @@ def topic_configs(
             }
         )
     admin.forget_if_in_vain(answers.values())
+    admin.hear()
     return answers
 
 
@@ -82,7 +83,7 @@ def _alter(
             ConfigResource(_kind(r), r.name, incremental_configs=by_resource[r]): r for r in group
         }
         futures = client.incremental_alter_configs(
-            list(asked), request_timeout=_seconds(group), validate_only=validate_only
+            list(asked), request_timeout=_seconds(admin, group), validate_only=validate_only
         )
         pending |= {asked[resource]: future for resource, future in futures.items()}
     answers = {
@@ -90,6 +91,7 @@ def _alter(
         for resource, future in pending.items()
     }
     admin.forget_if_in_vain(answers.values())
+    admin.hear()
     return answers
 
 
@@ -111,8 +113,8 @@ def _requests(resources: Iterable[Resource]) -> Iterator[list[Resource]]:
         yield topics
 
 
-def _seconds(group: Sequence[Resource]) -> float:
-    return _BROKER_SECONDS if group[0].kind is ResourceKind.BROKER else SECONDS
+def _seconds(admin: Admin, group: Sequence[Resource]) -> float:
+    return _BROKER_SECONDS if group[0].kind is ResourceKind.BROKER else admin.seconds
 
 
 def _rounds(changes: Sequence[ConfigChange]) -> list[list[ConfigChange]]:

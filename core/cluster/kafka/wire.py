@@ -29,6 +29,8 @@ _MOST_SECONDS = 20.0
 _BROKER_SECONDS = 4.0
 CONTROLLER_SECONDS = 15.0
 _RETRY_SECONDS = 0.1
+_CLOSE_SECONDS = 1.0
+"""How long who closes waits for somebody who is just connecting."""
 NOT_CONTROLLER = 41
 # Where kafka-python's names are not Kafka's own.
 _NAMES = {
@@ -64,10 +66,13 @@ class Wire:
         self._settings = settings
         self._opening = threading.Lock()
         self._admin: Any = None
+        self._closed = False
         self.controller: int | None = None
         """The broker that takes requests for the controller, once it is known."""
         self.patience = Patience(settings)
         """With the description of the whole cluster."""
+        self.cluster_id: str | None = None
+        """The cluster that was first connected to, and the only one that is ever asked."""
         self.heard_at = -math.inf
         """When any broker last sent anything (monotonic seconds)."""
         self.last_reassignments: dict[TopicPartition, Reassignment] = {}
@@ -76,11 +81,19 @@ class Wire:
         """Why this user may not know that, as the last answer was; "" where it may."""
 
     def close(self) -> None:
-        with self._opening:
-            if self._admin is not None:
-                from core.cluster.kafka.network import close_admin
+        self._closed = True
+        if not self._opening.acquire(timeout=_CLOSE_SECONDS):
+            return  # whoever is connecting finds it closed, and leaves nothing
+        try:
+            self._close()
+        finally:
+            self._opening.release()
 
-                close_admin(self._admin)
+    def _close(self) -> None:
+        if self._admin is not None:
+            from core.cluster.kafka.network import close_admin
+
+            close_admin(self._admin)
 
     # -- sending ---------------------------------------------------------------------------------
 
@@ -88,7 +101,23 @@ class Wire:
         with self._opening:
             if self._admin is None:
                 self._admin = _open(self._settings, self._hear)
-            return self._admin._manager
+                self.cluster_id = self._admin._manager.cluster.cluster_id
+            if self._closed:
+                self._close()
+                raise UnreachableError("The connection was closed.", next="Try again.")
+            manager = self._admin._manager
+        # Addresses may come to be another cluster's: what is meant for one is not done to another.
+        self.refuse_other(manager.cluster.cluster_id)
+        return manager
+
+    def refuse_other(self, cluster_id: str | None) -> None:
+        """Raise UnreachableError where it is another cluster by now that answers."""
+        if None in (cluster_id, self.cluster_id) or cluster_id == self.cluster_id:
+            return
+        raise UnreachableError(
+            f"{self._settings.bootstrap} is cluster {cluster_id} now, no longer {self.cluster_id}.",
+            next="Say -b HOST:PORT of the cluster that is meant.",
+        )
 
     def _hear(self) -> None:
         self.heard_at = time.monotonic()
@@ -102,10 +131,13 @@ class Wire:
             known = self._admin._manager.cluster.brokers()
         return frozenset(b.node_id for b in known if isinstance(b.node_id, int) and b.node_id >= 0)
 
-    def troubles(self) -> list[Trouble]:
-        """Return which brokers have been of no use when they were last asked, and why."""
+    def troubles(self, *, waiting: bool = True) -> list[Trouble]:
+        """Return which brokers have been of no use when they were last asked, and why.
+
+        With `waiting` also those that have not answered yet.
+        """
         admin = self._admin
-        return admin._manager.troubles() if admin is not None else []
+        return admin._manager.troubles(waiting=waiting) if admin is not None else []
 
     def explained(self, error: Exception, detail: str) -> Exception:
         """Return what to raise for kafka-python's error: whom it is about, and what to do."""

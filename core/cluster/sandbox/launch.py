@@ -177,8 +177,11 @@ def members(bootstrap: str) -> Iterator[frozenset[int]]:
     from confluent_kafka import KafkaException
 
     admin = quiet_admin(ConnectionSettings(bootstrap))
-    while True:
-        try:
-            yield frozenset(admin.list_topics(timeout=1).brokers)
-        except KafkaException:
-            yield frozenset()
+    try:
+        while True:
+            try:
+                yield frozenset(admin.list_topics(timeout=1).brokers)
+            except KafkaException:
+                yield frozenset()
+    finally:
+        admin.close()

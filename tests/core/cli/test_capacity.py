@@ -193,7 +193,7 @@ def test_an_autopilot_flies_with_it(address: str, monkeypatch: pytest.MonkeyPatc
         flown.append(connection.client.describe())
 
     monkeypatch.setattr(service, "fly_cluster", fly)
-    given = Namespace(cluster_id="c-1", bootstrap=address, command_config=None)
+    given = Namespace(cluster_id="c-1", bootstrap=address, command_config=None, timeout=None)
     root = Path(address.removeprefix("sim:")).parent
     service._fly(Service(given, Event(), Readers(root, "c-1")))
     assert [capacities(state) for state in flown] == [{(125.0 * MB, 250.0 * MB)}]

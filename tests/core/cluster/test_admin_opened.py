@@ -36,6 +36,9 @@ class Brokers:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT, "Local: Broker transport"))
         return SimpleNamespace(brokers={1: None, 2: None})
 
+    def close(self) -> None:
+        """Nothing is left of it."""
+
     def incremental_alter_configs(self, resources: list[Any], **_: object) -> dict[Any, Any]:
         return {resource: SimpleNamespace(result=lambda: None) for resource in resources}
 

@@ -7,15 +7,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from fake_broker import API_VERSIONS, CLUSTER, KRAFT, METADATA, fake_broker
 from servers import nobody, says, server, silent
 
+from core.cluster.client import ClusterClient
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection import ConnectionSettings
-from core.errors import UnreachableError
+from core.cluster.kafka.deadline import with_deadline
+from core.cluster.kafka.reach import Trouble
+from core.errors import AccessDeniedError, UnreachableError
 
 TIMEOUT_SECONDS = 1.0
 SLACK_SECONDS = 20.0
@@ -116,3 +119,52 @@ def test_what_brokers_advertise_and_is_not_reached_is_named(host: str) -> None:
 def test_where_nobody_listens_it_is_said_when_the_time_is_over() -> None:
     with client(nobody()) as opened:
         assert "Nothing listens" in in_time(opened.describe).title
+
+
+class Cluster:
+    """A cluster whose one call takes as long as it is told, and what is heard of it meanwhile."""
+
+    def __init__(self) -> None:
+        self.heard_at = float("-inf")
+        self.ends = threading.Event()
+
+    def troubles(self) -> list[Trouble]:
+        return [Trouble(2, "b2:9092", "timed out")]
+
+    def describe(self) -> str:
+        self.ends.wait()
+        return "described"
+
+
+def test_whatever_a_library_waits_for_a_call_ends_and_names_the_broker() -> None:
+    cluster = Cluster()
+    patient = with_deadline(cast("ClusterClient", cluster), cluster, 0.1)
+    error = in_time(patient.describe)
+    cluster.ends.set()
+    assert isinstance(error, UnreachableError)
+    assert "Broker 2 (b2:9092)" in error.title
+    assert "--timeout" in error.next
+
+
+def test_a_call_lasts_as_long_as_answers_come() -> None:
+    cluster = Cluster()
+    patient = with_deadline(cast("ClusterClient", cluster), cluster, 0.1)
+    cluster.heard_at = time.monotonic() + 3600  # as if answers came for an hour
+    answers: list[Any] = []
+    asking = threading.Thread(target=lambda: answers.append(patient.describe()))
+    asking.start()
+    asking.join(0.5)
+    assert asking.is_alive()
+    cluster.ends.set()
+    asking.join()
+    assert answers == ["described"]
+
+
+def test_what_a_call_raises_is_raised() -> None:
+    class Refusing(Cluster):
+        def describe(self) -> str:
+            raise AccessDeniedError("No.")
+
+    cluster = Refusing()
+    with pytest.raises(AccessDeniedError):
+        with_deadline(cast("ClusterClient", cluster), cluster, 60).describe()

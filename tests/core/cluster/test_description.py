@@ -23,6 +23,12 @@ class Answered:
         self.moves_unknown = ""
         self.moves: object = None
 
+    def learn_controller(self, told: int) -> None:
+        self.controller = told
+
+    def refuse_other(self, cluster_id: str) -> None:
+        assert cluster_id == "c"
+
     def read(self, ask: object, patience: object) -> tuple[Any, Any, Any, Any]:
         metadata = SimpleNamespace(topics=[], controller_id=1)
         described = SimpleNamespace(error_code=0, error_message=None, cluster_id="c", brokers=[])

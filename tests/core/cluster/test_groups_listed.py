@@ -93,7 +93,7 @@ def test_a_broker_that_was_waited_for_in_vain_is_not_waited_for_again_once_it_is
     found = Admin(ConnectionSettings("h:1"))
     opened: list[Waiting | None] = [Waiting()]
     monkeypatch.setattr(found, "client", lambda: opened[-1])
-    monkeypatch.setattr(found, "close", lambda: opened.append(None))
+    monkeypatch.setattr(found, "forget", lambda: opened.append(None))
     with suppress(UnreachableError):  # nobody else lists groups
         ask(found)
     assert opened[1:] == [None]
@@ -135,7 +135,7 @@ def test_a_coordinator_that_has_moved_is_found_by_a_client_that_remembers_none(
 
     opened.append(Remembering(1, 2))
     monkeypatch.setattr(found, "client", lambda: opened[-1])
-    monkeypatch.setattr(found, "close", open_anew)
+    monkeypatch.setattr(found, "forget", open_anew)
     committed = {TopicPartition("t", 0): 7}
     (group,) = groups(found, None, lambda asked: dict.fromkeys(asked, committed))
     assert (group.coordinator, group.committed, group.fault) == (2, committed, None)

@@ -23,6 +23,9 @@ class Cluster:
     def __init__(self, *answers: int | None, creates: int | None = KafkaError._TIMED_OUT) -> None:
         self.answers, self.creates, self.asked = list(answers), creates, 0
 
+    def close(self) -> None:
+        """Nothing is left of it."""
+
     def create_topics(self, topics: Sequence[Any], **_: object) -> Mapping[str, Future[None]]:
         return {topics[0].topic: answered(self.creates)}
 

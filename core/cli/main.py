@@ -13,12 +13,13 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
-from core import paths
+from core import bugs, paths
 from core.cli.context import Context, Target, let_reader_go, say
 from core.cli.given import as_meant
 from core.errors import ExitCode, TrimtabError
@@ -184,6 +185,7 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that is not UTF-8 shows `?` for what it cannot show.
             stream.reconfigure(errors="replace")
+    bugs.note("command", partial(_command_shape, argv))
     try:
         paths.settle()
         result = as_meant(root).main(
@@ -284,9 +286,12 @@ def _own_folder_missing(error: OSError) -> bool:
     return False
 
 
-def _bug() -> int:
-    # Logging is loaded only for a bug: --help stays quick.
-    from core.bugs import log_bug
+def _command_shape(argv: list[str] | None) -> dict[str, str]:
+    from core.cli.command_shape import shape_of
 
-    complain(f"this is a bug in trimtab; nothing more was done. {log_bug()}")
+    return shape_of(root, sys.argv[1:] if argv is None else argv)
+
+
+def _bug() -> int:
+    complain(f"this is a bug in trimtab; nothing more was done. {bugs.log_bug()}")
     return ExitCode.FAILED

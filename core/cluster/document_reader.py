@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from core import files
+from core import bugs, files
 from core.cluster import arrow_document
 from core.cluster.broker_logs import BrokerLogs, ReplicaLog, with_logs
 from core.cluster.client import Member
@@ -40,11 +40,20 @@ def read_document(path: Path) -> ClusterDocument:
     name = "The document on stdin" if path == files.STDIN else str(path)
     try:
         if _begins(path, arrow_document.MAGIC):
-            return from_arrow(arrow_document.read(path), _written_at(path))
-        content = files.read_input(path)
-        if content.startswith(arrow_document.MAGIC):  # through a pipe
-            return from_arrow(arrow_document.read(content), _written_at(path))
-        return from_json(_json(content, name), _written_at(path))
+            bugs.note("document", {"form": "Arrow"})
+            document = from_arrow(arrow_document.read(path), _written_at(path))
+        else:
+            content = files.read_input(path)
+            arrow = content.startswith(arrow_document.MAGIC)  # through a pipe
+            bugs.note("document", {"form": "Arrow" if arrow else "JSON", "bytes": len(content)})
+            document = (
+                from_arrow(arrow_document.read(content), _written_at(path))
+                if arrow
+                else from_json(_json(content, name), _written_at(path))
+            )
+        groups = None if document.groups is None else len(document.groups)
+        bugs.note("cluster", lambda: document.state.counts | {"groups": groups})
+        return document
     except OSError as error:
         raise DocumentError(
             f"{name} cannot be read: {error.strerror}.", next="Name a file made by show --json."

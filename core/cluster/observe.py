@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from core import bugs
 from core.clock import Clock
 from core.cluster.broker_logs import BrokerLogs, with_logs
 from core.cluster.client import ClusterClient, ConfigValue, Fault, Resource
@@ -34,8 +35,9 @@ def observe(client: ClusterClient) -> ClusterState:
     Raises UnreachableError or AccessDeniedError.
     """
     state = client.describe()
-    state = state.with_topics(topic_configs(client, state.topics))
-    return with_logs(state, client.log_dirs(alive_brokers(state)))
+    bugs.note("cluster", lambda: state.counts)
+    known = state.with_topics(topic_configs(client, state.topics))
+    return with_logs(known, client.log_dirs(alive_brokers(state)))
 
 
 def alive_brokers(state: ClusterState) -> list[int]:
@@ -189,6 +191,7 @@ class Observer:
         finally:
             self._metadata.end(begun)
         self._state, self._lost, self.metadata_at = described, None, begun
+        bugs.note("cluster", lambda: described.counts)
         return described
 
     def _poll_slow(self, state: ClusterState) -> None:

@@ -237,6 +237,20 @@ class ClusterState:
     # -- looking up ---------------------------------------------------------------------------
 
     @property
+    def counts(self) -> dict[str, int | str | None]:
+        """How much there is of what, and how much of it is unknown; no names."""
+        return {
+            "brokers": len(self.brokers),
+            "not alive": sum(not broker.alive for broker in self.brokers),
+            "topics": len(self.topics),
+            "partitions": self.partition_count,
+            "in flight": None if self.moves_unknown else int(self.reassigning.sum()),
+            "replicas": self.replica_count,
+            "of unknown size": int((self.size_bytes == UNKNOWN).sum()),
+            "log dirs": len(self.log_dir_paths),
+        }
+
+    @property
     def partition_count(self) -> int:
         return len(self.partition)
 

@@ -197,7 +197,7 @@ async def test_a_bug_in_what_is_done_beside_is_said_logged_and_blocks_nothing(
         await press(pilot, "W", "right", "enter")
         await rested(pilot)
         assert "This is a bug in trimtab" in lines(pilot)[-1]
-        assert "ZeroDivisionError: a bug" in (tmp_path / "trimtab.log").read_text()
+        assert "ZeroDivisionError: a bug" in (tmp_path / "bugs.log").read_text()
         begun.trouble = None
         await press(pilot, "W", "right", "enter")
         await rested(pilot)

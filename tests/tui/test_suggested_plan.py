@@ -360,7 +360,7 @@ async def test_a_bug_in_a_thread_of_a_screen_is_said_and_the_dashboard_goes_on(
         await used()
     assert "This is a bug in trimtab" in said[0]
     assert said[1:] == ["MapScreen"]
-    assert "no such move" in (paths.log_dir() / "trimtab.log").read_text()
+    assert "in broken\n" in (paths.log_dir() / "bugs.log").read_text()
 
 
 async def test_the_map_goes_on_while_a_plan_is_made_and_the_plan_comes(

@@ -106,9 +106,10 @@ def test_a_bug_goes_to_the_log_and_not_to_the_screen(
     assert cli.run(broken, ["-b", "localhost:1"]) == ExitCode.FAILED
     shown = capsys.readouterr().err
     assert "Traceback" not in shown
-    log = home / "log" / "trimtab.log"
+    log = home / "log" / "bugs.log"
     assert str(log) in shown
-    assert "KeyError: 'surprise'" in log.read_text()
+    assert "KeyError (of 10 characters)" in log.read_text()
+    assert "in broken\n" in log.read_text()
 
 
 def test_every_command_can_be_imported_and_has_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -212,7 +213,7 @@ def test_what_no_user_did_is_a_bug(
     where = None if place is None else str(home / place)
     assert fails_with(OSError(number, os.strerror(number), where)) == ExitCode.FAILED
     assert "this is a bug in trimtab" in capsys.readouterr().err
-    assert os.strerror(number) in (home / "log" / "trimtab.log").read_text()
+    assert os.strerror(number) in (home / "log" / "bugs.log").read_text()
 
 
 @pytest.mark.parametrize(

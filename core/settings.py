@@ -51,6 +51,8 @@ class Settings:
     theme: str | None = None
     keys: Mapping[str, str] = field(default_factory=dict)
     notify: NotifyBy = field(default_factory=NotifyBy)
+    balancer_topics: tuple[str, ...] = ()
+    """Topics that tell of a balancer, beside those that are known of all clusters."""
 
     def cluster(self, name: str) -> ClusterSettings:
         """Return one cluster's settings; raises UsageError naming those there are."""
@@ -105,13 +107,14 @@ def load_settings(path: Path | None = None) -> Settings:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
         _refuse_nul(document)
-        _only(document, ("clusters", "theme", "keys", "notify"))
+        _only(document, ("clusters", "theme", "keys", "notify", "balancer_topics"))
         clusters = _typed(document, "clusters", dict, {})
         return Settings(
             clusters={name: _cluster(name, table, path) for name, table in clusters.items()},
             theme=_typed(document, "theme", str, None),
             keys=_keys(_typed(document, "keys", dict, {})),
             notify=_notify(_typed(document, "notify", dict, {})),
+            balancer_topics=_topics(_typed(document, "balancer_topics", list, [])),
         )
     except (FileNotFoundError, NotADirectoryError):
         return Settings()
@@ -185,6 +188,12 @@ def _notify(table: Mapping[str, Any]) -> NotifyBy:
         command=_command(table),
         webhook=_webhook(_typed(table, "webhook", str, None, "notify.")),
     )
+
+
+def _topics(names: Sequence[Any]) -> tuple[str, ...]:
+    if not all(isinstance(name, str) and name for name in names):
+        raise _WrongError('balancer_topics must be a list of topics like ["my.balancer.metrics"]')
+    return tuple(names)
 
 
 def _command(table: Mapping[str, Any]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from core import paths
 from core.auto.switch import Switch
+from core.cluster.balancers import add_topics
 from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity, configured_capacity
 from core.cluster.state import ClusterState
 from core.errors import UsageError
@@ -45,6 +46,7 @@ class Configuration:
             settings = load_settings()
         except UsageError as error:  # it is being written, or wrong
             return replace(self._known, unread=error.title)
+        add_topics(settings.balancer_topics)
         about = settings.about(self._name, self._bootstrap).values()
         self._known = Configured(
             configured_capacity(settings, self._name, self._bootstrap),

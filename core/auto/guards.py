@@ -14,8 +14,8 @@ from core.auto.decision import Reason
 from core.auto.history import History
 from core.auto.observed import Observed
 from core.auto.settings import LIVE_LOOKS, Settings
+from core.cluster.balancers import find_balancer
 from core.load.snapshot import Source
-from core.plan.check import CRUISE_CONTROL_TOPIC
 from core.plan.findings import named
 from core.run.others.foreign import foreign_moves
 from core.units import counted, format_bytes, format_duration
@@ -121,13 +121,10 @@ def foreign_move(_: Settings, __: History, observed: Observed) -> Reason | None:
 
 
 def cruise_control(_: Settings, __: History, observed: Observed) -> Reason | None:
-    if observed.state.topic(CRUISE_CONTROL_TOPIC) is None:
+    balancer = find_balancer(observed.state)
+    if balancer is None:
         return None
-    return Reason(
-        "cruise-control",
-        f"Cruise Control reports to this cluster (topic {CRUISE_CONTROL_TOPIC}): "
-        "two that balance would undo each other's work.",
-    )
+    return Reason("cruise-control", f"{balancer}: two that balance would undo each other's work.")
 
 
 # -- whether the load says anything ----------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from core.cluster.balancers import add_topics
 from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, Connection, connect, short_name
 from core.errors import RefusedError, UsageError
@@ -83,6 +84,7 @@ class Target:
         if not bootstrap and cluster_name is None:
             return cls(snapshots=snapshots)
         settings = load_settings()
+        add_topics(settings.balancer_topics)
         if flagged and bootstrap and cluster_name:
             _refuse_two(bootstrap, cluster_name, settings)
         bootstrap = bootstrap or settings.cluster(cluster_name or "").bootstrap

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from core.cluster.balancers import find_balancer
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
 from core.load.snapshot import Load
 from core.plan import check_dirs
@@ -44,7 +45,6 @@ __all__ = [
     "worst_first",
 ]
 
-CRUISE_CONTROL_TOPIC = "__CruiseControlMetrics"
 GROWTH_SECONDS = 3600.0
 """How long partitions are taken to grow while they move, when nobody has estimated it."""
 
@@ -76,7 +76,7 @@ def check_plan(
         *disks(state, load, possible, grows),
         *check_dirs.rooms(state, load, possible, grows),
         *over_capacity(state, load, possible),
-        *_cruise_control(state, plan),
+        *_balancer(state, plan),
         *hotter(state, load, possible),
         *leader_skew(state, possible),
     ]
@@ -93,12 +93,12 @@ def of_one(state: ClusterState, load: Load, move: Move) -> tuple[Finding, ...]:
     return tuple(_per_move(state, load, [move], _NONE_IN_FLIGHT))
 
 
-def _cruise_control(state: ClusterState, plan: Plan) -> Iterator[Finding]:
-    if plan.moves and state.topic(CRUISE_CONTROL_TOPIC) is not None:
+def _balancer(state: ClusterState, plan: Plan) -> Iterator[Finding]:
+    balancer = find_balancer(state) if plan.moves else None
+    if balancer is not None:
         yield finding(
             "cruise-control",
-            f"Cruise Control reports to this cluster (topic {CRUISE_CONTROL_TOPIC}): "
-            "its next run would cancel these moves; stop it first.",
+            f"{balancer}: its next run would cancel these moves; stop it first.",
         )
 
 

@@ -46,7 +46,10 @@ CATALOGUE: Mapping[str, tuple[Severity, str]] = MappingProxyType(
         "log-dirs": (Severity.UNSAFE, "whether the broker has the log dir is not known"),
         "never": (Severity.UNSAFE, "the throttle is below what is produced meanwhile"),
         "unread": (Severity.UNSAFE, "a retention deletes what a group may have yet to read"),
-        "cruise-control": (Severity.UNSAFE, "Cruise Control works here and may cancel moves"),
+        "cruise-control": (
+            Severity.UNSAFE,
+            "Cruise Control, or another balancer, works here and may cancel moves",
+        ),
         "rack-unknown": (Severity.UNWISE, "a broker without a rack among brokers with racks"),
         "size-unknown": (Severity.UNWISE, "how much is to be copied is not known"),
         "load-unknown": (Severity.UNWISE, "how much is produced meanwhile is not known"),

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from core.clock import SteadyClock
+from core.cluster.balancers import add_topics
 from core.cluster.connect import Address, connect
 from core.cluster.probe import open_probe
 from core.errors import ExitCode, TrimtabError, UsageError
@@ -181,7 +182,9 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
 def _notify_by(journal: Journal) -> NotifyBy:
     """Return whom to tell of this run; a config.toml that cannot be read does not hold it up."""
     try:
-        return load_settings().notify
+        settings = load_settings()
+        add_topics(settings.balancer_topics)
+        return settings.notify
     except UsageError as error:
         told = {"event": "start", "by": "config.toml", "why": error.title}
         journal.write(journal.records()[-1].at, Kind.NOTIFIED, told)

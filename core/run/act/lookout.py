@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from core.clock import Clock
+from core.cluster.balancers import find_balancer
 from core.cluster.client import FOLLOWER_LIST, ClusterClient, ConfigValue, Fault, Resource
 from core.cluster.faults import is_missing
 from core.cluster.state import ClusterState, PartitionRow, Reassignment, TopicPartition
 from core.errors import UnreachableError
-from core.plan.check import CRUISE_CONTROL_TOPIC
 from core.plan.plan import Move
 from core.run.act.each import each_told
 from core.run.decide.keeping import wanted_lists
@@ -87,7 +87,7 @@ class Lookout:
             gone=gone,
             hidden=hidden,
             throttles=self._look_at_throttles(history),
-            cruise_control=self._state.topic(CRUISE_CONTROL_TOPIC) is not None,
+            balancer=find_balancer(self._state),
         )
 
     @property

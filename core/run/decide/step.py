@@ -21,7 +21,6 @@ from core.run.record.history import History, Phase
 
 MEASURING = "measuring what producers wait, to compare with"
 BEGUN = "what producers waited before the run is not known: it has begun"
-PERHAPS_CRUISE_CONTROL = "Cruise Control reports to this cluster: pause it before going on"
 Rule = Callable[[History, Observed], Step | None]
 
 
@@ -38,8 +37,8 @@ def note_ended(history: History, observed: Observed) -> NoteEnded | None:
         return None
     changed = [e for e in ended if e.phase is Phase.FAILED and e.why in STOPPING]
     stop = f"{history.moves[changed[0].index].move.tp} {changed[0].why}" if changed else ""
-    if changed and observed.cruise_control:
-        stop += f" ({PERHAPS_CRUISE_CONTROL})"
+    if changed and observed.balancer is not None:
+        stop += f" ({observed.balancer}: pause it before going on)"
     return NoteEnded(ended, stop)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from core.cluster.balancers import Balancer
 from core.cluster.client import ConfigSource, Resource
 from core.cluster.state import PartitionRow, Reassignment, TopicPartition
 from core.plan.plan import Move
@@ -55,8 +56,8 @@ class Observed:
     """How brokers fare under the run, for an adaptive rate."""
     measured: Measured | None = None
     """What producers wait now; None while that is being measured, or need not be."""
-    cruise_control: bool = False
-    """Cruise Control reports to this cluster: what somebody else does may be its doing."""
+    balancer: Balancer | None = None
+    """Who else balances this cluster: what somebody else does may be its doing."""
     resting: Mapping[int, str] = field(default_factory=dict)
     """Batches in flight whose limits were refused and are left alone for now: why, in words."""
     left_alone: Mapping[Resource, str] = field(default_factory=dict)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from run_help import MB, Faulty, Run, Start, cluster, plan_of, submitted, throttles
 
+from core.cluster.balancers import KNOWN_TOPICS
 from core.cluster.state import ClusterState, PartitionRow, TopicPartition
-from core.plan.check import CRUISE_CONTROL_TOPIC
 from core.run.record.history import Outcome, Phase
 
 TARGETS = {("t", 0): (3, 2), ("t", 1): (2, 3), ("u", 0): (1, 4)}
@@ -65,18 +65,19 @@ def test_a_partition_that_was_added_and_is_moved_by_somebody_else_holds_nothing_
     assert run.to_the_end() is Outcome.DONE
 
 
-@pytest.mark.parametrize("there", [True, False], ids=["Cruise Control", "nobody known"])
-def test_who_may_have_cancelled_a_move_is_said(start: Start, there: bool) -> None:
+@pytest.mark.parametrize("topic", [*KNOWN_TOPICS, None])
+def test_who_may_have_cancelled_a_move_is_said(start: Start, topic: str | None) -> None:
     run, faulty = begun(start, batch_size=1)
     before = throttles(run.client)
     run.until(submitted)
-    if there:  # it was not when the plan was checked
-        metrics = PartitionRow(CRUISE_CONTROL_TOPIC, 0, 1, (1,), (1,))
+    if topic is not None:  # it was not when the plan was checked
+        metrics = PartitionRow(topic, 0, 1, (1,), (1,))
         faulty.replaced["describe"] = with_more(metrics)
     run.client.cancel([TopicPartition("t", 0)])
     assert run.to_the_end() is Outcome.FAILED
     assert "by somebody else" in run.view().why
-    assert ("Cruise Control reports to this cluster" in run.view().why) is there
+    said = f"{KNOWN_TOPICS.get(topic or '')} reports to this cluster"
+    assert (said in run.view().why) is (topic is not None)
     assert throttles(run.client) == before
 
 
@@ -87,7 +88,9 @@ def test_a_move_that_cruise_control_begins_on_a_queued_partition_is_waited_for(
     faulty = Faulty(client)
     run = start(client, plan_of(client, TARGETS), through=faulty, batch_size=1)
     run.until(submitted)
-    faulty.replaced["describe"] = with_more(PartitionRow(CRUISE_CONTROL_TOPIC, 0, 1, (1,), (1,)))
+    faulty.replaced["describe"] = with_more(
+        PartitionRow("__CruiseControlMetrics", 0, 1, (1,), (1,))
+    )
     client.alter_reassignments({TopicPartition("u", 0): (6, 2)})
     run.to_the_end()
     phases = {str(m.move.tp): m.phase for m in run.runner.history.moves}

@@ -1,0 +1,47 @@
+"""Balancers are known by their topics, and by those that config.toml names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from clusters import cluster
+
+from core.cluster import balancers
+from core.cluster.balancers import CONFIGURED, KNOWN_TOPICS, Balancer, add_topics, find_balancer
+from core.cluster.state import Topic
+from core.errors import UsageError
+from core.settings import load_settings
+
+
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(balancers, "_configured", set())
+
+
+@pytest.mark.parametrize("topic", KNOWN_TOPICS)
+def test_a_known_topic_tells_who_balances(topic: str) -> None:
+    state = cluster({"t-0": [1]}, topics=[Topic(topic)])
+    assert find_balancer(state) == Balancer(KNOWN_TOPICS[topic], topic)
+
+
+@pytest.mark.parametrize("topic", ["_confluent-telemetry-metrics", "cruise.control", "t"])
+def test_other_topics_tell_of_nobody(topic: str) -> None:
+    assert find_balancer(cluster({"t-0": [1]}, topics=[Topic(topic)])) is None
+
+
+def test_a_topic_that_config_toml_names_tells_of_one_too(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('balancer_topics = ["ours.balance"]')
+    state = cluster({"t-0": [1]}, topics=[Topic("ours.balance")])
+    assert find_balancer(state) is None
+    add_topics(load_settings(path).balancer_topics)
+    assert find_balancer(state) == Balancer(CONFIGURED, "ours.balance")
+
+
+@pytest.mark.parametrize("text", ['"t"', "[1]", '[""]'])
+def test_what_is_no_list_of_topics_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(f"balancer_topics = {text}")
+    with pytest.raises(UsageError, match="balancer_topics"):
+        load_settings(path)

@@ -53,6 +53,15 @@ from core.units import parse_deadline, parse_duration, parse_size
 @click.option(
     "--override-throttles", is_flag=True, help="Go over lower rates that somebody else has set."
 )
+@click.option(
+    "--if-throttles-removed",
+    "if_removed",
+    type=click.Choice(["hold", "pause"]),
+    default="hold",
+    show_default=True,
+    help="When somebody takes its throttles away again and again: hold the rate by beginning moves "
+    "one by one, or pause until `runs resume`.",
+)
 @json_option
 @click.pass_obj
 def apply(
@@ -68,6 +77,7 @@ def apply(
     yes: bool,
     allow: str | None,
     override_throttles: bool,
+    if_removed: str,
     as_json: bool,
 ) -> int:
     """Carry PLAN out; - is stdin.
@@ -114,6 +124,7 @@ def apply(
         allow=allowed,
         override_throttles=override_throttles,
         most_extra_bytes=most_extra_bytes,
+        pause_if_removed=if_removed == "pause",
         as_json=as_json,
     )
     name = context.target.called(picture.state.cluster_id)

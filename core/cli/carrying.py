@@ -49,6 +49,7 @@ class Wishes:
     allow: frozenset[str] = frozenset()
     override_throttles: bool = False
     most_extra_bytes: int | None = None
+    pause_if_removed: bool = False
     as_json: bool = False
 
 
@@ -163,6 +164,7 @@ def carry_out(
         start_at=wishes.start_at,
         retention_ms=wishes.retention_ms,
         elect=wishes.elect,
+        pause_if_removed=wishes.pause_if_removed,
     )
     options = prepared(options, state, load, plan)
     run = start_run(picture.address, state.cluster_id, plan, options, to_json(estimate))

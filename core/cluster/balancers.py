@@ -1,4 +1,4 @@
-"""Who else balances a cluster, told by the topics that balancers keep in it.
+"""Who else works on a cluster, told by topics in it: balancers, and who edits topics' configs.
 
 `KNOWN_TOPICS` holds those of which the sources are public; a user's own are added for a process.
 """
@@ -27,6 +27,8 @@ KNOWN_TOPICS: Final[Mapping[str, str]] = MappingProxyType(
 """Topic → who keeps it, by the defaults of their sources. Confluent's telemetry topic is there
 without a balancer, too, so it says nothing."""
 CONFIGURED: Final = "a balancer that config.toml names"
+STRIMZI: Final = "Strimzi's topic operator"
+_STRIMZI_TOPICS: Final = ("strimzi.", "__strimzi", "strimzi-")
 _configured: set[str] = set()
 
 
@@ -52,3 +54,20 @@ def find_balancer(state: ClusterState) -> Balancer | None:
         if state.topic(topic) is not None:
             return Balancer(KNOWN_TOPICS.get(topic, CONFIGURED), topic)
     return None
+
+
+def likely_editor(state: ClusterState) -> str:
+    """Return who is likely to put topics' configs back as somebody declared them; "" for nobody."""
+    hints = (topic.name.startswith(_STRIMZI_TOPICS) for topic in state.topics)
+    return STRIMZI if any(hints) else ""
+
+
+def editor_in_words(editor: str) -> str:
+    return f"somebody, {editor} perhaps," if editor else "somebody"
+
+
+def remedy_of(editor: str) -> str:
+    """Return in words what keeps an editor off a topic for a while."""
+    if editor == STRIMZI:
+        return 'pause that KafkaTopic: annotation strimzi.io/pause-reconciliation="true"'
+    return "pause what puts these configs back, an operator or a GitOps tool perhaps"

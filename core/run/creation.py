@@ -48,6 +48,9 @@ class RunOptions:
     """Retention of the moving topics while they move; put back afterwards."""
     elect: bool = False
     """Elect the preferred leaders of what has moved at the end."""
+    pause_if_removed: bool = False
+    """Pause when somebody takes the run's throttles away again and again; else it holds its rate by
+    what begins."""
 
     def to_json(self) -> dict[str, Any]:
         document: dict[str, Any] = {
@@ -68,6 +71,8 @@ class RunOptions:
             document["retention"] = {"ms": self.retention_ms}
         if self.elect:
             document["elect"] = True
+        if self.pause_if_removed:
+            document["if_throttles_removed"] = "pause"
         return document
 
 

@@ -6,8 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from core.clock import Clock
-from core.cluster.balancers import find_balancer
-from core.cluster.client import FOLLOWER_LIST, ClusterClient, ConfigValue, Fault, Resource
+from core.cluster.balancers import find_balancer, likely_editor
+from core.cluster.client import (
+    FOLLOWER_LIST,
+    ClusterClient,
+    ConfigValue,
+    Fault,
+    Resource,
+    ResourceKind,
+)
 from core.cluster.faults import is_missing
 from core.cluster.state import ClusterState, PartitionRow, Reassignment, TopicPartition
 from core.errors import UnreachableError
@@ -88,6 +95,7 @@ class Lookout:
             hidden=hidden,
             throttles=self._look_at_throttles(history),
             balancer=find_balancer(self._state),
+            editor=likely_editor(self._state),
         )
 
     @property
@@ -116,7 +124,9 @@ class Lookout:
             found |= client.configs([Resource.broker(broker) for broker in brokers], RATES)
         took = self._clock.monotonic() - now
         alike = {r: a for r, a in found.items() if self._throttles.get(r) == a}
-        wait = THROTTLES_SECONDS if len(alike) == len(found) else 1.0
+        wait = THROTTLES_SECONDS if len(alike) == len(found) and not history.removals else 1.0
+        if history.removals:  # the controller is asked before a list is taken for edited
+            alike |= {r: a for r, a in found.items() if r.kind is ResourceKind.TOPIC}
         self._throttles, self._throttles_due = found, now + max(wait, DUTY * took)
         return alike
 

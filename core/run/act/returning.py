@@ -12,6 +12,7 @@ from typing import Any
 from core.clock import Clock
 from core.cluster.client import ClusterClient, ConfigChange, Fault, Resource
 from core.cluster.faults import is_missing
+from core.plan.throttle_lists import ALL
 from core.run.act.each import each_told
 from core.run.act.resting import Resting
 from core.run.limits import putting_back, throttle
@@ -65,27 +66,37 @@ class Returning:
         """
         payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
         self._intend_once(Kind.PAIRS_REMOVING, lists=payload)
-        failed = self._subtract(lists)
+        failed, missing = self._subtract(lists)
         last = [entry for entry in lists if Resource.topic(entry[0]) not in failed]
         unset, left = self._unset(last)
         failed |= left
         done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
         if done:
             gone = [[topic, side.value] for topic, side in unset]
-            self._done(Kind.PAIRS_REMOVED, lists=done, unset=gone)
+            more = {"missing": missing} if missing else {}
+            self._done(Kind.PAIRS_REMOVED, lists=done, unset=gone, **more)
         self._leave_alone([Resource.topic(topic) for topic, _, _ in lists], failed)
 
-    def _subtract(self, lists: Lists) -> dict[Resource, str]:
-        """Take pairs out of lists that hold them; return in words where that failed."""
+    def _subtract(self, lists: Lists) -> tuple[dict[Resource, str], list[list[str]]]:
+        """Take pairs out of lists that hold them; return in words where that failed.
+
+        And out of which lists somebody else had taken pairs of ours that were seen there before.
+        """
         keys = [(topic, side) for topic, side, _ in lists]
         held, failed = told_lists(self._back, self._clock, keys)
         changes: list[ConfigChange] = []
+        missing: list[list[str]] = []
         for topic, side, pairs in lists:
             intent, unseen = self._history.lists[topic, side], self._unseen(topic, side, pairs)
             there = held.get((topic, side))
-            if there is not None:
-                changes += putting_back.subtraction(intent, pairs, there, unseen=unseen)
-        return _in_words(failed) | self._put_back(changes, throttle.LISTS, {})
+            if there is None:
+                continue
+            changes += putting_back.subtraction(intent, pairs, there, unseen=unseen)
+            ours = {p for p in pairs if (topic, side, p) not in self._history.away}
+            again = Resource.topic(topic) in self._alone
+            if not (unseen or again or ALL in there or ours <= there):
+                missing.append([topic, side.value])
+        return _in_words(failed) | self._put_back(changes, throttle.LISTS, {}), missing
 
     def _unset(self, lists: Collection[ListEntry]) -> tuple[list[ListKey], dict[Resource, str]]:
         """Delete lists that hold nothing any more; return which, and what failed.

@@ -287,8 +287,8 @@ class Runner:
             case ChangeRates(wanted, why):
                 self._throttling.change_rates(wanted, why)
                 self._rates_changed = self._clock.monotonic()
-            case NoteDisturbed(lost, lists):
-                self._throttling.note_lost(lost, lists)
+            case NoteDisturbed(lost, lists, editor):
+                self._throttling.note_lost(lost, lists, editor)
             case TakePairs(lists, why):
                 self._throttling.take_pairs(lists, why)
             case PutPairs(lists):
@@ -350,6 +350,6 @@ class Runner:
         """Return how long to wait between looks; what takes brokers long is asked less often."""
         now = self._clock.monotonic()
         wait = seconds_to_next_look(now - self._moving.submitted, nearest)
-        if now - self._rates_changed < BUSY_SECONDS:
+        if now - self._rates_changed < BUSY_SECONDS or self.history.removals:
             wait = min(wait, BUSY_MOST_SECONDS)
         return max(wait, min(10 * self._lookout.took_seconds, 30.0))

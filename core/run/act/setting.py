@@ -94,7 +94,9 @@ class Setting(Returning):
         self._chronicle.note_waiting(why)
         self._clock.sleep(seconds)
 
-    def note_lost(self, rates: tuple[LostRate, ...], lists: tuple[LostPairs, ...]) -> bool:
+    def note_lost(
+        self, rates: tuple[LostRate, ...], lists: tuple[LostPairs, ...], editor: str = ""
+    ) -> bool:
         """Journal what somebody else did to our throttles; return whether it was anything."""
         lists = self._lost_for_sure(lists)
         if not (rates or lists):
@@ -103,6 +105,7 @@ class Setting(Returning):
             Kind.DISTURBED,
             rates=[lost.to_json() for lost in rates],
             lists=[lost.to_json() for lost in lists],
+            **({"editor": editor} if editor else {}),
         )
         return True
 

@@ -211,7 +211,7 @@ class Throttling(Setting):
         again = self._shown(topics, brokers)
         alike = {resource: a for resource, a in again.items() if found.get(resource) == a}
         lost = note_disturbed(self._history, replace(observed, throttles=alike))
-        return lost is None or not self.note_lost(lost.rates, lost.lists)
+        return lost is None or not self.note_lost(lost.rates, lost.lists, lost.editor)
 
     def take_pairs(self, lists: Lists, why: str) -> None:
         """Take pairs out of lists for a while; they stay ours."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from core.cluster.state import PartitionRow, TopicPartition
 from core.plan.next_batch import Flight, fitting, may_start
-from core.run.decide import log_dirs
+from core.run.decide import guard, log_dirs
 from core.run.decide.endings import GONE, OFF, never_ends
 from core.run.decide.steps import (
     Ending,
@@ -56,13 +56,16 @@ def go_on(
 ):
     """The next batch begins, or it is waited for what is in flight or speaks against it."""
     flying = history.in_flight
-    moves = _fitting(history)
+    fitting_ = _fitting(history)
+    moves = guard.begins_within(history, observed.now, fitting_)
     if flying and not (moves and _is_next(history, observed, moves)):
         return Poll(_waits_for(history, observed, flying))
-    if not moves:
+    if not fitting_:
         return None
     if history.paused:
         return Poll("paused, as asked")
+    if not moves:
+        return Poll(guard.reason(history, observed))
     reason = _not_now(history, observed, moves)
     if reason:
         return Poll(reason)
@@ -73,7 +76,12 @@ def go_on(
 
 def _is_next(history: History, observed: Observed, moves: tuple[int, ...]) -> bool:
     """Return whether a batch may begin although moves of earlier ones are in flight."""
-    if not history.explicit or history.paused:
+    if history.paused:
+        return False
+    if history.guard_from is not None:  # parts of batches begin, one after the other
+        batches = {history.moves[i].batch for i in (*moves, *history.in_flight)}
+        return history.explicit or len(batches) == 1
+    if not history.explicit:
         return False
     return may_start(
         [_flight(history.moves[i]) for i in moves],

@@ -37,19 +37,23 @@ from core.run.record.history import History, Phase
 from core.run.record.holdings import Away, Key, Pair
 from core.run.record.moves import MoveHistory, Wish
 
+MOST_MENDS = 12
+"""How often one list or rate is put back that somebody deletes again and again: each costs writes
+and records. What is left so is held by what begins (core.run.decide.guard)."""
+
 
 def note_disturbed(history: History, observed: Observed) -> NoteDisturbed | None:
     """Somebody else changed or deleted throttles of ours.
 
     A rate that is another one now is theirs, until it is ours again or another one is asked for.
-    What is gone, or as it was found, is put back once, as Kafka's own tool deletes every throttle
-    in the cluster when it sees no move in flight (`--verify`), between two batches for example;
-    the next time it is left so. So are entries that were there before us,
-    without which our moves would not be limited.
+    What is gone, or as it was found, is put back, as Kafka's own tool deletes every throttle in the
+    cluster when it sees no move in flight (`--verify`), and operators put configs back as they were
+    declared, in a rhythm of their own; after MOST_MENDS times it is left so. So are entries that
+    were there before us, without which our moves would not be limited.
     """
     rates = tuple(_lost_rates(history, observed))
     lists = tuple(_lost_pairs(history, observed))
-    return NoteDisturbed(rates, lists) if rates or lists else None
+    return NoteDisturbed(rates, lists, observed.editor) if rates or lists else None
 
 
 def _lost_rates(history: History, observed: Observed) -> Iterator[LostRate]:
@@ -84,7 +88,7 @@ def lost_rate(history: History, key: Key, answer: Mapping[str, ConfigValue]) -> 
     kept, again = intent.rate_bytes_per_s is None, as_it_stands(intent, answer) is not intent
     found = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
     cleared = own_rate(answer, side) is None or is_as_found(intent, answer)
-    mend = not kept and cleared and key not in history.mended
+    mend = not kept and cleared and _is_mended(history, key)
     value = found.value or None
     return LostRate(broker, side, value, found.source, mend, freed=kept and not again, again=again)
 
@@ -94,7 +98,7 @@ def _lost_pairs(history: History, observed: Observed) -> Iterator[LostPairs]:
         answer = observed.throttles.get(Resource.topic(key[0]))
         if answer is None or isinstance(answer, Fault) or key in history.lists_due:
             continue
-        value, mend = own_list(answer, key[1]), key not in history.mended
+        value, mend = own_list(answer, key[1]), _is_mended(history, key)
         ours = history.lists[key].pairs if key in history.lists else ()
         gone = tuple(
             pair
@@ -103,6 +107,11 @@ def _lost_pairs(history: History, observed: Observed) -> Iterator[LostPairs]:
         )
         if gone:
             yield LostPairs(*key, value, gone, mend)
+
+
+def _is_mended(history: History, key: Key | ListKey) -> bool:
+    """Return whether what somebody deletes is put back once more."""
+    return history.mends.get(key, 0) < MOST_MENDS
 
 
 def wanted_lists(history: History) -> dict[ListKey, frozenset[str]]:

@@ -58,6 +58,8 @@ class Observed:
     """What producers wait now; None while that is being measured, or need not be."""
     balancer: Balancer | None = None
     """Who else balances this cluster: what somebody else does may be its doing."""
+    editor: str = ""
+    """Who is likely to put topics' configs back as declared, as far as topics tell."""
     resting: Mapping[int, str] = field(default_factory=dict)
     """Batches in flight whose limits were refused and are left alone for now: why, in words."""
     left_alone: Mapping[Resource, str] = field(default_factory=dict)
@@ -197,6 +199,8 @@ class NoteDisturbed:
 
     rates: tuple[LostRate, ...] = ()
     lists: tuple[LostPairs, ...] = ()
+    editor: str = ""
+    """Who is likely to have done it."""
 
 
 @dataclass(frozen=True, slots=True)

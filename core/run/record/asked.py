@@ -114,7 +114,8 @@ def take(history: History, kind: str, p: Mapping[str, Any]) -> None:
         case "pause":
             history.paused = True
         case "resume":
-            history.paused = False
+            history.paused, history.removals = False, 0
+            history.mends.clear()
         case "throttle":
             history.limit_late |= history.rate_bytes_per_s == UNLIMITED
             history.rate_bytes_per_s = history.pace.rate_bytes_per_s

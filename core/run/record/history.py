@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from core.cluster.state import TopicPartition
@@ -25,6 +25,11 @@ from core.run.record.retention import Retention
 from core.units import parse_time
 
 __all__ = ["BatchThrottle", "History", "MoveHistory", "Outcome", "Phase", "Role"]
+
+ONE_REMOVAL = timedelta(seconds=10)
+"""Lists and rates that are found gone within this time of one another were taken at once."""
+NOTICED = timedelta(seconds=15)
+"""How long before it is noticed moves may have got on without a limit."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,6 +76,7 @@ class History(Known):
             most_extra_bytes=options.get("most_extra_bytes"),
             start_at=parse_time(at) if at else None,
             elect=bool(options.get("elect")),
+            pause_if_removed=options.get("if_throttles_removed") == "pause",
             pace=Pace(
                 rate,
                 Bounds.from_json(auto) if auto else None,
@@ -118,6 +124,8 @@ class History(Known):
                 self._in_force((key for key in keys if key not in self.pace.rates), record.at)
                 self._refused(p.get("refused", ()), record.at)
             case Kind.DISTURBED:
+                if self.begun and (p["lists"] or any(rate["mend"] for rate in p["rates"])):
+                    self._removed(record.at)
                 others = self.disturb(p)
                 held = {key: self.rates[key] for key in others if key in self.rates}
                 theirs = {k: r.limit_bytes_per_s for k, r in held.items() if r.ours is not None}
@@ -152,6 +160,8 @@ class History(Known):
             case Kind.MOVED:
                 self._moved(record.at, p)
             case Kind.PAIRS_REMOVED:
+                if p.get("missing"):
+                    self._removed(record.at)
                 self.pairs_are_removed(p)
             case Kind.RATE_RESTORED:
                 keys = [_key(rate) for rate in p["rates"]]
@@ -162,6 +172,8 @@ class History(Known):
                 floored = self.pace.floored
                 if not p.get("refused"):
                     asked.take(self, p["kind"], p)
+                    if p["kind"] == "throttle" and self.guard_from is not None:
+                        self.guard_from = record.at  # what came before is another rate's
                 if floored and not self.pace.floored:
                     self.unheld_at = record.at
             case Kind.CANCELLING:
@@ -194,6 +206,17 @@ class History(Known):
             case _:
                 pass  # intentions whose outcome the cluster shows; kept for whoever reads the story
         self.last_at = record.at
+
+    def _removed(self, at: datetime) -> None:
+        """Take in that somebody has taken throttles of ours, a moment before.
+
+        Moves that were in flight may have ended by then, just because of it.
+        """
+        last, self.removed_at = self.removed_at, at
+        if last is None or at - last >= ONE_REMOVAL:
+            self.removals += 1
+        if self.guard_from is None:
+            self.guard_from = at - NOTICED
 
     def _preflight(self, p: Mapping[str, Any]) -> None:
         self.preflight = True

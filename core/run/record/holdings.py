@@ -60,8 +60,8 @@ class Holdings:
     """Lists with pairs of ours that have not been read back."""
     away: dict[Pair, Away] = field(default_factory=dict)
     """Pairs of ours that are to be out of their lists for now, or that somebody took out."""
-    mended: set[Key | ListKey] = field(default_factory=set)
-    """What somebody else deleted once and we put back, or changed: from then on it is theirs."""
+    mends: dict[Key | ListKey, int] = field(default_factory=dict)
+    """How often somebody else deleted something that we put back."""
 
     def intend_throttles(self, p: Mapping[str, Any], whole: Iterable[int]) -> tuple[int, ...]:
         """Take in what is to be set for a batch; return its moves: `whole`, unless it says which.
@@ -172,18 +172,17 @@ class Holdings:
                 continue
             found = replace(known, prior=entry["prior"], source=ConfigSource[entry["source"]])
             if entry["mend"]:
-                self.mended.add(key)
+                self._mend(key)
                 self._due([found])
             else:
                 self.rates[key] = replace(found, rate_bytes_per_s=None, perhaps=(), ours=known)
                 self.rates_due.pop(key, None)
-                self.mended.add(key)
                 left.append(key)
         for entry in p["lists"]:
             topic, side, pairs = entry["topic"], Side(entry["side"]), entry["pairs"]
             self.lists_left.pop((topic, side), None)
             if entry["mend"]:
-                self.mended.add((topic, side))
+                self._mend((topic, side))
                 gone = ListIntent(topic, side, entry["prior"], tuple(pairs))
                 ours = self.lists.get((topic, side), gone).joined(gone)
                 self.lists[topic, side] = replace(ours, prior=gone.prior)
@@ -191,6 +190,9 @@ class Holdings:
             else:
                 self._let_go(topic, side, pairs)
         return left
+
+    def _mend(self, key: Key | ListKey) -> None:
+        self.mends[key] = self.mends.get(key, 0) + 1
 
     def put_pairs(self, lists: Iterable[tuple[str, str, list[str]]], away: Away | None) -> None:
         """Take in that pairs are on their way out or back; None is back where they belong."""

@@ -50,6 +50,13 @@ class Known(Holdings):
     retention: Retention | None = None
     measured: Measured | None = None
     """What producers waited before an adaptive run; None until that has been measured."""
+    pause_if_removed: bool = False
+    """Pause when somebody takes its throttles away again and again; else it goes on by and by."""
+    guard_from: datetime | None = None
+    """From when on what it copies is counted, as somebody has taken throttles away."""
+    removals: int = 0
+    """How often somebody has, since it was last resumed."""
+    removed_at: datetime | None = None
     limit_late: bool = False
     """It began without a limit and was given one: moves in flight get it too."""
     min_insync: dict[str, int] = field(default_factory=dict)

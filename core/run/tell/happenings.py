@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from core.cluster.balancers import editor_in_words, remedy_of
 from core.run.record.history import History
 from core.run.record.records import Kind, Record
 from core.run.tell.view import Level
@@ -66,14 +67,18 @@ def _disturbed(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
     again = [f"b{r['broker']} {r['side']} rate" for r in p["rates"] if r.get("again")]
     if again:
         yield f"somebody else has put this run's throttles back: {_named(again)}", Level.LOOK
-    for mend, then in ((True, "put back once"), (False, "left so")):
+    editor = p.get("editor", "")
+    who = editor_in_words(editor).rstrip(",").replace("somebody", "somebody else", 1)
+    what_helps = f" ({remedy_of(editor)})" if editor else ""
+    for mend, then in ((True, "put back"), (False, "left so")):
         known = (r for r in p["rates"] if not (r.get("freed") or r.get("again")))
         lost = [r for r in known if r["mend"] is mend]
         rates = [f"b{r['broker']} {r['side']} rate" for r in lost]
         lists = [f"{e['side']} list of {e['topic']}" for e in p["lists"] if e["mend"] is mend]
         if rates or lists:
             what = _named([*rates, *lists])
-            yield f"somebody else changed throttles of this run, {then}: {what}", Level.LOOK
+            said = f"{who} changed throttles of this run, {then}: {what}{what_helps}"
+            yield said, Level.LOOK
 
 
 def _added(p: Mapping[str, Any], history: History) -> Iterator[tuple[str, Level]]:

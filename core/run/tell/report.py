@@ -75,6 +75,8 @@ def asked_lines(created: Record) -> list[str]:
     if options.get("most_extra_bytes"):
         most = format_bytes(options["most_extra_bytes"])
         lines.append(f"no broker to receive more than {most} at a time")
+    if options.get("if_throttles_removed"):
+        lines.append("to pause when somebody takes its throttles away again and again")
     if options["override_rates"]:
         lines.append("over lower rates that somebody else has set")
     if options["allow"]:

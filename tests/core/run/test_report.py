@@ -160,7 +160,7 @@ def test_what_is_asked_and_refused_is_told(run: Run) -> None:
                 "lists": [{"topic": "t", "side": "follower", "mend": False}],
             },
             [
-                "somebody else changed throttles of this run, put back once: b7 leader rate",
+                "somebody else changed throttles of this run, put back: b7 leader rate",
                 "somebody else changed throttles of this run, left so: follower list of t",
             ],
         ),

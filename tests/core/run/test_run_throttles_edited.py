@@ -28,6 +28,7 @@ from core.cluster.client import (
     Resource,
 )
 from core.plan.throttle_lists import entries
+from core.run.decide import keeping
 from core.run.decide.steps import (
     ChangeRates,
     NoteDisturbed,
@@ -95,7 +96,14 @@ def test_what_is_held_no_more_because_somebody_set_a_rate_is_said_until_asked_ag
     assert own(run.client, B3, FOLLOWER_RATE) == "1"
 
 
-def test_lists_that_somebody_deletes_twice_are_told_as_changed_by_them(start: Start) -> None:
+@pytest.fixture
+def once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is deleted is put back once, and then left."""
+    monkeypatch.setattr(keeping, "MOST_MENDS", 1)
+
+
+@pytest.mark.usefixtures("once")
+def test_lists_that_are_left_to_somebody_are_told_as_changed_by_them(start: Start) -> None:
     run = a_long_run(start, megabytes=1000)
     for _ in range(2):
         delete(run.client, T, LEADER_LIST, FOLLOWER_LIST)
@@ -212,7 +220,8 @@ def test_a_rate_that_was_cleared_while_no_process_was_there_is_set_again(start: 
     assert throttles(client) == before
 
 
-def test_every_throttle_that_somebody_deletes_is_put_back_once(start: Start) -> None:
+@pytest.mark.usefixtures("once")
+def test_every_throttle_that_somebody_deletes_is_put_back(start: Start) -> None:
     """Kafka's own tool deletes all of them when it verifies a plan and no move is in flight."""
     run = a_long_run(start, megabytes=2000)
 
@@ -273,6 +282,7 @@ def test_a_list_that_somebody_overwrites_is_theirs_but_for_our_pairs(
     assert own(run.client, T, LEADER_LIST) is None
 
 
+@pytest.mark.usefixtures("once")
 @pytest.mark.parametrize("deleted", ["in flight", "before the batch", "twice"])
 @pytest.mark.parametrize("all_", [True, False], ids=["all replicas", "entries"])
 def test_entries_of_others_that_a_run_relies_on_are_put_back_once_and_go_in_the_end(

@@ -1,0 +1,133 @@
+"""Throttles that somebody takes away in a rhythm: the rate is kept, or the run pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from run_help import MB, Run, Start, ask, cluster, delete, plan_of, set_config, throttles
+
+from core.cluster.balancers import STRIMZI
+from core.cluster.client import (
+    FOLLOWER_LIST,
+    FOLLOWER_RATE,
+    LEADER_LIST,
+    LEADER_RATE,
+    Resource,
+)
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.run.decide.keeping import MOST_MENDS
+from core.run.record.history import Outcome, Phase
+from core.run.record.records import Kind
+
+T, B3 = Resource.topic("t"), Resource.broker(3)
+RATE = 2 * MB
+PARTITIONS, SIZE = 40, 10 * MB
+SECONDS = PARTITIONS * SIZE / RATE
+MOST_RECORDS_PER_MOVE, MOST_RECORDS = 16, 150
+
+Removes = Callable[[SimulatedCluster], None]
+
+
+def lists(client: SimulatedCluster) -> None:
+    delete(client, T, LEADER_LIST, FOLLOWER_LIST)
+
+
+def rates(client: SimulatedCluster) -> None:
+    delete(client, B3, FOLLOWER_RATE, LEADER_RATE)
+    for broker in (1, 2):
+        delete(client, Resource.broker(broker), LEADER_RATE)
+
+
+def begun(start: Start, *topics: str, **options: object) -> Run:
+    layout = {"t": [(1, 2)] * PARTITIONS, **{topic: [(1,)] for topic in topics}}
+    client = cluster(layout, size_bytes=SIZE)
+    client.coarsen(25)
+    targets = {("t", p): (3, 2) for p in range(PARTITIONS)}
+    batches = tuple(tuple(range(at, at + 6)) for at in range(0, PARTITIONS, 6))
+    batches = (*batches[:-1], tuple(range(len(batches) * 6 - 6, PARTITIONS)))
+    return start(client, plan_of(client, targets), rate=RATE, batches=batches, **options)
+
+
+def play(run: Run, every: float, removes: Removes, *, until: float = 3600) -> float:
+    """Let a run go on while somebody takes throttles away; return how long it was at work."""
+    client = run.client
+    began, due = client.elapsed_seconds, client.elapsed_seconds + every
+    while run.runner.history.ended is None and client.elapsed_seconds < began + until:
+        run.runner.advance()
+        if client.elapsed_seconds >= due:
+            removes(client)
+            due += every
+    return client.elapsed_seconds - began
+
+
+@pytest.mark.parametrize("removes", [lists, rates])
+@pytest.mark.parametrize("every", [20, 120])
+def test_the_rate_is_kept_whoever_takes_throttles_away(
+    start: Start, every: float, removes: Removes
+) -> None:
+    run = begun(start)
+    before = throttles(run.client)
+    took = play(run, every, removes)
+    assert run.runner.history.ended is Outcome.DONE
+    assert took == pytest.approx(SECONDS, rel=0.2)
+    assert throttles(run.client) == before
+    assert len(run.journal.records()) < MOST_RECORDS + MOST_RECORDS_PER_MOVE * PARTITIONS
+
+
+def test_nothing_is_held_back_where_nobody_takes_anything(start: Start) -> None:
+    run = begun(start)
+    took = play(run, 3600, lists)
+    assert took == pytest.approx(SECONDS, rel=0.2)
+    assert run.runner.history.guard_from is None
+
+
+def test_mends_have_an_end(start: Start) -> None:
+    """One partition that takes long: each mend costs writes and records."""
+    client = cluster({"t": [(1, 2)]}, size_bytes=400_000 * MB)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=RATE)
+    play(run, 15, lists, until=900)
+    assert run.runner.history.ended is None
+    assert set(run.runner.history.mends.values()) == {MOST_MENDS}
+    kinds = [record.kind for record in run.journal.records()]
+    assert kinds.count(Kind.DISTURBED) <= 2 * MOST_MENDS + 2
+    assert len(kinds) < 200
+
+
+@pytest.mark.parametrize("topic", ["strimzi.cruisecontrol.metrics", "__strimzi_store_topic", ""])
+def test_who_is_likely_and_what_helps_is_said(start: Start, topic: str) -> None:
+    run = begun(start, *([topic] if topic else []), allow=("cruise-control",))
+    play(run, 20, lists, until=100)
+    (said, *_) = [e.text for e in run.view().events if e.kind == Kind.DISTURBED.value]
+    assert (STRIMZI in said) is bool(topic)
+    assert ("strimzi.io/pause-reconciliation" in said) is bool(topic)
+    waits = [r.payload["why"] for r in run.journal.records() if r.kind is Kind.WAITING]
+    assert any("takes this run's throttles away" in why for why in waits)
+
+
+def test_it_pauses_where_that_was_chosen_and_is_resumed(start: Start) -> None:
+    run = begun(start, pause_if_removed=True)
+    before = throttles(run.client)
+    play(run, 20, lists, until=120)
+    moved = sum(m.phase is Phase.DONE for m in run.runner.history.moves)
+    assert run.view().why.startswith("somebody takes this run's throttles away: paused")
+    play(run, 3600, lists, until=300)
+    assert sum(m.phase is Phase.DONE for m in run.runner.history.moves) == moved < PARTITIONS
+    ask(run, "resume")
+    play(run, 3600, lists)
+    assert run.runner.history.ended is Outcome.DONE
+    assert throttles(run.client) == before
+
+
+def test_lists_are_put_back_as_somebody_left_them(start: Start) -> None:
+    run = begun(start)
+    set_config(run.client, T, LEADER_LIST, "99:1")
+    before = throttles(run.client)
+
+    def declared(client: SimulatedCluster) -> None:
+        set_config(client, T, LEADER_LIST, "99:1")
+        delete(client, T, FOLLOWER_LIST)
+
+    play(run, 20, declared)
+    assert run.runner.history.ended is Outcome.DONE
+    assert throttles(run.client) == before

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from core.clock import Clock, SystemClock
 from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity, with_capacity
+from core.errors import UnreachableError
 
 if TYPE_CHECKING:
     from core.cluster.client import ClusterClient
+    from core.cluster.state import ClusterState
 
 SIMULATOR_PREFIX = "sim:"
 
@@ -68,6 +70,31 @@ def connect(address: Address) -> Connection:
     patient = with_deadline(kafka, kafka, settings.timeout_seconds)
     client = with_capacity(patient, address.capacity)
     return Connection(client, SystemClock(), address, kafka.silent)
+
+
+def only_of(client: ClusterClient, cluster_id: str) -> ClusterClient:
+    """Return `client` that describes this cluster and no other; all else is passed on as it is.
+
+    An address may come to be another cluster's: then it raises UnreachableError.
+    """
+    return cast("ClusterClient", _OnlyOf(client, cluster_id))
+
+
+class _OnlyOf:
+    def __init__(self, client: ClusterClient, cluster_id: str) -> None:
+        self._client, self._cluster_id = client, cluster_id
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def describe(self) -> ClusterState:
+        state = self._client.describe()
+        if state.cluster_id != self._cluster_id:
+            raise UnreachableError(
+                f"This is cluster {state.cluster_id}, not {self._cluster_id}.",
+                next="Its address has become another cluster's.",
+            )
+        return state
 
 
 def ignored_properties(address: Address) -> tuple[str, ...]:

@@ -14,12 +14,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core import files, paths
 from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity
-from core.cluster.connect import Address, Connection, connect
+from core.cluster.connect import Address, Connection, connect, only_of
 from core.errors import TrimtabError
 from core.load import layout
 from core.load.readers import Readers, held_while_read, stop_signals
@@ -168,12 +168,15 @@ class Service:
 
     @contextmanager
     def connected(self, capacity: Capacity = UNKNOWN_CAPACITY) -> Iterator[Connection]:
-        """Speak to the cluster; raises UnreachableError."""
+        """Speak to the cluster, and to no other that has come to its address.
+
+        Raises UnreachableError.
+        """
         given = self.given
         address = Address(given.bootstrap, given.command_config, capacity, given.timeout)
         connection = connect(address)
         try:
-            yield connection
+            yield replace(connection, client=only_of(connection.client, given.cluster_id))
         finally:
             connection.client.close()
 

@@ -106,7 +106,7 @@ def test_a_wrong_port_is_named_for_what_it_is(
         cases = {
             a: "is a TLS listener, and this connection is plain text.",
             b: "is an HTTP server, not a Kafka broker.",
-            c: "does not answer as a Kafka broker.",
+            c: "does not answer: it takes the connection",
             closed: "Nothing listens on",
             "no.such.host.invalid:9092": "There is no host named no.such.host.invalid.",
         }

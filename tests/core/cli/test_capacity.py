@@ -25,7 +25,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.simulation.server import SimulatorServer
 from core.cluster.state import ClusterState
-from core.errors import ExitCode
+from core.errors import ExitCode, UnreachableError
 from core.load.readers import Readers
 from core.load.serving import Service
 from core.load.snapshot import Load
@@ -185,7 +185,8 @@ def test_an_autopilot_flies_with_it(address: str, monkeypatch: pytest.MonkeyPatc
     chosen = target(cluster_name="prod").address
     assert chosen is not None
     settings = Settings(mode=Mode.SUGGEST)
-    switches.write(Switch("c-1", "prod", chosen, settings, NOON, "ada"))
+    cluster_id = picture_of(Address(address)).state.cluster_id
+    switches.write(Switch(cluster_id, "prod", chosen, settings, NOON, "ada"))
     flown: list[ClusterState] = []
 
     def fly(connection: Connection, switch: Switch, **_: object) -> None:
@@ -193,7 +194,16 @@ def test_an_autopilot_flies_with_it(address: str, monkeypatch: pytest.MonkeyPatc
         flown.append(connection.client.describe())
 
     monkeypatch.setattr(service, "fly_cluster", fly)
-    given = Namespace(cluster_id="c-1", bootstrap=address, command_config=None, timeout=None)
+    given = Namespace(cluster_id=cluster_id, bootstrap=address, command_config=None, timeout=None)
     root = Path(address.removeprefix("sim:")).parent
-    service._fly(Service(given, Event(), Readers(root, "c-1")))
+    service._fly(Service(given, Event(), Readers(root, cluster_id)))
     assert [capacities(state) for state in flown] == [{(125.0 * MB, 250.0 * MB)}]
+
+
+def test_who_serves_a_cluster_describes_no_other_that_has_come_to_its_address(
+    address: str,
+) -> None:
+    given = Namespace(cluster_id="mine", bootstrap=address, command_config=None, timeout=None)
+    serving = Service(given, Event(), Readers(Path(address.removeprefix("sim:")).parent, "mine"))
+    with serving.connected() as connection, pytest.raises(UnreachableError, match="not mine"):
+        connection.client.describe()

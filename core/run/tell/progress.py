@@ -23,6 +23,7 @@ from core.run.tell.rates import (
     left_range,
     left_seconds,
     rate_now,
+    slowest_seconds,
     tracks,
 )
 from core.run.tell.recent import Recent, at_work, recent
@@ -93,15 +94,16 @@ def run_view(
     estimated = history.estimate.get("seconds") if history.estimate else None
     left, between = None, None
     if not state.ended:
-        least = least_seconds(history, moves)
-        left, between = _left(pace, elapsed, due, moved, estimated, least)
         if model is not None:
             left, between = model.seconds, _around(model.seconds, None)
-        elif left is not None and moved < FAIR_SHARE * (moved + due):
-            told = _as_estimated(history) * due / (moved + due)
-            if told > left and between is not None:
-                between = between[0], max(between[1], 1.1 * told)
-            left = max(left, told)
+        else:
+            least = least_seconds(history, moves)
+            left, between = _left(pace, elapsed, due, moved, estimated, least)
+            if between is not None:
+                left, between = _no_less(left, between, slowest_seconds(moves, pace.of))
+            if moved < FAIR_SHARE * (moved + due):
+                told = _as_estimated(history) * due / (moved + due)
+                left, between = _no_less(left, between, told)
     moves = tuple(_within(m, left, between) for m in moves)
     return RunView(
         run=history.run,
@@ -188,6 +190,15 @@ def _left(
         return None, None
     left = due / pace.bytes_per_s if pace.bytes_per_s else average
     return max(left, least), left_range(due, pace.bytes_per_s, moved / elapsed, least)
+
+
+def _no_less(
+    left: float | None, between: tuple[float, float] | None, least: float
+) -> tuple[float | None, tuple[float, float] | None]:
+    """Return a time left and its range that are no less than something else says."""
+    if left is None or least <= left:
+        return left, between
+    return least, between and (between[0], max(between[1], 1.1 * least))
 
 
 def _as_estimated(history: History) -> float:

@@ -15,7 +15,7 @@ from core.run.limits.throttle import Side
 from core.run.record.history import History, MoveHistory, Phase
 from core.run.record.records import Sample
 from core.run.tell.story import side_word
-from core.run.tell.view import DUE, BrokerProgress, MoveProgress
+from core.run.tell.view import DUE, FLYING, BrokerProgress, MoveProgress, MoveState
 from core.units import format_rate
 
 RATE_SECONDS = 12.0
@@ -150,6 +150,28 @@ def least_seconds(history: History, moves: Sequence[MoveProgress]) -> float:
         if limit:
             least = max(least, left_bytes / limit)
     return least
+
+
+def slowest_seconds(moves: Sequence[MoveProgress], of: Mapping[int, float]) -> float:
+    """Return when the last destination is done, if each goes on as fast as it receives now.
+
+    `of` is the pace of moves in flight, bytes/s; destinations of which one is not known are left
+    out: moves to some brokers may be far slower than the whole.
+    """
+    due: defaultdict[int, float] = defaultdict(float)
+    speed: defaultdict[int, float] = defaultdict(float)
+    unknown: set[int] = set()
+    for index, m in enumerate(moves):
+        brokers = [*(b for b in m.after if b not in m.before), *(b for b, _ in m.dir_moves)]
+        if m.state not in DUE or not m.total_bytes:
+            continue
+        for broker in brokers:
+            due[broker] += (m.total_bytes - m.moved_bytes) / len(brokers)
+            if m.state is MoveState.MOVING and of.get(index):
+                speed[broker] += of[index] / len(brokers)
+            elif m.state in FLYING:
+                unknown.add(broker)
+    return max((due[b] / rate for b, rate in speed.items() if b not in unknown), default=0.0)
 
 
 def heading_for(history: History, key: tuple[int, Side]) -> int | None:

@@ -159,6 +159,14 @@ def test_what_is_produced_to_a_queue_makes_it_longer() -> None:
     assert left(0.5 * MB) > 1.1 * left(0.0)
 
 
+def test_without_limits_the_slowest_destination_is_waited_for() -> None:
+    told = records((1, 2), (5, 6), limit=None)
+    quick, slow = (lambda s: s * 10 * MB), (lambda s: s * MB)
+    seen = run_view(told, samples((1, 2), quick, slow, seconds=60), living=True)
+    assert seen.left_seconds == pytest.approx(940, rel=0.05)
+    assert [m.left_seconds for m in seen.moves] == pytest.approx([40, 940], rel=0.05)
+
+
 @st.composite
 def situations(draw: st.DrawFn) -> tuple[list[Record], list[Sample]]:
     """Return any moment of any run: moves queued, in flight and ended, limited or not."""

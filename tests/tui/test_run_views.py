@@ -176,6 +176,25 @@ def in_batches() -> RunView:
     return a_run(moves=moves, batches=3)
 
 
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_a_move_that_waits_its_turn_says_so(width: int) -> None:
+    """What it has left may be long, and is no answer to why nothing comes."""
+    waiting = a_move(
+        "b-0",
+        MoveState.MOVING,
+        40,
+        bytes_per_s=0.0,
+        left_seconds=1140.0,
+        why="waits its turn: b5 is at its limit",
+    )
+    run = a_run(moves=(waiting,), batches=1)
+    assert "waits its turn" in text_of(move_line(waiting, width))
+    assert "stuck" not in drawn(detail_lines(run, 0, width, roomy=True))
+    assert "waits its turn" in drawn(batches_lines(run, None, width, 20))
+    coming = replace(waiting, bytes_per_s=5e6)
+    assert "19 m" in text_of(move_line(coming, width))
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_the_batch_plan_says_what_each_holds_and_what_comes(size: tuple[int, int]) -> None:
     width, height = size[0], size[1] - 2

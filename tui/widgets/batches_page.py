@@ -26,7 +26,13 @@ from tui.widgets.lines import (
     rule,
     window,
 )
-from tui.widgets.run_rows import amount_words, change_of, rate_words, state_of
+from tui.widgets.run_rows import (
+    amount_words,
+    change_of,
+    gets_nothing,
+    rate_words,
+    state_of,
+)
 from tui.widgets.run_state import headline, overall, said_lines
 
 
@@ -171,7 +177,7 @@ def _state(move: MoveProgress, width: int) -> Span:
 
     One that gets nothing for the moment says why.
     """
-    if move.state is not MoveState.MOVING or (move.why and not move.bytes_per_s):
+    if move.state is not MoveState.MOVING or gets_nothing(move):
         return state_of(move, width)
     now = rate_words(move)
     rate = f"moving, {now}" if now else "moving"

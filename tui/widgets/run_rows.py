@@ -134,11 +134,16 @@ def move_line(
             bright(right(time_left, c.left) if c.left else ""),
             plain("  "),
             bright(left(time_left, c.state))
-            if time_left and not c.left
+            if time_left and not c.left and not gets_nothing(move)
             else state_of(move, c.state),
         ),
         width,
     )
+
+
+def gets_nothing(move: MoveProgress) -> bool:
+    """Return whether a move in flight gets nothing for the moment, and it is known why."""
+    return bool(move.why) and not move.bytes_per_s
 
 
 def rate_words(move: MoveProgress) -> str:

@@ -30,7 +30,7 @@ LISTENERS = {
 }
 AUTHORIZER = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
-    f"super.users=User:admin;User:ann;User:CN=client;User:ANONYMOUS;User:{ODD_USER}\n"
+    f"super.users=User:admin;User:ann;User:CN=client;User:ANONYMOUS;User:svc;User:{ODD_USER}\n"
 )
 
 

@@ -242,24 +242,39 @@ def test_generated_properties_are_read_as_kafka_reads_them(kafka: Kafka, tmp_pat
     assert min(refusals, logins) > FILES / 10  # both happen
 
 
-def test_a_user_with_commas_gets_in_with_each_library(
+LOGINS = {
+    "blanks at the ends of lines": ("svc", "pw1", b' username="svc" password="pw1"; \t', b" \t"),
+    "umlauts in ISO-8859-1": ("svc", "p\xe4ss", b' username="svc" password="p\xe4ss";', b""),
+    "escapes of both": ("svc", "a\nb\tcA", rb' username="svc" password="a\\nb\\tc\\101";', b""),
+    "goes on": ("svc", 'x="y"', b" password='x=\"y\"' \\\r\n  username=svc;", b""),
+    "a name with a comma": (
+        *(ODD_USER, 'a,=\\"\u00fc'),
+        b' username="%s" password="a,=\\\\\\\\\\\\"\\u00fc";' % ODD_USER.encode(),
+        b"",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LOGINS)
+def test_who_kafka_lets_in_gets_in_with_each_library(
     secured: SecuredBroker,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    case: str,
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
-    password = 'a,=\\"\u00fc'
+    user, password, options, end = LOGINS[case]
     admin = quiet_admin(ConnectionSettings(secured.at("PLAINTEXT")))
     mechanism = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-    made = UserScramCredentialUpsertion(ODD_USER, mechanism, password.encode())
+    made = UserScramCredentialUpsertion(user, mechanism, password.encode())
     for future in admin.alter_user_scram_credentials([made]).values():
         future.result(timeout=60)
     path = tmp_path / "client.properties"
-    path.write_text(
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\n"
-        f'sasl.jaas.config={SCRAM_LOGIN} required username="{ODD_USER}" '
-        'password="a,=\\\\\\\\\\\\"\\u00fc";\n'
+    path.write_bytes(
+        b"# Schl\xfcssel f\xfcr alle\nsecurity.protocol=SASL_PLAINTEXT%s\n"
+        b"sasl.mechanism=SCRAM-SHA-512%s\nsasl.jaas.config=%s required%s\n"
+        % (end, end, SCRAM_LOGIN.encode(), options)
     )
     where = ["-b", secured.at("OUTSIDE"), "--command-config", str(path)]
     for command in ("show", "doctor"):  # librdkafka asks for the one, both for the other

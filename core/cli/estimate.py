@@ -69,7 +69,8 @@ def estimate(
 ) -> int:
     """Say how long a plan takes, or how fast it must be, for each broker and side.
 
-    Without --throttle and --within: a table of rates. Exit 6 when it would never end.
+    Without --throttle and --within: a table of rates. Exit 6 when it would never end, 5 when
+    a size is not known, and so no time.
     """
     if throttle is not None and within is not None:
         raise UsageError(
@@ -82,6 +83,11 @@ def estimate(
     document = document_of(context, plan_file)
     state, load = context.picture()
     wanted = bound(document, state)
+    unsized = any(
+        move.receiving and (row := state.find(move.tp)) is not None and unknown[row]
+        for unknown in [state.partition_size_bytes < 0]
+        for move in wanted
+    )
     most: _Reckoned = {
         "most_extra_bytes": most_extra_bytes,
         "calibration": NOTHING_LEARNED if no_calibration else calibration(state.cluster_id),
@@ -94,12 +100,14 @@ def estimate(
         at = next((i for i, row in enumerate(rates) if row.rate_bytes_per_s == chosen), 0)
         goes = time_line(state, load, rates[at], burdens[at].extra)
         if as_json:
-            rows = [_document(*each) for each in zip(rates, burdens, strict=True)]
+            rows = [_document(*each, unsized) for each in zip(rates, burdens, strict=True)]
             about = {"default_bytes_per_s": chosen, "timeline": time_line_document(goes)}
             emit({"rates": rows} | about, output)
         else:
-            write_text(_rates_text(rates, burdens, chosen, goes), output)
-        return ExitCode.NO if all(row.never for row in rates) else ExitCode.DONE
+            write_text(_rates_text(rates, burdens, chosen, goes, unsized), output)
+        if all(row.never for row in rates):
+            return ExitCode.NO
+        return ExitCode.INCOMPLETE if unsized else ExitCode.DONE
     if rate is not None:
         answer = estimate_at(state, load, wanted, rate, **most)
     else:
@@ -108,21 +116,31 @@ def estimate(
     bears = burden(state, wanted, answer)
     goes = time_line(state, load, answer, bears.extra)
     if as_json:
-        emit(_document(answer, bears) | {"timeline": time_line_document(goes)}, output)
+        emit(_document(answer, bears, unsized) | {"timeline": time_line_document(goes)}, output)
     else:
-        write_text(_text(answer, bears, seconds, goes), output)
-    return ExitCode.NO if answer.never else ExitCode.DONE
+        write_text(_text(answer, bears, seconds, goes, unsized), output)
+    if answer.never:
+        return ExitCode.NO
+    return ExitCode.INCOMPLETE if unsized else ExitCode.DONE
 
 
-def _document(answer: Estimate, bears: Burden) -> dict[str, Any]:
-    return to_json(answer) | burden_document(bears)
+def _document(answer: Estimate, bears: Burden, unsized: bool) -> dict[str, Any]:
+    """Return the document; how much is copied is not known where a size is not."""
+    total = {"total_bytes": None} if unsized else {}
+    return to_json(answer) | total | burden_document(bears)
 
 
 def _text(
-    answer: Estimate, bears: Burden, within_seconds: float | None, goes: TimeLine | None
+    answer: Estimate,
+    bears: Burden,
+    within_seconds: float | None,
+    goes: TimeLine | None,
+    unsized: bool,
 ) -> str:
     """Return the answer first, then what it rests on, the busiest broker first."""
     size = format_bytes(answer.total_bytes)
+    if unsized:
+        size = f"At least {size}" if answer.total_bytes else "How much is not known"
     if answer.never:
         first = f"Never. {answer.never}"
     elif answer.seconds is None:
@@ -184,9 +202,10 @@ def _rates_text(
     burdens: Sequence[Burden],
     chosen: int | None,
     goes: TimeLine | None,
+    unsized: bool,
 ) -> str:
     if len(rates) == 1:
-        return _text(rates[0], burdens[0], None, goes)
+        return _text(rates[0], burdens[0], None, goes, unsized)
     rows = [
         (
             "*" if row.rate_bytes_per_s == chosen else "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from core.cli.table import table, with_dirs
 from core.cluster.state import TopicPartition
 from core.errors import ExitCode
 from core.plan.check import Severity, check_plan, never_finding, parse_allow
+from core.plan.check_brokers import not_compared
 from core.plan.estimate import estimate_at
 from core.plan.findings import Finding
 from core.plan.plan import Plan
@@ -105,10 +107,14 @@ def check(
     if never is not None:
         findings = (never_finding(never), *findings)
     against = [f for f in findings if _forbids(f, allowed)]
+    blind = not_compared(state, wanted.moves)
     if as_json:
         emit(
             {
                 "ok": not against,
+                "not_compared": [
+                    {"id": id, "brokers": list(brokers)} for id, brokers in blind.items()
+                ],
                 "findings": [
                     {
                         "id": f.id,
@@ -125,8 +131,27 @@ def check(
             output,
         )
     else:
-        write_text(_findings_text(wanted, findings, allowed), output)
+        told = _findings_text(wanted, findings, allowed)
+        configured = any(b.in_capacity_bytes_per_s for b in state.brokers)
+        write_text(told + _not_compared_text(blind, configured=configured), output)
     return ExitCode.NO if against else ExitCode.DONE
+
+
+def _not_compared_text(blind: Mapping[str, Sequence[int]], *, configured: bool) -> str:
+    """Say what was not compared; capacities only where some broker has one."""
+    said = []
+    if "disk" in blind:
+        said.append(f"What is free on the disks of {broker_words(blind['disk'])} is not known")
+    if "capacity" in blind and configured:
+        said.append(f"What {broker_words(blind['capacity'])} can carry is not configured")
+    return "".join(textwrap.fill(f"{one}: not compared.", 79) + "\n" for one in said)
+
+
+def broker_words(brokers: Sequence[int]) -> str:
+    """Return `broker 3`, or `brokers 1, 2, 3 and 4 more`."""
+    more = f" and {len(brokers) - 3} more" if len(brokers) > 3 else ""
+    names = ", ".join(map(str, brokers[:3]))
+    return f"broker{'s' if len(brokers) > 1 else ''} {names}{more}"
 
 
 def _forbids(found: Finding, allowed: frozenset[str]) -> bool:

@@ -59,7 +59,26 @@ def show(
     width = shutil.get_terminal_size((120, 40)).columns
     chosen = Metric(metric) if metric else None
     text = heat_text(state, load, chosen, Order(sort), limit, width)
+    text += _partly_known(state, load)
     write_text(in_ascii(text) if context.ascii_only else text, output)
+
+
+def _partly_known(state: ClusterState, load: Load) -> str:
+    """Say of how many sizes and rates some are not known, as sums are of the others; "" of none."""
+    import numpy as np
+
+    from core.units import counted
+
+    unknown = (
+        ("size", "replica", state.size_bytes < 0),
+        ("rate of what is produced", "partition", np.isnan(load.in_bytes_per_s)),
+        ("rate of what is read", "partition", np.isnan(load.out_bytes_per_s)),
+    )
+    return "".join(
+        f"The {what} of {counted(int(missing.sum()), one)} is not known: sums are without.\n"
+        for what, one, missing in unknown
+        if missing.any() and not missing.all()
+    )
 
 
 def document_of(context: Context) -> ClusterDocument:

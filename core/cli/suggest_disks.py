@@ -79,6 +79,8 @@ def text(found: EvenedDirs, band: float, estimate: Estimate | None, bears: Burde
     lines = [f"{note}\n" for note in found.notes]
     if not found.plan.moves:
         why = "Nothing to do: log dirs are even." if found.reached else "No move helps."
+        if found.unknown:
+            why = "Whether log dirs are even cannot be said."
         return "".join(lines) + why + "\n"
     lines.append(_changes_text(found, band, estimate, bears))
     return "".join(lines)
@@ -94,7 +96,9 @@ def _changes_text(found: EvenedDirs, band: float, estimate: Estimate | None, bea
     lines += [f"{note}\n" for note in (*bears.sentences, *time_notes(estimate))]
     if estimate is not None and estimate.never:
         lines.append(f"{estimate.never}\n")
-    if not found.reached:
+    if found.unknown:
+        lines.append("Whether all log dirs get even cannot be said.\n")
+    elif not found.reached:
         lines.append(
             f"Not every log dir gets within {band:.0%} of its share; nothing better was found.\n"
         )

@@ -121,7 +121,9 @@ def _disks(state: ClusterState, totals: BrokerTotals) -> list[Verdict]:
             Verdict("disks", Weight.ACT, words, words, broker=failed[0], metric=Metric.SIZE),
             *(one for one in _full_disks(totals) if one.weight is not Weight.FINE),
         ]
-    return _full_disks(totals)
+    alive = {broker.id for broker in state.brokers if broker.alive}
+    untold = np.isnan(totals.disk_used) & np.isin(totals.brokers, [*alive])
+    return [one for one in _full_disks(totals) if one.weight is not Weight.FINE or not untold.any()]
 
 
 def _full_disks(totals: BrokerTotals) -> list[Verdict]:

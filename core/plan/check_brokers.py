@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -35,6 +35,27 @@ def disks(
     in_flight = still_coming(state, beside={row for row in rows if row is not None})
     for broker, sizes in sorted(arrivals(state, load, moves, seconds).items()):
         yield from filled(state, broker, sizes, in_flight.get(broker, 0))
+
+
+def not_compared(state: ClusterState, moves: Sequence[Move]) -> Mapping[str, tuple[int, ...]]:
+    """Return which checks of brokers could not be made, by id, and of which brokers.
+
+    Of brokers that receive something: what is free on their disks is not known, or what they can
+    take in and send was never configured.
+    """
+    known = state.broker_by_id
+    to = sorted({broker for move in moves for broker in move.adding if broker in known})
+    led = sorted({move.after[0] for move in moves if move.after and move.after[0] in known})
+    capacities = ((b, known[b]) for b in sorted({*to, *led}))
+    found = {
+        "disk": tuple(b for b in to if free_bytes(disks_of(known[b].log_dirs)) is None),
+        "capacity": tuple(
+            id
+            for id, one in capacities
+            if None in (one.in_capacity_bytes_per_s, one.out_capacity_bytes_per_s)
+        ),
+    }
+    return {id: brokers for id, brokers in found.items() if brokers}
 
 
 def arrivals(state: ClusterState, load: Load, moves: Iterable[Move], seconds: float) -> Arrivals:

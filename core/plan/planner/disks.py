@@ -21,6 +21,7 @@ from core.plan.planner.broker_dirs import BrokerDirs, Coming, DirShare
 from core.plan.planner.limits import ENDED_SECONDS, TOLD_SECONDS
 from core.plan.planner.refusals import refuse
 from core.plan.planner.wanted import Wanted, untouched
+from core.units import counted
 
 NOTHING = Plan()
 
@@ -54,6 +55,8 @@ class EvenedDirs:
     reached: bool
     because: Mapping[TopicPartition, tuple[DirReason, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    unknown: tuple[int, ...] = ()
+    """Brokers of which too little is known to say whether their log dirs are even."""
     undone: bool = False
     """Whether a replica lands where no log dir has room for it; a note says which."""
 
@@ -74,9 +77,29 @@ def even_dirs(state: ClusterState, wanted: Wanted, between: Plan = NOTHING) -> E
         if broker.id not in wanted.exclude and broker.id in (wanted.brokers or (broker.id,))
         if (one := _looked_at(state, broker, movable, wanted.band, coming, notes)) is not None
     ]
+    chosen = [
+        broker
+        for broker in state.brokers
+        if broker.alive
+        and broker.id not in wanted.exclude
+        and broker.id in (wanted.brokers or (broker.id,))
+    ]
+    unsized = {b.id: count for b in chosen if (count := _unsized(state, b))}
+    notes += [
+        f"What {counted(count, 'replica')} of broker {id} take{'s' if count == 1 else ''}, or in "
+        "which log dir, is not known: whether these are even cannot be said."
+        for id, count in sorted(unsized.items())[:3]
+    ]
+    notes += [
+        f"What is free in the log dirs of broker {one.id} is not known: nothing keeps them from "
+        "filling up."
+        for one in brokers
+        if np.isinf(one.room).any()
+    ][:3]
+    unknown = tuple(sorted({*unsized, *(b.id for b in chosen if not b.log_dirs)}))
     limited = _carry_out(brokers, wanted, between, coming)
     off = [one for one in brokers if one.is_off]
-    if not brokers and not notes:
+    if not brokers and not notes and not unknown:
         notes.append("No broker has more than one log dir: there is nothing to even out.")
     homeless = [one for one in brokers if one.homeless]
     notes += [one.why_homeless(state) for one in homeless[:3]]
@@ -89,11 +112,27 @@ def even_dirs(state: ClusterState, wanted: Wanted, between: Plan = NOTHING) -> E
         tuple(share for one in brokers for share in one.shares()),
         sum(len(one.moved) for one in brokers),
         round(sum(float(one.sizes[at]) for one in brokers for at in one.moved)),
-        not off,
+        not off and not unknown,
         because,
         tuple(notes),
+        unknown,
         bool(homeless),
     )
+
+
+def _unsized(state: ClusterState, broker: Broker) -> int:
+    """Return how many replicas of a broker have no known size or log dir, where it has several.
+
+    Those in an offline log dir are known to lie there, as are new ones not to be whole.
+    """
+    dirs = [one for one in broker.log_dirs if one.error is None]
+    if len(dirs) < 2 or len(dirs) < len(broker.log_dirs):
+        return 0
+    paths = {one.path for one in dirs}
+    elsewhere = [at for at, path in enumerate(state.log_dir_paths) if path not in paths]
+    here = (state.replica_broker == broker.id) & ~(state.adding | state.removing)
+    nowhere = (state.log_dir < 0) | np.isin(state.log_dir, elsewhere)
+    return int((here & ((state.size_bytes < 0) | nowhere)).sum())
 
 
 def _movable(state: ClusterState, wanted: Wanted) -> Bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from core.cluster.state import ClusterState
 from core.load.snapshot import Load
-from core.plan.disk_room import disks_of, whole_bytes
+from core.plan.disk_room import disks_of, free_bytes, whole_bytes
 from core.plan.plan import Plan
 from core.plan.planner.fields import Field, Names
 from core.plan.planner.led import carried, electable, leaders
@@ -122,6 +122,17 @@ def capacities(given: Problem) -> list[str]:
         notes.append(
             f"{have(unsized)} disks of unknown size: shares of disk are equal parts, "
             "and nothing keeps those from filling up."
+        )
+    unfree = [
+        b.id
+        for b in known
+        if whole_bytes(disks_of(b.log_dirs)) is not None
+        and free_bytes(disks_of(b.log_dirs)) is None
+    ]
+    if unfree:
+        notes.append(
+            f"{have(unfree)} disks whose free space is not known: nothing keeps them from "
+            "filling up."
         )
     for side, capacity in (
         ("in", [b.in_capacity_bytes_per_s for b in known]),

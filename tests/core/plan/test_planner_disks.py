@@ -264,3 +264,16 @@ def test_what_is_on_its_way_to_another_log_dir_counts_there_and_is_left_alone() 
     found = even_dirs(copied, Wanted())
     assert not len(found.plan), "even once it is there"
     assert found.reached
+
+
+@pytest.mark.parametrize("lost", ["dirs", "sizes", "places"])
+def test_of_log_dirs_that_are_not_known_it_cannot_be_said_whether_they_are_even(lost: str) -> None:
+    state = cluster({"t-0": [1, 2], "t-1": [2, 1]}, size_bytes=MB, disk_bytes=(100 * MB, 90 * MB))
+    two = tuple(LogDir(path, 100 * MB, 90 * MB - n) for n, path in enumerate(("/data", "/more")))
+    brokers = [replace(b, log_dirs=() if lost == "dirs" else two) for b in state.brokers]
+    sizes = np.full_like(state.size_bytes, -1) if lost == "sizes" else state.size_bytes
+    places = np.full_like(state.log_dir, -1) if lost == "places" else state.log_dir
+    found = even_dirs(
+        replace(state.with_brokers(brokers), size_bytes=sizes, log_dir=places), Wanted(disks=True)
+    )
+    assert (found.unknown, found.reached) == ((1, 2), False)

@@ -1,0 +1,241 @@
+"""A law: take a fact away from a document, and no answer becomes more certain.
+
+More certain is: an exit code of 0 in place of another one, unless it says what is not known; a
+finding gone that none of what is unknown stands for; a number that is smaller, and not null; a √
+that was not there; advice to delete that was not given.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Collection, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.cli.main import run
+
+GB = 1_000_000_000
+UNKNOWN = re.compile(r"not known|unknown|nobody knows|cannot be said|not compared|No broker tells")
+PLAN = {"u-2": [0, 2], "t-0": [1, 2], "t-1": [0]}
+Document = dict[str, Any]
+
+
+def clear(*path: str) -> Callable[[Document], None]:
+    """Return what takes a key away from everything on a path of lists."""
+
+    def clear_in(document: Document) -> None:
+        found = [document]
+        for key in path[:-1]:
+            found = [one for each in found for one in each.get(key) or ()]
+        for each in found:
+            each[path[-1]] = None
+
+    return clear_in
+
+
+def only_last(name: str, key: str) -> Callable[[Document], None]:
+    def clear_in(document: Document) -> None:
+        document[name][-1][key] = None
+
+    return clear_in
+
+
+def no_sizes(document: Document, *, last: bool = False) -> None:
+    for partition in document["partitions"][-1:] if last else document["partitions"]:
+        clear("size_bytes")(partition)
+        clear("replica_detail", "size_bytes")(partition)
+
+
+FACTS: Mapping[str, Callable[[Document], None]] = {
+    "sizes": no_sizes,
+    "one size": lambda document: no_sizes(document, last=True),
+    "replicas' log dirs": clear("partitions", "replica_detail", "log_dir"),
+    "log dirs": clear("brokers", "log_dirs"),
+    "one broker's log dirs": only_last("brokers", "log_dirs"),
+    "free space": clear("brokers", "log_dirs", "usable_bytes"),
+    "disk sizes": clear("brokers", "log_dirs", "total_bytes"),
+    "capacities": clear("brokers", "in_capacity_bytes_per_s"),
+    "produced": clear("partitions", "in_bytes_per_s"),
+    "one produced": only_last("partitions", "in_bytes_per_s"),
+    "read": clear("partitions", "out_bytes_per_s"),
+    "groups": clear("groups"),
+    "lag": clear("groups", "lag"),
+    "min.insync.replicas": clear("topics", "min_insync"),
+    "retention": clear("topics", "retention_ms"),
+    "cleanup": clear("topics", "cleanup_policy"),
+    "remote storage": clear("topics", "remote_storage"),
+    "topics' rows": clear("topics"),
+}
+PLACED = {"t-0": [0, 1], "t-1": [0, 1], "t-2": [2, 0], "u-0": [0, 2], "u-1": [1, 0], "u-2": [0, 3]}
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Document:
+    """Draw a cluster of which all is known: even or not, with room or not, read or not."""
+    number = st.integers(0, 6)
+    free = [draw(st.sampled_from((1, 20, 90))) * GB for _ in range(4)]
+    return {
+        "format": "trimtab.cluster/1",
+        "cluster_id": "law",
+        "fetched_at": "2026-01-31T02:30:00Z",
+        "controller": 0,
+        "brokers": [
+            {
+                "id": id,
+                "rack": "abcd"[id],
+                "log_dirs": [
+                    {"path": path, "total_bytes": 100 * GB, "usable_bytes": free[id] - n}
+                    for n, path in enumerate(("/d1", "/d2"))
+                ],
+                "in_capacity_bytes_per_s": 8e6,
+                "out_capacity_bytes_per_s": 2e7,
+            }
+            for id in range(4)
+        ],
+        "topics": [
+            {
+                "name": name,
+                "id": name,
+                "min_insync": draw(st.sampled_from((1, 2))),
+                "retention_ms": 72 * 3_600_000,
+                "cleanup_policy": "delete",
+                "retention_bytes": -1,
+                "remote_storage": draw(st.booleans()),
+            }
+            for name in "tu"
+        ],
+        "partitions": [
+            {
+                "topic": name[0],
+                "partition": int(name[2:]),
+                "leader": held[0],
+                "replicas": held,
+                "isr": held,
+                "size_bytes": size,
+                "in_bytes_per_s": draw(number) * 1e5,
+                "out_bytes_per_s": draw(number) * 1e5,
+                "replica_detail": [
+                    {"broker": b, "size_bytes": size, "log_dir": draw(st.sampled_from(DIRS))}
+                    for b in held
+                ],
+            }
+            for name, held in PLACED.items()
+            for size in [draw(number) * GB]
+        ],
+        "groups": [
+            {
+                "id": "etl",
+                "state": "stable",
+                "members": [],
+                "lag": [{"topic": "t", "partition": 0, "lag": draw(st.sampled_from((0, 10**6)))}],
+            }
+        ],
+    }
+
+
+DIRS = ("/d1", "/d2")
+
+
+class Asker:
+    """Asks a command about a document, as text and as JSON."""
+
+    def __init__(self, folder: Path) -> None:
+        self._cluster, self.plan = folder / "cluster.json", folder / "plan.json"
+        rows = [{"topic": k[0], "partition": int(k[2:]), "replicas": v} for k, v in PLAN.items()]
+        self.plan.write_text(json.dumps({"version": 1, "partitions": rows}))
+
+    def __call__(self, document: Document, *words: str) -> tuple[int, str, Any]:
+        self._cluster.write_text(json.dumps(document))
+        code, text = self._run(*words)
+        if words == ("show",):  # its document is what went in
+            return code, text, None
+        again, found = self._run(*words, "--json")
+        assert again == code
+        return code, text, json.loads(found)
+
+    def _run(self, *words: str) -> tuple[int, str]:
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            code = run(lambda context: None, ["--from", str(self._cluster), *words])
+        return code, out.getvalue() + ("" if "--json" in words else err.getvalue())
+
+
+def _of_suggest(full: Any, less: Any, text: str) -> None:
+    assert full["reached"] or not less["reached"] or UNKNOWN.search(" ".join(less["notes"]))
+
+
+def _of_disks(full: Any, less: Any, text: str) -> None:
+    assert full["reached"] or not less["reached"]
+
+
+def _of_check(full: Any, less: Any, text: str) -> None:
+    ids = {finding["id"] for finding in less["findings"]}
+    blind = {one["id"] for one in less["not_compared"]}
+    for gone in {finding["id"] for finding in full["findings"]} - ids:
+        assert gone in blind or any(id.endswith("-unknown") for id in ids), gone
+
+
+def _of_plan_show(full: Any, less: Any, text: str) -> None:
+    assert less["bytes"] is None or less["bytes"] >= full["bytes"]
+
+
+def _of_estimate(full: Any, less: Any, text: str) -> None:
+    assert less["total_bytes"] in (None, full["total_bytes"])
+    if full["never"] and not less["never"]:
+        assert UNKNOWN.search(less["note"] or "") or less["near_capacity"] is None
+
+
+def _of_impact(full: Any, less: Any, text: str) -> None:
+    spare, unknown = len(less["headroom"]), less["headroom_unknown"]
+    assert spare + unknown >= len(full["headroom"])
+    if less["groups"] is not None and full["groups"]:
+        assert len(less["groups"]) + len(less["groups_unknown"]) >= len(full["groups"])
+    if less["shrinking"] is not None and less["shrinking"]["is_advised"]:
+        assert full["shrinking"] is not None
+        assert full["shrinking"]["is_advised"]
+
+
+COMMANDS: Mapping[str, tuple[tuple[str, ...], Callable[[Any, Any, str], None] | None]] = {
+    "suggest": (("plan", "suggest"), _of_suggest),
+    "disks": (("plan", "suggest", "--disks"), _of_disks),
+    "check": (("plan", "check", "PLAN"), _of_check),
+    "plan show": (("plan", "show", "PLAN"), _of_plan_show),
+    "impact": (("plan", "impact", "PLAN", "--retention", "6h"), _of_impact),
+    "estimate": (("estimate", "PLAN", "--throttle", "5MB/s"), _of_estimate),
+    "show": (("show",), None),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_answer_becomes_more_certain_with_a_fact_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
+    ask = Asker(tmp_path)
+    words, law = COMMANDS[command]
+    words = tuple(str(ask.plan) if word == "PLAN" else word for word in words)
+
+    @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(clusters(), st.sets(st.sampled_from(sorted(FACTS)), min_size=1, max_size=2))
+    def holds(whole: Document, gone: Collection[str]) -> None:
+        code, text, full = ask(whole, *words)
+        less = json.loads(json.dumps(whole))
+        for fact in sorted(gone):
+            if less["topics"] or "topics" not in fact:
+                FACTS[fact](less)
+        now, said, found = ask(less, *words)
+        assert {code, now} <= {0, 5, 6}
+        if code and not now:
+            assert UNKNOWN.search(said)
+        assert set(re.findall(r"√ \w+", said)) <= set(re.findall(r"√ \w+", text))
+        if law is not None:
+            law(full, found, said)
+
+    holds()

@@ -213,6 +213,25 @@ class Placement:
         self.may_lead[partitions, places] = may_lead
         self._hand_over(partitions, going, to)
 
+    def rearrange(self, at: Int32) -> None:
+        """Put all replicas where `at` [P, W] has them, and count what that moves."""
+        given = self.problem
+        first = given.replicas
+        came = (at != NOBODY) & ~(at[:, :, None] == first[:, None, :]).any(axis=2)
+        gone = (first != NOBODY) & ~(first[:, :, None] == at[:, None, :]).any(axis=2)
+        self.at = at.copy()
+        same = at[:, :, None] == first[:, None, :]
+        self.may_lead = came | (same & given.may_lead[:, None, :]).any(axis=2)
+        self.loads = self._carried(given.items) * self.per_share
+        self._held = _members(self.at, given.brokers)
+        self.led = int((at[:, 0] != first[:, 0]).sum())
+        rows, places = np.nonzero(came)
+        to, left = at[rows, places], first[gone]
+        sizes = given.items[rows, Measure.DISK]
+        self.room_bytes = given.room_bytes - np.bincount(to, sizes, given.brokers)
+        self.part_in = np.bincount(np.concatenate((to, left)), minlength=given.brokers)
+        self.recount()
+
     def recount(self) -> None:
         """Count what has moved anew: a replica that went on from where it had come counts once."""
         start = self.problem.replicas

@@ -26,6 +26,7 @@ from core.plan.planner.measures import HOSTED, LED, Measure
 from core.plan.planner.moving import Moving
 from core.plan.planner.placement import Placement
 from core.plan.planner.planned import with_moves
+from core.plan.planner.polishing import leave_dead_end, take_back
 from core.plan.planner.problem import NOBODY, Problem, problem, resized
 from core.plan.planner.refusals import refuse
 from core.plan.planner.scope import outside, scoped, without_racks
@@ -226,7 +227,7 @@ def _evened(given: Problem, wanted: Wanted) -> Placement:
         led = _led(given, wanted.limits)
         if wanted.leaders_only or not _off(led):
             return led
-    on = _aimed(given, _even, wanted.limits)
+    on = _aimed(given, _even_whole, wanted.limits)
     if _off(on) < hosted:
         return on
     best = min((start, _led(given, wanted.limits), on), key=_off)
@@ -261,6 +262,19 @@ def _even(on: Placement, limits: Limits) -> None:
         even_leaders(on, limits)
 
 
+def _even_whole(on: Placement, limits: Limits) -> None:
+    """Even all out: small clusters leave dead ends, and what helps nothing is taken back."""
+    _even(on, limits)
+    leave_dead_end(on, limits)
+    take_back(on, limits)
+
+
+def _lead(on: Placement, limits: Limits) -> None:
+    """Choose leaders until brokers are even; what helps nothing is taken back."""
+    even_leaders(on, limits)
+    take_back(on, limits)
+
+
 def _move(on: Placement, measures: Sequence[Measure], limits: Limits) -> bool:
     """Move replicas, anew from where that led to when it has not led into the band, then swap.
 
@@ -280,7 +294,7 @@ def _move(on: Placement, measures: Sequence[Measure], limits: Limits) -> bool:
 def _led(given: Problem, limits: Limits) -> Placement:
     """Return the best that leaders alone do."""
     start = Placement(given)
-    return _aimed(given, even_leaders, limits) if _off(start, LED) else start
+    return _aimed(given, _lead, limits) if _off(start, LED) else start
 
 
 def _off(on: Placement, measures: Sequence[Measure] = tuple(Measure)) -> float:

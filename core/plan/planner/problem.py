@@ -22,6 +22,8 @@ from core.plan.planner.racks import rack_shares
 
 BAND = 0.10
 """How far from its fair share a broker may be."""
+IDLE = 0.01
+"""What brokers send is evened out if it is more than this part of what is produced."""
 NOBODY = -1
 """No replica in this column: the partition has fewer than the widest one."""
 
@@ -129,7 +131,7 @@ def problem(
         held=held,
         racks=racks,
         items=items,
-        active=items.sum(axis=0) > 0,
+        active=_active(items),
         band=band,
         movable=movable,
         asked=np.ones(state.partition_count, np.bool_) if frozen is None else ~frozen,
@@ -158,6 +160,14 @@ def resized(given: Problem, held: Int64) -> Problem:
             some[:, measure] += some[:, Measure.IN] * followers
     parts = _parts_by_rack(given.even_parts, items, held, given.racks, given.counts)
     return replace(given, held=held, items=items, parts=parts, sure=sure)
+
+
+def _active(items: Float64) -> Bool:
+    """Return which measures there is enough of to be evened out, shape [MEASURES]."""
+    whole = items.sum(axis=0)
+    found = whole > 0
+    found[[Measure.OUT, Measure.MAY_SEND]] &= whole[Measure.OUT] > IDLE * whole[Measure.IN]
+    return np.asarray(found, np.bool_)
 
 
 def _among(ids: Int32, chosen: Collection[int]) -> Bool:

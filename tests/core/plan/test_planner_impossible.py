@@ -157,7 +157,7 @@ def on_one(**more: object) -> ClusterState:
         (
             on_one(),
             Wanted(limits=Limits(most_per_broker=2)),
-            "--max-per-broker allows no more: brokers 1,2 can take part in no more; "
+            "--max-per-broker allows no more: broker 1 can take part in no more; "
             "raise it, or plan again when this is done.",
         ),
         (

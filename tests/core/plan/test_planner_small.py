@@ -1,13 +1,19 @@
-"""Small clusters, whose partitions fit badly: what single moves cannot even out, swaps do."""
+"""Small clusters, whose partitions fit badly: what single moves cannot even out, swaps do.
+
+Where these do not either, several changes at once may; and nothing moves that helps nobody.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from bench.skewed import Shape, skewed
+from clusters import MB, cluster, load_of
 
+from core.plan.planner.evenness import evenness
 from core.plan.planner.outcome import is_reached
 from core.plan.planner.planner import suggest
 from core.plan.planner.wanted import Wanted
@@ -39,3 +45,20 @@ def test_leaders_alone_get_even_where_some_choice_of_them_is(seed: int) -> None:
     found = suggest(led, load, wanted)
     assert is_reached(found, wanted)
     assert not found.moves
+
+
+@pytest.mark.parametrize("ahead", [(3, 6), (0, 1), (2, 5, 7)])
+def test_a_planner_finds_what_only_an_exchange_of_several_leads_to(ahead: Sequence[int]) -> None:
+    """Of equal rates and unequal sizes half of either kind belongs on each of two brokers."""
+    empty = {f"empty-{n}": [1 + n % 2, 2 - n % 2] for n in range(4)}
+    held = {f"t-{n}": [2] for n in range(8)} | empty
+    sizes = dict.fromkeys(empty, 0)
+    sizes |= {f"t-{n}": (45 if n in ahead else 15) * MB for n in range(8)}
+    state = cluster(held, brokers=(1, 2), size_bytes=sizes)
+    load = load_of(state, {name: 1e6 * name.startswith("t-") for name in held})
+    load = replace(load, out_bytes_per_s=np.zeros(state.partition_count))
+    found = suggest(state, load, Wanted())
+    assert {move.tp.topic for move in found.plan} == {"t"}
+    even = evenness(state, load, found.plan)
+    best = 0.0 if len(ahead) == 2 else 1 / 7  # of 14 parts 6 and 8
+    assert even.off(even.after).max() <= best + 1e-6

@@ -7,6 +7,7 @@ from math import inf
 
 import numpy as np
 
+from core.auto.alike import level_alike
 from core.auto.history import History
 from core.auto.observed import Observed, sight_of
 from core.auto.part import copied_bytes, part_of
@@ -90,19 +91,20 @@ def drafted(
         resting=history.resting(observed.now) | _of_unknown_size(state),
         band=settings.aim_band,
     )
-    goal = found = suggest(state, load, wanted)
+    even, usual = level_alike(state, load, settings.alike)
+    goal = found = suggest(even, usual, wanted)
     part = _part(state, load, found.plan, budget)
     if len(found.plan) and not len(part) and not budget.is_short:
-        found = suggest(state, load, replace(wanted, limits=Limits(budget.bytes, budget.moves)))
+        found = suggest(even, usual, replace(wanted, limits=Limits(budget.bytes, budget.moves)))
         part = _part(state, load, found.plan, budget)
-    now = sight_of(observed).load
+    now = level_alike(state, sight_of(observed).load, settings.alike)
     return Draft(
         whole=found.plan,
         part=part,
         whole_bytes=copied_bytes(state, found.plan),
         part_bytes=copied_bytes(state, part),
-        even=evenness(state, now, part, band=settings.aim_band),
-        then=evenness(state, now, goal.plan, band=settings.aim_band),
+        even=evenness(*now, part, band=settings.aim_band),
+        then=evenness(*now, goal.plan, band=settings.aim_band),
         budget=budget,
         notes=found.notes,
     )

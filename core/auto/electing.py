@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from core.auto.alike import level_alike
 from core.auto.decision import Elect, Reason
 from core.auto.history import History
 from core.auto.observed import LEAST_GAIN, Imbalance, Observed, excess, imbalance_of
@@ -34,7 +35,8 @@ def giving_back(settings: Settings, history: History, observed: Observed) -> Ele
         return Reason("nothing-helps", f"{error.title} {error.next}")
     left = settings.most_moves_per_hour - history.spent(observed.now)[1]
     sight, band = observed.sight, settings.aim_band
-    chosen, even = elected(observed.state, sight.load, rows, left, band=band)
+    state, load = level_alike(observed.state, sight.load, settings.alike)
+    chosen, even = elected(state, load, rows, left, band=band)
     gain = excess(even, band) - excess(even, band, after=True)
     if gain < LEAST_GAIN:
         return Reason(

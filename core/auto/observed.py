@@ -8,6 +8,7 @@ from datetime import datetime
 
 import numpy as np
 
+from core.auto.alike import level_alike
 from core.auto.settings import Settings
 from core.cluster.capacity import UNKNOWN_CAPACITY, Capacity
 from core.cluster.leaders import preferred_elections, rows_of
@@ -112,7 +113,7 @@ def sight_of(observed: Observed) -> Sight:
 
 def judged(settings: Settings, state: ClusterState, load: Load) -> Imbalance:
     """Return how uneven brokers are that should carry their share."""
-    return imbalance_of(settings, evenness(state, load, Plan()))
+    return imbalance_of(settings, evenness(*level_alike(state, load, settings.alike), Plan()))
 
 
 def judged_as_led(settings: Settings, state: ClusterState, load: Load) -> Imbalance | None:
@@ -120,7 +121,7 @@ def judged_as_led(settings: Settings, state: ClusterState, load: Load) -> Imbala
     found = preferred_elections(state, rows_of(state, None))
     if all(election.hindrance for election in found):
         return None
-    _, even = elected(state, load, rows_of(state, ()), 0)
+    _, even = elected(*level_alike(state, load, settings.alike), rows_of(state, ()), 0)
     return imbalance_of(settings, even, led=True)
 
 

@@ -82,6 +82,14 @@ class Settings:
         """Return how even brokers must be now by a plan for another load: some way from a start."""
         return (self.aim_band + self.start_band) / 2
 
+    @property
+    def alike(self) -> float:
+        """Return how far a topic's partitions may be apart, as a part, and count as equal.
+
+        Half of the band, so that what it hides keeps brokers even enough: within `inner_band`.
+        """
+        return self.aim_band / 2
+
     def free_seconds(self, now: datetime, most: float) -> float:
         """Return for how long from now, up to `most`, no hours come in which nothing is begun."""
         minute = now.replace(second=0, microsecond=0)

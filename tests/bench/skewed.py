@@ -91,7 +91,10 @@ def _tight(state: ClusterState, load: Load) -> ClusterState:
 
 
 def _held(random: np.random.Generator, shape: Shape, old: int) -> np.ndarray:
-    """Return brokers [P, RF], every replica in another rack while there are enough."""
+    """Return brokers [P, RF], every replica in another rack while there are enough.
+
+    No broker holds two of a partition, however many racks there are.
+    """
     weight = np.ones(old) if shape.kind == "new" else random.lognormal(0, 0.35, old)
     rack = np.arange(old) % shape.racks
     order = np.argsort(random.random((shape.partitions, shape.racks)), axis=1)
@@ -101,7 +104,9 @@ def _held(random: np.random.Generator, shape: Shape, old: int) -> np.ndarray:
             rows = np.flatnonzero(order[:, place % shape.racks] == number)
             here = np.flatnonzero(rack == number)
             part = weight[here] / weight[here].sum()
-            held[rows, place] = random.choice(here, len(rows), p=part)
+            while len(rows):
+                held[rows, place] = random.choice(here, len(rows), p=part)
+                rows = rows[(held[rows, :place] == held[rows, place][:, None]).any(axis=1)]
     return held
 
 

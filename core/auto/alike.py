@@ -1,7 +1,8 @@
 """Partitions of one topic that fill alike count as equal: chance does not decide what moves. Pure.
 
 Sizes are of one moment, and up to half a minute old: logs that fill at the same rate are then a
-batch, or a segment, apart. What that hides of a broker is at most the part that is given here.
+batch, or a segment, apart. Rates of a few short intervals are as uncertain as these differ: where a
+client or a broker stalls, partitions take turns. What is known better is hidden up to a part only.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ from core.load.snapshot import Float64, Load
 
 FILLED_SECONDS = 60.0
 """What is produced in so long may lie between sizes that are alike: young topics are no larger."""
+UNSURE = 3.0
+"""So many standard errors rates may be apart and be the same."""
 
 
 def level_alike(state: ClusterState, load: Load, part: float) -> tuple[ClusterState, Load]:
     """Return both with the mean of its topic for every partition that is like most of them.
 
-    That is one whose size and rate are within `part` (0 … 1) of its topic's medians. All of a
-    topic's bytes and rates stay the same; what is not known is left so.
+    That is one whose size and rate are within `part` (0 … 1) of its topic's medians, or differ by
+    less than can be told. All of a topic's bytes and rates stay the same; what is not known is
+    left so.
     """
     sizes = state.partition_size_bytes.astype(np.float64)
     produced, read = load.in_bytes_per_s, load.out_bytes_per_s
@@ -30,9 +34,10 @@ def level_alike(state: ClusterState, load: Load, part: float) -> tuple[ClusterSt
     if not known.any():
         return state, load
     usual = _medians(produced, topic_of, known, topics)
-    alike = known & _near(produced, usual, part * usual)
+    error = UNSURE * _error(load, topic_of, known, topics)
+    alike = known & _near(produced, usual, np.maximum(part * usual, error))
     size = _medians(sizes, topic_of, known, topics)
-    alike &= _near(sizes, size, np.maximum(part * size, FILLED_SECONDS * usual))
+    alike &= _near(sizes, size, np.maximum(part * size, FILLED_SECONDS * (usual + error)))
     sent = alike & ~np.isnan(read)
     often = _medians(read, topic_of, sent, topics)
     sent &= _near(read, often, part * often)
@@ -48,6 +53,18 @@ def level_alike(state: ClusterState, load: Load, part: float) -> tuple[ClusterSt
             out_bytes_per_s=_mean(read, topic_of, sent, topics),
         ),
     )
+
+
+def _error(load: Load, topic_of: np.ndarray, known: Bool, topics: int) -> Float64:
+    """Return the standard error of the rates of each partition's topic, [P]; 0 where none is told.
+
+    Of all its partitions together: of three intervals one alone tells little.
+    """
+    error = load.in_error_bytes_per_s
+    if error is None:
+        return np.zeros(len(topic_of))
+    squares = _mean(np.nan_to_num(error) ** 2, topic_of, known, topics)
+    return np.sqrt(squares)
 
 
 def _near(values: Float64, usual: Float64, most: Float64) -> Bool:

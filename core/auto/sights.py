@@ -91,6 +91,7 @@ def live_sight(state: ClusterState, intervals: tuple[LoadSnapshot, ...]) -> Sigh
         messages_per_s=_mean([load.messages_per_s for load in loads]),
         source=Source.LIVE,
         as_of=newest.window_end,
+        in_error_bytes_per_s=_standard_error([load.in_bytes_per_s for load in loads]),
     )
     known = np.ones(state.partition_count, np.bool_)
     return Sight(newest.snapshot_id, mean, _known(state, mean, known), len(loads))
@@ -112,6 +113,13 @@ def _known(state: ClusterState, load: Load, good: np.ndarray) -> float:
 
 def _mean(columns: list[Float64]) -> Float64:
     return np.asarray(np.mean(columns, axis=0))
+
+
+def _standard_error(columns: list[Float64]) -> Float64 | None:
+    """Return by how much the mean of a few may be off, None where there is one only."""
+    if len(columns) < 2:
+        return None
+    return np.asarray(np.std(columns, axis=0, ddof=1) / np.sqrt(len(columns)))
 
 
 def _serves(sight: Sight, now: datetime, stale_seconds: float) -> bool:

@@ -138,6 +138,8 @@ class Load:
     messages_per_s: Float64
     source: Source | None
     as_of: datetime | None
+    in_error_bytes_per_s: Float64 | None = None
+    """The standard error of `in_bytes_per_s` where it is the mean of few intervals, else None."""
 
     @classmethod
     def unknown(cls, state: ClusterState) -> Load:

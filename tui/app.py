@@ -51,6 +51,7 @@ from tui.seen import Seen
 from tui.session import MARKED, Session
 from tui.shown_on import Dashboard, InFlight
 from tui.theming import ASCII, UNICODE, Glyphs, choose_palette, load_palettes
+from tui.typed_ahead import TypedAhead
 from tui.widgets.header import HeaderLine
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ SCREEN_CLASSES = {
 }
 
 
-class TrimtabApp(Everywhere, Drilling, Switching, Piloting):
+class TrimtabApp(TypedAhead, Everywhere, Drilling, Switching, Piloting):
     """One dashboard on one session. `failure` is why it ended before it showed anything."""
 
     ENABLE_COMMAND_PALETTE = False

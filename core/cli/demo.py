@@ -58,9 +58,10 @@ def demo(context: Context, seed: int, brokers: int, partitions: int, speed: floa
         try:
             return _tell(_on(context, simulator.address, load=False), throttle="200MB/s")
         finally:
-            simulator.stop()
+            simulator.process.terminate()  # it ends while its runs are forgotten
             forget_autopilot(simulator.cluster_id)
             forget_runs(simulator.cluster_id)
+            simulator.stop()
 
 
 @click.command("demo")

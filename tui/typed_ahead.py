@@ -1,0 +1,90 @@
+"""Keys that are typed faster than the dashboard draws reach what they were meant for.
+
+Textual addresses a key as it comes: what is typed behind a key that opens a dialog goes to the
+screen beneath, or to the dialog before it has its fields and its focus. Here the next key waits
+until the one before has done all that it does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+from textual import events
+from textual.app import App
+from textual.message_pump import MessagePump
+
+LONGEST_SECONDS = 10.0
+"""How long a key may take until the next one waits for it no longer."""
+MOST_ROUNDS = 10
+
+
+class TypedAhead(App[int]):
+    """The part of the dashboard that hands keys, and what is pasted, on one by one."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self._typed: deque[events.Event] = deque()
+        self._handed_on: float | None = None
+        """When the key that is being handled was handed on; None while none is."""
+
+    @property
+    def typing(self) -> bool:
+        """Return whether something that was typed is still being handled, or waits for that."""
+        return self._handed_on is not None
+
+    async def on_event(self, event: events.Event) -> None:
+        if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
+            await super().on_event(event)
+            return
+        self._typed.append(event)
+        handed_on, now = self._handed_on, time.monotonic()
+        if handed_on is None or now - handed_on > LONGEST_SECONDS:
+            # A dialog that nobody asked for by a key may be coming just now, too.
+            self._handed_on = now
+            await self._once_handled(self._addressed(), 1)
+
+    async def _hand_next_on(self) -> None:
+        if not self._typed:
+            self._handed_on = None
+            return
+        self._handed_on = time.monotonic()
+        pumps = self._addressed()
+        await super().on_event(self._typed.popleft())
+        await self._once_handled(pumps, 1)
+
+    async def _once_handled(self, before: Sequence[MessagePump], rounds: int) -> None:
+        """Hand the next key on once nothing comes of the last one any more.
+
+        A key goes up to the dashboard, what it brings about (a button is pressed) goes up once
+        more, and a dialog that this opens or closes has its own to do.
+        """
+
+        async def again() -> None:
+            now = self._addressed()
+            if rounds > 1 and (now == before or rounds == MOST_ROUNDS):
+                await self._hand_next_on()
+            else:
+                await self._once_handled(now, rounds + 1)
+
+        await _after(before, again)
+
+    def _addressed(self) -> list[MessagePump]:
+        """Return who is told of a key now, one after the other."""
+        if not self.screen_stack:
+            return [self]
+        found: MessagePump | None = self.focused or self.screen
+        pumps = []
+        while found is not None:
+            pumps.append(found)
+            found = found._parent
+        return pumps if self in pumps else [*pumps, self]
+
+
+async def _after(pumps: Sequence[MessagePump], then: Callable[[], Awaitable[None]]) -> None:
+    """Do something once each of these in turn has handled what it was sent so far."""
+    for at, pump in enumerate(pumps):
+        if pump.call_later(_after, pumps[at + 1 :], then):
+            return
+    await then()

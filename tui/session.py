@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from core.plan.plan import Plan
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from core.auto.background import Standing
     from core.cluster.connect import Address, Connection
     from core.cluster.document import DocumentGroup
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 DEFAULT_RATE_BYTES_PER_S = 50_000_000
 KEPT_TROUBLES = 5
+SILENT_SECONDS = 4.0
+"""A cluster that has not answered for so long is said not to; a moment is left to draw it."""
 
 _STEPS = (5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400)
 
@@ -69,12 +73,15 @@ class Freshness:
         """Return whether it is older than twice its interval."""
         return self.age(now) > 2 * self.interval_seconds
 
+    def silent(self, now: float) -> bool:
+        """Return whether it is so old that its source cannot be answering."""
+        return self.age(now) > max(2 * self.interval_seconds, SILENT_SECONDS)
+
     def next_change(self, now: float) -> float:
-        """Return seconds until the age reads differently or turns stale."""
+        """Return seconds until the age reads differently, turns stale, or its source is silent."""
         age = self.age(now)
-        left = seconds_to_next_age(age)
-        until_stale = 2 * self.interval_seconds - age
-        return min(left, until_stale) if until_stale > 0 else left
+        turns = (2 * self.interval_seconds - age, SILENT_SECONDS - age)
+        return min([seconds_to_next_age(age), *(left for left in turns if left > 0)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +256,23 @@ class Session:
         self.rate_chosen, self.rate_steps = False, ()
         cluster_id = self.state.cluster_id if self.state else None
         self.history = self.history.edited(replace(Plan(), cluster_id=cluster_id))
+
+    @property
+    def lost_since(self) -> datetime | None:
+        """Return when what is shown was true, if the cluster does not answer; None while it does.
+
+        A dashboard that is paused does not ask.
+        """
+        if self.state is None or self.metadata_age is None:
+            return None
+        silent = not self.paused and self.metadata_age.silent(self.now)
+        return self.state.fetched_at if silent or self.problem is not None else None
+
+    @property
+    def lost_words(self) -> str:
+        """Return in words since when the cluster does not answer; "" while it does."""
+        since = self.lost_since
+        return f"not answering since {since.astimezone():%H:%M:%S}" if since else ""
 
     @property
     def next_age_change(self) -> float | None:

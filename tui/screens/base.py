@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.screen import ModalScreen, Screen
@@ -16,6 +17,7 @@ from textual.widget import Widget
 from tui.actions import GLOBAL, Action, actions_of, footer_of
 from tui.painting import PreciseCompositor
 from tui.theming import Glyphs, Palette
+from tui.widgets.canvas import Canvas
 from tui.widgets.footer import MOST_LINES, FooterLine, LongMessage
 from tui.widgets.header import HeaderLine
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from core.errors import TrimtabError
     from tui.session import Session
     from tui.shown_on import Dashboard
+
+FADED = Style(dim=True)
+"""Laid over what is shown of a cluster that does not answer: weaker, in whatever colours."""
 
 
 class DashboardScreen(Screen[None]):
@@ -68,6 +73,10 @@ class DashboardScreen(Screen[None]):
         if not (self.is_mounted and self.display and self.app.is_running) or not self.size.width:
             return  # not there yet, or leaving: its widgets go before it does
         self.query_one(HeaderLine).show(session, self.PLACE, self.size.width)
+        faded = self.palette.style("dim") + FADED if session.lost_since is not None else None
+        for canvas in self.query(Canvas):
+            if not isinstance(canvas, HeaderLine | FooterLine | LongMessage):
+                canvas.fade(faded)
         self.show_body(session)
         self.show_footer()
 

@@ -45,6 +45,7 @@ def body(title: str, said: Iterable[Widget], *buttons: Button) -> ComposeResult:
     """Compose a dialog: its title, what it says or asks beneath each other, its buttons."""
     with Vertical(classes="dialog"):
         yield Label(title, classes="title", markup=False)
+        yield Label("", classes="lost", markup=False)
         yield from said
         with Horizontal(classes="buttons"):
             yield from buttons
@@ -65,6 +66,7 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
     }
     Dialog .dialog Label { width: 100%; }
     Dialog .title { text-style: bold; margin-bottom: 1; }
+    Dialog .dialog .lost { display: none; color: $error; text-style: bold; }
     Dialog .dim { color: $text-muted; }
     Dialog Input { margin: 1 0; background: $background; height: 1; border: none; padding: 0 1; }
     Dialog .buttons { height: 1; margin-top: 1; }
@@ -95,6 +97,7 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
         app = cast("Dashboard", self.app)
         self.set_class(app.palette.plain, "-plain")
         self.set_class(app.ascii_only, "-ascii")
+        self.show_lost(app.session.lost_words)
 
     def on_resize(self) -> None:
         self.share_height()
@@ -107,7 +110,9 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
     @property
     def room(self) -> int:
         """Return the lines that are left beside frame, labels, field and buttons."""
-        labels = [one for one in self.query(Label) if not isinstance(one.parent, Words)]
+        labels = [
+            one for one in self.query(Label) if not isinstance(one.parent, Words) and one.display
+        ]
         field = FIELD if self.query(Input) else 0
         return int(self.size.height * 0.96) - FRAME - field - self.lines(labels, self.width)
 
@@ -119,6 +124,14 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
     def lines(self, widgets: Iterable[Widget], width: int) -> int:
         """Return how many lines these take beneath each other."""
         return sum(one.get_content_height(self.size, self.size, width) for one in widgets)
+
+    def show_lost(self, words: str) -> None:
+        """Say since when the cluster does not answer; "" while it does."""
+        for label in self.query(".lost").results(Label):
+            if label.display != bool(words):
+                label.update(f"{words[:1].upper()}{words[1:]}: this is what was known then.")
+                label.display = bool(words)
+                self.share_height()
 
     def put(self, id: str, lines: Lines) -> None:
         """Show lines in a Static of this dialog."""

@@ -128,7 +128,7 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanKeys):
             suggestion_estimate=self.ahead.suggestion_estimate,
             preview=self.ahead.preview,
             carry=self.carry,
-            stale=session.problem is not None and session.metadata_age is not None,
+            stale=session.lost_since is not None,
             editing_filter=self.view.filter if self.typing else None,
             groups=session.groups or (),
             run=session.run,

@@ -47,9 +47,13 @@ class Troubles:
             self._key = key
             known = verdicts(model.state, model.load, model.totals, left, halted)
             self._known = tuple(sorted((*felt, *known), key=lambda verdict: verdict.weight))
-        if session.problem is None:
+        if session.problem is not None:
+            words = session.problem.title
+        elif session.lost_since is not None:
+            words = "the cluster does not answer"
+        else:
             return self._known
-        lost = Verdict("lost", Weight.ACT, session.problem.title, session.problem.title)
+        lost = Verdict("lost", Weight.ACT, words, words)
         return (lost, *self._known)
 
     def go_on(self, step: int) -> None:

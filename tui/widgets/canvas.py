@@ -104,6 +104,13 @@ class Canvas(Widget):
         super().__init__(id=id, classes=classes)
         self._rows: list[Row] = []
         self._strips: list[Strip] = []
+        self._faded: Style | None = None
+
+    def fade(self, style: Style | None) -> None:
+        """Draw everything in this style, however it is written, or again as it is (None)."""
+        if style != self._faded:
+            self._faded = style
+            self.refresh()
 
     @property
     def text(self) -> str:
@@ -132,5 +139,8 @@ class Canvas(Widget):
     def render_line(self, y: int) -> Strip:
         width, blank = self.size.width, self.rich_style
         if y < len(self._strips):
-            return self._strips[y].adjust_cell_length(width, blank)
+            strip = self._strips[y]
+            if self._faded is not None:
+                strip = Strip([Segment(text, self._faded) for text, *_ in strip], strip.cell_length)
+            return strip.adjust_cell_length(width, blank)
         return Strip.blank(width, blank)

@@ -15,6 +15,8 @@ from tui.widgets.canvas import Canvas, Row
 
 EDGE = 1
 NAME_WIDTH = 24
+WIDE = 110
+KNOWN_THEN = "shown is what was known then"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ def header_row(
     if len(name) > NAME_WIDTH:
         name = name[: NAME_WIDTH - 1] + glyphs.ellipsis
     counts = _counts(session, glyphs)
-    ages = _ages(session, glyphs)
+    ages = _ages(session, glyphs, width)
     ages_width = sum(len(text) for text, _ in ages)
     access = " EDIT " if session.writable else " READ "
     fixed = EDGE * 2 + len(name) + len(access) + ages_width + 4
@@ -64,7 +66,7 @@ def header_row(
         x = row.put(x, access, palette.style("dim", "panel", bold=True))
     x += 2
     for text, role in ages:
-        x = row.put(x, text, palette.style(role, "panel", bold=role == "look"))
+        x = row.put(x, text, palette.style(role, "panel", bold=role in ("look", "act")))
     at = width - EDGE - sum(len(text) for text, _ in placed)
     found = []
     for text, screen in placed:
@@ -91,9 +93,14 @@ def _counts(session: Session, glyphs: Glyphs) -> list[str]:
     return [dot.join(full), dot.join([brokers, partitions]), short, brokers, ""]
 
 
-def _ages(session: Session, glyphs: Glyphs) -> list[tuple[str, str]]:
-    """Return the ages as (text, role); amber when older than twice the interval."""
+def _ages(session: Session, glyphs: Glyphs, width: int) -> list[tuple[str, str]]:
+    """Return the ages as (text, role), amber when older than twice the interval.
+
+    Of a cluster that does not answer, since when: that is how old all of it is.
+    """
     parts: list[tuple[str, str]] = []
+    if words := session.lost_words:
+        return [(words + (f": {KNOWN_THEN}" if width >= WIDE else ""), "act")]
     metadata = session.metadata_age
     if metadata is not None:
         stale = metadata.stale(session.now)

@@ -1,0 +1,125 @@
+"""A cluster that does not answer is seen on every screen, and in dialogs, within five seconds."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import cast
+
+import pytest
+from hands import rested
+from hypothesis import given
+from hypothesis import strategies as st
+from pictures import a_session, dashboard, pressed
+from textual.pilot import Pilot
+from textual.widgets import Label
+
+from core.errors import UnreachableError
+from tui.actions import SCREENS
+from tui.app import TrimtabApp
+from tui.screens.apply import ApplyDialog
+from tui.session import Freshness, Session
+from tui.widgets.canvas import Canvas
+from tui.widgets.footer import FooterLine, LongMessage
+from tui.widgets.header import HeaderLine
+
+SMALL, LARGE = (80, 24), (120, 40)
+
+
+def answered_at_0() -> Session:
+    session = a_session()
+    session.metadata_age = Freshness(0.0, 1.0)
+    return session
+
+
+def since(session: Session) -> str:
+    assert session.state is not None
+    at: datetime = session.state.fetched_at.astimezone()
+    return f"not answering since {at:%H:%M:%S}"
+
+
+async def at(pilot: Pilot[int], seconds: float) -> None:
+    """Draw what the dashboard shows so many seconds after the cluster's last answer."""
+    app = cast(TrimtabApp, pilot.app)
+    app.monotonic = lambda: seconds  # type: ignore[method-assign]
+    app.draw()
+    await rested(pilot)
+
+
+def weak(pilot: Pilot[int]) -> bool:
+    """Return whether all that is drawn between header and footer is drawn weakly."""
+    pages = [
+        canvas
+        for canvas in pilot.app.screen.query(Canvas)
+        if not isinstance(canvas, HeaderLine | FooterLine | LongMessage) and canvas.text.strip()
+    ]
+    assert pages
+    written = [
+        segment
+        for page in pages
+        for y in range(page.size.height)
+        for segment in page.render_line(y)
+        if segment.text.strip()
+    ]
+    return all(segment.style is not None and segment.style.dim for segment in written)
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+@pytest.mark.parametrize("screen", SCREENS)
+async def test_every_screen_says_since_when_and_fades(screen: str, size: tuple[int, int]) -> None:
+    session = answered_at_0()
+    async with dashboard(session, screen, size) as pilot:
+        header = pilot.app.screen.query_one(HeaderLine)
+        await at(pilot, 3.0)
+        assert "not answering" not in header.text
+        assert not weak(pilot)
+        await at(pilot, 4.5)
+        assert since(session) in header.text
+        assert ("shown is what was known then" in header.text) is (size == LARGE)
+        assert weak(pilot)
+        session.metadata_age = Freshness(5.0, 1.0)
+        await at(pilot, 5.0)
+        assert "not answering" not in header.text
+        assert not weak(pilot)
+
+
+async def test_an_error_is_believed_at_once_and_a_pause_is_no_silence() -> None:
+    session = answered_at_0()
+    async with dashboard(session, "plan") as pilot:
+        header = pilot.app.screen.query_one(HeaderLine)
+        session.paused = True
+        await at(pilot, 60.0)
+        assert "not answering" not in header.text
+        session.paused = False
+        session.problem = UnreachableError("No broker answers.")
+        await at(pilot, 1.0)
+        assert since(session) in header.text
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+async def test_a_dialog_says_it_when_it_opens_and_while_it_is_open(size: tuple[int, int]) -> None:
+    session = answered_at_0()
+    async with dashboard(session, "plan", size) as pilot:
+        await pressed(pilot, "A")
+        assert isinstance(pilot.app.screen, ApplyDialog)
+        assert not said(pilot)
+        await at(pilot, 4.5)
+        assert since(session)[1:] in said(pilot)
+        await pressed(pilot, "escape", "A")
+        assert since(session)[1:] in said(pilot)
+        session.metadata_age = Freshness(5.0, 1.0)
+        await at(pilot, 5.0)
+        assert not said(pilot)
+
+
+def said(pilot: Pilot[int]) -> str:
+    (label,) = pilot.app.screen.query(".lost").results(Label)
+    return str(label.render()) if label.display else ""
+
+
+@given(st.floats(0.0, 100.0), st.floats(0.1, 60.0))
+def test_it_wakes_up_no_later_than_its_source_is_silent(age: float, interval: float) -> None:
+    freshness = Freshness(0.0, interval)
+    woken = age + freshness.next_change(age)
+    assert woken > age
+    if not freshness.silent(age):
+        assert not freshness.silent(woken) or woken <= max(4.0, 2 * interval) + 1e-6

@@ -77,6 +77,11 @@ def runs_dir(cluster_id: str) -> Path:
     return data_dir() / "runs" / safe_name(cluster_id)
 
 
+def kept_plan_file(cluster_id: str) -> Path:
+    """Return the file of the plan that was left unapplied on this cluster."""
+    return data_dir() / "plans" / f"{safe_name(cluster_id)}.json"
+
+
 def timeline_file(cluster_id: str) -> Path:
     """Return the file of what was seen to happen in this cluster."""
     return data_dir() / "timeline" / f"{safe_name(cluster_id)}.timeline"

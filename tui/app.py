@@ -44,6 +44,7 @@ from tui.feed_events import (
 )
 from tui.feed_events import Event as FeedEvent
 from tui.in_ascii import AsciiOnly
+from tui.leaving import Leaving
 from tui.piloting import Piloting
 from tui.probing import Switching
 from tui.screens.base import DashboardScreen
@@ -71,7 +72,7 @@ SCREEN_CLASSES = {
 }
 
 
-class TrimtabApp(TypedAhead, Everywhere, Drilling, Switching, Piloting):
+class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting):
     """One dashboard on one session. `failure` is why it ended before it showed anything."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -128,7 +129,13 @@ class TrimtabApp(TypedAhead, Everywhere, Drilling, Switching, Piloting):
         self.set_keymap(self.user_keys)
         if self.ending is not None:
             loop = asyncio.get_running_loop()
-            self.ending.attach(partial(loop.call_soon_threadsafe, self.exit))
+
+            def leave() -> None:
+                # Whatever the event loop hangs in, and whatever the disk does.
+                threading.Thread(target=self.settle_plan, name="keep", daemon=True).start()
+                loop.call_soon_threadsafe(self.exit)
+
+            self.ending.attach(leave)
         self.push_screen(self._make_screen(MAP))
         if self.feed is not None:
             self.feed.attach(self._deliver)
@@ -251,6 +258,7 @@ class TrimtabApp(TypedAhead, Everywhere, Drilling, Switching, Piloting):
         if session.plan.cluster_id is None:
             plan = replace(session.plan, cluster_id=picture.state.cluster_id)
             session.history = replace(session.history, plan=plan)
+        self.take_kept_plan()
 
     def _tell_others(self) -> None:
         """Tell the moves in flight that are not the run's from those that are."""

@@ -70,6 +70,7 @@ def run_dashboard(context: Context, feed: Feed, ending: Ending) -> None:
         app.run(mouse=context.mouse, loop=loop)
     finally:
         app.leave_probe()
+        app.settle_plan()
     _let_end(workers, ending)
     if app.failure is not None:
         raise app.failure

@@ -1,0 +1,115 @@
+"""A plan that is not applied outlives the dashboard, unless its user throws it away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+from pictures import LOAD, STATE, a_plan, a_session, dashboard, footer, pressed
+from textual.pilot import Pilot
+
+from core import paths
+from core.cluster.connect import Address
+from core.plan.plan import Plan
+from tui.app import TrimtabApp
+from tui.feed_events import PictureSeen
+from tui.leaving import LeaveDialog, keep_plan, kept_plan
+from tui.seen import Seen
+from tui.session import Session
+
+PLAN = replace(a_plan(), cluster_id=STATE.cluster_id)
+PICTURE = PictureSeen(STATE, LOAD, None, None, None)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+
+
+def session_of(plan: Plan) -> Session:
+    session = a_session(plan)
+    session.address = Address("broker:9092")
+    return session
+
+
+async def seen(pilot: Pilot[int]) -> TrimtabApp:
+    """Let the dashboard see its cluster, and with that what is kept for it."""
+    pilot.app.post_message(Seen(PICTURE))
+    await pressed(pilot)
+    await pilot.pause()
+    return cast(TrimtabApp, pilot.app)
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+q"])
+@pytest.mark.parametrize(
+    ("keys", "leaves", "kept"),
+    [
+        (("enter",), False, None),
+        (("escape",), False, None),
+        (("right", "enter"), True, PLAN),
+        (("right", "right", "enter"), True, None),
+        (("ctrl+q",), True, PLAN),
+    ],
+)
+async def test_leaving_asks_and_does_what_is_said(
+    key: str, keys: tuple[str, ...], leaves: bool, kept: Plan | None
+) -> None:
+    async with dashboard(session_of(PLAN), "plan") as pilot:
+        app = await seen(pilot)
+        await pressed(pilot, key)
+        assert isinstance(app.screen, LeaveDialog)
+        assert app.focused is app.screen.query_one("#stay")
+        for one in keys:
+            await pilot.press(one)
+        assert app._exit is leaves
+        if leaves:
+            app.settle_plan()
+        assert kept_plan(STATE.cluster_id) == kept
+
+
+async def test_nothing_is_asked_where_nothing_would_be_lost() -> None:
+    for session in (session_of(Plan(STATE.cluster_id)), a_session(PLAN)):  # empty; simulated
+        async with dashboard(session, "map") as pilot:
+            app = await seen(pilot)
+            await pilot.press("q")
+            assert app._exit
+            app.settle_plan()
+        assert not paths.kept_plan_file(STATE.cluster_id).exists()
+
+
+async def test_what_is_kept_comes_back_once_and_one_key_takes_it_away() -> None:
+    keep_plan(PLAN)
+    async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
+        app = await seen(pilot)
+        assert app.session.plan == PLAN
+        assert "is here again" in footer(pilot)
+        await pressed(pilot, "u")
+        await seen(pilot)
+        assert not len(app.session.plan)
+        app.settle_plan()
+    assert kept_plan(STATE.cluster_id) is None
+
+
+async def test_who_ends_before_the_cluster_was_seen_loses_nothing() -> None:
+    keep_plan(PLAN)
+    async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
+        cast(TrimtabApp, pilot.app).settle_plan()
+    assert kept_plan(STATE.cluster_id) == PLAN
+
+
+def test_another_cluster_s_plan_is_not_taken() -> None:
+    keep_plan(PLAN)
+    assert kept_plan("another") is None
+    paths.kept_plan_file(STATE.cluster_id).rename(paths.kept_plan_file("another"))
+    assert kept_plan("another") is None
+
+
+async def test_a_damaged_file_is_told_and_ends_nothing() -> None:
+    keep_plan(PLAN)
+    paths.kept_plan_file(STATE.cluster_id).write_text("{")
+    async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
+        app = await seen(pilot)
+        assert len(app.session.troubles) == 1
+        assert not len(app.session.plan)

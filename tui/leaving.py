@@ -1,0 +1,121 @@
+"""Leaving with a plan that is not applied: it is asked about, and kept for the next start there.
+
+Kept by the cluster's id, on this machine. Whoever cannot be asked (a signal, a lost terminal) has
+it kept. It comes back as it was; what the cluster has done meanwhile the Plan screen says, and
+mends with a key, as for any plan.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Literal
+
+from core import files, paths
+from core.errors import DocumentError, TrimtabError
+from core.plan.plan import Plan
+from tui.driver import TerminalDriver
+from tui.screens.base import DashboardScreen
+from tui.screens.dialog import ChoiceDialog
+from tui.speaking import Speaking
+
+Answer = Literal["stay", "keep", "drop"]
+
+
+def keep_plan(plan: Plan) -> None:
+    """Write a plan down for the next start; of an empty one nothing stays. Raises OSError."""
+    path = paths.kept_plan_file(plan.cluster_id or "")
+    if not len(plan):
+        path.unlink(missing_ok=True)
+        return
+    from core.plan.reassignment import dump
+
+    files.write_text(path, dump(plan))
+
+
+def kept_plan(cluster_id: str) -> Plan | None:
+    """Return the plan that was kept for a cluster; raises DocumentError, OSError."""
+    path = paths.kept_plan_file(cluster_id)
+    if not path.exists():
+        return None
+    from core.plan.reassignment import read_plan
+
+    plan = read_plan(path)
+    return plan if plan.cluster_id == cluster_id else None
+
+
+class LeaveDialog(ChoiceDialog[Answer]):
+    """Asks what becomes of the plan; staying is focused."""
+
+    def __init__(self, moves: int) -> None:
+        plural = "s" if moves > 1 else ""
+        super().__init__(
+            "Leave with a plan that is not applied?",
+            [
+                f"It has {moves:,} move{plural}. Kept, it is here again when the dashboard is next "
+                "opened on this cluster, from this machine."
+            ],
+            ("stay", "Stay", "stay"),
+            ("keep", "Leave, keep it", "keep"),
+            ("drop", "Leave, throw it away", "drop"),
+        )
+
+
+class Leaving(Speaking):
+    """The part of the dashboard that asks before it leaves, and takes a kept plan up again."""
+
+    _looked_for_plan = False
+    _dropped = False
+
+    async def action_quit(self) -> None:
+        driver = self._driver
+        blind = isinstance(driver, TerminalDriver) and driver.leave_out()
+        if isinstance(self.screen, LeaveDialog) or blind or not self._worth_keeping:
+            self.exit()
+            return
+
+        def answered(answer: Answer | None) -> None:
+            self._dropped = answer == "drop"
+            if answer in ("keep", "drop"):
+                self.exit()
+
+        self.push_screen(LeaveDialog(len(self.session.plan)), answered)
+
+    @property
+    def _worth_keeping(self) -> bool:
+        """Return whether there is a plan, and a cluster that may be met again."""
+        address = self.session.address
+        return bool(len(self.session.plan)) and not (address is not None and address.simulated)
+
+    def settle_plan(self) -> None:
+        """Keep the plan, or not, as was said; to be called whichever way the dashboard ends.
+
+        From any thread: a plan is a value. What cannot be written is lost with the terminal.
+        """
+        plan, address = self.session.plan, self.session.address
+        if plan.cluster_id is None or not self._looked_for_plan:
+            return  # what is kept for this cluster has not been looked at
+        if address is not None and address.simulated:
+            return
+        with suppress(OSError):
+            keep_plan(Plan(plan.cluster_id) if self._dropped else plan)
+
+    def take_kept_plan(self) -> None:
+        """Go on with the plan that was kept for this cluster, once it is known which that is."""
+        session = self.session
+        if self._looked_for_plan or session.state is None:
+            return
+        self._looked_for_plan = True
+        try:
+            plan = kept_plan(session.state.cluster_id)
+        except DocumentError as error:
+            self.tell(error)
+            return
+        except OSError as error:
+            self.tell(TrimtabError(f"The plan that was kept cannot be read: {error}."))
+            return
+        if plan is None or not len(plan) or len(session.plan):
+            return
+        session.edit(plan)
+        if isinstance(self.screen, DashboardScreen):
+            moves = f"{len(plan):,} move" + ("s" if len(plan) > 1 else "")
+            self.screen.say(f"Your plan of {moves} is here again: 2 shows it, u takes it away.")

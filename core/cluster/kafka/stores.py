@@ -120,8 +120,20 @@ def load_key_pair(
     context: ssl.SSLContext, certificate: Pem, key: Pem, password: str | None
 ) -> None:
     """Load a client certificate; Python reads key pairs from files only, so inline ones pass by
-    a private temporary folder."""
+    a private temporary folder.
+
+    Raises DocumentError for an encrypted key without a password: left alone, OpenSSL would ask for
+    one on the terminal, whatever is drawn there.
+    """
     import tempfile
+
+    def given() -> str:
+        if password is None:
+            raise DocumentError(
+                "The client's private key is encrypted, and there is no password for it.",
+                next="Set ssl.key.password in the client properties (--command-config).",
+            )
+        return password
 
     with tempfile.TemporaryDirectory(prefix="trimtab-") as folder:
         places = []
@@ -133,4 +145,4 @@ def load_key_pair(
             place.touch(mode=0o600)
             place.write_text(store.read())
             places.append(place)
-        context.load_cert_chain(places[0], places[1], password)
+        context.load_cert_chain(places[0], places[1], given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -316,3 +317,18 @@ def test_a_user_with_commas_is_escaped_once_for_each_library(tmp_path: Path) -> 
     assert settings.confluent()["sasl.username"] == "a,b=c"  # librdkafka escapes
     plain = scram('username="a,b=c" password="p"').replace("SCRAM-SHA-512", "PLAIN")
     assert load(tmp_path, plain).kafka_python()["sasl_plain_username"] == "a,b=c"
+
+
+def test_an_encrypted_key_without_a_password_is_told_and_never_asked_for(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    words = ["req", "-x509", "-newkey", "rsa:2048", "-passout", "pass:hush", "-days", "2"]
+    command = ["openssl", *words, "-subj", "/CN=x", "-keyout", key, "-out", certificate]
+    subprocess.run(command, check=True, capture_output=True)
+    store = tmp_path / "client.pem"
+    store.write_text(key.read_text() + certificate.read_text())
+    tls = f"security.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.location={store}\n"
+    with pytest.raises(DocumentError) as refused:
+        load(tmp_path, tls).ssl_context()
+    assert "ssl.key.password" in refused.value.next
+    assert refused.value.exit_code == 2
+    load(tmp_path, tls + "ssl.key.password=hush\n").ssl_context()

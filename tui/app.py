@@ -17,7 +17,7 @@ from textual.app import App
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.filter import LineFilter
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 
 from core.cluster.connect import short_name
 from core.errors import TrimtabError
@@ -189,6 +189,14 @@ class TrimtabApp(TypedAhead, Leaving, Everywhere, Drilling, Switching, Piloting)
 
     def _deliver(self, event: FeedEvent) -> None:
         self.post_message(Seen(event))
+
+    def draw(self) -> None:
+        super().draw()
+        if isinstance(self.screen, ModalScreen):
+            from tui.screens.dialog import Dialog  # a map without one is painted without it
+
+            if isinstance(self.screen, Dialog):
+                self.screen.show_lost(self.session.lost_words)
 
     def painted(self) -> None:
         """Have the other screens imported meanwhile: the first key to one would wait for that."""

@@ -8,17 +8,13 @@ mends with a key, as for any plan.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Literal
 
 from core import files, paths
 from core.errors import DocumentError, TrimtabError
 from core.plan.plan import Plan
 from tui.driver import TerminalDriver
 from tui.screens.base import DashboardScreen
-from tui.screens.dialog import ChoiceDialog
 from tui.speaking import Speaking
-
-Answer = Literal["stay", "keep", "drop"]
 
 
 def keep_plan(plan: Plan) -> None:
@@ -43,23 +39,6 @@ def kept_plan(cluster_id: str) -> Plan | None:
     return plan if plan.cluster_id == cluster_id else None
 
 
-class LeaveDialog(ChoiceDialog[Answer]):
-    """Asks what becomes of the plan; staying is focused."""
-
-    def __init__(self, moves: int) -> None:
-        plural = "s" if moves > 1 else ""
-        super().__init__(
-            "Leave with a plan that is not applied?",
-            [
-                f"It has {moves:,} move{plural}. Kept, it is here again when the dashboard is next "
-                "opened on this cluster, from this machine."
-            ],
-            ("stay", "Stay", "stay"),
-            ("keep", "Leave, keep it", "keep"),
-            ("drop", "Leave, throw it away", "drop"),
-        )
-
-
 class Leaving(Speaking):
     """The part of the dashboard that asks before it leaves, and takes a kept plan up again."""
 
@@ -67,6 +46,8 @@ class Leaving(Speaking):
     _dropped = False
 
     async def action_quit(self) -> None:
+        from tui.screens.leave_dialog import Answer, LeaveDialog
+
         driver = self._driver
         blind = isinstance(driver, TerminalDriver) and driver.leave_out()
         if isinstance(self.screen, LeaveDialog) or blind or not self._worth_keeping:

@@ -12,7 +12,6 @@ from textual.worker import WorkerFailed
 
 from core.errors import TrimtabError
 from tui.screens.base import DashboardScreen
-from tui.screens.dialog import Dialog
 
 if TYPE_CHECKING:
     from tui.feed import Feed
@@ -36,8 +35,6 @@ class Speaking(App[int]):
         """
         self.session.now = self.monotonic()
         for screen in reversed(self.screen_stack):
-            if isinstance(screen, Dialog):
-                screen.show_lost(self.session.lost_words)
             if not isinstance(screen, DashboardScreen):
                 continue
             screen.show(self.session)

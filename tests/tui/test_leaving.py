@@ -15,7 +15,8 @@ from core.cluster.connect import Address
 from core.plan.plan import Plan
 from tui.app import TrimtabApp
 from tui.feed_events import PictureSeen
-from tui.leaving import LeaveDialog, keep_plan, kept_plan
+from tui.leaving import keep_plan, kept_plan
+from tui.screens.leave_dialog import LeaveDialog
 from tui.seen import Seen
 from tui.session import Session
 

@@ -320,12 +320,12 @@ def test_a_user_with_commas_is_escaped_once_for_each_library(tmp_path: Path) -> 
 
 
 def test_an_encrypted_key_without_a_password_is_told_and_never_asked_for(tmp_path: Path) -> None:
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
     words = ["req", "-x509", "-newkey", "rsa:2048", "-passout", "pass:hush", "-days", "2"]
     command = ["openssl", *words, "-subj", "/CN=x", "-keyout", key, "-out", certificate]
     subprocess.run(command, check=True, capture_output=True)
     store = tmp_path / "client.pem"
-    store.write_text(key.read_text() + certificate.read_text())
+    store.write_text(Path(key).read_text() + Path(certificate).read_text())
     tls = f"security.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.location={store}\n"
     with pytest.raises(DocumentError) as refused:
         load(tmp_path, tls).ssl_context()

@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from core.cluster.document import DocumentGroup
-from core.cluster.state import ClusterState, Reassignment, TopicPartition
+from core.cluster.state import ClusterState
 from core.load.heat import Metric, weights
 from core.load.snapshot import Float64, Load
 from core.plan.calibration import NOTHING_LEARNED, Calibration
-from core.plan.check import check_plan, never_finding
-from core.plan.effect import Effect, effect_of
+from core.plan.check import Checked, in_flight
+from core.plan.effect import Effect, effect_of, with_growth
 from core.plan.estimate import Estimate, estimate_at
 from core.plan.extra_disk import peak_extra
-from core.plan.findings import Finding, Severity, worst_first
+from core.plan.findings import Finding, Severity
 from core.plan.impact import Impact, impact_of
 from core.plan.plan import Plan
 from core.plan.rate_table import default_rate, rate_table
@@ -33,14 +31,16 @@ class Study:
     """What speaks against a plan, what each rate takes, and what the plan does to brokers."""
 
     plan: Plan
-    findings: tuple[Finding, ...]
+    findings: tuple[tuple[Finding, ...], ...]
+    """What speaks against it at each rate of the table, worst first; once where there is none."""
     table: tuple[Estimate, ...]
     time_lines: tuple[TimeLine | None, ...]
     """For each row of the table, how it goes over time."""
     default_rate_bytes_per_s: int | None
-    effect: Effect
+    effects: tuple[Effect, ...]
+    """What the plan does to brokers at each rate of the table: how much grows meanwhile differs."""
     parts: Mapping[Metric, Float64]
-    """Each broker's fair part of all that is carried, in the order of the brokers of `effect`."""
+    """Each broker's fair part of all that is carried, in the order of the brokers of `effects`."""
     impact: Impact
     """Who notices that it is carried out."""
     rebased: Rebased
@@ -54,13 +54,12 @@ class Study:
     def estimate(self, rate_bytes_per_s: int) -> Estimate | None:
         return self.table[self.row_of(rate_bytes_per_s)] if self.table else None
 
+    def effect_at(self, rate_bytes_per_s: int) -> Effect:
+        return self.effects[self.row_of(rate_bytes_per_s)]
+
     def findings_at(self, rate_bytes_per_s: int) -> tuple[Finding, ...]:
-        """Return the findings at a rate: *never* is one that only the rate decides."""
-        estimate = self.estimate(rate_bytes_per_s)
-        if estimate is None or estimate.never is None:
-            return self.findings
-        tps = (move.tp for move in self.plan if move.receiving)
-        return worst_first((*self.findings, never_finding(estimate.never, tps)))
+        """Return what speaks against the plan at a rate: how long it takes decides what grows."""
+        return self.findings[self.row_of(rate_bytes_per_s)]
 
 
 def study(
@@ -86,34 +85,27 @@ def study(
         table.sort(key=lambda row: (row.rate_bytes_per_s == UNLIMITED, row.rate_bytes_per_s))
     go_on()
     effect = effect_of(state, load, plan)
-    chosen = next(row for row in table if row.rate_bytes_per_s == rate_bytes_per_s)
+    checked = Checked(state, load, plan, in_flight(state))
     lines: list[TimeLine | None] = []
+    findings: list[tuple[Finding, ...]] = []
+    effects: list[Effect] = []
     for estimate in table:
         go_on()
-        extra = () if estimate.seconds is None else peak_extra(state, plan, estimate)
+        extra = () if estimate.seconds is None else peak_extra(state, load, plan, estimate)
         lines.append(time_line(state, load, estimate, extra))
+        findings.append(checked.after(estimate.seconds, estimate.never))
+        effects.append(with_growth(effect, state, load, plan, estimate.seconds or 0.0))
     return Study(
         plan=plan,
-        findings=check_plan(
-            state, load, plan, reassignments=in_flight(state), seconds=chosen.seconds
-        ),
+        findings=tuple(findings),
         table=tuple(table),
         time_lines=tuple(lines),
         default_rate_bytes_per_s=usual,
-        effect=effect,
+        effects=tuple(effects),
         parts={metric: weights(state, metric) for metric in Metric},
         impact=impact_of(state, load, plan, groups),
         rebased=rebase(state, plan),
     )
-
-
-def in_flight(state: ClusterState) -> Mapping[TopicPartition, Reassignment]:
-    """Return the reassignments that the state shows, whoever asked for them."""
-    found = {}
-    for index in np.flatnonzero(state.reassigning).tolist():
-        row = state.row(index)
-        found[row.tp] = Reassignment(row.replicas, row.adding, row.removing)
-    return found
 
 
 def is_refused(findings: tuple[Finding, ...], allowed: frozenset[str]) -> bool:

@@ -13,7 +13,7 @@ from core.cluster.client import ClusterClient, Fault
 from core.cluster.faults import leads_already
 from core.cluster.state import TopicPartition
 from core.errors import TrimtabError
-from core.plan.check import check_plan, never_finding, refuse
+from core.plan.check import Checked, refuse
 from core.plan.estimate_document import to_json
 from core.plan.plan import Plan
 from core.run.act.electing import BETWEEN_ELECTIONS_SECONDS
@@ -37,10 +37,7 @@ def start(switch: Switch, observed: Observed, plan: Plan) -> str:
     state, load = observed.state, observed.sight.load
     bounds, estimate = reckoned(switch.settings, observed, plan)
     flying = observed.reassignments
-    findings = [*check_plan(state, load, plan, reassignments=flying, seconds=estimate.seconds)]
-    if estimate.never:
-        findings.append(never_finding(estimate.never))
-    refuse(findings)
+    refuse(Checked(state, load, plan, flying).after(estimate.seconds, estimate.never))
     options = RunOptions(
         rate_bytes_per_s=estimate.rate_bytes_per_s,
         cluster_name=switch.name,

@@ -89,7 +89,7 @@ def carry_out(
     from core.cli.shortening import deletes
     from core.load.locate import newest_load
     from core.plan.burden import burden
-    from core.plan.check import check_plan, never_finding, refuse
+    from core.plan.check import Checked, refuse
     from core.plan.estimate import estimate_at
     from core.plan.estimate_document import to_json
     from core.plan.estimate_words import apart_words
@@ -118,9 +118,8 @@ def carry_out(
         at = UNLIMITED if rate is None else rate
         estimate = estimate_at(state, load, plan, at, most_extra_bytes=most, calibration=known)
     flying = picture.reassignments
-    findings = [*check_plan(state, load, plan, reassignments=flying, seconds=estimate.seconds)]
-    if estimate.never:
-        findings.append(never_finding(estimate.never))
+    checked = Checked(state, load, plan, flying)
+    findings = [*checked.after(estimate.seconds, estimate.never)]
     groups: tuple[DocumentGroup, ...] | None = None
     if wishes.retention_ms is not None:
         groups = _groups(picture.address)
@@ -138,7 +137,7 @@ def carry_out(
     say(_intent(plan, estimate, name, bounds))
     if estimate.apart:
         say(apart_words(estimate.apart))
-    bears = burden(state, plan, estimate)
+    bears = burden(state, load, plan, estimate)
     for sentence in (*bears.sentences, *meanwhile(state, plan, elects=wishes.elect)):
         say(sentence)
     if wishes.retention_ms is not None:

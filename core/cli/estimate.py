@@ -96,7 +96,7 @@ def estimate(
         rates = rate_table(state, load, wanted, **most)
         rates = rates or (estimate_at(state, load, wanted, -1, **most),)
         chosen = default_rate(rates)
-        burdens = [burden(state, wanted, row) for row in rates]
+        burdens = [burden(state, load, wanted, row) for row in rates]
         at = next((i for i, row in enumerate(rates) if row.rate_bytes_per_s == chosen), 0)
         goes = time_line(state, load, rates[at], burdens[at].extra)
         if as_json:
@@ -113,7 +113,7 @@ def estimate(
     else:
         assert seconds is not None, "one of the two was given"
         answer = estimate_within(state, load, wanted, seconds, **most)
-    bears = burden(state, wanted, answer)
+    bears = burden(state, load, wanted, answer)
     goes = time_line(state, load, answer, bears.extra)
     if as_json:
         emit(_document(answer, bears, unsized) | {"timeline": time_line_document(goes)}, output)

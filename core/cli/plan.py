@@ -27,16 +27,16 @@ from core.cli.suggest import suggest
 from core.cli.table import table, with_dirs
 from core.cluster.state import TopicPartition
 from core.errors import ExitCode
-from core.plan.check import Severity, check_plan, never_finding, parse_allow
+from core.plan.check import Checked, Severity, in_flight, parse_allow
 from core.plan.check_brokers import not_compared
-from core.plan.estimate import estimate_at
+from core.plan.estimate import Estimate, estimate_at
 from core.plan.findings import Finding
 from core.plan.plan import Plan
 from core.plan.plan_document import PlanDocument
 from core.plan.reassignment import bind, dump, refuse_other_cluster
 from core.plan.verify import Standing, verify
 from core.run.tell.runs import calibration
-from core.units import counted, parse_rate
+from core.units import counted, format_duration, format_rate, parse_rate
 
 
 class Difference(NamedTuple):
@@ -99,13 +99,13 @@ def check(
     wanted = bind(document, state)
     known = calibration(state.cluster_id)
     if rate is None:
-        seconds, never = seconds_played(time_of(state, load, wanted, None, known)), None
+        at = time_of(state, load, wanted, None, known)
     else:
-        estimate = estimate_at(state, load, wanted, rate, calibration=known)
-        seconds, never = estimate.seconds, estimate.never
-    findings = check_plan(state, load, wanted, seconds=seconds)
-    if never is not None:
-        findings = (never_finding(never), *findings)
+        at = estimate_at(state, load, wanted, rate, calibration=known)
+    seconds = seconds_played(at)
+    checked = Checked(state, load, wanted, in_flight(state))
+    findings = checked.after(seconds, None if at is None else at.never)
+    reckoned = at if seconds is not None or (at is not None and at.never) else None
     against = [f for f in findings if _forbids(f, allowed)]
     blind = not_compared(state, wanted.moves)
     if as_json:
@@ -115,6 +115,8 @@ def check(
                 "not_compared": [
                     {"id": id, "brokers": list(brokers)} for id, brokers in blind.items()
                 ],
+                "rate_bytes_per_s": None if reckoned is None else reckoned.timed_bytes_per_s,
+                "seconds": None if seconds is None else round(seconds, 1),
                 "findings": [
                     {
                         "id": f.id,
@@ -133,7 +135,8 @@ def check(
     else:
         told = _findings_text(wanted, findings, allowed)
         configured = any(b.in_capacity_bytes_per_s for b in state.brokers)
-        write_text(told + _not_compared_text(blind, configured=configured), output)
+        told += _not_compared_text(blind, configured=configured)
+        write_text(told + _reckoned_text(reckoned, asked=rate is not None), output)
     return ExitCode.NO if against else ExitCode.DONE
 
 
@@ -152,6 +155,16 @@ def broker_words(brokers: Sequence[int]) -> str:
     more = f" and {len(brokers) - 3} more" if len(brokers) > 3 else ""
     names = ", ".join(map(str, brokers[:3]))
     return f"broker{'s' if len(brokers) > 1 else ''} {names}{more}"
+
+
+def _reckoned_text(at: Estimate | None, *, asked: bool) -> str:
+    """Say at which rate it was checked: that decides how much grows until it has ended."""
+    if at is None or not at.rows:
+        return ""
+    rate = "no throttle" if at.timed_bytes_per_s < 0 else format_rate(at.timed_bytes_per_s)
+    begins = "" if asked else ", with which apply begins"
+    takes = "never ends" if at.never else format_duration(at.seconds)
+    return f"Checked at {rate}{begins}: {takes}.\n"
 
 
 def _forbids(found: Finding, allowed: frozenset[str]) -> bool:

@@ -16,7 +16,7 @@ from core.cli.estimate import exact_rate
 from core.errors import ExitCode, UsageError
 from core.patterns import matching
 from core.plan.burden import Burden, burden
-from core.plan.check import Severity, check_plan
+from core.plan.check import Checked, Severity, in_flight
 from core.plan.reassignment import dump
 from core.plan.topics_to_move import read_topics, refuse_unknown
 from core.run.tell.runs import calibration
@@ -159,7 +159,7 @@ def suggest(
     found = find_plan(state, load, wanted)
     left = wanted.limits.seconds_left
     estimate = time_of(state, load, found.plan, seconds, known, left)
-    bears = Burden() if estimate is None else burden(state, found.plan, estimate)
+    bears = Burden() if estimate is None else burden(state, load, found.plan, estimate)
     reached = is_reached(found, wanted)
     allow = _allowed(state, load, found.plan, estimate)
     if as_json:
@@ -191,7 +191,7 @@ def _even_dirs(
     found = even_dirs(state, wanted)
     known, left = calibration(state.cluster_id), wanted.limits.seconds_left
     estimate = time_of(state, load, found.plan, seconds, known, left)
-    bears = Burden() if estimate is None else burden(state, found.plan, estimate)
+    bears = Burden() if estimate is None else burden(state, load, found.plan, estimate)
     allow = _allowed(state, load, found.plan, estimate)
     if as_json:
         emit(suggest_disks.document(found, estimate, bears) | {"allow": allow}, output)
@@ -206,7 +206,7 @@ def _allowed(state: ClusterState, load: Load, plan: Plan, estimate: Estimate | N
     """Return the checks that `apply` has to be allowed by their ids."""
     from core.plan.planner.outcome import seconds_played
 
-    found = check_plan(state, load, plan, seconds=seconds_played(estimate))
+    found = Checked(state, load, plan, in_flight(state)).after(seconds_played(estimate))
     return list(dict.fromkeys(f.id for f in found if f.severity is Severity.UNSAFE))
 
 

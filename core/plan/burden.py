@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.cluster.state import ClusterState
+from core.load.snapshot import Load
 from core.plan.crowding import Crowded
 from core.plan.estimate import Estimate
 from core.plan.extra_disk import Extra, peak_extra
@@ -38,8 +39,8 @@ class Burden:
         return said
 
 
-def burden(state: ClusterState, plan: Plan, estimate: Estimate) -> Burden:
+def burden(state: ClusterState, load: Load, plan: Plan, estimate: Estimate) -> Burden:
     """Return what brokers bear at the rate of an estimate; nothing of one that never ends."""
     if estimate.never is not None:
         return Burden()
-    return Burden(estimate.crowded, peak_extra(state, plan, estimate))
+    return Burden(estimate.crowded, peak_extra(state, load, plan, estimate))

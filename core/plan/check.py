@@ -34,9 +34,11 @@ from core.plan.plan import Move, Plan, current_target
 
 __all__ = [
     "REBASE",
+    "Checked",
     "Finding",
     "Severity",
     "check_plan",
+    "in_flight",
     "never_finding",
     "of_one",
     "parse_allow",
@@ -65,22 +67,56 @@ def check_plan(
     long the plan will take, for what grows meanwhile, None when nobody has estimated it. *Never*
     is the estimate's to say (`never_finding`).
     """
-    grows = GROWTH_SECONDS if seconds is None else seconds
-    sure = plain(state, load, plan.moves, reassignments)
-    doubtful = [move for move, is_sure in zip(plan, sure, strict=True) if not is_sure]
-    possible = [
-        m for m, is_sure in zip(plan, sure, strict=True) if is_sure or not _illegal(state, m)
-    ]
-    found = [
-        *_per_move(state, load, doubtful, reassignments),
-        *disks(state, load, possible, grows),
-        *check_dirs.rooms(state, load, possible, grows),
-        *over_capacity(state, load, possible),
-        *_balancer(state, plan),
-        *hotter(state, load, possible),
-        *leader_skew(state, possible),
-    ]
-    return worst_first(found)
+    return Checked(state, load, plan, reassignments).after(seconds)
+
+
+class Checked:
+    """A plan that was checked, but for what depends on how long it takes: its rate decides that."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        load: Load,
+        plan: Plan,
+        reassignments: Mapping[TopicPartition, Reassignment] = _NONE_IN_FLIGHT,
+    ) -> None:
+        self._state, self._load, self._plan = state, load, plan
+        sure = plain(state, load, plan.moves, reassignments)
+        doubtful = [move for move, is_sure in zip(plan, sure, strict=True) if not is_sure]
+        self._possible = possible = [
+            m for m, is_sure in zip(plan, sure, strict=True) if is_sure or not _illegal(state, m)
+        ]
+        self._found = (
+            *_per_move(state, load, doubtful, reassignments),
+            *over_capacity(state, load, possible),
+            *_balancer(state, plan),
+            *hotter(state, load, possible),
+            *leader_skew(state, possible),
+        )
+
+    def after(self, seconds: float | None, never: str | None = None) -> tuple[Finding, ...]:
+        """Return everything that speaks against a plan which takes so long, worst first.
+
+        `never` is why it never ends at its rate, None where it does.
+        """
+        grows = GROWTH_SECONDS if seconds is None else seconds
+        found = [
+            *self._found,
+            *disks(self._state, self._load, self._possible, grows),
+            *check_dirs.rooms(self._state, self._load, self._possible, grows),
+        ]
+        if never is not None:
+            found.append(never_finding(never, (m.tp for m in self._plan if m.receiving)))
+        return worst_first(found)
+
+
+def in_flight(state: ClusterState) -> Mapping[TopicPartition, Reassignment]:
+    """Return the reassignments that the state shows, whoever asked for them."""
+    found = {}
+    for index in np.flatnonzero(state.reassigning).tolist():
+        row = state.row(index)
+        found[row.tp] = Reassignment(row.replicas, row.adding, row.removing)
+    return found
 
 
 def stale(state: ClusterState, plan: Plan) -> tuple[Finding, ...]:
@@ -126,7 +162,8 @@ def _grouped(facts: Iterable[tuple[TopicPartition, _Fact]]) -> Iterator[Finding]
     for tp, fact in facts:
         groups[fact].append(tp)
     for (id, about), tps in groups.items():
-        yield finding(id, _SENTENCES[id](about, tps), tps)
+        broker = about if id in _OF_A_BROKER and isinstance(about, int) else None
+        yield finding(id, _SENTENCES[id](about, tps), tps, broker)
 
 
 def _illegal(state: ClusterState, move: Move) -> list[_Fact]:
@@ -253,6 +290,9 @@ def _pair(text: str) -> Callable[[object, Sequence[TopicPartition]], str]:
 
     return sentence
 
+
+_OF_A_BROKER = frozenset(("dead-broker", "unknown-broker", "log-dirs", "rack-unknown"))
+"""Checks of one move whose fact is a broker."""
 
 _SENTENCES: Mapping[str, Callable[[object, Sequence[TopicPartition]], str]] = {
     "missing-partition": lambda _, tps: f"{_stay(tps, 'does', 'do')} not exist.",

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Float64, Load
-from core.plan.disk_room import disks_of, free_bytes, still_coming, whole_bytes
+from core.plan.disk_room import (
+    disks_of,
+    free_bytes,
+    growth_bytes,
+    retention_unknown,
+    still_coming,
+    whole_bytes,
+)
 from core.plan.effect import effect_of
 from core.plan.findings import Finding, finding
 from core.plan.plan import Move
@@ -20,8 +28,20 @@ FULL = 0.85
 """The share of a disk above which a plan that fills it so far is unwise."""
 
 
-Arrivals = dict[int, list[tuple[TopicPartition, int]]]
-"""What comes to each broker, and how many bytes of it."""
+class Arrival(NamedTuple):
+    """A replica that comes to a broker: its bytes, and by how much more it has grown by then."""
+
+    tp: TopicPartition
+    bytes: int
+    growth_bytes: int
+
+    @property
+    def grown_bytes(self) -> int:
+        return self.bytes + self.growth_bytes
+
+
+Arrivals = dict[int, list[Arrival]]
+"""What comes to each broker."""
 
 
 def disks(
@@ -60,49 +80,74 @@ def not_compared(state: ClusterState, moves: Sequence[Move]) -> Mapping[str, tup
 
 def arrivals(state: ClusterState, load: Load, moves: Iterable[Move], seconds: float) -> Arrivals:
     """Return what these moves bring to brokers, grown as it will be after so many seconds."""
-    arriving: defaultdict[int, list[tuple[TopicPartition, int]]] = defaultdict(list)
+    arriving: defaultdict[int, list[Arrival]] = defaultdict(list)
     for move in moves:
         index = state.find(move.tp)
         if index is None:
             continue
         size = max(0, int(state.partition_size_bytes[index]))
-        grown = round(size + float(np.nan_to_num(load.in_bytes_per_s[index])) * seconds)
+        arrival = Arrival(move.tp, size, growth_bytes(state, load, index, seconds))
         for broker in move.adding:
-            arriving[broker].append((move.tp, grown))
+            arriving[broker].append(arrival)
     return dict(arriving)
 
 
 def filled(
-    state: ClusterState, id: int, sizes: Sequence[tuple[TopicPartition, int]], others: int
+    state: ClusterState, id: int, coming: Sequence[Arrival], others: int
 ) -> Iterator[Finding]:
     """Say whether a broker's disks have room for what arrives, and for `others` in flight."""
     there = disks_of(state.broker_by_id[id].log_dirs) if id in state.broker_by_id else ()
     free = free_bytes(there)
-    if free is None or not sizes:
+    if free is None or not coming:
         return
     largest = max(disk.usable_bytes or 0 for disk in there)
-    tps = [tp for tp, _ in sizes]
-    incoming = sum(size for _, size in sizes)
-    biggest, bytes_of_it = max(sizes, key=lambda item: item[1])
+    tps = [one.tp for one in coming]
+    incoming = sum(one.grown_bytes for one in coming)
+    biggest = max(coming, key=lambda one: one.grown_bytes)
     if incoming + others > free:
         beside = f", and {format_bytes(others)} are still coming by moves in flight"
         yield finding(
             "disk",
             f"Broker {id} has {format_bytes(free)} free{beside if others else ''}; "
-            f"the plan brings {format_bytes(incoming)}, growth meanwhile included.",
+            f"the plan brings {format_bytes(incoming)}, {growth_words(state, coming)}.",
             tps,
+            id,
         )
-    elif bytes_of_it > largest:
+    elif biggest.grown_bytes > largest:
         yield finding(
             "disk",
-            f"No log dir of broker {id} has room for {biggest} "
-            f"({format_bytes(bytes_of_it)}; the emptiest has {format_bytes(largest)}).",
-            [biggest],
+            f"No log dir of broker {id} has room for {biggest.tp} "
+            f"({format_bytes(biggest.grown_bytes)}; the emptiest has {format_bytes(largest)}).",
+            [biggest.tp],
+            id,
         )
     elif capacity := whole_bytes(there):
         share = 1 - (free - incoming - others) / capacity
         if share > FULL:
-            yield finding("disk-fuller", f"The disks of broker {id} get {share:.0%} full.", tps)
+            yield finding(
+                "disk-fuller",
+                f"The disks of broker {id} get {share:.0%} full before anything leaves them, "
+                f"{growth_words(state, coming)}.",
+                tps,
+                id,
+            )
+
+
+def growth_words(state: ClusterState, coming: Iterable[Arrival]) -> str:
+    """Say that growth counts, and where it cannot be known what retention takes off it."""
+    unknown = sorted(
+        {
+            one.tp.topic
+            for one in coming
+            if one.growth_bytes
+            and (topic := state.topic(one.tp.topic)) is not None
+            and retention_unknown(topic)
+        }
+    )
+    if not unknown:
+        return "growth meanwhile included"
+    of = unknown[0] if len(unknown) == 1 else f"{len(unknown)} topics"
+    return f"growth meanwhile included (the retention of {of} is not known: as if none)"
 
 
 def hotter(state: ClusterState, load: Load, moves: Iterable[Move]) -> Iterator[Finding]:
@@ -140,6 +185,7 @@ def raised(
         "hotter-broker",
         f"Broker {state.broker_ids[worst]} ends at {format_rate(after[worst])} in, "
         f"{after[worst] / fair - 1:.0%} above its fair share of {format_rate(fair)}.",
+        broker=int(state.broker_ids[worst]),
     )
 
 
@@ -174,4 +220,5 @@ def leader_skew(state: ClusterState, moves: Sequence[Move]) -> Iterator[Finding]
             "leader-skew",
             f"Broker {state.broker_ids[worst]} becomes preferred leader of {after[worst]} "
             f"partitions (now {before[worst]}, fair share {fair:.1f}).",
+            broker=int(state.broker_ids[worst]),
         )

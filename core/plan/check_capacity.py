@@ -58,8 +58,8 @@ def above(
         for i, id in enumerate(state.broker_ids.tolist())
         if after[i] > most[i] and after[i] > was[i] + NOTICED_BYTES_PER_S and only in (None, id)
     ]
-    for _, sentence in sorted(found, key=lambda one: one[0]):
-        yield finding("capacity", sentence)
+    for id, sentence in sorted(found, key=lambda one: one[0]):
+        yield finding("capacity", sentence, broker=id)
 
 
 def taken_in(state: ClusterState, load: Load) -> Float64:

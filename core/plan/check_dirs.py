@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-import numpy as np
-
 from core.cluster.state import ClusterState, TopicPartition
 from core.load.snapshot import Load
-from core.plan.disk_room import Disk, disks_of
+from core.plan.disk_room import Disk, disks_of, growth_bytes
 from core.plan.findings import Finding, finding
 from core.plan.plan import Move, log_dir_of
 from core.units import format_bytes
@@ -67,12 +65,12 @@ def rooms(
     }
     arriving: defaultdict[tuple[int, Disk], list[tuple[TopicPartition, str, int]]]
     arriving = defaultdict(list)
-    grown = np.nan_to_num(load.in_bytes_per_s) * seconds
     for move in moves:
         index = state.find(move.tp)
         if index is None:
             continue
-        size = max(0, int(state.partition_size_bytes[index])) + round(float(grown[index]))
+        size = max(0, int(state.partition_size_bytes[index]))
+        size += growth_bytes(state, load, index, seconds)
         for id, path in move.wanted_dirs.items():
             disk = disk_at.get((id, path))
             removed = id in state.row(index).removing
@@ -95,4 +93,5 @@ def rooms(
             "disk",
             f"{has}; the plan brings {format_bytes(incoming)}, growth meanwhile included.",
             [tp for tp, _, _ in copies],
+            id,
         )

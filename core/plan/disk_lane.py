@@ -20,7 +20,7 @@ class DiskLane:
     """One broker's disks: how much more they hold than before, from the start of an apply on.
 
     `used_bytes` is what is on them now, whoever put it there, of `whole_bytes`; None where brokers
-    do not tell. What is produced meanwhile is not counted.
+    do not tell. What is produced meanwhile to what stays on them is not counted.
     """
 
     broker: int

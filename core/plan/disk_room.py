@@ -5,12 +5,14 @@ A log dir tells the space of its file system, so that two on one show the same (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from core.cluster.state import ClusterState, LogDir
+from core.cluster.state import ClusterState, LogDir, Topic
+from core.load.snapshot import Load
 
 HARDLY_USED = 0.90
 """Free part from which log dirs that show the same are taken for new disks of one make."""
@@ -76,3 +78,46 @@ def still_coming(state: ClusterState, beside: Collection[int] = ()) -> Mapping[i
     found = np.zeros(len(brokers), np.int64)
     np.add.at(found, of, left)
     return dict(zip(brokers.tolist(), found.tolist(), strict=True))
+
+
+# -- what is produced meanwhile --------------------------------------------------------------------
+
+
+def growth_bytes(state: ClusterState, load: Load, row: int, seconds: float) -> int:
+    """Return by how much a replica of the partition in a row grows in so many seconds.
+
+    That is what is produced, less what retention deletes: a partition that holds all that its
+    topic keeps does not grow. What is not known to be deleted is not taken to be; a rate that is
+    not known is taken for none, which a finding says.
+    """
+    rate = float(load.in_bytes_per_s[row])
+    if not rate > 0:
+        return 0
+    room = kept_bytes(state.topics[int(state.topic_of[row])], rate) - max(
+        0, int(state.partition_size_bytes[row])
+    )
+    return round(max(0.0, min(rate * seconds, room)))
+
+
+def kept_bytes(topic: Topic, bytes_per_s: float) -> float:
+    """Return what a partition holds at the most at such a rate; infinity where nothing limits it.
+
+    Brokers delete whole segments, so that it swings around that by half of one.
+    """
+    if "delete" not in (topic.cleanup_policy or ""):
+        return math.inf
+    by_time = topic.retention_ms
+    by_size = topic.retention_bytes
+    return min(
+        math.inf if by_time is None or by_time < 0 else bytes_per_s * by_time / 1000,
+        math.inf if by_size is None or by_size < 0 else by_size,
+    )
+
+
+def retention_unknown(topic: Topic) -> bool:
+    """Return whether it is not known what of a topic is deleted, so that nothing is taken to be."""
+    if topic.cleanup_policy is None:
+        return True
+    return "delete" in topic.cleanup_policy and (
+        topic.retention_ms is None or topic.retention_bytes is None
+    )

@@ -92,8 +92,8 @@ class _Others:
         """Return what speaks of the destination's disks, with this move or without."""
         state, moves = self._state, [move] if move else []
         coming = arrivals(state, self._load, moves, GROWTH_SECONDS).get(destination, [])
-        sizes = [*self._arriving.get(destination, []), *coming]
-        return tuple(filled(state, destination, sizes, self._in_flight.get(destination, 0)))
+        all_coming = [*self._arriving.get(destination, []), *coming]
+        return tuple(filled(state, destination, all_coming, self._in_flight.get(destination, 0)))
 
     def _carried(self, move: Move | None, destination: int) -> Iterator[Finding]:
         """Yield what speaks of the destination's load, as leader and as follower."""

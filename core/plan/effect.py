@@ -7,7 +7,7 @@ consumers and once to every follower, as everywhere on the screen (core.load.tot
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from core.cluster.state import ClusterState, Int32, Int64
 from core.load.heat import Metric
 from core.load.snapshot import Float64, Load
 from core.load.totals import carried, disk_bytes
+from core.plan.disk_room import growth_bytes
 from core.plan.plan import Move
 
 
@@ -105,6 +106,23 @@ def effect_of(
         before.disk_total_bytes,
     )
     return Effect(before, after)
+
+
+def with_growth(
+    effect: Effect, state: ClusterState, load: Load, plan: Iterable[Move], seconds: float
+) -> Effect:
+    """Return an effect with what new replicas have grown by once the plan has taken so long.
+
+    It is the growth that checks of disks go by.
+    """
+    used = effect.after.disk_used_bytes.copy()
+    at = {int(broker): i for i, broker in enumerate(effect.after.brokers)}
+    for move in plan:
+        row = state.find(move.tp)
+        for broker in move.adding if row is not None else ():
+            if row is not None and broker in at:
+                used[at[broker]] += growth_bytes(state, load, row, seconds)
+    return Effect(effect.before, replace(effect.after, disk_used_bytes=used))
 
 
 def leader_after(move: Move, leader: int) -> int:

@@ -1,7 +1,7 @@
 """How much more each broker's disks hold while a plan is carried out, at the most and when. Pure.
 
-What arrives grows as it is copied; what leaves is there until its move has ended, and a while
-longer: brokers delete late. What is produced meanwhile is not counted.
+What arrives grows as it is copied, and by what is produced meanwhile; what leaves is there until
+its move has ended, and a while longer: brokers delete late.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from core.cluster.state import ClusterState, TopicPartition
+from core.load.snapshot import Load
 from core.plan.copying import Side
+from core.plan.disk_room import growth_bytes
 from core.plan.estimate import Estimate
 from core.plan.plan import Plan
 from core.plan.spread import START_SECONDS
@@ -100,9 +102,12 @@ def _thinned(course: Sequence[Held], peak: Held) -> tuple[Held, ...]:
         change *= 2
 
 
-def peak_extra(state: ClusterState, plan: Plan, estimate: Estimate) -> tuple[Extra, ...]:
+def peak_extra(
+    state: ClusterState, load: Load, plan: Plan, estimate: Estimate
+) -> tuple[Extra, ...]:
     """Return how much more each broker's disks hold at the most, the most first.
 
+    What arrives has grown by the end as `core.plan.disk_room` says, which checks go by, too.
     As it was played out; where it was not, all of it arrives before anything leaves.
     """
     when = _when(estimate)
@@ -123,8 +128,9 @@ def peak_extra(state: ClusterState, plan: Plan, estimate: Estimate) -> tuple[Ext
             if own >= 0 and b not in removed
         }
         ended = START_SECONDS
+        grows = growth_bytes(state, load, row, estimate.seconds or 0.0)
         for broker in move.receiving:
-            comes = (
+            comes = grows + (
                 held.get(broker, size) if broker in move.dir_moves else size - held.get(broker, 0)
             )
             if comes > 0:

@@ -77,17 +77,31 @@ _HELPS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that speaks against a plan, in a sentence; `partitions` are the ones concerned."""
+    """One thing that speaks against a plan, in a sentence; `partitions` are the ones concerned.
+
+    `broker` is the one that it is about, None where it is about no single one.
+    """
 
     id: str
     severity: Severity
     sentence: str
     partitions: tuple[TopicPartition, ...] = ()
+    broker: int | None = None
+
+    @property
+    def about(self) -> tuple[str, int | None, tuple[TopicPartition, ...]]:
+        """Return what stays the same while only the numbers of its sentence change."""
+        return self.id, self.broker, self.partitions
 
 
-def finding(id: str, sentence: str, partitions: Iterable[TopicPartition] = ()) -> Finding:
+def finding(
+    id: str,
+    sentence: str,
+    partitions: Iterable[TopicPartition] = (),
+    broker: int | None = None,
+) -> Finding:
     """Return a finding of the catalogue; raises KeyError for an id that is not in it."""
-    return Finding(id, CATALOGUE[id][0], sentence, tuple(sorted(partitions)))
+    return Finding(id, CATALOGUE[id][0], sentence, tuple(sorted(partitions)), broker)
 
 
 def never_finding(reason: str, partitions: Iterable[TopicPartition] = ()) -> Finding:

@@ -306,9 +306,9 @@ async def test_enter_that_came_too_early_is_not_lost(
     worked_out = threading.Event()
     studied = apply_module.study
 
-    def slowly(*arguments: Any) -> Study:
+    def slowly(*arguments: Any, **more: Any) -> Study:
         assert worked_out.wait(60)
-        return studied(*arguments)
+        return studied(*arguments, **more)
 
     monkeypatch.setattr(apply_module, "study", slowly)
     async with dashboard(a_session(), "plan") as pilot:
@@ -396,8 +396,9 @@ async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight
     told = [finding("hotter-broker", f"{n}: {said}") for n in range(5)]
     unsafe = [finding(id, f"{id}: {said}") for id in ("no-leader", "out-of-sync", "disk")]
 
-    def much(*arguments: Any) -> Study:
-        return replace(studied(*arguments), findings=(*unsafe, *told))
+    def much(*arguments: Any, **more: Any) -> Study:
+        found = studied(*arguments, **more)
+        return replace(found, findings=((*unsafe, *told),) * len(found.table))
 
     def fail(*_: Any) -> str:
         raise TrimtabError("It cannot be started. " * 12)
@@ -421,7 +422,12 @@ async def test_what_does_not_fit_in_the_summary_is_paged_to(
 ) -> None:
     studied = apply_module.study
     told = tuple(finding("hotter-broker", f"number {n} of what is said") for n in range(40))
-    monkeypatch.setattr(apply_module, "study", lambda *a: replace(studied(*a), findings=told))
+
+    def much(*arguments: Any, **more: Any) -> Study:
+        found = studied(*arguments, **more)
+        return replace(found, findings=(told,) * len(found.table))
+
+    monkeypatch.setattr(apply_module, "study", much)
     async with dashboard(a_session(), "plan", (80, 24)) as pilot:
         await pressed(pilot, "A")
         await pressed(pilot, *["pagedown"] * 9)

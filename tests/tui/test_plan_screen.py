@@ -295,7 +295,7 @@ def test_a_broker_that_is_down_has_no_fair_share_anywhere() -> None:
     beside = changes(model, effect, [1, 3])[-1]
     assert (beside.name, beside.before) == ("skew", "2.0×")
     found = study(state, load, plan, RATE)
-    assert "skew 2.0× → 2.0×" in effect_sentence(found.effect, found.parts)
+    assert "skew 2.0× → 2.0×" in effect_sentence(found.effects[0], found.parts)
     assert model.totals.skew(Metric.IN) == 2.0
 
 

@@ -83,6 +83,7 @@ class PlanScreen(CursorKeys, PlanKeys):
             broker=self._broker,
             on_impact=self._on_impact,
             top=self._top,
+            rate_chosen=session.rate_chosen,
             order=None if self._helpful is None else self._order,
         )
         lines = plan_lines(view, page.size.width, page.size.height)

@@ -61,6 +61,8 @@ class PlanView:
     on_impact: bool = False
     """Whether who notices it is shown instead of the moves, from line `top` on."""
     top: int = 0
+    rate_chosen: bool = False
+    """Whether somebody has chosen the rate; else it is the one that suits."""
     order: tuple[int, ...] | None = None
     """The moves' indices, those that help most for their bytes first; None by topic."""
 
@@ -69,6 +71,15 @@ class PlanView:
         """Return what the planner says that no plan can do, while its plan is there."""
         made = self.made
         return made.found.notes if made is not None and made.has_part_in(self.plan) else ()
+
+    @property
+    def checks_title(self) -> str:
+        """Return at which rate it is checked: the one chosen, else the one that apply proposes."""
+        estimate = None if self.study is None else self.study.estimate(self.rate_bytes_per_s)
+        if estimate is None or not estimate.total_bytes or estimate.rate_bytes_per_s < 0:
+            return "checks"
+        proposed = "" if self.rate_chosen else ", as proposed"
+        return f"checks at {format_rate(estimate.rate_bytes_per_s)}{proposed}"
 
     @property
     def estimating(self) -> Line:
@@ -217,7 +228,7 @@ def _main(view: PlanView, width: int, height: int) -> Lines:
     hits = () if view.study is None else (impact_line(view.study.impact, width),)
     room = height - len(lines) - len(checks) - 2 - len(hits)
     lines += _moves(view, width, min(room, len(view.plan) + topics + 1), room)
-    return (*lines, why_line(view, width), *hits, rule("checks", width), *checks)
+    return (*lines, why_line(view, width), *hits, rule(view.checks_title, width), *checks)
 
 
 def _panel(view: PlanView, width: int, height: int) -> Lines:
@@ -232,7 +243,8 @@ def _panel(view: PlanView, width: int, height: int) -> Lines:
         lines += [BLANK, rule("brokers, % of their fair share", width)]
         lines += bar_lines(view.even, 0, width, room)
     lines += [BLANK, rule("brokers, before and after", width)]
-    lines += effect_lines(view.study.effect, view.study.parts, width, height - len(lines))
+    effect = view.study.effect_at(view.rate_bytes_per_s)
+    lines += effect_lines(effect, view.study.parts, width, height - len(lines))
     return tuple(lines)
 
 
@@ -244,11 +256,11 @@ def _stacked(view: PlanView, width: int, height: int) -> Lines:
     else:
         checks = _checks(view, width, 3)
         why = [why_line(view, width)] if view.made is not None else []
-        below += [*why, rule("checks", width), *checks, rule("throttle", width)]
+        below += [*why, rule(view.checks_title, width), *checks, rule("throttle", width)]
         rows = min(max(height - len(head) - len(below) - 10, 4), 9)
         below += _throttle(view, view.study, width, rows)
         below += _reasons(view, view.study, width, 2)
-        then = effect_sentence(view.study.effect, view.study.parts)
+        then = effect_sentence(view.study.effect_at(view.rate_bytes_per_s), view.study.parts)
         below += [fit((dim("  then  "), plain(then)), width)]
         below += [impact_line(view.study.impact, width)]
     room = max(height - len(head) - len(below), 3)

@@ -13,7 +13,7 @@ from core.cluster.document import ClusterDocument, to_json
 from core.errors import ExitCode
 from core.plan.calibration import Calibration, Learned
 from core.plan.copying import Side
-from core.units import format_duration, parse_rate
+from core.units import format_bytes, format_duration, parse_rate
 
 ONE_SIDED = {f"t-{n}": ([n % 2, 1 - n % 2], [0, 1], 100 * MB, MB) for n in range(20)}
 """All that there is on brokers 0 and 1 of five."""
@@ -232,11 +232,13 @@ def test_whose_clients_wait_and_what_disks_hold_meanwhile_is_said_of_a_plan(save
     near = {"broker": 0, "side": "leader", "fraction": (80 * MB + rate) / capacity}
     assert found["near_capacity"] == near
     (extra,) = found["peak_extra"]
-    assert (extra["broker"], extra["bytes"]) == (3, 9_001 * MB)
+    assert extra["broker"] == 3
+    grown = 9_001 * MB + 40 * MB * found["seconds"]
+    assert extra["bytes"] == pytest.approx(grown, rel=0.02), "with what is produced meanwhile"
     assert extra["seconds"] < found["seconds"]
     _, out, _ = saved.run(*asked)
     assert f"broker 0 comes to {near['fraction']:.0%} of what it can send" in out
-    assert "Meanwhile disks hold more, at most 9.0 GB on broker 3 after " in out
+    assert f"disks hold more, at most {format_bytes(extra['bytes'])} on broker 3 after " in out
 
 
 def test_a_large_plans_time_is_the_least_it_takes(saved: Here) -> None:

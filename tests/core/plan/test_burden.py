@@ -8,6 +8,7 @@ import pytest
 from clusters import MB, cluster, load_of, tp
 
 from core.cluster.state import ClusterState
+from core.load.snapshot import Load
 from core.plan.burden import Burden, burden
 from core.plan.copying import Side
 from core.plan.crowding import Crowded
@@ -45,7 +46,7 @@ def test_a_broker_that_carries_much_already_comes_near_its_capacity(
     state = with_capacity(STATE, 100.0 * MB)
     load = load_of(state, 7.5 * MB)
     plan = Plan.of([SWAPS[0]])
-    found = burden(state, plan, estimate_at(state, load, plan, rate))
+    found = burden(state, load, plan, estimate_at(state, load, plan, rate))
     told = found.crowded
     assert (told and round(told.fraction, 3)) == fraction
 
@@ -55,7 +56,7 @@ def test_a_deadline_is_held_against_the_rate_that_it_recommends() -> None:
     load = load_of(state)
     estimate = estimate_within(state, load, PLAN, 12.0)
     assert estimate.recommended_bytes_per_s is not None
-    found = burden(state, PLAN, estimate)
+    found = burden(state, Load.unknown(state), PLAN, estimate)
     assert found.crowded is None or found.crowded.fraction == pytest.approx(
         estimate.recommended_bytes_per_s / (100 * MB)
     )
@@ -63,7 +64,7 @@ def test_a_deadline_is_held_against_the_rate_that_it_recommends() -> None:
 
 def test_nothing_is_said_of_what_never_ends() -> None:
     never = Estimate(0, None, None, "no", None, (), 0)
-    assert burden(STATE, PLAN, never) == Burden()
+    assert burden(STATE, Load.unknown(STATE), PLAN, never) == Burden()
 
 
 def test_it_is_said_in_sentences() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.cluster.state import ClusterState
+from core.load.snapshot import Load
 from core.plan.disk_lane import DiskLane, disk_lanes
 from core.plan.estimate import Estimate, estimate_at
 from core.plan.extra_disk import CHANGE, DELETED_SECONDS, MOST_POINTS, Held, peak_extra
@@ -21,7 +22,7 @@ from core.plan.time_line import time_line
 
 def lanes_of(state: ClusterState, plan: Plan, rate: int) -> tuple[dict[int, DiskLane], Estimate]:
     estimate = estimate_at(state, load_of(state), plan, rate)
-    lanes = disk_lanes(state, peak_extra(state, plan, estimate))
+    lanes = disk_lanes(state, peak_extra(state, Load.unknown(state), plan, estimate))
     return {lane.broker: lane for lane in lanes}, estimate
 
 
@@ -66,7 +67,7 @@ def test_disks_end_with_what_has_come_less_what_has_left(
             net[broker] = net.get(broker, 0) + size
         for broker in move.removing:
             net[broker] = net.get(broker, 0) - size
-    peaks = {one.broker: one for one in peak_extra(state, plan, estimate)}
+    peaks = {one.broker: one for one in peak_extra(state, Load.unknown(state), plan, estimate)}
     assert lanes.keys() == peaks.keys()
     for broker, lane in lanes.items():
         assert lane.course[-1].bytes == pytest.approx(net[broker], abs=2)
@@ -186,7 +187,9 @@ def test_they_are_part_of_the_time_line() -> None:
     state = cluster({"t-0": [0, 1]}, brokers=[0, 1, 2], size_bytes=100 * MB)
     plan = Plan.of([Move(tp("t-0"), (0, 1), (2, 1))])
     estimate = estimate_at(state, load_of(state), plan, 10 * MB)
-    found = time_line(state, load_of(state), estimate, peak_extra(state, plan, estimate))
+    found = time_line(
+        state, load_of(state), estimate, peak_extra(state, Load.unknown(state), plan, estimate)
+    )
     assert found is not None
     assert [(disk.broker, disk.most_bytes) for disk in found.disks] == [(2, 100 * MB)]
     assert found.most_disk_bytes == 100 * MB

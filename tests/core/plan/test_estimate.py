@@ -520,6 +520,6 @@ def test_a_replica_that_somebody_else_removes_is_copied_again(beside):
     ]
     first = estimate_at(state, load_of(state), plan, 10 * MB)
     assert first.total_bytes == 30 * MB * len(moves)
-    assert {one.broker: one.bytes for one in peak_extra(state, plan, first)} == {
+    assert {one.broker: one.bytes for one in peak_extra(state, load_of(state), plan, first)} == {
         target[1]: 30 * MB for target in moves.values()
     }

@@ -6,6 +6,7 @@ import pytest
 from clusters import MB, cluster, load_of, tp
 
 from core.cluster.state import ClusterState
+from core.load.snapshot import Load
 from core.plan.burden import burden
 from core.plan.estimate import Estimate, estimate_at
 from core.plan.extra_disk import DELETED_SECONDS, Extra, peak_extra
@@ -30,7 +31,7 @@ def test_in_a_short_run_everything_that_comes_is_there_before_anything_is_delete
     estimate = at(STATE, PLAN, 50 * MB)
     assert estimate.seconds is not None
     assert estimate.seconds < DELETED_SECONDS
-    found = {one.broker: one for one in peak_extra(STATE, PLAN, estimate)}
+    found = {one.broker: one for one in peak_extra(STATE, Load.unknown(STATE), PLAN, estimate)}
     assert {broker: one.bytes for broker, one in found.items()} == {0: 400 * MB, 2: 400 * MB}
     latest = max(one.at_seconds or 0.0 for one in found.values())
     assert latest == pytest.approx(estimate.seconds - END_SECONDS)
@@ -44,7 +45,7 @@ def test_in_a_long_one_what_has_left_is_deleted_while_the_rest_still_comes() -> 
     )
     estimate = at(state, plan, MB)
     assert estimate.seconds is not None
-    for one in peak_extra(state, plan, estimate):
+    for one in peak_extra(state, Load.unknown(state), plan, estimate):
         assert one.bytes is not None
         assert one.at_seconds is not None
         # two batches are there at a time, and what left in the last minute
@@ -58,19 +59,23 @@ def test_replicas_that_only_go_make_no_room_before_they_are_deleted() -> None:
     comes = Move(tp("t-0"), (0, 1), (2, 1))
     goes = Move(tp("u-0"), (1, 0), (1,))
     both = Plan.of([comes, goes])
-    assert [(x.broker, x.bytes) for x in peak_extra(state, both, at(state, both, 10 * MB))] == [
-        (2, 100 * MB)
-    ]
+    assert [
+        (x.broker, x.bytes)
+        for x in peak_extra(state, Load.unknown(state), both, at(state, both, 10 * MB))
+    ] == [(2, 100 * MB)]
 
 
 def test_where_nothing_was_played_out_all_of_it_arrives_before_anything_leaves() -> None:
     unplayed = Estimate(MB, 60.0, None, None, None, (), 800 * MB)
-    assert peak_extra(STATE, PLAN, unplayed) == (Extra(0, 400 * MB), Extra(2, 400 * MB))
+    assert peak_extra(STATE, Load.unknown(STATE), PLAN, unplayed) == (
+        Extra(0, 400 * MB),
+        Extra(2, 400 * MB),
+    )
 
 
 def test_a_copy_between_log_dirs_needs_its_room_twice_for_a_while() -> None:
     plan = Plan.of([Move(tp("t-0"), (0, 1), (0, 1), None, ("/d2", ANY), ("/data", ANY))])
-    (found,) = peak_extra(STATE, plan, at(STATE, plan, 10 * MB))
+    (found,) = peak_extra(STATE, Load.unknown(STATE), plan, at(STATE, plan, 10 * MB))
     assert (found.broker, found.bytes) == (0, 100 * MB)
     assert found.at_seconds == pytest.approx(12.8)
 
@@ -83,14 +88,14 @@ def test_what_a_broker_holds_of_it_already_is_not_more() -> None:
         size_bytes=100 * MB,
     )
     plan = Plan.of([SWAPS[0]])
-    assert peak_extra(state, plan, at(state, plan, 10 * MB)) == ()
+    assert peak_extra(state, Load.unknown(state), plan, at(state, plan, 10 * MB)) == ()
 
 
 def test_an_unknown_size_is_not_nothing() -> None:
     state = cluster({"t-0": [0, 1], "u-0": [2, 1]}, size_bytes={"u-0": MB})
     plan = Plan.of([SWAPS[0], BACK[0]])
     estimate = at(state, plan, 10 * MB)
-    assert peak_extra(state, plan, estimate) == (Extra(2, None), Extra(0, MB))
-    assert burden(state, plan, estimate).sentences == [
+    assert peak_extra(state, Load.unknown(state), plan, estimate) == (Extra(2, None), Extra(0, MB))
+    assert burden(state, Load.unknown(state), plan, estimate).sentences == [
         "Meanwhile disks hold more, at most an unknown size on broker 2, 1.0 MB on broker 0."
     ]

@@ -223,6 +223,20 @@ async def test_a_filter_that_nothing_passes_is_why_there_is_nothing_to_take() ->
         assert "No partition matches: esc drops the filter." in lines(pilot)[-1]
 
 
+async def test_what_is_not_known_is_not_called_even() -> None:
+    state, _ = two_topics("a", "b")
+    async with map_of(picture=(state, Load.unknown(state))) as pilot:
+        await press(pilot, "a")
+        assert "is not known yet: nothing can be suggested." in lines(pilot)[-1]
+
+
+async def test_what_is_not_worked_out_yet_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(map_ahead.Ahead, "work_out_soon", lambda self: None)
+    async with map_of() as pilot:
+        await press(pilot, "a")
+        assert "is being worked out" in lines(pilot)[-1]
+
+
 async def test_metric_and_order_go_round() -> None:
     async with map_of() as pilot:
         found = []

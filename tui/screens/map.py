@@ -286,7 +286,7 @@ class MapScreen(CursorKeys, PastMap, Filtering, PlanKeys):
             self.say(f"{self.model.no_rows.capitalize()}: esc drops the filter.")
             return
         if found is None:
-            self.say("Nothing to suggest here: this broker is at or below its fair share.")
+            self.say(self.ahead.why_none)
             return
         self.session.edit(found.plan)
         self.trimtab.draw()

@@ -5,6 +5,7 @@ It begins once the cursor rests; an answer to something that is no longer asked 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -140,6 +141,20 @@ class Ahead:
     def suggestion_estimate(self) -> Estimate | None:
         known = self._known_suggestion
         return known.estimate if known else None
+
+    @property
+    def why_none(self) -> str:
+        """Return why no move is suggested: that is not worked out, not known, or there is none."""
+        model = self._screen.model
+        if model is None or self._known_suggestion is None:
+            return "What would help here is being worked out: ask again in a moment."
+        metric, column = model.view.metric, model.totals.brokers.tolist().index(model.broker)
+        value = float(model.totals.values[metric][column])
+        if math.isnan(value):
+            return f"What broker {model.broker} carries is not known yet: nothing can be suggested."
+        if value <= float(model.totals.fair[metric][column]):
+            return "Nothing to suggest here: this broker is at or below its fair share."
+        return f"No single move helps broker {model.broker} here."
 
     @property
     def _known_suggestion(self) -> WorkedOut | None:

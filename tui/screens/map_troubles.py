@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from core.load.verdicts import Verdict, Weight, verdicts
 from tui.clients import client_verdicts
 from tui.map_moves import at_verdict, at_worst, next_trouble
@@ -60,7 +62,12 @@ class Troubles:
         """Go to the trouble after, or before, the one that is looked at."""
         found = next_trouble(self._known, self.selected, step)
         if found is None:
-            self._screen.say("Nothing is wrong here.", "fine")
+            load = self._screen.session.load
+            if load is None or np.isnan(load.in_bytes_per_s).all():
+                known = "Nothing is wrong as far as is known; what brokers carry is not known yet."
+                self._screen.say(known)
+            else:
+                self._screen.say("Nothing is wrong here.", "fine")
         else:
             self.go_to(found)
 

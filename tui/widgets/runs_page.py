@@ -51,7 +51,7 @@ def runs_lines(
     if others:
         found = Span(f"  ◆ {others} in flight, not started here", Tone.LOOK, bold=True)
         lines += [fit((found, dim("   f shows them")), width), BLANK]
-    elif not going:
+    elif runs is not None and not going:
         lines += [BLANK, fit((bright("  Nothing is moving."),), width), BLANK]
     lines += [rule("runs of this cluster", width, note=f"{len(runs)}" if runs else "")]
     if runs is None:

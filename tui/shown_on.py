@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from textual.message import Message
 
@@ -17,6 +17,14 @@ class InFlight(Message):
     def __init__(self, started: str | None) -> None:
         super().__init__()
         self.started = started
+
+
+@runtime_checkable
+class Follower(Protocol):
+    """A dialog that rests on what the dashboard knows: it is told as that changes."""
+
+    def follow(self, session: Session) -> None:
+        """Draw what is so now; what takes longer than a key may is for a worker."""
 
 
 class Dashboard(Protocol):

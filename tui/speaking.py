@@ -12,6 +12,7 @@ from textual.worker import WorkerFailed
 
 from core.errors import TrimtabError
 from tui.screens.base import DashboardScreen
+from tui.shown_on import Follower
 
 if TYPE_CHECKING:
     from tui.feed import Feed
@@ -31,11 +32,13 @@ class Speaking(App[int]):
     def draw(self) -> None:
         """Have the open screen draw the session, and wake up when an age reads differently.
 
-        It is drawn under a dialog too: what goes on does not wait for an answer.
+        It is drawn under a dialog too: what goes on does not wait for an answer. So is the dialog.
         """
         self.session.now = self.monotonic()
         for screen in reversed(self.screen_stack):
             if not isinstance(screen, DashboardScreen):
+                if screen.is_mounted and isinstance(screen, Follower):
+                    screen.follow(self.session)
                 continue
             screen.show(self.session)
             if self.feed is not None and self.session.state is not None:

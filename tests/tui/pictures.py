@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -75,12 +75,13 @@ async def dashboard(
     *,
     ascii_only: bool = False,
     wait: bool = True,
+    monotonic: Callable[[], float] = lambda: 0.0,
 ) -> AsyncIterator[Pilot[int]]:
     """Open the dashboard on a session that nothing feeds, with one screen in front.
 
     Without `wait` its workers may still be at work.
     """
-    app = TrimtabApp(session, monotonic=lambda: 0.0, ascii_only=ascii_only)
+    app = TrimtabApp(session, monotonic=monotonic, ascii_only=ascii_only)
     async with operated(app, size) as pilot:
         app.action_show_screen(screen)
         await (rested(pilot) if wait else _composed(pilot))

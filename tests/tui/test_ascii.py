@@ -96,7 +96,9 @@ DIALOGS: dict[str, Callable[[Session], ModalScreen[object]]] = {
     "problem": lambda session: ProblemDialog((TrimtabError("größe → …", detail="±—✓"),)),
     "rate": lambda session: RateDialog(a_run(), STATE, LOAD, 1),
     "recover": lambda session: recover_dialog(a_run(RunState.DIED)),
-    "retarget": lambda session: RetargetDialog(targets_of(STATE, LOAD, {1: a_run().moves[1]})),
+    "retarget": lambda session: RetargetDialog(
+        a_run().run, targets_of(STATE, LOAD, {1: a_run().moves[1]}), (STATE, LOAD)
+    ),
     "roll back": lambda session: roll_back_dialog(a_run(cluster_name=NAME)),
     "suggest": lambda session: SuggestDialog(Wish(drain=NAME), STATE, session.plan),
 }

@@ -226,6 +226,7 @@ async def test_a_filter_that_nothing_passes_is_why_there_is_nothing_to_take() ->
 async def test_what_is_not_known_is_not_called_even() -> None:
     state, _ = two_topics("a", "b")
     async with map_of(picture=(state, Load.unknown(state))) as pilot:
+        look(pilot, metric=Metric.IN, metric_chosen=True)
         await press(pilot, "a")
         assert "is not known yet: nothing can be suggested." in lines(pilot)[-1]
 

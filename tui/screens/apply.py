@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -11,43 +13,61 @@ from textual.message import Message
 from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
-from core.load.snapshot import Load
 from core.plan.calibration import NOTHING_LEARNED
-from core.plan.estimate import Estimate, estimate_sparing
+from core.plan.estimate import Estimate, at_rate, estimate_sparing
 from core.plan.estimate_document import to_json
 from core.plan.findings import Finding, Severity
 from core.plan.meanwhile import elected, to_elect
 from core.plan.plan import Plan
+from core.plan.spread import Task
 from core.run.limits.bounds import as_keys, usual_bounds
 from core.run.limits.pace import Bounds
 from core.run.prepare import prepared
 from core.run.service import RunOptions, start_run
 from core.units import UNLIMITED
+from tui.changed import Picture, Read, alive, changed, is_alike, worse
 from tui.screens.dialog import Words, body, button
 from tui.screens.naming import NamingDialog
+from tui.screens.studying import Studying
 from tui.screens.ticks import Adapt, Allow, Elect, Spare, Tick
 from tui.study import Study, is_refused, study
 from tui.widgets.apply_summary import summary_lines
+from tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
     from tui.screens.base import DashboardScreen
     from tui.session import Session
+    from tui.shown_on import Dashboard
 
 
 SCROLLBAR = 1
+REST_SECONDS = 1.0
+"""How long an open dialog rests after a study, where that took less than a quarter of it."""
+
+
+def why_not(session: Session) -> str:
+    """Return why nothing can be applied to the session's cluster just now, "" where it can."""
+    run = session.run
+    if not session.writable:
+        return f"Read-only: {session.read_only_because}."
+    if run is not None and not run.state.ended:
+        return f"Run {run.run} is in progress: wait for its end, or cancel it."
+    if session.handed is not None:
+        return f"Run {session.handed.run} is just being started with the plan."
+    if session.problem is not None:
+        return f"{session.cluster_name} does not answer: {session.problem.title}"
+    return ""
 
 
 def open_apply(screen: DashboardScreen) -> None:
     """Ask whether the session's plan is to be applied; a run that starts is shown on Moves."""
     session = screen.session
     if not session.writable:
-        screen.say(f"Read-only: {session.read_only_because}.", "look")
+        screen.say(why_not(session), "look")
     elif not len(session.plan):
         screen.say("The plan is empty: nothing to apply.")
-    elif session.run is not None and not session.run.state.ended:
-        screen.say(f"Run {session.run.run} is in progress: wait for its end, or cancel it.", "look")
-    elif session.handed is not None:
-        screen.say(f"Run {session.handed.run} is just being started with this plan.", "look")
+    elif why := why_not(session):
+        screen.say(why, "look")
     elif session.state is not None and session.load is not None and session.address is not None:
         title = f"Apply to {session.cluster_name}"
 
@@ -89,14 +109,20 @@ class ApplyDialog(NamingDialog[str | None]):
     ]
 
     class Studied(Message):
-        """The plan was studied against the newest picture.
+        """The plan was studied against a picture.
 
         `bounds` would suit an adaptive rate; `sparing` is with lower rates where they will do.
         """
 
-        def __init__(self, study: Study, bounds: Bounds, sparing: Estimate | None) -> None:
+        def __init__(
+            self,
+            picture: Picture,
+            study: Study,
+            bounds: Bounds,
+            sparing: Estimate | None,
+        ) -> None:
             super().__init__()
-            self.study, self.bounds, self.sparing = study, bounds, sparing
+            self.picture, self.study, self.bounds, self.sparing = picture, study, bounds, sparing
 
     class Started(Message):
         """The run's process stands."""
@@ -115,12 +141,23 @@ class ApplyDialog(NamingDialog[str | None]):
     def __init__(self, session: Session, order: Order) -> None:
         super().__init__()
         self._session, self._order = session, order
-        self._state = session.state
-        """What the plan is studied against."""
+        self._studying = Studying(self, rest_seconds=REST_SECONDS)
+        self._looked_at: Picture | None = None
+        """The picture that was last asked to be studied."""
+        self._state, self._load = session.state, session.load
+        """What the newest study is of."""
         self._study: Study | None = None
+        self._studied: ApplyDialog.Studied | None = None
+        self._first: Read | None = None
+        """What was read as it was opened."""
+        self._drawn: Lines = ()
+        self._blocked = ""
+        """Why nothing can be applied just now, whatever the plan."""
         self._rate = order.rate_bytes_per_s or session.rate_bytes_per_s
         """What is applied: the rate that the summary shows, whatever is proposed meanwhile."""
         self._starting = False
+        self._pressed: Read | None = None
+        """What was shown as Apply was pressed, while the newest picture is being studied."""
         self._entered = False
         """Enter came before it was known whether this may be applied."""
 
@@ -141,46 +178,128 @@ class ApplyDialog(NamingDialog[str | None]):
 
     def on_mount(self) -> None:
         self.query_one("#cancel").focus()
+        self.follow(self._session)
+        self._draw()
+
+    def follow(self, session: Session) -> None:
+        """Have each new picture studied, and say at once why nothing can be applied just now."""
+        if self._starting:
+            return
+        if (blocked := why_not(session)) != self._blocked:
+            self._blocked = blocked
+            self._say_problem(blocked)
+        seen, state, load = self._looked_at, session.state, session.load
+        if self._pressed is not None or state is None or load is None:
+            return
+        if seen is None or not is_alike(seen, (state, load), self._order.plan):
+            urgent = seen is not None and alive(seen[0]) != alive(state)
+            self._have_studied(at_once=urgent)
+
+    def _have_studied(self, *, at_once: bool = False) -> None:
         session = self._session
-        state, load = self._state, session.load
+        state, load = session.state, session.load
         assert state is not None
         assert load is not None
         plan, rate, known = self._order.plan, self._rate, session.calibration
-        fixed = self._order.rate_bytes_per_s is not None or session.rate_chosen
+        proposes = self._order.rate_bytes_per_s is None and self._study is None
+        fixed = not proposes or session.rate_chosen
+        spared = None if self._sparing is None else self._sparing.apart
+        bounds_before = self._order.bounds
 
-        def work() -> None:
-            bounds = self._order.bounds or usual_bounds(state, load, plan, rate)
-            found = study(state, load, plan, rate, None, known)
+        def work(go_on: Callable[[], None]) -> Message:
+            bounds = bounds_before or usual_bounds(state, load, plan, rate)
+            found = study(state, load, plan, rate, None, known, go_on=go_on)
             plain = found.estimate((not fixed and found.default_rate_bytes_per_s) or rate)
             learned = known or NOTHING_LEARNED
-            sparing = plain and estimate_sparing(state, load, plan, plain, calibration=learned)
-            self.post_message(self.Studied(found, bounds, sparing))
+            sparing: Estimate | None
+            if spared is not None:
+                sparing = at_rate(Task.of(state, load, plan), rate, learned, apart=spared)
+            else:
+                sparing = plain and estimate_sparing(state, load, plan, plain, calibration=learned)
+            return self.Studied((state, load), found, bounds, sparing)
 
-        self.run_worker(work, thread=True, group="study")
-        self._draw()
+        if self._studying.ask(plan, rate, self._now, work, known=True, at_once=at_once):
+            self._looked_at = state, load
+
+    @property
+    def _now(self) -> float:
+        return cast("Dashboard", self.app).monotonic()
 
     async def on_apply_dialog_studied(self, message: Studied) -> None:
-        self._study = message.study
-        if self._order.rate_bytes_per_s is None:
+        self._studying.done(self._now)
+        first = self._study is None
+        (self._state, self._load), self._study = message.picture, message.study
+        self._studied = message
+        if first and self._order.rate_bytes_per_s is None:
             self._session.take_study(message.study)
             self._rate = self._session.rate_bytes_per_s
+        unticked = await self._put_ticks(message)
+        read = self._read
+        assert read is not None
+        if self._first is None:
+            self._first = read
+        if self._pressed is not None and message.picture == self._looked_at:
+            self._pressed_and_studied(read)
+        elif unticked:
+            self._say_problem(f"Read it again: {', '.join(unticked)} is not what was ticked.")
+        self._say_how()
+        self._draw()
+
+    @property
+    def _read(self) -> Read | None:
+        """Return what is shown, as far as it is known."""
+        if self._study is None or self._state is None:
+            return None
+        return Read(self._state, self._study, self._expected)
+
+    def _pressed_and_studied(self, read: Read) -> None:
+        """Apply what was read, now that it holds for the newest picture; else ask again."""
+        before, self._pressed = self._pressed, None
+        assert before is not None
+        against = worse(before, read)
+        if not against and self._is_clear:
+            self._start()
+            return
+        self._say_problem(f"It has changed, nothing was started: {'; '.join(against[:2])}")
+        self.query_one("#name").focus()
+
+    async def _put_ticks(self, message: Studied) -> list[str]:
+        """Show the boxes of a study; return those that are not ticked any more, as it is another.
+
+        Boxes that stay are the same widgets, so that nothing that was ticked or focused is lost.
+        """
+        wanted = {tick.subject: tick for tick in self._ticks_of(message)}
+        there = {tick.subject: tick for tick in self.query(Tick)}
+        unticked = []
+        for key, tick in there.items():
+            if key in wanted:
+                if tick.renew(wanted[key]):
+                    unticked.append(tick.word)
+            else:
+                if tick.has_focus:
+                    self.query_one("#name").focus()
+                await tick.remove()
+        boxes = self.query_one("#ticks")
+        for at, (key, tick) in enumerate(wanted.items()):
+            if key not in there:
+                await boxes.mount(tick, before=at if at < len(boxes.children) else None)
+        return unticked
+
+    def _ticks_of(self, message: Studied) -> list[Tick]:
         ticks: list[Tick] = []
         if any(move.receiving for move in self._order.plan):
             adapt = Adapt(message.bounds)
             adapt.ticked = self._order.bounds is not None
             ticks.append(adapt)
         sparing = message.sparing
-        if sparing is not None and sparing.rate_bytes_per_s == self._rate:
+        if sparing is not None and sparing.rate_bytes_per_s == self._rate and sparing.apart:
             ticks.append(Spare(sparing))
         ticks += self._elections()
-        unsafe: dict[str, Finding] = {}
-        for finding in message.study.findings_at(self._rate):
+        unsafe: dict[str, list[Finding]] = {}
+        for finding in message.study.findings_at(self._expected):
             if finding.severity is Severity.UNSAFE:
-                unsafe.setdefault(finding.id, finding)
-        ticks += [Allow(finding) for finding in unsafe.values()]
-        await self.query_one("#ticks").mount_all(ticks)
-        self._say_how()
-        self._draw()
+                unsafe.setdefault(finding.id, []).append(finding)
+        return [*ticks, *(Allow(*findings) for findings in unsafe.values())]
 
     def _elections(self) -> list[Tick]:
         """Return the box for electing leaders, where some are to change by that only, or did."""
@@ -202,11 +321,25 @@ class ApplyDialog(NamingDialog[str | None]):
             bounds=self._bounds,
             left=self._order.left,
             elects=self._elects,
+            changed=self._changed,
         )
-        self.put("#summary", lines)
+        if lines != self._drawn:
+            self._drawn = lines
+            self.put("#summary", lines)
         self.query_one("#ticks").display = bool(self.query(Tick))
         self.share_height()
         self._enable()
+
+    @property
+    def _changed(self) -> str:
+        """Say what is otherwise than as it was opened; "" while nothing is."""
+        first, now = self._first, self._read
+        if first is None or now is None:
+            return ""
+        first = replace(first, rate_bytes_per_s=now.rate_bytes_per_s)
+        said = changed(first, now)
+        since = f"{first.state.fetched_at.astimezone(UTC):%H:%M}Z"
+        return f"since {since}: {'; '.join(said)}" if said else ""
 
     def share_height(self) -> None:
         """Have summary and ticks scroll rather than push the name and the buttons out of sight."""
@@ -246,13 +379,22 @@ class ApplyDialog(NamingDialog[str | None]):
     def _allowed(self) -> frozenset[str]:
         return frozenset(allow.finding.id for allow in self.query(Allow) if allow.allowed)
 
+    @property
+    def _is_clear(self) -> bool:
+        """Return whether nothing stands in the way but the name, as far as it was studied."""
+        sparing = self._sparing
+        if self._study is None or self._blocked or (sparing is not None and sparing.never):
+            return False
+        return not is_refused(self._study.findings_at(self._expected), self._allowed)
+
     def _enable(self) -> None:
         typed = self.typed == self._session.cluster_name
-        clear = self._study is not None and not is_refused(
-            self._study.findings_at(self._expected), self._allowed
-        )
         button = self.query_one("#apply", Button)
-        button.disabled = not (typed and clear) or self._starting
+        busy = self._starting or self._pressed is not None
+        disabled = not (typed and self._is_clear) or busy
+        if disabled and button.has_focus:
+            self.query_one("#name").focus()  # else Cancel would have it: enter would leave
+        button.disabled = disabled
         if self._entered and not button.disabled:
             self._entered = False
             button.focus()
@@ -274,11 +416,13 @@ class ApplyDialog(NamingDialog[str | None]):
         self.query_one("#how", Label).update(how)
         self.share_height()
 
-    def on_tick_turned(self, message: Tick.Turned) -> None:
+    async def on_tick_turned(self, message: Tick.Turned) -> None:
         if message.tick.ticked and isinstance(message.tick, Adapt | Spare):
             for other in self.query(Tick):  # a rate that adapts itself is each broker's own
                 if isinstance(other, Adapt | Spare) and other is not message.tick:
                     other.turn(False)
+        if self._studied is not None:  # at another rate something else may stand in the way
+            await self._put_ticks(self._studied)
         self._draw()
 
     def on_input_submitted(self) -> None:
@@ -299,13 +443,29 @@ class ApplyDialog(NamingDialog[str | None]):
             self.action_leave()
 
     def _apply(self) -> None:
-        session, found = self._session, self._study
-        if session.state is None or session.address is None or found is None or self._starting:
+        """Start what was read; where the picture is newer, it is studied once more before that."""
+        session, read = self._session, self._read
+        if session.address is None or read is None or self._starting or self._pressed is not None:
             return
+        state, load, studied = session.state, session.load, self._studied
+        if state is None or load is None or studied is None:
+            return
+        if is_alike(studied.picture, (state, load), self._order.plan):
+            self._start()
+            return
+        self._pressed = read
+        self._say_problem("looking once more")
+        self._have_studied(at_once=True)
+
+    def _start(self) -> None:
+        session, found, plan = self._session, self._study, self._order.plan
+        address, state, load = session.address, self._state, self._load
+        assert address is not None
+        assert found is not None
+        assert state is not None
+        assert load is not None
         self._starting = True
         self._say_problem("starting")
-        address, state, plan = session.address, session.state, self._order.plan
-        load = session.load or Load.unknown(state)
         options = RunOptions(
             rate_bytes_per_s=self._expected,
             cluster_name=session.cluster_name,

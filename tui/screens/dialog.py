@@ -218,8 +218,13 @@ class TableDialog(Dialog[Answer]):
     def on_resize(self) -> None:
         self.draw()
 
+    _drawn: Lines = ()
+
     def draw(self) -> None:
-        self.put("#table", self.table(self.width))
+        lines = self.table(self.width)
+        if lines != self._drawn:
+            self._drawn = lines
+            self.put("#table", lines)
 
     @abstractmethod
     def table(self, width: int) -> Lines:

@@ -146,12 +146,15 @@ class Ahead:
     def why_none(self) -> str:
         """Return why no move is suggested: that is not worked out, not known, or there is none."""
         model = self._screen.model
-        if model is None or self._known_suggestion is None:
-            return "What would help here is being worked out: ask again in a moment."
+        worked_out = "What would help here is being worked out: ask again in a moment."
+        if model is None:
+            return worked_out
         metric, column = model.view.metric, model.totals.brokers.tolist().index(model.broker)
         value = float(model.totals.values[metric][column])
         if math.isnan(value):
             return f"What broker {model.broker} carries is not known yet: nothing can be suggested."
+        if self._known_suggestion is None:
+            return worked_out
         if value <= float(model.totals.fair[metric][column]):
             return "Nothing to suggest here: this broker is at or below its fair share."
         return f"No single move helps broker {model.broker} here."

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
 from textual import events
 from textual.app import ComposeResult
 from textual.message import Message
@@ -14,7 +17,9 @@ from core.run.limits.bounds import usual_bounds
 from core.run.limits.pace import Bounds
 from core.run.tell.view import DUE, RunView
 from core.units import UNLIMITED, format_duration, format_rate
+from tui.changed import Picture, is_alike
 from tui.screens.dialog import TableDialog, body, button
+from tui.screens.studying import Studying
 from tui.study import Study, study
 from tui.widgets.lines import (
     Line,
@@ -31,6 +36,10 @@ from tui.widgets.lines import (
 )
 from tui.widgets.run_state import bounds_words
 from tui.widgets.throttle_table import throttle_lines
+
+if TYPE_CHECKING:
+    from tui.session import Session
+    from tui.shown_on import Dashboard
 
 ROWS = 9
 EDGE = 10**9
@@ -60,14 +69,17 @@ class RateDialog(TableDialog[int | Bounds | None]):
     class Studied(Message):
         """A worker knows what is left at each rate, and what bounds would suit."""
 
-        def __init__(self, study: Study, bounds: Bounds) -> None:
+        def __init__(self, run: RunView, study: Study, bounds: Bounds) -> None:
             super().__init__()
-            self.study, self.bounds = study, bounds
+            self.run, self.study, self.bounds = run, study, bounds
 
     def __init__(self, run: RunView, state: ClusterState, load: Load, step: int) -> None:
         super().__init__()
         self._run, self._state, self._load = run, state, load
         self._steps = [step]
+        self._studying = Studying(self)
+        self._looked_at: tuple[Picture, Plan] | None = None
+        """What was last asked to be studied."""
         self._study: Study | None = None
         self._bounds: Bounds | None = None
         self._adapt = False
@@ -83,25 +95,57 @@ class RateDialog(TableDialog[int | Bounds | None]):
 
     def on_mount(self) -> None:
         self.query_one("#no").focus()
-        plan, rate = rest_of(self._run), self._run.rate_bytes_per_s
-
-        def work() -> None:
-            bounds = self._run.bounds or usual_bounds(self._state, self._load, plan, rate)
-            self.post_message(self.Studied(study(self._state, self._load, plan, rate), bounds))
-
-        self.run_worker(work, thread=True, group="study")
+        self._have_studied()
         self.draw()
+
+    def follow(self, session: Session) -> None:
+        """Go with the run and the cluster: what is left, at each rate, and whether it goes on."""
+        run = session.run
+        if run is not None and run.run == self._run.run:
+            self._run = run
+        if session.state is not None and session.load is not None:
+            self._state, self._load = session.state, session.load
+        if not self._run.state.ended:
+            self._have_studied()
+        self.draw()
+
+    def _have_studied(self) -> None:
+        run, state, load, plan = self._run, self._state, self._load, rest_of(self._run)
+        seen = self._looked_at
+        if seen is not None and seen[1] == plan and is_alike(seen[0], (state, load), plan):
+            return
+
+        def work(go_on: Callable[[], None]) -> Message:
+            bounds = run.bounds or usual_bounds(state, load, plan, run.rate_bytes_per_s)
+            found = study(state, load, plan, run.rate_bytes_per_s, go_on=go_on)
+            return self.Studied(run, found, bounds)
+
+        # One plan to whom it asks: that a move has ended is no reason to begin once more.
+        now = cast("Dashboard", self.app).monotonic()
+        if self._studying.ask(Plan(), run.rate_bytes_per_s, now, work, known=True):
+            self._looked_at = (state, load), plan
 
     def on_rate_dialog_studied(self, message: Studied) -> None:
+        """Take what is left at each rate; the rate that was chosen stays chosen."""
+        self._studying.done(cast("Dashboard", self.app).monotonic())
+        before = self._study
+        rate = message.run.rate_bytes_per_s
+        if before is not None and before.table:
+            rate = before.table[self._at].rate_bytes_per_s
         self._study, self._bounds = message.study, message.bounds
-        self._at = message.study.row_of(self._run.rate_bytes_per_s)
-        for step in self._steps:
-            self._move(step)
+        self._at = message.study.row_of(rate)
+        if before is None:
+            for step in self._steps:
+                self._move(step)
         self.draw()
+        if before is None:
+            self._go_to_change()
 
     @property
     def chosen(self) -> int | Bounds | None:
         """Return what was chosen; None when it changes nothing or never ends."""
+        if self._run.state.ended:
+            return None
         if self._adapt:
             return None if self._run.bounds else self._bounds
         if self._study is None or not self._study.table:
@@ -117,12 +161,21 @@ class RateDialog(TableDialog[int | Bounds | None]):
     def draw(self) -> None:
         super().draw()
         button = self.query_one("#yes", Button)
+        if self.chosen is None and button.has_focus:
+            self.query_one("#no").focus()
         button.disabled = self.chosen is None
+
+    def _go_to_change(self) -> None:
+        """Have enter change it from now on, where there is something to change."""
+        button = self.query_one("#yes", Button)
         if not button.disabled:
             button.focus()
 
     def table(self, width: int) -> Lines:
         run = self._run
+        if run.state.ended:
+            ended = f"The run has ended ({run.state.value}): there is nothing to change any more."
+            return tuple((Span(part, Tone.LOOK),) for part in wrapped(ended, width, 2))
         limit = f"{format_rate(run.rate_bytes_per_s)} a side"
         if run.bounds is not None:
             limit = f"adaptive, {bounds_words(run.bounds)}"
@@ -188,6 +241,7 @@ class RateDialog(TableDialog[int | Bounds | None]):
             event.stop()
             self._adapt = not self._adapt
             self.draw()
+            self._go_to_change()
         if step is None:
             return
         event.stop()
@@ -197,6 +251,7 @@ class RateDialog(TableDialog[int | Bounds | None]):
         else:
             self._move(step)
             self.draw()
+            self._go_to_change()
 
     def _move(self, step: int) -> None:
         assert self._study is not None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from textual import events
 from textual.app import ComposeResult
+from textual.message import Message
 from textual.widgets import Button, Static
 
 from core.cluster.state import ClusterState
@@ -15,10 +16,12 @@ from core.load.snapshot import Load
 from core.plan.check import check_plan
 from core.plan.findings import OF_ITS_OWN, Severity
 from core.plan.plan import Move, Plan
-from core.run.tell.view import MoveProgress
+from core.run.tell.view import MoveProgress, MoveState
 from core.units import format_bytes
+from tui.changed import Picture, is_alike
 from tui.screens.dialog import TableDialog, body, button
 from tui.screens.run_questions import named
+from tui.screens.studying import Studying
 from tui.widgets.lines import (
     Line,
     Lines,
@@ -33,7 +36,12 @@ from tui.widgets.lines import (
     wrapped,
 )
 
+if TYPE_CHECKING:
+    from tui.session import Session
+    from tui.shown_on import Dashboard
+
 ROWS = 10
+REST_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +158,76 @@ class RetargetDialog(TableDialog[int | None]):
     ]
     KEYS = {"up": -1, "k": -1, "down": 1, "j": 1}
 
-    def __init__(self, targets: Targets) -> None:
+    class Looked(Message):
+        """A worker knows where the moves may go now."""
+
+        def __init__(self, targets: Targets) -> None:
+            super().__init__()
+            self.targets = targets
+
+    def __init__(self, run: str, targets: Targets, picture: Picture) -> None:
         super().__init__()
-        self._targets, self._choices = targets, targets.choices
-        self._legal = sum(not choice.refused for choice in self._choices)
+        self._run, self._picture = run, picture
+        self._studying = Studying(self, rest_seconds=REST_SECONDS)
         self._at = 0
+        self._gone = ""
+        """Why what was chosen cannot be any more, until another is."""
+        self._over = False
+        self._take(targets)
+
+    def _take(self, targets: Targets) -> None:
+        self.targets, self._choices = targets, targets.choices
+        self._legal = sum(not choice.refused for choice in self._choices)
+
+    def follow(self, session: Session) -> None:
+        """Go with the cluster and the run: where the moves may go, and whether they still go."""
+        state, load, run = session.state, session.load, session.run
+        if state is None or load is None or run is None or run.run != self._run:
+            return
+        moves = {index: run.moves[index] for index in self.targets.moves}
+        if run.state.ended or any(move.state is MoveState.DONE for move in moves.values()):
+            self._over = True
+            self._gone = f"{'The run' if run.state.ended else 'The move'} has ended meanwhile."
+            self.draw()
+            return
+        plan = Plan(state.cluster_id, tuple(move.as_move() for move in moves.values()))
+        if is_alike(self._picture, (state, load), plan):
+            return
+
+        def work(go_on: Callable[[], None]) -> Message:
+            found = targets_of(state, load, moves)
+            go_on()
+            return self.Looked(found)
+
+        now = cast("Dashboard", self.app).monotonic()
+        if self._studying.ask(Plan(), 0, now, work, known=True):
+            self._picture = state, load
+
+    def on_retarget_dialog_looked(self, message: Looked) -> None:
+        """Keep the broker that was chosen; where it may not be any more, none is."""
+        self._studying.done(cast("Dashboard", self.app).monotonic())
+        before = self._choices[self._at] if self._legal else None
+        self._take(message.targets)
+        if before is not None and not self._gone:
+            at = next(i for i, c in enumerate(self._choices) if c.broker == before.broker)
+            now = self._choices[at]
+            self._at = 0 if now.refused else at
+            if now.refused:
+                self._gone = f"Broker {now.broker} may not take it any more: {now.refused}."
+            elif now.allow - before.allow:
+                self._gone = f"Of broker {now.broker} is new: {now.doubt}"
+        self.draw()
+
+    def draw(self) -> None:
+        super().draw()
+        button = self.query_one("#yes", Button)
+        if (not self._legal or self._gone) and button.has_focus:
+            self.query_one("#no").focus()
+        button.disabled = not self._legal or bool(self._gone)
 
     def compose(self) -> ComposeResult:
-        old = ", ".join(f"b{b}" for b in sorted(set(self._targets.instead_of.values())))
-        what = named(list(self._targets.moves.values()))
+        old = ", ".join(f"b{b}" for b in sorted(set(self.targets.instead_of.values())))
+        what = named(list(self.targets.moves.values()))
         title = f"Another destination for {what}, instead of {old}"
         return body(
             title,
@@ -172,7 +241,7 @@ class RetargetDialog(TableDialog[int | None]):
         self.draw()
 
     def table(self, width: int) -> Lines:
-        moves = self._targets.moves.values()
+        moves = self.targets.moves.values()
         lost = format_bytes(sum(move.moved_bytes for move in moves))
         lines: list[Line] = []
         rows = min(ROWS, max(self.size.height - 13, 3))
@@ -181,6 +250,8 @@ class RetargetDialog(TableDialog[int | None]):
         if not self._legal:
             what = "it" if len(moves) == 1 else "all of them: mark fewer"
             lines += [(), fit((Span(f"No other broker may take {what}.", Tone.LOOK),), width)]
+        for part in wrapped(self._gone, width) if self._gone else ():
+            lines.append((Span(part, Tone.LOOK),))
         taken = "It is" if len(moves) == 1 else "They are"
         words = f"{taken} taken back, then moved there: {lost} that were copied are dropped."
         return (*lines, (), *(fit((dim(part),), width) for part in wrapped(words, width)))
@@ -202,6 +273,8 @@ class RetargetDialog(TableDialog[int | None]):
         if step is not None:
             event.stop()
             event.prevent_default()
+            if not self._over:
+                self._gone = ""
             self._at = min(max(self._at + step, 0), max(self._legal - 1, 0))
             self.draw()
 

@@ -164,11 +164,13 @@ class RunRequests(DashboardScreen):
 
         def answered(broker: int | None) -> None:
             if broker is not None:
-                asks = [("retarget", targets.request(index, broker)) for index in targets.moves]
-                words = f"to move {named(list(targets.moves.values()))} to b{broker}"
+                newest = dialog.targets
+                asks = [("retarget", newest.request(index, broker)) for index in newest.moves]
+                words = f"to move {named(list(newest.moves.values()))} to b{broker}"
                 self._ask_all(run, asks, words)
 
-        self.app.push_screen(RetargetDialog(targets), answered)
+        dialog = RetargetDialog(run.run, targets, (state, load))
+        self.app.push_screen(dialog, answered)
 
     def action_recover_run(self) -> None:
         run = self.shown

@@ -64,13 +64,15 @@ class Studying:
         work: Callable[[Callable[[], None]], Message],
         *,
         known: bool,
+        at_once: bool = False,
     ) -> bool:
         """Have `work` done unless it is under way, or was done not long ago; say which.
 
+        It is done in any case `at_once`, where what was asked for before is of no use any more.
         `known` says whether the study that is there answers for the rate. What `work` is given is
         to be called on the way: it raises once nobody waits for the answer.
         """
-        if self._asked is not None:
+        if self._asked is not None and not at_once:
             asked_plan, asked_rate = self._asked
             same = asked_plan.moves == plan.moves and (known or asked_rate == rate_bytes_per_s)
             going = self._worker is not None and not self._worker.is_finished

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual import events
@@ -18,6 +18,9 @@ from core.cluster.state import ClusterState
 from core.plan.plan import Plan
 from tui.screens.dialog import Dialog
 from tui.wish import TOGETHER, Asked, Wish, read
+
+if TYPE_CHECKING:
+    from tui.session import Session
 
 FIELDS = {
     "drain": ("drain", "none; ids like 3,4"),
@@ -142,6 +145,19 @@ class SuggestDialog(Dialog[tuple[Wish, Asked] | None]):
     def on_mount(self) -> None:
         self.query_one("#drain", Input).focus()
         self._draw()
+
+    def follow(self, session: Session) -> None:
+        """Read what is typed by the cluster as it is now."""
+        state = session.state
+        if state is None or (state is self._state and session.plan is self._plan):
+            return
+        named = [(broker.id, broker.alive, broker.rack) for broker in state.brokers]
+        before = [(broker.id, broker.alive, broker.rack) for broker in self._state.brokers]
+        otherwise = named != before or state.topics != self._state.topics
+        otherwise |= session.plan is not self._plan
+        self._state, self._plan = state, session.plan
+        if otherwise:
+            self._draw()
 
     def _hint(self, field: str, hint: str) -> str:
         """Return what a field says while it is empty, by what the cursor is on where it can."""

@@ -38,6 +38,18 @@ class Tick(Widget, can_focus=True):
         self.word, self.sentence = word, sentence
         self.ticked = False
 
+    @property
+    def subject(self) -> str:
+        """Return what stays the same of it while what it says changes."""
+        return type(self).__name__
+
+    def renew(self, other: Tick) -> bool:
+        """Say what another of the same subject says; return whether it had to be unticked."""
+        if self.sentence != other.sentence:
+            self.sentence = other.sentence
+            self.refresh(layout=True)
+        return False
+
     def render(self) -> Text:
         box = "[x]" if self.ticked else "[ ]"
         return Text.assemble((f"{box} {self.word}", "bold"), f"  {self.sentence}")
@@ -58,11 +70,26 @@ class Tick(Widget, can_focus=True):
 
 
 class Allow(Tick):
-    """One finding that stands in the way until it is allowed."""
+    """The findings of one check, that stand in the way until they are allowed by its id."""
 
-    def __init__(self, finding: Finding) -> None:
-        super().__init__(f"allow {finding.id}", finding.sentence)
-        self.finding = finding
+    def __init__(self, *findings: Finding) -> None:
+        self.finding, self.findings = findings[0], findings
+        super().__init__(f"allow {self.finding.id}", " ".join(one.sentence for one in findings))
+
+    @property
+    def subject(self) -> str:
+        return self.word
+
+    def renew(self, other: Tick) -> bool:
+        """Is not ticked any more once there is something that was not there to be read."""
+        assert isinstance(other, Allow)
+        super().renew(other)
+        more = {one.about for one in other.findings} - {one.about for one in self.findings}
+        self.finding, self.findings = other.finding, other.findings
+        if more and self.ticked:
+            self.turn(False)
+            return True
+        return False
 
     @property
     def allowed(self) -> bool:
@@ -75,6 +102,14 @@ class Adapt(Tick):
     def __init__(self, bounds: Bounds) -> None:
         super().__init__("adapt the rate", f"{bounds_words(bounds)}, by how long producers wait")
         self.bounds = bounds
+
+    def renew(self, other: Tick) -> bool:
+        """Keep the bounds that were ticked."""
+        assert isinstance(other, Adapt)
+        if not self.ticked:
+            self.bounds = other.bounds
+            super().renew(other)
+        return False
 
 
 class Elect(Tick):
@@ -93,3 +128,11 @@ class Spare(Tick):
         takes = format_duration(estimate.seconds)
         super().__init__("spare brokers", f"{apart_words(estimate.apart)} Then it takes {takes}.")
         self.estimate = estimate
+
+    def renew(self, other: Tick) -> bool:
+        """Take another time; rates that were ticked stay those that were read."""
+        assert isinstance(other, Spare)
+        if not self.ticked or other.estimate.apart == self.estimate.apart:
+            self.estimate = other.estimate
+            super().renew(other)
+        return False

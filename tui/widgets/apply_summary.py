@@ -30,11 +30,13 @@ def summary_lines(
     bounds: Bounds | None = None,
     left: Sequence[str] = (),
     elects: bool = False,
+    changed: str = "",
 ) -> Lines:
     """Return the summary; until the plan is studied it says that it is being checked.
 
     `bounds` are those of a rate that adapts itself, `left` says what is not in the plan, and why,
-    `elects` that preferred leaders are elected at the end.
+    `elects` that preferred leaders are elected at the end, `changed` what is otherwise than as the
+    dialog was opened.
     """
     if state is None:
         return ()
@@ -47,7 +49,11 @@ def summary_lines(
         what.append(Span(f", {unknown} of unknown size", Tone.LOOK))
     if data < len(plan):
         what.append(plain(f", {len(plan) - data} without data"))
-    lines: list[Line] = [_row("moves", tuple(what), width)]
+    lines: list[Line] = [
+        _row("" if i else "changed", (Span(text, Tone.LOOK, bold=True),), width)
+        for i, text in enumerate(wrapped(changed, width - LABEL, 3) if changed else ())
+    ]
+    lines.append(_row("moves", tuple(what), width))
     more = [f"and {len(left) - LEFT_SHOWN} more"] if len(left) > LEFT_SHOWN else []
     for i, text in enumerate((*left[:LEFT_SHOWN], *more)):
         lines.append(_row("" if i else "left out", (Span(text, Tone.LOOK),), width))

@@ -1,0 +1,85 @@
+"""Dialogs about a run that are left open: they go with the run and the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hands import rested
+from pictures import LOAD, MB, STATE, a_run, a_session, at, dashboard, pressed
+from test_apply_left_open import Clock, down, grown, picture, told
+from textual.pilot import Pilot
+from textual.widgets import Button, Static
+
+from core.plan.plan import Plan
+from core.run.tell.view import RunState, RunView
+from tui.feed_events import RunSeen
+from tui.screens.rate_dialog import RateDialog
+from tui.screens.retarget_dialog import RetargetDialog, targets_of
+
+
+def table(pilot: Pilot[int]) -> str:
+    return str(pilot.app.screen.query_one("#table", Static).render())
+
+
+def yes(pilot: Pilot[int]) -> Button:
+    return pilot.app.screen.query_one("#yes", Button)
+
+
+def a_real_run() -> RunView:
+    """Return a run whose moves end on brokers that there are."""
+    run = a_run()
+    moves = tuple(m for m in run.moves if STATE.find(m.tp) is not None)
+    ends = ((1, 5, 4), (6, 2, 3))
+    starts = ((1, 5, 6), (4, 2, 3))
+    return replace(
+        run,
+        moves=tuple(
+            replace(m, before=before, after=after)
+            for m, before, after in zip(moves, starts, ends, strict=True)
+        ),
+    )
+
+
+async def test_the_rate_that_was_chosen_stays_chosen_while_the_cluster_changes() -> None:
+    session = a_session(Plan())
+    session.run = run = a_real_run()
+    async with dashboard(session, "moves", (80, 24), monotonic=Clock()) as pilot:
+        dialog = RateDialog(run, STATE, LOAD, 1)
+        pilot.app.push_screen(dialog)
+        await rested(pilot)
+        await pressed(pilot, "down")
+        chosen, shown = dialog.chosen, table(pilot)
+        assert chosen is not None
+        assert chosen != 50 * MB
+        await told(pilot, picture(grown(4)))
+        assert dialog.chosen == chosen
+        assert table(pilot) != shown
+        await told(pilot, RunSeen(a_run(RunState.DONE, ended_at=at(3, 0))))
+        assert dialog.chosen is None
+        assert yes(pilot).disabled
+        assert "has ended" in table(pilot)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_destination_that_may_not_be_any_more_is_not_taken(size: tuple[int, int]) -> None:
+    session = a_session(Plan())
+    session.run = run = a_real_run()
+    async with dashboard(session, "moves", size, monotonic=Clock()) as pilot:
+        targets = targets_of(STATE, LOAD, {1: run.moves[1]})
+        answers: list[int | None] = []
+        dialog = RetargetDialog(run.run, targets, (STATE, LOAD))
+        pilot.app.push_screen(dialog, answers.append)
+        await rested(pilot)
+        (first, second) = [c.broker for c in targets.choices if not c.refused][:2]
+        assert not yes(pilot).disabled
+        await told(pilot, picture(down([first])))
+        assert f"Broker {first} may not take it any more: is down." in " ".join(
+            table(pilot).split()
+        )
+        assert yes(pilot).disabled
+        await pressed(pilot, "up")
+        assert not yes(pilot).disabled
+        yes(pilot).focus()
+        await pressed(pilot, "enter")
+        assert answers == [second]

@@ -13,6 +13,7 @@ from core.plan.planner.evenness import Evenness
 from core.plan.reassignment import dump
 from core.plan.rebase import rebase
 from tui.actions import PLAN, bindings_of
+from tui.changed import alive
 from tui.made import evenness_of, helpful_first
 from tui.screens.cursor import CursorKeys
 from tui.screens.plan_keys import PlanKeys
@@ -55,6 +56,8 @@ class PlanScreen(CursorKeys, PlanKeys):
         self._even: Evenness | None = None
         self._helpful: tuple[TopicPartition, ...] | None = None
         self._studying = Studying(self)
+        self._alive: frozenset[int] | None = None
+        """Which brokers were up as a study was last begun."""
 
     def compose_body(self) -> Iterable[Widget]:
         yield Page(id="plan-page")
@@ -126,7 +129,10 @@ class PlanScreen(CursorKeys, PlanKeys):
             go_on()
             return self.Studied(found, even, helpful_first(state, load, plan, made))
 
-        self._studying.ask(plan, rate, session.now, work, known=known)
+        up = alive(state)  # what is said of a broker that has died since cannot wait for its turn
+        urgent = self._alive is not None and self._alive != up
+        if self._studying.ask(plan, rate, session.now, work, known=known, at_once=urgent):
+            self._alive = up
 
     def on_plan_screen_studied(self, message: Studied) -> None:
         self._studying.done(self.session.now)

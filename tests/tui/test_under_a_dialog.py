@@ -55,12 +55,12 @@ async def test_progress_goes_on_behind_a_dialog(
             display(screen, update)
 
         monkeypatch.setattr(app, "_display", count)
-        for done in (2, 3):
+        for done, ended in ((2, 1), (3, 3)):
             sent.clear()
             assert session.run is not None
             states = [*session.run.moves]
             # Not the one that the dialog is about, which says so when that has ended.
-            states[done] = replace(states[0], tp=states[done].tp)
+            states[ended] = replace(states[0], tp=states[ended].tp)
             session.run = replace(session.run, moves=tuple(states), moved_bytes=100 * GB * done)
             app.draw()
             await drawn(pilot, f"{done} of 4 done")

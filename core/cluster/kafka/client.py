@@ -39,19 +39,21 @@ from core.cluster.kafka.held_lists import list_entries
 from core.cluster.kafka.log_dirs import alter_log_dirs, log_dirs
 from core.cluster.kafka.offsets import offsets
 from core.cluster.kafka.other_groups import other_active_groups, other_groups
-from core.cluster.kafka.reach import Trouble
+from core.cluster.kafka.reach import unreachable
 from core.cluster.kafka.reassigning import alter_reassignments, reassignments
 from core.cluster.kafka.replica_logs import read_replicas, replica_offsets
 from core.cluster.kafka.topic_changes import add_partitions, create_topics, delete_topics
 from core.cluster.kafka.topic_configs import alter_configs, only_brokers, topic_configs
 from core.cluster.kafka.wire import Wire
 from core.cluster.state import ClusterState, Reassignment, TopicPartition
+from core.errors import TrimtabError
 
 
 class KafkaClient:
     """One cluster of real brokers; see ClusterClient for what each call promises."""
 
     def __init__(self, settings: ConnectionSettings) -> None:
+        self._settings = settings
         self._wire = Wire(settings)
         self._admin = Admin(settings, self._wire)
 
@@ -60,9 +62,9 @@ class KafkaClient:
         """Return when any broker has last answered anything (monotonic seconds)."""
         return max(self._wire.heard_at, self._admin.heard_at)
 
-    def troubles(self) -> Sequence[Trouble]:
-        """Return which brokers are waited for, or have been of no use lately."""
-        return self._wire.troubles()
+    def explain(self, detail: str) -> TrimtabError:
+        """Return why the cluster does not answer, having looked; `detail` is all that is seen."""
+        return unreachable(self._settings, detail, self._wire.troubles())
 
     def silent(self) -> Mapping[int, str]:
         """Return the addresses of brokers that did not answer when they were last asked."""

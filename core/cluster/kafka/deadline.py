@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, cast
-
-from core.cluster.kafka.reach import Trouble
-from core.errors import UnreachableError
 
 if TYPE_CHECKING:
     from core.cluster.client import ClusterClient
 
 
 class Watched(Protocol):
-    """What tells when it was answered last, and whom it waits for."""
+    """What tells when it was answered last, and finds out why it is answered no more."""
 
     @property
     def heard_at(self) -> float: ...
 
-    def troubles(self) -> Sequence[Trouble]: ...
+    def explain(self, detail: str) -> Exception: ...
 
 
 def with_deadline(client: ClusterClient, watched: Watched, seconds: float) -> ClusterClient:
@@ -60,7 +57,7 @@ class _Deadlined:
         threading.Thread(target=run, name="kafka-call", daemon=True).start()
         while not ended.wait(max(0.0, self._left(began))):
             if self._left(began) <= 0:
-                raise self._silence()
+                raise self._watched.explain(f"no answer has come for {self._seconds:g} s")
         if errors:
             try:
                 raise errors.pop()
@@ -70,16 +67,3 @@ class _Deadlined:
 
     def _left(self, began: float) -> float:
         return max(began, self._watched.heard_at) + self._seconds - time.monotonic()
-
-    def _silence(self) -> UnreachableError:
-        named = [
-            t.address if t.broker is None else f"broker {t.broker} ({t.address})"
-            for t in self._watched.troubles()
-        ]
-        who = " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
-        subject = f"{who[0].upper()}{who[1:]}" if who else "The cluster"
-        have = "have" if len(named) > 1 else "has"
-        return UnreachableError(
-            f"{subject} {have} not answered for {self._seconds:g} s.",
-            next="Look whether a broker hangs, or say how long to wait: --timeout 60s.",
-        )

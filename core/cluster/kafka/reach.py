@@ -27,7 +27,10 @@ _API_VERSIONS, _SASL_HANDSHAKE = 18, 17
 _UNSUPPORTED_MECHANISM, _NO_LOGIN_HERE = 33, 34
 _MAX_ANSWER_BYTES = 1_000_000
 _RESOLVING = "its name is not resolved"
-_HANGS = "Look whether that broker hangs, or a firewall holds up what is sent to it."
+_HANGS = (
+    "Look whether that broker hangs, or a firewall holds up what is sent to it; --timeout 60s "
+    "waits longer."
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ class Collector:
         silent |= {broker.id for broker in state.brokers if not broker.alive}
         lost: list[Fault] = []
         groups = self._groups(lost)
-        told_of = [g for g in groups if g.fault is None and g.committed_fault is None]
+        told_of = [g for g in groups if not g.reads_unknown]
         return Reading(
             state=with_logs(state, answers),
             at=wall + timedelta(seconds=told - began),

@@ -186,6 +186,23 @@ def test_what_is_read_by_a_group_whose_coordinator_is_away_is_unknown_and_not_0(
     assert out_bytes_per_s(one.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": 0.0}
 
 
+def test_a_group_of_another_protocol_reads_what_it_commits_and_makes_nothing_unknown(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Connect's workers: nobody tells of their members, and they are no consumers."""
+    groups = cluster.groups
+
+    def of_workers(**more: Any) -> tuple[Group, ...]:
+        (group,) = groups(**more)
+        return (replace(group, protocol="connect", members=(), fault=Fault("NOT_TOLD")),)
+
+    monkeypatch.setattr(cluster, "groups", of_workers)
+    one = collector(cluster, tmp_path)
+    one.poll()
+    cluster.advance(10)
+    assert out_bytes_per_s(one.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": 0.0}
+
+
 def test_groups_of_a_coordinator_partition_without_leader_are_not_listed_by_anybody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

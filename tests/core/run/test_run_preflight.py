@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from run_help import (
@@ -15,8 +18,10 @@ from run_help import (
 )
 
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.cluster.state import TopicPartition
+from core.cluster.state import ClusterState, TopicPartition
 from core.run.record.history import Outcome
+
+WRITES = {"alter_configs", "alter_reassignments", "cancel", "alter_log_dirs", "elect_leaders"}
 
 
 def _dead(client: SimulatedCluster) -> None:
@@ -46,13 +51,35 @@ def test_preflight_refuses_and_writes_nothing(
     run = start(client, plan, through=faulty)
     assert run.to_the_end() is Outcome.FAILED
     assert check in run.view().why
-    assert not {"alter_configs", "alter_reassignments"} & set(faulty.calls)
+    assert not WRITES & set(faulty.calls)
 
 
 def test_another_cluster_is_not_touched(start: Start) -> None:
     client, other = cluster(TWO), cluster(TWO, cluster_id="another-cluster-000000")
     faulty = Faulty(other)
     run = start(client, plan_of(client, TARGETS), through=faulty)
-    assert run.to_the_end() is Outcome.FAILED
+    assert run.runner.run() is Outcome.FAILED
     assert "another-cluster-000000" in run.view().why
-    assert not {"alter_configs", "alter_reassignments"} & set(faulty.calls)
+    assert not WRITES & set(faulty.calls)
+
+
+def test_another_cluster_at_the_time_of_a_later_start_is_waited_out(start: Start) -> None:
+    client = cluster(TWO)
+    faulty = Faulty(client)
+    at = client.now + timedelta(hours=1)
+    run = start(client, plan_of(client, TARGETS), start_at=at, through=faulty)
+    until = client.elapsed_seconds + 3600 + 20
+    written: list[float] = []
+
+    def another(real: Callable[..., ClusterState]) -> ClusterState:
+        away = client.elapsed_seconds < until
+        return replace(real(), cluster_id="another-cluster-000000") if away else real()
+
+    def write(real: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        written.append(client.elapsed_seconds)
+        return real(*args, **options)
+
+    faulty.replaced = {"describe": another} | dict.fromkeys(WRITES, write)
+    assert run.runner.run() is Outcome.DONE
+    assert min(written) >= until
+    assert any("another-cluster-000000" in event.text for event in run.view().events)

@@ -61,7 +61,8 @@ def _listed(admin: Admin, seconds: float) -> Any:
     from confluent_kafka import KafkaException
 
     try:
-        listed = admin.client().list_consumer_groups(request_timeout=seconds).result()
+        client = admin.client()  # held until all is answered: let go of, it is destroyed
+        listed = client.list_consumer_groups(request_timeout=seconds).result()
     except KafkaException as error:
         raise admin.explained(error) from error
     admin.forget_if_in_vain(map(fault_of, listed.errors))
@@ -77,7 +78,8 @@ def _described(admin: Admin, ids: Sequence[str], seconds: float) -> dict[str, An
     def ask(some: Sequence[str]) -> dict[str, Any]:
         if not some:
             return {}
-        asked = admin.client().describe_consumer_groups(some, request_timeout=seconds)
+        client = admin.client()  # held, as above
+        asked = client.describe_consumer_groups(some, request_timeout=seconds)
         answers = {id: settled(future) for id, future in asked.items()}
         admin.hear()
         return answers

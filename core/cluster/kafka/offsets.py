@@ -30,7 +30,8 @@ def offsets(
     spec = OffsetSpec.earliest() if at is OffsetAt.EARLIEST else OffsetSpec.latest()
 
     def ask(some: Collection[TopicPartition]) -> dict[TopicPartition, Any]:
-        futures = admin.client().list_offsets(
+        client = admin.client()  # held until all is answered: let go of, it is destroyed
+        futures = client.list_offsets(
             {TheirPartition(tp.topic, tp.partition): spec for tp in some},
             request_timeout=admin.seconds,
         )

@@ -27,7 +27,8 @@ def topic_configs(
     from confluent_kafka.admin import ConfigResource
 
     asked = {ConfigResource(_kind(r), r.name): r for r in topics}
-    futures = admin.client().describe_configs(list(asked), request_timeout=admin.seconds)
+    client = admin.client()  # held until all is answered: let go of, it is destroyed
+    futures = client.describe_configs(list(asked), request_timeout=admin.seconds)
     answers: dict[Resource, dict[str, ConfigValue] | Fault] = {}
     for resource, future in futures.items():
         entries = settled(future)
@@ -76,7 +77,7 @@ def _alter(
                 incremental_operation=operations[change.op],
             )
         )
-    client = admin.client()
+    client = admin.client()  # held, as above
     pending: dict[Resource, Any] = {}
     for group in _requests(by_resource):
         asked = {

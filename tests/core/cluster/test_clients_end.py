@@ -5,15 +5,23 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from servers import server, silent
 
-from core.cluster.kafka.admin import quiet_admin
+from core.cluster.client import ConfigChange, ConfigOp, OffsetAt, Resource
+from core.cluster.kafka import admin as admin_module
+from core.cluster.kafka.admin import Admin, quiet_admin
 from core.cluster.kafka.connection import ConnectionSettings
+from core.cluster.kafka.groups import active_groups
 from core.cluster.kafka.handle import Handle
+from core.cluster.kafka.offsets import offsets
+from core.cluster.kafka.topic_configs import alter_configs, topic_configs
+from core.cluster.state import TopicPartition
 
 
 class Client:
@@ -60,6 +68,81 @@ def test_who_waits_for_an_answer_of_a_client_that_is_closed_is_told() -> None:
         admin.close()
         with pytest.raises(KafkaException):
             answer.result(timeout=30)
+
+
+class Forgotten:
+    """A confluent-kafka admin that somebody else has opened anew while answers are waited for."""
+
+    def __init__(self, forget: Callable[[], None]) -> None:
+        self._forget = forget
+        self.destroyed = False
+        self.beneath: list[bool] = []
+        """Whether it was destroyed by then, at each answer that was waited for."""
+
+    def describe_cluster(self, request_timeout: float) -> Any:
+        told = SimpleNamespace(nodes=[SimpleNamespace(id=1)], cluster_id="c")
+        return SimpleNamespace(result=lambda: told)
+
+    def list_consumer_groups(self, request_timeout: float) -> Any:
+        listed = SimpleNamespace(group_id="orders", state=SimpleNamespace(name="STABLE"))
+        return self._future(lambda: SimpleNamespace(valid=[listed], errors=[]))
+
+    def describe_consumer_groups(self, asked: list[str], **_: object) -> dict[Any, Any]:
+        return self._futures(asked)
+
+    def list_offsets(self, asked: dict[Any, Any], **_: object) -> dict[Any, Any]:
+        return self._futures(list(asked))
+
+    def describe_configs(self, asked: list[Any], **_: object) -> dict[Any, Any]:
+        return self._futures(asked)
+
+    def incremental_alter_configs(self, asked: list[Any], **_: object) -> dict[Any, Any]:
+        return self._futures(asked)
+
+    def _futures(self, asked: list[Any]) -> dict[Any, Any]:
+        def refuse() -> None:
+            raise KafkaException(KafkaError(KafkaError.INVALID_REQUEST, "no"))
+
+        return {one: self._future(refuse) for one in asked}
+
+    def _future(self, answer: Callable[[], Any]) -> Any:
+        def result() -> Any:
+            self._forget()
+            self.beneath.append(self.destroyed)
+            return answer()
+
+        return SimpleNamespace(result=result)
+
+    def __exit__(self, *_: object) -> None:
+        self.destroyed = True
+
+
+CHANGE = ConfigChange(Resource.topic("t"), "retention.ms", ConfigOp.SET, "1000")
+
+
+@pytest.mark.parametrize(
+    ("ask", "answers"),
+    [
+        (lambda admin: active_groups(admin, 9), 2),
+        (lambda admin: offsets(admin, [TopicPartition("t", 0)], OffsetAt.LATEST), 1),
+        (lambda admin: topic_configs(admin, [Resource.topic("t")], ["retention.ms"]), 1),
+        (lambda admin: alter_configs(admin, [CHANGE]), 1),
+    ],
+    ids=["groups", "offsets", "configs", "changes"],
+)
+def test_a_client_is_not_destroyed_beneath_who_waits_for_its_answers(
+    ask: Callable[[Admin], object], answers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = Admin(ConnectionSettings("h:1"))
+    opened: list[Forgotten] = []
+
+    def open_anew(_: object) -> Handle:
+        opened.append(Forgotten(admin.forget))
+        return Handle(opened[-1])
+
+    monkeypatch.setattr(admin_module, "quiet_admin", open_anew)
+    ask(admin)
+    assert [beneath for one in opened for beneath in one.beneath] == [False] * answers
 
 
 PROGRAM = """

@@ -15,6 +15,7 @@ from typing import Any
 from core.cluster.state import TopicPartition
 from core.errors import RefusedError, UsageError
 from core.run import audit
+from core.run.decide import guard
 from core.run.limits.inflow import inflow_bytes_per_s
 from core.run.limits.pace import Bounds
 from core.run.record.growing import expected_sides
@@ -163,7 +164,7 @@ def _pause(history: History, standing: _Standing, p: Payload, _: Collection[str]
 
 
 def _resume(history: History, standing: _Standing, _p: Payload, _: Collection[str]) -> None:
-    if not standing.paused:
+    if not (standing.paused or guard.pauses(history)):
         raise UsageError(f"Run {history.run} is not paused: there is nothing to resume.")
 
 

@@ -149,7 +149,7 @@ def _named(history: History, indices: list[int]) -> Iterator[MoveHistory]:
 
 def _lift(history: History) -> None:
     """End a pause: what cannot be taken back cleanly has to go on, and not at the floor."""
-    history.paused = False
+    history.paused, history.removals = False, 0
     history.pace = history.pace.asked("resume", {})
 
 

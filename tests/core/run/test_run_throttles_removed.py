@@ -19,6 +19,8 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.run.decide.keeping import MOST_MENDS
 from core.run.record.history import Outcome, Phase
 from core.run.record.records import Kind
+from core.run.requests import request
+from core.run.tell.view import RunState
 
 T, B3 = Resource.topic("t"), Resource.broker(3)
 RATE = 2 * MB
@@ -113,9 +115,22 @@ def test_it_pauses_where_that_was_chosen_and_is_resumed(start: Start) -> None:
     assert run.view().why.startswith("somebody takes this run's throttles away: paused")
     play(run, 3600, lists, until=300)
     assert sum(m.phase is Phase.DONE for m in run.runner.history.moves) == moved < PARTITIONS
-    ask(run, "resume")
+    request(run.runner.history.cluster_id, run.path.stem, "resume")
     play(run, 3600, lists)
     assert run.runner.history.ended is Outcome.DONE
+    assert throttles(run.client) == before
+
+
+def test_one_that_paused_by_itself_can_be_rolled_back(start: Start) -> None:
+    run = begun(start, pause_if_removed=True)
+    before = throttles(run.client)
+    play(run, 20, lists, until=120)
+    assert run.view().why.startswith("somebody takes this run's throttles away: paused")
+    assert any(m.phase is Phase.DONE for m in run.runner.history.moves)
+    ask(run, "rollback")
+    play(run, 3600, lists)
+    assert run.view().state is RunState.ROLLED_BACK
+    assert set(run.replicas().values()) == {(1, 2)}
     assert throttles(run.client) == before
 
 

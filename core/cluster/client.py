@@ -157,6 +157,11 @@ SHARE, STREAMS = "share", "streams"
 UNDESCRIBED = (SHARE, STREAMS)
 """Types of groups that read, and of which nobody tells us what."""
 CONSUMERS = ("classic", "consumer")
+GROUPS_HIDDEN = Fault(
+    "CLUSTER_AUTHORIZATION_FAILED",
+    "without DESCRIBE on the cluster brokers list only groups that this user may describe",
+)
+"""Why groups may be missing of which this user is never told, though every broker has answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +229,10 @@ class ActiveGroups:
     left_out: int = 0
     """So many more there are."""
     complete: bool = True
-    """False when a coordinator did not tell of its groups: one that is missing may be there."""
+    """False when a coordinator did not tell of its groups: one that is missing may be there.
+
+    Groups that this user is never told of (GROUPS_HIDDEN) are none of those.
+    """
     others: tuple[Group, ...] = ()
     """Groups with members that are none of consumers: share, streams and the like."""
 
@@ -370,7 +378,7 @@ class ClusterClient(Protocol):
 
         All, or those whose whole id an expression matches. One that vanishes meanwhile is left
         out; one that may not be looked at has a fault of its own. Each broker lists its own:
-        `lost` hears of every one that did not, whose groups are missing.
+        `lost` hears of every one that did not, whose groups are missing, and of GROUPS_HIDDEN.
         """
         ...
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from core.clock import Clock
 from core.cluster.broker_logs import with_logs
-from core.cluster.client import ClusterClient, Fault, Group, OffsetAt
+from core.cluster.client import GROUPS_HIDDEN, ClusterClient, Fault, Group, OffsetAt
 from core.cluster.state import UNKNOWN, ClusterState, Int64, TopicPartition
 from core.errors import TrimtabError
 from core.load.brokers import state_loads
@@ -130,7 +130,8 @@ class Collector:
             silent=frozenset(silent),
             unattended=frozenset(g.id for g in told_of if not g.members),
             untold=frozenset(g.id for g in groups) - {g.id for g in told_of},
-            listed=not lost and _coordinated(state),
+            hidden=GROUPS_HIDDEN in lost,
+            listed=all(fault == GROUPS_HIDDEN for fault in lost) and _coordinated(state),
         )
 
     def _told(self, began: float) -> float:

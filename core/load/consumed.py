@@ -31,8 +31,8 @@ def outward(
     A partition that no group reads carries 0 with method NONE: nobody is known to read it. Where
     a group went back or jumped, that group is left out; where nothing else is known, the value
     is NaN. So it is where a group reads that was not told of this time, and everywhere as long as
-    not every coordinator has listed its groups once. One that nobody here has ever been told of
-    may read anything: then no value is 0.
+    not every coordinator has listed its groups once. One that nobody here has ever been told of,
+    or that is hidden, may read anything: then no value is 0.
     """
     count = len(reading.end)
     jumped = np.zeros(count, np.bool_)
@@ -63,7 +63,7 @@ def outward(
         counted |= usable
     value = np.where(consumed > 0, consumed * per_message, 0.0)
     value[readers & ~counted] = np.nan
-    if reading.untold - before.commits.keys():
+    if reading.hidden or reading.untold - before.commits.keys():
         value[consumed == 0] = np.nan
     for group in away(reading, before):
         value[before.commits[group].offsets >= 0] = np.nan

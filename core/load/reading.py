@@ -38,6 +38,8 @@ class Reading:
     """Groups without a member: Kafka lets such a group's offsets be reset."""
     untold: frozenset[str] = frozenset()
     """Groups that are there, and what they have committed is not known."""
+    hidden: bool = False
+    """Whether there may be groups that this user is never told of."""
     listed: bool = True
     """Whether every coordinator has listed its groups: else some may be missing, or all."""
 

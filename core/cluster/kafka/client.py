@@ -15,6 +15,7 @@ from functools import partial
 
 from core.cluster.broker_logs import BrokerLogs
 from core.cluster.client import (
+    GROUPS_HIDDEN,
     ActiveGroups,
     ConfigChange,
     ConfigValue,
@@ -156,6 +157,8 @@ class KafkaClient:
         consumers = groups(self._admin, matching, committed_by, silent.append)
         silent_again: list[Fault] = []
         others = other_groups(self._wire, matching, committed_by, silent_again.append)
+        if GROUPS_HIDDEN in silent_again:
+            silent.append(GROUPS_HIDDEN)
         if lost is not None:
             for fault in max(silent, silent_again, key=len):  # mostly the same brokers
                 lost(fault)
@@ -168,7 +171,8 @@ class KafkaClient:
         lost: list[Fault] = []
         others = other_active_groups(self._wire, lost.append)
         active = active_groups(self._admin, most)
-        return replace(active, others=others, complete=active.complete and not lost)
+        complete = active.complete and all(fault == GROUPS_HIDDEN for fault in lost)
+        return replace(active, others=others, complete=complete)
 
     def close(self) -> None:
         self._admin.close()

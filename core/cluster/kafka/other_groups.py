@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
-from core.cluster.client import SHARE, UNDESCRIBED, Fault, Group
+from core.cluster.client import GROUPS_HIDDEN, SHARE, UNDESCRIBED, Fault, Group
 from core.cluster.kafka.groups import CommittedBy
 from core.cluster.kafka.wire import Wire, fault
 from core.patterns import is_whole
@@ -20,10 +20,6 @@ _CONSUMERS = ("consumer", "")
 _SECONDS = 4.0
 _DESCRIBE = 8
 """AclOperation.DESCRIBE, among authorized operations (KIP-430)."""
-HIDDEN = Fault(
-    "CLUSTER_AUTHORIZATION_FAILED",
-    "without DESCRIBE on the cluster brokers list only groups that this user may describe",
-)
 
 
 def may_describe(operations: Collection[int] | None) -> bool:
@@ -37,7 +33,10 @@ def other_groups(
     committed: CommittedBy,
     lost: Callable[[Fault], None],
 ) -> tuple[Group, ...]:
-    """Return these groups by id; `lost` hears of each broker that did not list its own."""
+    """Return these groups by id; `lost` hears of each broker that did not list its own.
+
+    It hears of GROUPS_HIDDEN, too.
+    """
     listed = [g for g in _listed(wire, lost) if is_whole(matching, g.id)]
     coordinators = {g.id: g.coordinator for g in listed if g.protocol != SHARE}
     offsets = committed({id: b for id, b in coordinators.items() if b is not None})
@@ -69,7 +68,7 @@ def _listed(wire: Wire, lost: Callable[[Fault], None]) -> list[Group]:
 
     cluster = wire.read(ask)
     if not may_describe(cluster.authorized_operations):
-        lost(HIDDEN)
+        lost(GROUPS_HIDDEN)
     brokers = [broker.broker_id for broker in cluster.brokers]
     asked = {b: ListGroupsRequest(states_filter=[], types_filter=[]) for b in brokers}
     found: dict[str, Group] = {}

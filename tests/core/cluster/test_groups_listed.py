@@ -11,7 +11,8 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from core.cluster.client import Fault, OffsetAt
+from core.cluster.client import GROUPS_HIDDEN, ActiveGroups, Fault, OffsetAt
+from core.cluster.kafka import client as kafka
 from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.connection import ConnectionSettings
 from core.cluster.kafka.groups import active_groups, groups
@@ -214,6 +215,45 @@ def test_groups_that_the_driver_drops_are_told_with_their_type() -> None:
 )
 def test_a_list_that_may_not_be_whole_is_told(wire: Brokers, fault: str | None) -> None:
     assert [told.name for told in others(wire)[1]] == ([fault] if fault else [])
+
+
+BUSY = Fault("COORDINATOR_LOAD_IN_PROGRESS")
+
+
+@pytest.mark.parametrize(
+    ("silent", "silent_again", "complete"),
+    [
+        ([], [], True),
+        ([], [GROUPS_HIDDEN], True),
+        ([], [GROUPS_HIDDEN, BUSY], False),
+        ([BUSY], [GROUPS_HIDDEN], False),
+    ],
+)
+def test_what_is_hidden_for_good_is_told_beside_who_is_silent_and_is_not_missing(
+    monkeypatch: pytest.MonkeyPatch,
+    silent: list[Fault],
+    silent_again: list[Fault],
+    complete: bool,
+) -> None:
+    def tells(faults: list[Fault]) -> Any:
+        def told(*asked: Any) -> tuple[()]:
+            for fault in faults:
+                asked[-1](fault)
+            return ()
+
+        return told
+
+    monkeypatch.setattr(kafka, "groups", tells(silent))
+    monkeypatch.setattr(kafka, "other_groups", tells(silent_again))
+    monkeypatch.setattr(kafka, "other_active_groups", tells(silent_again))
+    active = ActiveGroups((), complete=not silent)
+    monkeypatch.setattr(kafka, "active_groups", lambda *_: active)
+    client = kafka.KafkaClient(ConnectionSettings("h:1"))
+    lost: list[Fault] = []
+    client.groups(lost=lost.append)
+    assert set(lost) == {*silent, *silent_again}
+    assert client.active_groups(200).complete is complete
+    client.close()
 
 
 def test_only_those_with_members_are_active() -> None:

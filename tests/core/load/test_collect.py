@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 from simulated import small_spec
 
 from core import files
-from core.cluster.client import Fault, Group, OffsetAt
+from core.cluster.client import GROUPS_HIDDEN, Fault, Group, OffsetAt
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.spec import GroupSpec
 from core.cluster.state import TopicPartition
 from core.errors import TrimtabError, UnreachableError
 from core.load import layout, locate, spool
 from core.load.collect import Collector, Polled, collect
+from core.load.interval import measure
 from core.load.sample import COLUMNS, Flag
 from core.load.snapshot import Source
 
@@ -201,6 +202,26 @@ def test_a_group_of_another_protocol_reads_what_it_commits_and_makes_nothing_unk
     one.poll()
     cluster.advance(10)
     assert out_bytes_per_s(one.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": 0.0}
+
+
+def test_groups_that_are_hidden_for_good_leave_known_what_the_others_read(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups, there = cluster.groups, ["g"]
+
+    def some(lost: Callable[[Fault], None]) -> tuple[Group, ...]:
+        lost(GROUPS_HIDDEN)
+        return tuple(group for group in groups() if group.id in there)
+
+    monkeypatch.setattr(cluster, "groups", some)
+    one = collector(cluster, tmp_path)
+    one.poll()
+    cluster.advance(10)
+    assert out_bytes_per_s(one.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": None}
+    memory = measure(one.read(), None).memory
+    assert set(memory.commits) == {"g"}
+    there.clear()
+    assert not measure(one.read(), memory).memory.commits, "nothing is kept of who is gone"
 
 
 def test_groups_of_a_coordinator_partition_without_leader_are_not_listed_by_anybody(

@@ -34,6 +34,7 @@ def reading(
     silent: frozenset[int] = frozenset(),
     unattended: frozenset[str] = frozenset(),
     untold: frozenset[str] = frozenset(),
+    hidden: bool = False,
     listed: bool = True,
     extra_topic: bool = False,
 ) -> Reading:
@@ -70,6 +71,7 @@ def reading(
         silent=silent,
         unattended=unattended,
         untold=untold,
+        hidden=hidden,
         listed=listed,
     )
 
@@ -260,13 +262,13 @@ def test_until_every_broker_has_listed_its_groups_nothing_is_known_of_reading() 
     assert third.out_bytes.tolist() == [200.0]
 
 
+@pytest.mark.parametrize("theirs", [{"untold": frozenset({"theirs"})}, {"hidden": True}])
 @pytest.mark.parametrize(("now", "read"), [({}, np.nan), ({"g": 40}, np.nan), ({"g": 60}, 200.0)])
 def test_where_a_group_that_may_never_be_looked_at_may_read_0_is_not_known(
-    now: dict[str, int], read: float
+    now: dict[str, int], read: float, theirs: Any
 ) -> None:
-    theirs = frozenset({"theirs"})
-    first = reading(committed={"g": 40} if now else {}, untold=theirs)
-    interval = after(first, reading(10.0, committed=now, untold=theirs))
+    first = reading(committed={"g": 40} if now else {}, **theirs)
+    interval = after(first, reading(10.0, committed=now, **theirs))
     assert interval.out_bytes.tolist() == [pytest.approx(read, nan_ok=True)]
 
 
